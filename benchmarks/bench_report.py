@@ -1,7 +1,7 @@
 """Speed of reports on many jobs, compared with reading the same rows through MLflow's client.
 
 One report is on a group of 200 jobs, the other on an experiment of 10,000 jobs. The measured time includes everything
-that the command `report` does, also writing files and printing. The raw query of a group is `search_runs` and each
+that the command `report` does, including writing files and printing. The raw query of a group is `search_runs` and each
 run's histories of `loss` and `samples`. The raw query of an experiment is `search_runs`, page by page.
 """
 

@@ -42,7 +42,7 @@ class CommandRun:
 
 
 def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> CommandRun:
-    """Run a verb that starts one job, with state and tracking database under `folder`, and wait for its end."""
+    """Run a command that starts one job, with state and tracking database under `folder`. Wait until the job ends."""
     service = LocalService(folder / "home")
     before = {job["TrainingJobName"] for job in service.jobs()}
     started_at, started = time.time(), time.perf_counter()

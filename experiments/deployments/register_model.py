@@ -67,7 +67,7 @@ def read_registration(fields: Mapping[str, str]) -> Registration:
         if not value.strip() and name != "allow":
             raise InputError(f"--{name} is empty.")
     if "run" in fields and "group" in fields:
-        raise InputError("--run and --group exclude each other: --run also accepts the id of a group.")
+        raise InputError("--run and --group cannot be combined: --run also accepts the id of a group.")
     return Registration(
         experiment=fields.get("experiment", "demo"),
         group=fields.get("group"),

@@ -86,7 +86,7 @@ def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: S
 
 
 def source_digest(folder: Path = SOURCE) -> str:
-    """Return the hash of the job's source. If the code changes, jobs are new ones."""
+    """Return the hash of the job's source code. After a change, the same settings are new jobs."""
     digest = hashlib.sha256()
     for path in sorted(folder.rglob("*.py")):
         digest.update(str(path.relative_to(folder)).encode() + b"\0" + path.read_bytes() + b"\0")

@@ -39,7 +39,7 @@ def _check(arm: Arm) -> None:
             "probe requires a task, because a script does not report its steps. Use `compare` for a script"
         )
     if experiment.calibration is not None:
-        raise InputError("calibration and the verb probe exclude each other: a calibration trains nothing")
+        raise InputError("calibration and the verb probe cannot be combined: a calibration trains nothing")
     samples = experiment.probe.samples if experiment.probe else None
     fewest = (experiment.steady_after_steps + MIN_STEPS) * experiment.global_batch_size
     if samples is not None and samples < fewest:

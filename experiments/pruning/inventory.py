@@ -70,7 +70,7 @@ class LocalJob:
 
 @dataclass(frozen=True, kw_only=True)
 class Inventory:
-    """Folders and jobs of a state folder."""
+    """The jobs of a state folder and the folders in it."""
 
     folders: tuple[Folder, ...]
     jobs: Mapping[str, LocalJob]

@@ -47,6 +47,6 @@ def _service(spec: JobSpec, group_id: str) -> Service:
     if not Path(unquote(urlparse(spec.output_uri).path)).parent.is_relative_to(home()):
         raise InputError(
             f"group {group_id} writes to {urlparse(spec.output_uri).path}, which is not under {home()}: run attach on "
-            "the machine, or with the TRAINFARE_HOME, of the command that started it."
+            "the machine where it was started, with the same TRAINFARE_HOME."
         )
     return LocalService(home())

@@ -91,7 +91,7 @@ def read_request(fields: Mapping[str, str]) -> ReportRequest:
     if "runs" in fields and not runs:
         raise InputError("--runs is empty: name runs, jobs or groups, separated by commas.")
     if runs and "group" in fields:
-        raise InputError("--runs and --group exclude each other: --runs also accepts group ids.")
+        raise InputError("--runs and --group cannot be combined: --runs also accepts group ids.")
     chosen = fields.get("format", "text")
     if chosen not in FORMATS:
         raise InputError(f"--format is '{chosen}': it must be one of {', '.join(FORMATS)}.{nearest(chosen, FORMATS)}")
@@ -100,7 +100,7 @@ def read_request(fields: Mapping[str, str]) -> ReportRequest:
     )
     is_overview = _is_true("overview", fields.get("overview", "false"))
     if is_overview and (others := [name for name in fields if name not in ("experiment", "overview")]):
-        raise InputError(f"--overview and --{others[0]} exclude each other: an overview covers all groups.")
+        raise InputError(f"--overview and --{others[0]} cannot be combined: an overview covers all groups.")
     return ReportRequest(
         experiment=fields.get("experiment", "demo"),
         overview=is_overview,

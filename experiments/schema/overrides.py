@@ -22,7 +22,7 @@ ALTERNATIVES = (
     ("data.train", "data.hub", "data.builtin"),
     ("data.labels", "data.label_map"),
 )
-"""Groups of fields that exclude each other. Setting one field of a group removes the others."""
+"""Groups of fields that cannot be combined. Setting one field of a group removes the others."""
 DEPENDENT_FIELDS = {
     "model": ("model_revision", "weights"),
     "model_type": ("model_overrides", "tokenizer", "weights"),

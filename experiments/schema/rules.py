@@ -49,10 +49,12 @@ def _check_model(experiment: ExperimentFields) -> None:
     if experiment.first_weights == "pretrained":
         if experiment.model_overrides:
             raise ValueError(
-                "model_overrides requires random weights: pretrained weights fit only their own configuration"
+                "model_overrides requires weights: random, because pretrained weights fit only their own configuration"
             )
         if experiment.tokenizer is not None:
-            raise ValueError("tokenizer requires random weights: pretrained weights fit only their own tokenizer")
+            raise ValueError(
+                "tokenizer requires weights: random, because pretrained weights fit only their own tokenizer"
+            )
     if experiment.packing is not None and experiment.task != "causal-lm":
         raise ValueError(f"packing requires task causal-lm; the task is {experiment.task}")
 
@@ -72,7 +74,7 @@ def _check_length_of_training(experiment: ExperimentFields) -> None:
         raise ValueError("one of epochs and max_steps is required, but neither is set")
     if experiment.epochs is not None and experiment.max_steps is not None:
         raise ValueError(
-            f"epochs {experiment.epochs:g} and max_steps {experiment.max_steps} exclude each other: set only one"
+            f"epochs {experiment.epochs:g} and max_steps {experiment.max_steps} cannot be combined: set only one"
         )
 
 
@@ -90,9 +92,9 @@ def _check_calibration(experiment: ExperimentFields) -> None:
             raise ValueError(f"calibration.batch_sizes must be ascending, but {larger} follows {smaller}")
     for name in ("probe", "push_to_hub"):
         if getattr(experiment, name) is not None:
-            raise ValueError(f"calibration and {name} exclude each other: a calibration trains nothing")
+            raise ValueError(f"calibration and {name} cannot be combined: a calibration trains nothing")
     if experiment.machine.model_parallel:
-        raise ValueError("calibration and machine.model_parallel exclude each other: the library runs its own steps")
+        raise ValueError("calibration and machine.model_parallel cannot be combined: the library runs its own steps")
 
 
 def _check_best(experiment: ExperimentFields) -> None:

@@ -187,7 +187,8 @@ def _check_objective(experiment: Experiment) -> None:
         return
     if others:
         raise ValueError(
-            f"{named} and sweep.worse_by {fields.worse_by:g} exclude each other: a Pareto front has no constraint"
+            f"{named} and sweep.worse_by {fields.worse_by:g} cannot be combined: "
+            "a search for a Pareto front has no limit on quality"
         )
     if experiment.target is not None and cost != "steady_samples_per_second":
         raise ValueError(

@@ -112,7 +112,7 @@ class Arm:
 
     @property
     def other_cache_states(self) -> dict[str, list[Job]]:
-        """Successful jobs with other cache states, by state."""
+        """Successful jobs whose cache state differs from the compared one, by state."""
         states = sorted({job.cache_state for job in self.succeeded} - {self.cache_state}, key=_rank)
         return {state: [job for job in self.succeeded if job.cache_state == state] for state in states}
 

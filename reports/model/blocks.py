@@ -45,7 +45,7 @@ class Item:
 
 @dataclass(frozen=True)
 class Items:
-    """A list of named things with their texts."""
+    """A block that lists items, each with a name and a text."""
 
     items: tuple[Item, ...]
 

@@ -42,7 +42,7 @@ def sentences(overview: Overview) -> list[str]:
 
 
 def command(group: TrackedGroup) -> str:
-    """Return the command that started the group: `compare demo`."""
+    """Return the command that started the group, such as `compare demo`."""
     return f"{group.verb} {group.experiment}".strip() or NONE
 
 

@@ -149,7 +149,7 @@ class Sweep:
         return [job for job in self.jobs if job.text.get("role") == role]
 
     def arm_of(self, setting: Setting) -> Arm | None:
-        """Return the repeats of a setting."""
+        """Return the arm with the repeats of a setting, or None if it was not repeated."""
         arms = self.confirmation.arms if self.confirmation else ()
         return next((arm for arm in arms if setting_of(arm.jobs[0]) == setting), None)
 

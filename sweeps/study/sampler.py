@@ -26,7 +26,10 @@ points."""
 
 
 class PointSampler(BaseSampler):
-    """Sampler of free points by one of `_CHOICES`. Several processes may each have one on the same study."""
+    """Sampler that picks points that no trial has taken, with a function from `_CHOICES`.
+
+    Several processes may each use a sampler of their own on the same study.
+    """
 
     def __init__(self, search: Search, choose: Choose, seed: int | None) -> None:
         self.search = search

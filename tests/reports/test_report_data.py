@@ -64,7 +64,7 @@ def test_a_server_that_does_not_answer_gets_no_further_requests(tracked_by_serve
     [missing] = reader.missing
     subject = "the curves of 5 of 5 jobs, versions and hardware"
     assert missing.startswith(
-        f"Missing: {subject}. The tracking server {proxy.url} did not give the curves of 4 runs: "
+        f"Missing: {subject}. The tracking server {proxy.url} did not return the curves of 4 runs: "
     )
 
 
@@ -118,7 +118,7 @@ def test_every_kind_of_report_is_made_without_files(
         report = make(tracked_by_server, MlflowClient(proxy.url))
     [missing] = report.missing
     files = "sweep.json, versions and hardware" if make is sweep else "versions and hardware"
-    assert missing.startswith(f"Missing: {files}. The tracking server {proxy.url} did not give ")
+    assert missing.startswith(f"Missing: {files}. The tracking server {proxy.url} did not return ")
     assert missing in Page(html_page(report)).text
     if make is not sweep:
         assert "loss_by_samples.png" in report.pngs

@@ -136,7 +136,7 @@ def test_files_that_cannot_be_read(
     output = capsys.readouterr()
     assert output.err == ""
     assert "“inductor” is cheaper: 20 % fewer billable seconds than “none”." in output.out
-    lost = f"Missing: versions and hardware. The tracking server {team.uri} did not give environment.json of run"
+    lost = f"Missing: versions and hardware. The tracking server {team.uri} did not return environment.json of run"
     assert lost in " ".join(output.out.split())
     assert f"not on the tracking server: The tracking server {team.uri} has not answered for 1" in output.out
     page = (tmp_path / "home" / "reports" / tracked.group / "report.html").read_text()

@@ -125,7 +125,7 @@ def history(
         start = _training_start_time(client, run_id) if training_start_time is None else training_start_time
         points = {key: points_of(client.get_metric_history(run_id, key)) for key in {"samples", *keys}}
     except MlflowException as error:
-        raise translated(error, client.tracking_uri, task=f"give the curves of run {run_id}") from error
+        raise translated(error, client.tracking_uri, task=f"return the curves of run {run_id}") from error
     return curve_table(points, keys, start)
 
 
@@ -202,7 +202,7 @@ def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any
     except Exception as error:
         if not is_foreign(error):
             raise
-        raise translated(error, client.tracking_uri, task=f"give {name} of run {run_id}") from error
+        raise translated(error, client.tracking_uri, task=f"return {name} of run {run_id}") from error
     return content if isinstance(content, dict) else {}
 
 

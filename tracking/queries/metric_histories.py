@@ -96,7 +96,7 @@ def _read(
         points = {key: _points(client, run_ids, key, max_points) for key in dict.fromkeys(["samples", *keys])}
     except MlflowException as error:
         which = f"run {run_ids[0]}" if len(run_ids) == 1 else f"{len(run_ids)} runs"
-        raise translated(error, client.tracking_uri, task=f"give the curves of {which}") from error
+        raise translated(error, client.tracking_uri, task=f"return the curves of {which}") from error
     return {run: curve_table({key: points[key][run] for key in points}, keys, starts[run]) for run in run_ids}
 
 

@@ -29,7 +29,7 @@ def chosen_jobs(client: MlflowClient, names: Sequence[str]) -> pd.DataFrame:
 
 
 def _listed(client: MlflowClient, run_ids: Sequence[str]) -> dict[str, Run]:
-    """Return the active runs with these ids, `_IDS_PER_CALL` at a time."""
+    """Return the active runs with these ids. Each request asks for `_IDS_PER_CALL` of them."""
     runs: dict[str, Run] = {}
     for at in range(0, len(run_ids), _IDS_PER_CALL):
         ids = ", ".join(map(quoted, run_ids[at : at + _IDS_PER_CALL]))

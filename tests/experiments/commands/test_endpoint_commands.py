@@ -67,7 +67,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("deploy", "--model", "M", "--aws.regon", "x"), "Did you mean 'aws.region'?"),
         (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "--aws.* and --image need --service sagemaker"),
         (("predict", "--text", "a"), "predict needs --endpoint NAME: no endpoint was deployed from this machine."),
-        (("predict", "--endpoint", "a", "--text", "a", "--inputs", "b"), "--text and --inputs exclude each other"),
+        (("predict", "--endpoint", "a", "--text", "a", "--inputs", "b"), "--text and --inputs cannot be combined"),
         (("predict", "--endpoint", "a", "--inputs", "{"), "inputs is not JSON"),
         (("predict", "--endpoint", "../a", "--text", "b"), "endpoint is '../a': an endpoint's name"),
         (("undeploy",), "undeploy needs either --endpoint NAME or --all true."),

@@ -119,7 +119,7 @@ def test_the_run_that_mlflow_opened_notes_the_registration(
     [
         ({"run": " "}, "--run is empty."),
         ({"name": ""}, "--name is empty."),
-        ({"run": "a", "group": "b"}, "--run and --group exclude each other"),
+        ({"run": "a", "group": "b"}, "--run and --group cannot be combined"),
         ({"name": "a/b"}, "name is 'a/b': a registered model's name must have at most 200 letters"),
         ({"alias": "latest"}, "alias is 'latest'"),
         (

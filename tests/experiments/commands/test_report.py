@@ -26,12 +26,12 @@ def test_lists_are_separated_by_commas() -> None:
     ("fields", "sentence"),
     [
         ({"runs": " , "}, r"runs is empty: name runs, jobs or groups, separated by commas\."),
-        ({"runs": "a", "group": "b"}, r"--runs and --group exclude each other"),
+        ({"runs": "a", "group": "b"}, r"--runs and --group cannot be combined"),
         ({"experiment": ""}, r"experiment is empty: it must be an experiment's name\."),
         ({"group": " "}, r"group is empty: it must be a group's id\."),
         ({"baseline": ""}, r"baseline is empty: it must be an arm, a job or a run\."),
         ({"overview": "ja"}, r"overview is 'ja': it must be true or false\."),
-        ({"overview": "true", "baseline": "none"}, r"--overview and --baseline exclude each other"),
+        ({"overview": "true", "baseline": "none"}, r"--overview and --baseline cannot be combined"),
         ({"format": "markdwn"}, r"format is 'markdwn': it must be one of text, markdown, json.*'markdown'"),
         (
             {"allow": "sample"},

@@ -62,7 +62,7 @@ def test_the_best_model_of_evaluations_counted_in_samples() -> None:
 @pytest.mark.parametrize(("other", "value"), [("probe", "{samples: 9}"), ("push_to_hub", "{repository: me/mine}")])
 def test_a_calibration_trains_nothing(other: str, value: str) -> None:
     calibration = {"calibration.batch_sizes": "8,16", "save_model": "true"}
-    assert f"calibration and {other} exclude each other" in refused("demo", {**calibration, other: value})
+    assert f"calibration and {other} cannot be combined" in refused("demo", {**calibration, other: value})
 
 
 def test_devices_count_in_the_global_batch() -> None:
@@ -167,7 +167,7 @@ def test_a_wrong_override_is_one_sentence(override: str, sentence: str) -> None:
 
 
 def test_alternatives_given_together_exclude_each_other() -> None:
-    assert "epochs 1 and max_steps 4 exclude each other" in refused("demo", {"max_steps": "4", "epochs": "1"})
+    assert "epochs 1 and max_steps 4 cannot be combined" in refused("demo", {"max_steps": "4", "epochs": "1"})
     both = {"data.train": "a.csv", "data.builtin": "docstrings"}
     assert "has train and builtin (override data.train)" in refused("demo", both)
 
@@ -245,9 +245,9 @@ def test_a_model_takes_the_architectures_place() -> None:
         ({**SCRATCH, "model": "gpt2"}, "exactly one of model and model_type is required, but both are set"),
         ({**SCRATCH, "weights": "pretrained"}, "weights must be random with model_type 'gpt2'"),
         ({**SCRATCH, "model_revision": "v1"}, "model_revision requires a model of the Hub, not model_type"),
-        ({"model_overrides": "{n_layer: 2}"}, "model_overrides requires random weights"),
-        ({"model_overrides.n_layer": "2"}, "model_overrides requires random weights"),
-        ({"tokenizer": "gpt2"}, "tokenizer requires random weights"),
+        ({"model_overrides": "{n_layer: 2}"}, "model_overrides requires weights: random"),
+        ({"model_overrides.n_layer": "2"}, "model_overrides requires weights: random"),
+        ({"tokenizer": "gpt2"}, "tokenizer requires weights: random"),
         (
             {**SCRATCH, "model_overrides": "{n_layer: [1]}"},
             "a value of model_overrides must be text, a number, true or false, not a list",

@@ -136,12 +136,13 @@ def test_objectives() -> None:
         ({"batch_sizes": "256..8", **TO_TARGET}, "sweep.batch_sizes 256..8 is empty: 256 is above 8"),
         (
             {"worse_by": "0.1", **TO_TARGET},
-            "sweep.worse_by 0.1 and target eval_loss 0.5 exclude each other: train until the target, or all samples "
+            "sweep.worse_by 0.1 and target eval_loss 0.5 cannot be combined: train until the target, or all samples "
             "with the constraint (target=null removes the target)",
         ),
         (
             {"worse_by": "0.1", "objective": "usd,eval_loss"},
-            "sweep.objective usd,eval_loss and sweep.worse_by 0.1 exclude each other: a Pareto front has no constraint",
+            "sweep.objective usd,eval_loss and sweep.worse_by 0.1 cannot be combined: "
+            "a search for a Pareto front has no limit on quality",
         ),
         (
             {"objective": "eval_loss,usd"},

@@ -134,7 +134,7 @@ def test_on_the_command_line(
     ("options", "sentence"),
     [
         (["--overview", "yes"], "overview is 'yes': it must be true or false."),
-        (["--overview", "true", "--group", "g"], "--overview and --group exclude each other"),
+        (["--overview", "true", "--group", "g"], "--overview and --group cannot be combined"),
         (["--overviews", "true"], "Did you mean 'overview'?"),
         (["--overview", "true", "--experiment", "dem"], "which has demo, Default. Did you mean 'demo'?"),
     ],

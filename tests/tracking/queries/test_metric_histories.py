@@ -134,7 +134,7 @@ def test_a_server_that_answers_no_call_is_an_error(tracked_by_server: Any, monke
     runs = several(tracked_by_server, 2)
     with Forwarding(tracked_by_server.client.tracking_uri, "/metrics/", 503) as proxy:
         client = MlflowClient(proxy.url)
-        with pytest.raises(TrackingError, match="did not give the curves of 2 runs"):
+        with pytest.raises(TrackingError, match="did not return the curves of 2 runs"):
             histories(client, starts(runs), ["loss"])
-        with pytest.raises(TrackingError, match=f"did not give the curves of run {runs[0]}"):
+        with pytest.raises(TrackingError, match=f"did not return the curves of run {runs[0]}"):
             histories(client, starts(runs[:1]), ["loss"])

@@ -81,7 +81,7 @@ class Meter:
         self._step_start = self._clock.mark()
 
     def add_work(self, work: Work) -> None:
-        """Add a batch to this process's work."""
+        """Count a processed batch towards this process's total work."""
         self.work = self.work.plus(work)
 
     def end_step(self) -> None:

@@ -28,7 +28,7 @@ MAX_STEPS = 30
 
 @dataclass(frozen=True)
 class Plan:
-    """The steps of an epoch at one batch size."""
+    """Plan of an epoch at one batch size, from which the sampled steps are chosen."""
 
     batch_size: int
     """Rows of a batch."""

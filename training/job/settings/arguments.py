@@ -277,7 +277,7 @@ def _check_together(arguments: Arguments) -> None:
         raise ArgumentError("push_to_hub needs the trained model, but save_model is False")
     if arguments.calibration_batch_sizes and (arguments.probe_precision or arguments.push_to_hub):
         other = "probe_precision" if arguments.probe_precision else "push_to_hub"
-        raise ArgumentError(f"calibration_batch_sizes and {other} exclude each other: a calibration trains nothing")
+        raise ArgumentError(f"calibration_batch_sizes and {other} cannot be combined: a calibration trains nothing")
     if (arguments.target_metric is None) != (arguments.target_value is None):
         raise ArgumentError("target_metric and target_value must be set together")
     if arguments.target_stop and arguments.target_metric is None:

@@ -241,9 +241,9 @@ def _stacked(lines: Lines) -> np.ndarray:
 def best_spans(
     start_logits: np.ndarray, end_logits: np.ndarray, windows: Windows, questions: int, options: AnswerOptions
 ) -> np.ndarray:
-    """Return the first and last token of each question's answer in its whole context, questions x 2.
+    """Return the token indices of the first and last token of each question's best answer, questions x 2.
 
-    Logits are windows x positions. Both tokens are -1 for a question without a possible span.
+    Indices count from the start of the context. Logits are windows x positions. Both are -1 without a possible span.
     """
     spans, sums = _best_of_windows(start_logits, end_logits, windows, options, 1)
     best = np.full((questions, 2), -1, dtype=np.int64)

@@ -54,7 +54,7 @@ def main(staged: str, final: str) -> None:
 def _create_job(staged: JobFolder, final: JobFolder) -> bool:
     """Rename the staged folder to create the job. Return False if the job exists.
 
-    The supervisor's lock is acquired first, so no other process ever sees the job without it.
+    The supervisor's lock is acquired first, so no other process sees the job unlocked.
     """
     staged.lock_for_supervisor()
     staged.write_state(job_record.first_state(os.getpid()))

@@ -21,10 +21,10 @@ def account_of(clients: Clients) -> str:
 
 
 def role_of(clients: Clients, role: str | None) -> str:
-    """Return the ARN of the role for jobs: `role`, an ARN or a name, or else the role that this process runs as.
+    """Return the ARN of the role for jobs: `role` (an ARN or a name), by default the role that this process runs as.
 
     Inside SageMaker (a notebook, Studio, a job) this process runs as a role that jobs may assume. Elsewhere `role` is
-    required, because SageMaker can rarely assume the role of a user.
+    required, because SageMaker is rarely allowed to assume a user's IAM role.
     """
     if role and ROLE_ARN.fullmatch(role):
         return role

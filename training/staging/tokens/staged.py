@@ -129,7 +129,7 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of a complete staging, or None if the staging or a part of it is missing."""
+    """Return the manifest of the staged files, or None if any of the files is missing."""
     if not all((folder / channel / DATA).is_file() for channel in CHANNELS):
         return None
     try:

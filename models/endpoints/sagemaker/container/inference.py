@@ -79,9 +79,7 @@ def _check_parameters(parameters: Any) -> None:
 def _answer(reader: Reader, value: Any, parameters: dict[str, int]) -> Any:
     for name in FIELDS:
         if not isinstance(value, dict) or not isinstance(value.get(name), str) or not value[name].strip():
-            raise ValueError(
-                f"inputs must have question and context, each a text that is not empty, not {value!r:.200}"
-            )
+            raise ValueError(f"inputs must have question and context, both non-empty texts: got {value!r:.200}")
     return reader.answer(value["question"], value["context"], parameters)
 
 

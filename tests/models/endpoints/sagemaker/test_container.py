@@ -136,7 +136,7 @@ def test_questions_are_answered_by_the_code_in_the_archive(
     assert first == second == answer
     for wrong, message in (
         ({"inputs": {"question": "when ?"}}, "inputs must have question and context"),
-        ({"inputs": {"question": " ", "context": "soon"}}, "each a text that is not empty"),
+        ({"inputs": {"question": " ", "context": "soon"}}, "both non-empty texts"),
         (
             {"inputs": {"question": "when " * 40, "context": "soon"}},
             "43 of the 32 tokens of max_length, which leaves no room",
