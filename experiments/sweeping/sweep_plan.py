@@ -192,8 +192,8 @@ def _check_objective(experiment: Experiment) -> None:
         )
     if experiment.target is not None and cost != "steady_samples_per_second":
         raise ValueError(
-            f"worse_by {fields.worse_by:g} and target {experiment.target.metric} {experiment.target.value:g} exclude "
-            f"each other: train until the target, or all samples with the constraint (target=null removes the target)"
+            f"worse_by {fields.worse_by:g} and target {experiment.target.metric} {experiment.target.value:g} cannot "
+            f"be combined: train until the target, or all samples with the constraint (target=null removes the target)"
         )
 
 
