@@ -1,4 +1,4 @@
-"""Fixtures of every test: a tracking store of its own, a real tracking server, and the shared data if present."""
+"""Fixtures of all tests: a tracking store, a real tracking server, and the shared data if present."""
 
 from __future__ import annotations
 
@@ -62,7 +62,7 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
 
 @pytest.fixture(scope="session", autouse=True)
 def _forking() -> Iterator[None]:
-    """Programs that a test starts by `sys.executable` need not import everything anew; see `forking_interpreter`."""
+    """Run `sys.executable` through a fork server with preloaded packages; see `forking_interpreter`."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", forking_interpreter())
         yield
@@ -70,14 +70,14 @@ def _forking() -> Iterator[None]:
 
 @pytest.fixture
 def plain_interpreter(monkeypatch: pytest.MonkeyPatch) -> str:
-    """The interpreter that people have, for this test and what it starts."""
+    """The real interpreter, for this test and the processes that it starts."""
     monkeypatch.setattr(sys, "executable", INTERPRETER)
     return INTERPRETER
 
 
 @pytest.fixture
 def every_core() -> Iterator[None]:
-    """The whole machine, for one test."""
+    """All cores of the machine, for one test."""
     before = os.sched_getaffinity(0)
     os.sched_setaffinity(0, CORES)
     yield
@@ -86,7 +86,7 @@ def every_core() -> Iterator[None]:
 
 @pytest.fixture(scope="session")
 def shared() -> Path:
-    """The folder of shared data; tests that need it skip where it is absent, and .ci/run makes that an error."""
+    """The folder of shared data. Without it, tests are skipped, or fail under .ci/run."""
     if not SHARED.is_dir():
         if os.environ.get("TRAINFARE_CI"):
             pytest.fail(f"{SHARED} is absent")
@@ -96,7 +96,7 @@ def shared() -> Path:
 
 @pytest.fixture(scope="session")
 def _template_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """An empty MLflow database: its migrations take seconds, a copy takes none."""
+    """An empty MLflow database to copy, because its migrations take seconds."""
     from mlflow import MlflowClient
 
     path = tmp_path_factory.mktemp("mlflow") / "mlflow.db"
@@ -106,7 +106,7 @@ def _template_database(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture
 def tracking_uri(_template_database: Path, tmp_path: Path) -> str:
-    """A SQLite tracking store of this test alone."""
+    """A SQLite tracking store for one test."""
     path = tmp_path / "mlflow.db"
     shutil.copy(_template_database, path)
     return f"sqlite:///{path}"
@@ -117,7 +117,7 @@ MARK = "TRACKING_SERVER_FOLDER"
 
 
 class TrackingServer:
-    """A real `mlflow server` on a SQLite database, which a test can halt and let go on."""
+    """A real `mlflow server` on a SQLite database, which a test can halt and continue."""
 
     def __init__(self, folder: Path) -> None:
         with socket.socket() as probe:
@@ -129,7 +129,7 @@ class TrackingServer:
         self._process: subprocess.Popen[bytes] | None = None
 
     def start(self, *artifacts: str) -> None:
-        """Start it; `artifacts` are the options that say where these are, by default with the server itself."""
+        """Start the server. `artifacts` are options for the artifact store, which by default is the server itself."""
         command = [forking_interpreter(), "-m", "mlflow", "server", "--workers", "1", "--port", str(self._port)]
         command += ["--backend-store-uri", self.database_uri]
         command += artifacts or ("--artifacts-destination", str(self._folder / "artifacts"))
@@ -161,20 +161,20 @@ class TrackingServer:
 
 @pytest.fixture
 def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
-    """An AWS account of this test's own (`tests.support.aws`), whose jobs really run, and this process as its user."""
+    """A simulated AWS account (`tests.support.aws`) whose jobs really run. This process is its user."""
     from tests.support.aws.account import open_account
 
-    with open_account(tmp_path / "account") as found:
+    with open_account(tmp_path / "account") as opened:
         for name in ("AWS_PROFILE", "AWS_SESSION_TOKEN", "AWS_DEFAULT_PROFILE"):
             monkeypatch.delenv(name, raising=False)
-        for name, value in found.variables.items():
+        for name, value in opened.variables.items():
             monkeypatch.setenv(name, value)
-        yield found
+        yield opened
 
 
 @pytest.fixture
 def tracking_server(_template_database: Path, tmp_path: Path) -> Iterator[TrackingServer]:
-    """A running tracking server of this test alone, which may halt or stop it."""
+    """A running tracking server for one test, which may halt or stop it."""
     yield from _served(_template_database, tmp_path / "server")
 
 
@@ -182,7 +182,7 @@ def tracking_server(_template_database: Path, tmp_path: Path) -> Iterator[Tracki
 def shared_tracking_server(
     _template_database: Path, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[TrackingServer]:
-    """A running tracking server of all tests that leave it as it was: one takes seconds to start."""
+    """A running tracking server for all tests that leave it unchanged, because a start takes seconds."""
     yield from _served(_template_database, tmp_path_factory.mktemp("shared") / "server")
 
 

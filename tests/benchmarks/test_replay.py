@@ -116,7 +116,7 @@ def test_seeds_vary_the_starting_batch_size_and_the_calibration() -> None:
     assert vary_start(search, 3) == vary_start(search, 3)
 
 
-def test_other_strategies_pay_for_every_point_once() -> None:
+def test_other_strategies_are_charged_once_for_each_point() -> None:
     assert any_order(small(), 0).costs[-1] == small().full_grid_seconds
     assert tpe(small(), 0).costs[-1] == small().full_grid_seconds
 
@@ -155,7 +155,7 @@ def test_the_arms_of_a_recording_are_the_points_in_order() -> None:
 
 
 @pytest.mark.parametrize("shape", ["accelerator", "drifting", "accuracy"])
-def test_ours_costs_at_most_a_quarter_of_simulated_grids(shape: str) -> None:
+def test_our_strategy_costs_at_most_a_quarter_of_simulated_grids(shape: str) -> None:
     costs, lost = [], 0
     for number in range(3):
         recorded = simulated(SHAPES[shape], seeds=1, number=number)
@@ -168,7 +168,7 @@ def test_ours_costs_at_most_a_quarter_of_simulated_grids(shape: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["processor", "lawless"])
-def test_ours_costs_less_than_half_of_tpe_on_simulated_grids(shape: str) -> None:
+def test_our_strategy_costs_less_than_half_of_tpe_on_simulated_grids(shape: str) -> None:
     grids = [simulated(SHAPES[shape], seeds=1, number=number) for number in range(5)]
     mine = [ours(recorded, number) for number, recorded in enumerate(grids)]
     costs = [run.cost_until_right(grid) / grid.full_grid_seconds for run, grid in zip(mine, grids, strict=True)]

@@ -102,7 +102,7 @@ def test_the_parent_run_links_to_the_charts_of_its_jobs(
     assert errors(shown) == []
 
 
-def test_a_job_charts_its_metrics(shown: Window, address: str, real_comparison: CommandLine) -> None:
+def test_a_jobs_page_charts_its_metrics(shown: Window, address: str, real_comparison: CommandLine) -> None:
     shown.open(run_page(address, real_comparison.runs()[0].info.run_id, "/model-metrics"))
     charts(shown, "cost", "throughput", "time")
     shown.screenshot("mlflow-job", whole=False)

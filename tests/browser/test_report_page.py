@@ -39,7 +39,7 @@ def name(request: pytest.FixtureRequest) -> str:
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_nothing_fails_and_the_answer_is_in_view(
+def test_the_page_loads_without_errors_and_shows_the_answer(
     name: str, size: str, reports: dict[str, Path], window: Callable[..., Window]
 ) -> None:
     shown = window(SIZES[size]).open(reports[name])
@@ -95,7 +95,9 @@ def test_interval_and_repeats_of_the_first_setting_are_in_view(
 
 @pytest.mark.parametrize("size", SIZES)
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_the_overview(size: str, scheme: str, reports: dict[str, Path], window: Callable[..., Window]) -> None:
+def test_the_overview_is_accessible_and_shows_the_answer(
+    size: str, scheme: str, reports: dict[str, Path], window: Callable[..., Window]
+) -> None:
     shown = window(SIZES[size], color_scheme=scheme).open(reports["overview"])
     shown.screenshot(f"overview-{size}-{scheme}")
     assert shown.errors == []
@@ -107,14 +109,14 @@ def test_the_overview(size: str, scheme: str, reports: dict[str, Path], window: 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
 @pytest.mark.parametrize("size", ["desktop", "phone"])
-def test_contrast_and_labels(
+def test_the_page_has_no_severe_accessibility_violations(
     name: str, size: str, scheme: str, reports: dict[str, Path], window: Callable[..., Window]
 ) -> None:
     shown = window(SIZES[size], color_scheme=scheme).open(reports[name])
     assert shown.severe_violations(f"{name}-{size}-{scheme}") == []
 
 
-def test_dark_mode_is_dark(name: str, reports: dict[str, Path], window: Callable[..., Window]) -> None:
+def test_dark_mode_has_a_dark_background(name: str, reports: dict[str, Path], window: Callable[..., Window]) -> None:
     shown = window(color_scheme="dark").open(reports[name])
     shown.screenshot(f"{name}-dark")
     assert lightness(shown, "body", "backgroundColor") < 0.2
@@ -123,7 +125,7 @@ def test_dark_mode_is_dark(name: str, reports: dict[str, Path], window: Callable
 
 
 @pytest.mark.parametrize("scheme", ["light", "dark"])
-def test_print_is_black_on_white_and_complete(
+def test_the_printed_page_is_black_on_white_and_complete(
     name: str, scheme: str, reports: dict[str, Path], window: Callable[..., Window], tmp_path: Path
 ) -> None:
     # A4 landscape without its margins.
@@ -153,7 +155,7 @@ def test_forced_colours_keep_texts_and_borders(
     assert shown.overhang() <= 0
 
 
-def test_nothing_moves_with_reduced_motion(reports: dict[str, Path], window: Callable[..., Window]) -> None:
+def test_reduced_motion_disables_animations(reports: dict[str, Path], window: Callable[..., Window]) -> None:
     shown = window(reduced_motion="reduce").open(reports["sweep"])
     shown.page.locator(".trials th button").first.click()
     assert shown.page.evaluate("document.getAnimations().length") == 0

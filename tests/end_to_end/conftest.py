@@ -1,4 +1,4 @@
-"""The command line as a person runs it, in a folder of its own."""
+"""The command line as a user runs it, in a separate folder."""
 
 from __future__ import annotations
 
@@ -41,13 +41,13 @@ class CommandLine:
         }
 
     def __call__(self, verb: str, fields: Mapping[str, object] = {}) -> subprocess.CompletedProcess[str]:
-        """Run a verb to its end."""
+        """Run a verb to completion."""
         return subprocess.run(
             self.command(verb, fields), cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=280
         )
 
     def by_mlflow(self, verb: str, fields: Mapping[str, object]) -> subprocess.CompletedProcess[str]:
-        """Run a verb to its end by MLflow's project runner, which puts every parameter through a shell."""
+        """Run a verb to completion with `mlflow run`, which passes every parameter through a shell."""
         words = [word for name, value in fields.items() for word in ("-P", f"{name}={value}")]
         return subprocess.run(
             [
@@ -88,7 +88,7 @@ class CommandLine:
         return [sys.executable, "-m", "experiments", verb, *words]
 
     def jobs(self, *words: str) -> subprocess.CompletedProcess[str]:
-        """Run `jobs` with some words, without a terminal."""
+        """Run `jobs` with these arguments, without a terminal."""
         command = [*self.command("jobs", {}), *words]
         return subprocess.run(
             command, cwd=ROOT, env=self.environment, stdin=subprocess.DEVNULL, capture_output=True, text=True
@@ -98,8 +98,8 @@ class CommandLine:
         """Return the runs of a kind, oldest first."""
         client = MlflowClient(self.uri)
         ids = [experiment.experiment_id for experiment in client.search_experiments()]
-        found = client.search_runs(ids, f"tags.\"platform.kind\" = '{kind}'", order_by=["attributes.start_time ASC"])
-        return list(found)
+        matches = client.search_runs(ids, f"tags.\"platform.kind\" = '{kind}'", order_by=["attributes.start_time ASC"])
+        return list(matches)
 
 
 @pytest.fixture
@@ -110,7 +110,7 @@ def command_line(tracking_uri: str, tmp_path: Path) -> CommandLine:
 
 @pytest.fixture
 def reviews(tmp_path: Path) -> dict[str, object]:
-    """Fields of a small experiment on files whose names, labels and texts are awkward."""
+    """Fields of a small experiment on files with awkward names, labels and texts."""
     folder = tmp_path / "dätä 'einfach' \"doppelt\" $HOME `x`"
     folder.mkdir()
     good, bad = "gut & schön", 'schlecht – "nie"'

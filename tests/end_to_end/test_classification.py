@@ -1,4 +1,4 @@
-"""Each classification experiment from its file to MLflow: real data, a random model of its architecture, four steps."""
+"""Each classification experiment from its file to MLflow: four steps on real data, with a random model."""
 
 from __future__ import annotations
 
@@ -31,54 +31,54 @@ def trained(command_line: CommandLine, experiment: str, kind: str, fields: Mappi
 
 
 def tables(command_line: CommandLine, run: Run) -> dict[str, list[dict[str, Any]]]:
-    """Return the run's tables, and see to it that there is a picture of what it learnt from and of how it did."""
+    """Return the run's tables, and check that its two plots exist."""
     client = MlflowClient(command_line.uri)
     plots = [file.path for file in client.list_artifacts(run.info.run_id, "plots")]
     assert sorted(plots) == ["plots/class_distribution.png", "plots/confusion_matrix.png"]
     folder = Path(client.download_artifacts(run.info.run_id, "tables"))
-    found = {path.stem: json.loads(path.read_text()) for path in folder.iterdir()}
-    return {name: [dict(zip(t["columns"], row, strict=True)) for row in t["data"]] for name, t in found.items()}
+    documents = {path.stem: json.loads(path.read_text()) for path in folder.iterdir()}
+    return {name: [dict(zip(t["columns"], row, strict=True)) for row in t["data"]] for name, t in documents.items()}
 
 
-def check_tables(found: dict[str, list[dict[str, Any]]], names: list[str], accuracy: float) -> None:
-    assert [row["label"] for row in found["per_class"]] == names
-    assert [row["label"] for row in found["class_distribution"]] == names
-    assert sum(row["train_rows"] for row in found["class_distribution"]) == 48
-    support = [row["support"] for row in found["per_class"]]
-    assert support == [row["validation_rows"] for row in found["class_distribution"]]
-    assert sum(row["count"] for row in found["confusion_matrix"]) == len(found["predictions"]) == 24
-    right = sum(row["label"] == row["prediction"] for row in found["predictions"])
-    assert right == sum(row["count"] for row in found["confusion_matrix"] if row["actual"] == row["predicted"])
+def check_tables(rows_by_table: dict[str, list[dict[str, Any]]], names: list[str], accuracy: float) -> None:
+    assert [row["label"] for row in rows_by_table["per_class"]] == names
+    assert [row["label"] for row in rows_by_table["class_distribution"]] == names
+    assert sum(row["train_rows"] for row in rows_by_table["class_distribution"]) == 48
+    support = [row["support"] for row in rows_by_table["per_class"]]
+    assert support == [row["validation_rows"] for row in rows_by_table["class_distribution"]]
+    assert sum(row["count"] for row in rows_by_table["confusion_matrix"]) == len(rows_by_table["predictions"]) == 24
+    right = sum(row["label"] == row["prediction"] for row in rows_by_table["predictions"])
+    assert right == sum(row["count"] for row in rows_by_table["confusion_matrix"] if row["actual"] == row["predicted"])
     assert accuracy == pytest.approx(right / 24)
 
 
 @pytest.mark.slow
-def test_emotion_bert(command_line: CommandLine, shared: Path) -> None:
+def test_emotion_bert_logs_tables_of_real_data(command_line: CommandLine, shared: Path) -> None:
     run = trained(command_line, "emotion-bert", "bert", emotion(shared))
     assert run.data.metrics["optim/global_batch_size"] == 24
-    found = tables(command_line, run)
-    check_tables(found, EMOTIONS, run.data.metrics["eval_accuracy"])
+    rows_by_table = tables(command_line, run)
+    check_tables(rows_by_table, EMOTIONS, run.data.metrics["eval_accuracy"])
     with gzip.open(shared / "data/emotion-validation.jsonl.gz", "rt") as lines:
         labels = [EMOTIONS[json.loads(line)["label"]] for line, _ in zip(lines, range(24), strict=False)]
-    assert [(row["row"], row["label"]) for row in found["predictions"]] == list(enumerate(labels, start=1))
+    assert [(row["row"], row["label"]) for row in rows_by_table["predictions"]] == list(enumerate(labels, start=1))
 
 
 @pytest.mark.slow
-def test_roberta_large_mnli_mp(command_line: CommandLine, shared: Path) -> None:
-    """Pairs, as the tab-separated files have them: with quotation marks that mean nothing."""
+def test_roberta_large_mnli_mp_reads_pairs_of_texts(command_line: CommandLine, shared: Path) -> None:
+    """Quotation marks in tab-separated files are ordinary characters."""
     data = {
         "data.train": shared / "data/mnli-taxinli-fromtrain.tsv.gz",
         "data.validation": shared / "data/mnli-taxinli-fromdev.tsv.gz",
     }
     run = trained(command_line, "roberta-large-mnli-mp", "roberta", data)
-    found = tables(command_line, run)
-    check_tables(found, ["entailment", "neutral", "contradiction"], run.data.metrics["eval_accuracy"])
+    rows_by_table = tables(command_line, run)
+    check_tables(rows_by_table, ["entailment", "neutral", "contradiction"], run.data.metrics["eval_accuracy"])
     with gzip.open(data["data.validation"], "rt") as file:
         labels = [line.rstrip("\n").split("\t")[4] for line, _ in zip(file, range(25), strict=False)]
-    assert [(row["row"], row["label"]) for row in found["predictions"]] == list(enumerate(labels, start=1))[1:]
+    assert [(row["row"], row["label"]) for row in rows_by_table["predictions"]] == list(enumerate(labels, start=1))[1:]
 
 
-def test_reviews_without_the_tables_say_which_are_missing(command_line: CommandLine) -> None:
+def test_the_review_experiment_names_missing_tables(command_line: CommandLine) -> None:
     done = command_line("train", {"experiment": "reviews-distilbert"})
     assert done.returncode == 2
     assert "reviews-train.jsonl.gz does not exist" in done.stderr

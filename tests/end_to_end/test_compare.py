@@ -1,4 +1,4 @@
-"""`compare` with real trainings under both compilers, killed and taken up again."""
+"""`compare` with real trainings under both compilers, killed and resumed."""
 
 from __future__ import annotations
 
@@ -18,8 +18,8 @@ from tests.support.job.tiny import TINY
 
 
 @pytest.mark.slow
-def test_compare_under_both_compilers(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    """The launcher is killed while the second arm compiles; the same command ends the comparison."""
+def test_a_killed_comparison_of_two_compilers_resumes(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    """The launcher is killed while the second arm compiles. The same command completes the comparison."""
     fields = {**reviews, **TINY, "compare.repeats": 2, "save_model": "false"}
     launcher = command_line.start("compare", fields)
     assert launcher.stdout
@@ -72,9 +72,7 @@ def git_url(tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
-def test_mlflow_run_from_a_git_url_in_an_environment_of_its_own(
-    command_line: CommandLine, git_url: str, tmp_path: Path
-) -> None:
+def test_mlflow_run_installs_a_git_checkout_and_trains(command_line: CommandLine, git_url: str, tmp_path: Path) -> None:
     """`--env-manager virtualenv` installs requirements.lock and trains; MLflow keeps its environments in HOME."""
     parameters = {"experiment": "demo", "data.train_rows": 64, "data.validation_rows": 32, "batch_size": 8}
     words = [word for name, value in parameters.items() for word in ("-P", f"{name}={value}")]

@@ -1,4 +1,4 @@
-"""Runs and state that an earlier version wrote are still reported on, attached to and pruned."""
+"""`report`, `attach` and `prune` on runs and state that an earlier version wrote."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def test_a_report_gives_the_same_figures(earlier: CommandLine) -> None:
     assert json.loads(done.stdout)["arms"] == json.loads(written.read_text())["arms"]
 
 
-def test_attach_ends_a_training_whose_launcher_left(earlier: CommandLine) -> None:
+def test_attach_completes_a_training_whose_launcher_left(earlier: CommandLine) -> None:
     done = earlier("attach", {"group": OPEN_TRAINING})
     assert done.returncode == 0, done.stderr
     statuses = {run.data.tags["platform.job_name"]: run.info.status for run in earlier.runs()}
@@ -32,7 +32,7 @@ def test_attach_ends_a_training_whose_launcher_left(earlier: CommandLine) -> Non
     assert len(statuses) == 5
 
 
-def test_prune_deletes_the_folders_of_ended_jobs_alone(earlier: CommandLine) -> None:
+def test_prune_deletes_only_the_folders_of_ended_jobs(earlier: CommandLine) -> None:
     done = earlier.jobs("prune", "--yes")
     assert done.returncode == 0, done.stdout + done.stderr
     left = sorted(path.name for path in (earlier.folder / "home" / "jobs").iterdir() if path.is_dir())

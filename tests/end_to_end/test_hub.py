@@ -1,4 +1,4 @@
-"""`train` pushes to a Hub; afterwards the token is nowhere: no file, no database, no artifact, no output."""
+"""`train` pushes to a Hub, and the token appears in no file, database, artifact or output."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ TOKEN = "hf_QwErTz1234567890secret"
 
 @dataclasses.dataclass(frozen=True)
 class PushingCommandLine(CommandLine):
-    """A command line whose environment knows a Hub, and perhaps a token."""
+    """A command line with the variables of a Hub, and optionally a token."""
 
     variables: Mapping[str, str] = dataclasses.field(default_factory=dict)
 
@@ -44,12 +44,12 @@ def pushing(command_line: CommandLine, hub: Hub, **variables: str) -> PushingCom
 
 
 def assert_hidden(command_line: CommandLine, *texts: str) -> None:
-    """The folder holds the state and the tracking database; MLflow's artifacts may be elsewhere."""
+    """Check texts, state folder, tracking database and artifacts, which may be in another folder."""
     assert not [text for text in texts if TOKEN in text]
     artifacts = [Path(run.info.artifact_uri.removeprefix("file://")) for run in command_line.runs()]
     files = [path for folder in (command_line.folder, *artifacts) for path in folder.rglob("*") if path.is_file()]
-    wanted = {"mlflow.db", "log.txt", "state.json", "model.tar.gz", "experiment.yaml", "description.json"}
-    assert wanted <= {path.name for path in files}
+    expected = {"mlflow.db", "log.txt", "state.json", "model.tar.gz", "experiment.yaml", "description.json"}
+    assert expected <= {path.name for path in files}
     assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
 
 

@@ -1,4 +1,4 @@
-"""A tracking server of SageMaker's, named by its ARN: every call is signed, and artifacts go to S3."""
+"""A managed tracking server of SageMaker, named by its ARN: calls are signed and artifacts go to S3."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ from tests.support.tracking.managed_script import EXPERIMENT, SCRIPT
 
 @pytest.fixture
 def server(_template_database: Path, account: Account, tmp_path: Path) -> Iterator[TrackingServer]:
-    """A tracking server whose artifacts lie in S3."""
+    """A tracking server with artifacts in S3."""
     account.clients["s3"].create_bucket(Bucket="artifacts")
     folder = tmp_path / "server"
     folder.mkdir()
@@ -48,7 +48,7 @@ def documented() -> set[str]:
 
 
 @pytest.mark.slow
-def test_a_comparison_by_arn(
+def test_a_comparison_is_tracked_on_a_server_named_by_its_arn(
     server: TrackingServer, account: Account, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (command_line.folder / "code").mkdir()
@@ -74,8 +74,8 @@ def test_a_comparison_by_arn(
     assert proxy.calls == documented()
 
 
-def test_what_is_not_signed_for_this_server_is_refused() -> None:
-    """The proxy lets through nothing that SageMaker would not."""
+def test_the_proxy_refuses_unsigned_calls() -> None:
+    """The proxy is as strict as SageMaker."""
     with managed("http://127.0.0.1:9") as proxy:
         for headers in ({}, {"x-mlflow-sm-tracking-server-arn": ARN}):
             call = urllib.request.Request(f"{proxy.url}/api/2.0/mlflow/experiments/get", headers=headers)

@@ -1,4 +1,4 @@
-"""Many jobs at SageMaker, followed by one command: counted at the account, and point by point in MLflow."""
+"""Many SageMaker jobs, followed by one command: the number of calls, and every point in MLflow."""
 
 from __future__ import annotations
 
@@ -28,8 +28,8 @@ STEPS = 20
 
 @pytest.fixture
 def account(tmp_path: Path) -> Iterator[Served]:
-    with served(tmp_path / "account") as found:
-        yield found
+    with served(tmp_path / "account") as opened:
+        yield opened
 
 
 def database(command_line: CommandLine) -> Path:
@@ -37,7 +37,7 @@ def database(command_line: CommandLine) -> Path:
 
 
 def assert_complete(command_line: CommandLine, account: Served, jobs: int) -> None:
-    """Every job was created once, every run is complete, every point is there once."""
+    """Check that every job was created once, every run is complete and every point is stored once."""
     runs = command_line.runs()
     assert Counter(run.info.status for run in runs) == {"FINISHED": jobs}
     assert sorted(account.ask("jobs")) == sorted(run.data.tags["platform.job_name"] for run in runs)
@@ -50,12 +50,12 @@ def assert_complete(command_line: CommandLine, account: Served, jobs: int) -> No
 
 
 def most_calls(calls: list[tuple[float, str]], seconds: float) -> int:
-    """Return the most calls in any window of so many seconds."""
+    """Return the largest number of calls in any window of `seconds`."""
     times = [at for at, _ in calls]
     return max(sum(first <= at < first + seconds for at in times) for first in times)
 
 
-def test_many_are_followed_with_few_calls(command_line: CommandLine, account: Served, tmp_path: Path) -> None:
+def test_many_jobs_are_followed_with_few_calls(command_line: CommandLine, account: Served, tmp_path: Path) -> None:
     jobs = 30
     environment = command_line.environment | account.variables
     path = study(tmp_path, jobs=jobs, parallel=jobs, steps=STEPS, pause=0.5)
@@ -73,28 +73,28 @@ def test_many_are_followed_with_few_calls(command_line: CommandLine, account: Se
 def ended_runs(uri: str) -> int:
     """Count the jobs' runs that have ended."""
     connection = sqlite3.connect(uri.removeprefix("sqlite:///"))
-    [[found]] = connection.execute(
+    [[count]] = connection.execute(
         "select count(*) from runs r join tags t on t.run_uuid = r.run_uuid"
         " where t.key = 'platform.kind' and t.value = 'job' and r.status = 'FINISHED'"
     ).fetchall()
     connection.close()
-    return int(found)
+    return int(count)
 
 
 class Launchers:
-    """One launcher after another, each with the same command."""
+    """Launchers that run one after another with the same command."""
 
     def __init__(self, command: list[str], environment: dict[str, str], output: Path) -> None:
-        self._command, self._environment, self._said = command, environment, output
+        self._command, self._environment, self._output = command, environment, output
 
     def run(self, leaves: Callable[[str], bool]) -> int:
-        """Run one until `leaves` (given what it has said so far) is true, then kill it; return its exit status."""
+        """Run a launcher until `leaves` returns true for its output so far, then kill it. Return its exit status."""
         deadline = time.monotonic() + 560
-        with self._said.open("wb") as output:
+        with self._output.open("wb") as output:
             launcher = subprocess.Popen(self._command, cwd=ROOT, env=self._environment, stdout=output, stderr=output)
         try:
-            while launcher.poll() is None and not leaves(self._said.read_text()):
-                assert time.monotonic() < deadline, self._said.read_text()
+            while launcher.poll() is None and not leaves(self._output.read_text()):
+                assert time.monotonic() < deadline, self._output.read_text()
                 time.sleep(0.02)
         finally:
             launcher.kill()
@@ -117,8 +117,10 @@ def at_random(drawn: random.Random) -> Callable[[str], bool]:
 
 
 @pytest.mark.timeout(900)
-def test_kill_9_of_the_launcher_at_random_moments(command_line: CommandLine, account: Served, tmp_path: Path) -> None:
-    """Twenty jobs; whoever is killed and given the same command again has each of them once, and each point."""
+def test_a_launcher_killed_at_random_moments_resumes_every_job(
+    command_line: CommandLine, account: Served, tmp_path: Path
+) -> None:
+    """Twenty jobs: after several kills, the same command has created each job once and stored each point once."""
     jobs, kills = 20, 5
     seed = int(os.environ.get("CRASH_SEED", random.randrange(2**32)))
     print(f"CRASH_SEED={seed}")
@@ -140,8 +142,8 @@ def test_kill_9_of_the_launcher_at_random_moments(command_line: CommandLine, acc
     assert_complete(command_line, account, jobs)
 
 
-def test_jobs_are_started_and_left(command_line: CommandLine, tmp_path: Path) -> None:
-    """Two of four are started by `wait=false`, and all are complete after the same command without it."""
+def test_the_same_command_completes_jobs_started_without_waiting(command_line: CommandLine, tmp_path: Path) -> None:
+    """With `wait=false`, two of four jobs start. The same command without it completes all of them."""
     path = study(tmp_path, jobs=4, parallel=2, steps=STEPS, pause=0.1)
     here = {"experiment": path, "service": "local", "machine.instance_type": "local", "machine.cores": 1}
     left = command_line("compare", {**here, "wait": "false"})

@@ -1,4 +1,4 @@
-"""Models of real trainings in MLflow: every completed job's, once, also where the launcher was killed before it."""
+"""Models of real trainings in MLflow: one for each completed job, even if the launcher was killed."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ pytestmark = pytest.mark.slow
 SMALL = {**TINY, "save_model": "true", "machine.cores": 1}
 
 
-def test_a_killed_launcher_that_comes_again_logs_what_is_missing(
+def test_the_repeated_command_of_a_killed_launcher_logs_missing_models(
     tracking_server: TrackingServer, tmp_path: Path, reviews: dict[str, object]
 ) -> None:
-    """Two jobs train; no model is logged, for the server does not answer: one who waits leaves, and one is killed."""
+    """The server does not answer while models are logged. One launcher is interrupted and the other is killed."""
     fields = {**reviews, **SMALL, "compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.repeats": 1}
     outputs = {}
     for number in (signal.SIGINT, signal.SIGKILL):

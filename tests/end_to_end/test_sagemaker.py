@@ -1,5 +1,4 @@
-"""The command line on SageMaker: the same job as on this machine, with the same losses, its data and log by way of S3
-and CloudWatch."""
+"""The command line on SageMaker: a job has the same losses as on this machine."""
 
 from __future__ import annotations
 
@@ -30,10 +29,10 @@ def losses(command_line: CommandLine, run: Run) -> list[float]:
     return [each.value for each in MlflowClient(command_line.uri).get_metric_history(run.info.run_id, "loss")]
 
 
-def test_the_same_job_on_both_services(
+def test_a_job_has_the_same_losses_on_both_services(
     command_line: CommandLine, reviews: dict[str, object], account: Account, prices: dict[str, object], tmp_path: Path
 ) -> None:
-    """At SageMaker by way of MLflow's project runner; the machine and the account from a backend configuration."""
+    """The SageMaker job is started by `mlflow run`, with a backend configuration."""
     account.make_role()
     backend = tmp_path / "sage maker.json"
     backend.write_text(json.dumps({"machine": {"instance_type": "ml.g5.xlarge"}, "aws": {"role": "trainer"}}))
@@ -72,7 +71,7 @@ def test_the_same_job_on_both_services(
         ({"machine.devices": 2, "machine.instance_type": "ml.g5.12xlarge"}, "ml.g5.12xlarge has 4 GPUs"),
     ],
 )
-def test_what_is_wrong_is_one_sentence(
+def test_wrong_input_is_reported_in_one_sentence(
     command_line: CommandLine, reviews: dict[str, object], account: Account, wrong: dict[str, object], message: str
 ) -> None:
     account.make_role()
@@ -85,11 +84,13 @@ def test_what_is_wrong_is_one_sentence(
 
 
 def all_ended(command_line: CommandLine) -> bool:
-    """Return whether no run waits for anything, the group's included."""
+    """Return True if every run has failed and none is still open, including the group's."""
     return {run.info.status for kind in ("job", "group") for run in command_line.runs(kind)} <= {"FAILED"}
 
 
-def test_no_quota_ends_the_command(command_line: CommandLine, reviews: dict[str, object], account: Account) -> None:
+def test_a_quota_of_zero_ends_the_command(
+    command_line: CommandLine, reviews: dict[str, object], account: Account
+) -> None:
     account.make_role()
     account.jobs.quotas["ml.g5.xlarge"] = 0
     arms = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.baseline": "batch 8", "compare.repeats": 1}

@@ -1,4 +1,4 @@
-"""Scripts that know nothing of this project: run unchanged, tracked, compared, out of a folder and out of git."""
+"""Scripts that do not import this project, run unchanged from a folder or from git, tracked and compared."""
 
 from __future__ import annotations
 
@@ -110,7 +110,9 @@ def test_a_plain_loop_is_compared(command_line: CommandLine, loop: Path) -> None
 @pytest.mark.parametrize(
     ("failure_class", "error"), [("Error", "no such luck"), ("OutOfMemory", "CUDA out of memory. Tried to allocate")]
 )
-def test_a_script_that_fails(command_line: CommandLine, loop: Path, failure_class: str, error: str) -> None:
+def test_a_failed_script_is_recorded_with_its_error(
+    command_line: CommandLine, loop: Path, failure_class: str, error: str
+) -> None:
     own = {"script.hyperparameters.break-at": 16, "script.hyperparameters.error": error}
     done = command_line("train", {"experiment": loop, "batch_size": 4, **own})
     assert done.returncode == 1
@@ -125,7 +127,7 @@ def test_a_script_that_fails(command_line: CommandLine, loop: Path, failure_clas
 
 @pytest.fixture
 def git_url(loop: Path, tmp_path: Path) -> Iterator[str]:
-    """The URL of a git server with the loop in `examples/`, tagged v1, and a broken one after it."""
+    """The URL of a git server with the loop in `examples/`, tagged v1, and a later broken version."""
     work = tmp_path / "work"
     (work / "examples").mkdir(parents=True)
     steps = [(LOOP, ["tag", "v1"]), ("raise SystemExit('the tag was not taken')", ["tag", "v2"])]
@@ -146,7 +148,7 @@ def git_url(loop: Path, tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-def test_a_script_out_of_git(command_line: CommandLine, loop: Path, git_url: str) -> None:
+def test_a_script_from_git_is_compared(command_line: CommandLine, loop: Path, git_url: str) -> None:
     fields = {"experiment": loop, "script.source": git_url, "script.directory": "examples", "compare.repeats": 1}
     done = command_line("compare", {**fields, "script.revision": "v1"})
     assert done.returncode == 0, done.stdout + done.stderr
@@ -160,7 +162,7 @@ def test_a_script_out_of_git(command_line: CommandLine, loop: Path, git_url: str
 
 @pytest.mark.slow
 def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path: Path) -> None:
-    """The project's own example on a model of one layer."""
+    """The project's own example script, with a model of one layer."""
     from transformers import AutoTokenizer, BertConfig, BertModel
 
     from training.staging.models.model_files import locate
@@ -191,6 +193,6 @@ def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path:
     assert summary["quality_measure"] == "eval_accuracy"
 
 
-def test_the_examples_know_nothing_of_this_project() -> None:
+def test_the_example_scripts_do_not_mention_this_project() -> None:
     for script in sorted((ROOT / "experiments" / "scripts").glob("*.py")):
         assert "trainfare" not in script.read_text()

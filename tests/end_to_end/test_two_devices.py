@@ -1,4 +1,4 @@
-"""An experiment on two devices of this machine, through the command line: its figures are those of one training."""
+"""An experiment on two devices of this machine: its figures are those of one training."""
 
 from __future__ import annotations
 
@@ -49,7 +49,7 @@ def fields(tmp_path: Path) -> dict[str, object]:
 
 
 @pytest.mark.slow
-def test_two_devices(command_line: CommandLine, fields: dict[str, object]) -> None:
+def test_two_devices_give_the_figures_of_one_training(command_line: CommandLine, fields: dict[str, object]) -> None:
     done = command_line("train", fields)
     assert done.returncode == 0, done.stdout + done.stderr
     [run] = command_line.runs()

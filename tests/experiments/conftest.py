@@ -1,4 +1,4 @@
-"""A local service, and a whole state folder, of each test's own."""
+"""A local service and a state folder for each test."""
 
 from __future__ import annotations
 

@@ -14,10 +14,10 @@ FASTER = Interval(2.0, 1.5, 2.5, 3, 3)
 
 def test_break_even_by_hand() -> None:
     # 30 s dearer; 1/100 - 1/200 = 0.005 s earned per sample: 6,000 samples. 40 + 6000/200 = 10 + 6000/100 = 70 s.
-    found = break_even((40.0, 10.0), (200.0, 100.0), FASTER)
-    assert found.kind == "at"
-    assert found.samples == pytest.approx(6000)
-    assert found.minutes == pytest.approx(70 / 60)
+    result = break_even((40.0, 10.0), (200.0, 100.0), FASTER)
+    assert result.kind == "at"
+    assert result.samples == pytest.approx(6000)
+    assert result.minutes == pytest.approx(70 / 60)
 
 
 @pytest.mark.parametrize(
@@ -32,7 +32,7 @@ def test_break_even_by_hand() -> None:
         ((math.nan, 10.0), (200.0, 100.0), FASTER, "not determined"),
     ],
 )
-def test_break_even_kinds(
+def test_each_kind_of_break_even_is_recognised(
     setup: tuple[float, float], rates: tuple[float, float], speed_up: Interval | None, kind: str
 ) -> None:
     assert break_even(setup, rates, speed_up) == BreakEven(kind)  # type: ignore[arg-type]

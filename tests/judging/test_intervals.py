@@ -13,37 +13,37 @@ from judging.intervals import difference_interval, ratio_interval
 
 def test_difference_interval_by_hand() -> None:
     # means 3 and 1, both variances 1: error = sqrt(1/3 + 1/3), freedom (2/3)^2 / (2 (1/3)^2 / 2) = 4, t = 2.776445
-    found = difference_interval([2.0, 3.0, 4.0], [0.0, 1.0, 2.0])
-    assert found is not None
+    interval = difference_interval([2.0, 3.0, 4.0], [0.0, 1.0, 2.0])
+    assert interval is not None
     reach = 2.776445 * math.sqrt(2 / 3)
-    assert (found.estimate, found.low, found.high) == pytest.approx((2.0, 2 - reach, 2 + reach), rel=1e-6)
+    assert (interval.estimate, interval.low, interval.high) == pytest.approx((2.0, 2 - reach, 2 + reach), rel=1e-6)
 
 
 def test_a_side_without_spread_adds_no_degrees_of_freedom() -> None:
     # variances 0 and 1: error = sqrt(1/3), and only the other side's 2 degrees of freedom count, t = 4.302653
-    found = difference_interval([5.0, 5.0, 5.0, 5.0], [0.0, 1.0, 2.0])
-    assert found is not None
+    interval = difference_interval([5.0, 5.0, 5.0, 5.0], [0.0, 1.0, 2.0])
+    assert interval is not None
     reach = 4.302653 * math.sqrt(1 / 3)
-    assert (found.low, found.high) == pytest.approx((4 - reach, 4 + reach), rel=1e-6)
+    assert (interval.low, interval.high) == pytest.approx((4 - reach, 4 + reach), rel=1e-6)
 
 
 def test_ratio_interval_by_hand() -> None:
     # logs of (e^0.1, e^-0.1) and (e^1.1, e^0.9): means 0 and 1, both variances 0.02, error = sqrt(0.01 + 0.01), and
     # freedom 0.02^2 / (0.01^2 + 0.01^2) = 2: t = 4.302653
-    found = ratio_interval([math.exp(0.1), math.exp(-0.1)], [math.exp(1.1), math.exp(0.9)])
-    assert found is not None
+    interval = ratio_interval([math.exp(0.1), math.exp(-0.1)], [math.exp(1.1), math.exp(0.9)])
+    assert interval is not None
     reach = 4.302653 * math.sqrt(0.02)
-    assert found.estimate == pytest.approx(math.exp(-1))
-    assert (math.log(found.low), math.log(found.high)) == pytest.approx((-1 - reach, -1 + reach), rel=1e-6)
-    assert (found.n_arm, found.n_baseline) == (2, 2)
+    assert interval.estimate == pytest.approx(math.exp(-1))
+    assert (math.log(interval.low), math.log(interval.high)) == pytest.approx((-1 - reach, -1 + reach), rel=1e-6)
+    assert (interval.n_arm, interval.n_baseline) == (2, 2)
 
 
 def test_ratio_interval_agrees_with_scipy() -> None:
     arm, baseline = [94.1, 98.3, 95.0, 97.2], [118.0, 121.5, 116.9]
     scipys = stats.ttest_ind(np.log(arm), np.log(baseline), equal_var=False).confidence_interval(0.95)
-    found = ratio_interval(arm, baseline)
-    assert found is not None
-    assert (math.log(found.low), math.log(found.high)) == pytest.approx((scipys.low, scipys.high))
+    interval = ratio_interval(arm, baseline)
+    assert interval is not None
+    assert (math.log(interval.low), math.log(interval.high)) == pytest.approx((scipys.low, scipys.high))
 
 
 @pytest.mark.parametrize(
@@ -58,9 +58,9 @@ def test_interval_covers_the_truth_19_times_in_20(
     for _ in range(trials):
         arm = 80 * np.exp(spread_arm * random.standard_normal(n_arm))
         baseline = 100 * np.exp(spread_baseline * random.standard_normal(n_baseline))
-        found = ratio_interval(arm.tolist(), baseline.tolist())
-        assert found is not None
-        covered += found.low <= truth <= found.high
+        interval = ratio_interval(arm.tolist(), baseline.tolist())
+        assert interval is not None
+        covered += interval.low <= truth <= interval.high
     # The standard error of this share is sqrt(0.95 * 0.05 / 4000) = 0.0034; Welch's t is a little wide for two values.
     assert 0.935 <= covered / trials <= 0.985
 
@@ -83,8 +83,8 @@ def test_whole_seconds_do_not_prove_a_spread_of_zero() -> None:
 
 @given(st.lists(st.floats(1, 1e5), min_size=2, max_size=6), st.lists(st.floats(1, 1e5), min_size=2, max_size=6))
 def test_ratio_interval_is_inverted_when_the_sides_are_swapped(arm: list[float], baseline: list[float]) -> None:
-    found, swapped = ratio_interval(arm, baseline), ratio_interval(baseline, arm)
-    assert found is not None
+    interval, swapped = ratio_interval(arm, baseline), ratio_interval(baseline, arm)
+    assert interval is not None
     assert swapped is not None
-    assert found.low <= found.estimate <= found.high
-    assert math.log(found.low) == pytest.approx(-math.log(swapped.high), abs=1e-6)
+    assert interval.low <= interval.estimate <= interval.high
+    assert math.log(interval.low) == pytest.approx(-math.log(swapped.high), abs=1e-6)

@@ -25,7 +25,7 @@ def sources() -> Mapping[str, ast.Module]:
 
 
 def imported_names(tree: ast.AST) -> Iterator[str]:
-    """Yield the dotted name of everything that is imported, also within functions."""
+    """Yield the dotted name of every import, including those within functions."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Import):
             yield from (alias.name for alias in node.names)
@@ -61,7 +61,7 @@ def circles(graph: Graph) -> list[list[str]]:
     order: dict[str, int] = {}
     lowest: dict[str, int] = {}
     stack: list[str] = []
-    found: list[list[str]] = []
+    components: list[list[str]] = []
 
     def visit(node: str) -> None:
         order[node] = lowest[node] = len(order)
@@ -76,12 +76,12 @@ def circles(graph: Graph) -> list[list[str]]:
             members = stack[stack.index(node) :]
             del stack[stack.index(node) :]
             if len(members) > 1:
-                found.append(sorted(members))
+                components.append(sorted(members))
 
     for node in sorted(graph):
         if node not in order:
             visit(node)
-    return found
+    return components
 
 
 def _module(path: str) -> str:

@@ -1,4 +1,4 @@
-"""Everything that is imported is declared in pyproject.toml, and everything declared is pinned by a lock."""
+"""Every import is declared in pyproject.toml, and every declared dependency is pinned by a lock file."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ def normalised(name: str) -> str:
 
 @cache
 def own_modules() -> frozenset[str]:
-    """Return the top-level names that are ours; the job imports its own files and rooms flatly."""
+    """Return our own top-level names. The job imports its own files and rooms as top-level modules."""
     flat = {path.stem for path in (ROOT / JOB).iterdir() if path.suffix == ".py" or path.is_dir()}
     return frozenset({*ORDER, "benchmarks", "tests", *flat})
 
 
 def imported_modules(folder: str) -> Iterator[tuple[str, str]]:
-    """Yield the file and the top-level module of every import of third parties below a folder."""
+    """Yield the file and the top-level module of every third-party import below a folder."""
     for path in sorted((ROOT / folder).rglob("*.py")):
         for node in ast.walk(ast.parse(path.read_text("utf-8"))):
             if isinstance(node, ast.Import):
@@ -75,7 +75,7 @@ def test_imports_of_tests_and_benchmarks_are_declared() -> None:
     assert undeclared(["tests", "benchmarks"], distribution_names(RUNTIME + DEVELOPMENT)) == []
 
 
-def test_an_undeclared_import_is_found() -> None:
+def test_an_undeclared_import_is_detected() -> None:
     declared = distribution_names(RUNTIME) - {"numpy"}
     assert any("imports numpy: declare numpy in pyproject.toml" in each for each in undeclared(["models"], declared))
 
@@ -89,6 +89,6 @@ def test_an_undeclared_import_is_found() -> None:
     ],
     ids=["runtime", "build", "development"],
 )
-def test_what_is_declared_is_pinned(requirements: tuple[str, ...], locks: list[str]) -> None:
+def test_declared_dependencies_are_pinned(requirements: tuple[str, ...], locks: list[str]) -> None:
     pinned = distribution_names(line for lock in locks for line in Path(ROOT / lock).read_text().splitlines())
     assert distribution_names(requirements) - pinned == set()

@@ -1,4 +1,4 @@
-"""Imports go one way, without circles of files or of rooms."""
+"""Imports go down the list of packages, without circles of files or rooms."""
 
 from __future__ import annotations
 
@@ -53,13 +53,13 @@ def test_no_rooms_import_each_other_in_a_circle() -> None:
     assert circles(room_graph()) == []
 
 
-def test_a_circle_is_found() -> None:
+def test_a_circle_is_detected() -> None:
     graph = {"a": frozenset("b"), "b": frozenset("c"), "c": frozenset("a"), "d": frozenset("a")}
     assert circles(graph) == [["a", "b", "c"]]
 
 
 @pytest.mark.parametrize("library", sorted(OWNERS))
-def test_a_heavy_library_is_imported_by_its_owners_alone(library: str) -> None:
+def test_only_its_owners_import_a_heavy_library(library: str) -> None:
     wrong = [
         path
         for path, tree in sources().items()
@@ -69,12 +69,12 @@ def test_a_heavy_library_is_imported_by_its_owners_alone(library: str) -> None:
 
 
 def test_only_the_locks_module_imports_fcntl() -> None:
-    """Every lock of the product goes through one module: see docs/decisions/0125."""
+    """All locks of the product are in one module: see docs/decisions/0125."""
     importers = {path for path, tree in sources().items() if "fcntl" in {*imported_names(tree)}}
     assert importers == {"training/state/locks.py"}
 
 
-def test_the_job_imports_nothing_else_of_ours() -> None:
+def test_the_job_imports_none_of_our_other_packages() -> None:
     forbidden = {*ORDER, "benchmarks", "tests", "mlflow", "pydantic"}
     wrong = [
         f"{path} imports {name}"
@@ -88,14 +88,14 @@ def test_the_job_imports_nothing_else_of_ours() -> None:
 
 @pytest.mark.parametrize("package", ORDER)
 def test_our_packages_are_the_ones_imported(package: str) -> None:
-    found = Path(str(importlib.import_module(package).__file__)).resolve()
-    assert found.is_relative_to(ROOT), (
-        f"`import {package}` finds {found}, not {ROOT / package}: another installed package has this name and shadows "
+    path = Path(str(importlib.import_module(package).__file__)).resolve()
+    assert path.is_relative_to(ROOT), (
+        f"`import {package}` finds {path}, not {ROOT / package}: another installed package has this name and shadows "
         "ours; run from the project's root and uninstall it"
     )
 
 
-def test_the_rooms_of_the_job_shadow_nothing_that_it_imports() -> None:
+def test_the_rooms_of_the_job_shadow_no_imported_package() -> None:
     rooms = {path.stem for path in (ROOT / JOB).iterdir() if path.suffix == ".py" or (path / "__init__.py").exists()}
     third_party = {"torch", "transformers", "accelerate", "tokenizers", "evaluate", "pyarrow", "numpy", "metrics"}
     assert rooms & (set(sys.stdlib_module_names) | third_party | {*ORDER, "datasets", "tests"}) == set()

@@ -1,4 +1,4 @@
-"""The installed command `trainfare`: it runs from any folder, and puts nothing else on the import path."""
+"""The installed command `trainfare` runs from any folder, and adds nothing else to the import path."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The job keeps to Python 3.8, and the command line starts without heavy libraries."""
+"""The job is compatible with Python 3.8."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from tests.layout.imports import JOB, ROOT
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / JOB).rglob("*.py")), ids=lambda p: p.name)
-def test_the_job_is_python_3_8(path: Path) -> None:
+def test_the_job_compiles_under_python_3_8(path: Path) -> None:
     ast.parse(path.read_text(), feature_version=(3, 8))
 
 
@@ -29,7 +29,7 @@ YOUNGER_GENERICS = {"list", "dict", "tuple", "set", "frozenset", "type"}
 
 
 @pytest.mark.parametrize("path", sorted((ROOT / JOB).rglob("*.py")), ids=lambda p: p.name)
-def test_the_job_calls_nothing_younger_than_python_3_8(path: Path) -> None:
+def test_the_job_uses_nothing_newer_than_python_3_8(path: Path) -> None:
     assert list(younger(ast.parse(path.read_text()))) == []
 
 
@@ -46,20 +46,20 @@ def test_the_job_calls_nothing_younger_than_python_3_8(path: Path) -> None:
         "import tomllib",
     ],
 )
-def test_what_is_younger_is_seen(line: str) -> None:
+def test_newer_features_are_detected(line: str) -> None:
     assert list(younger(ast.parse(line))) != []
 
 
 def younger(tree: ast.AST) -> Iterator[str]:
-    """Yield what Python 3.8 compiles and then fails at: later calls, `list[int]`, `int | None`, `{} | {}`."""
+    """Yield features that compile under Python 3.8 but fail at run time: later calls, `list[int]`, `int | None`."""
     for node in ast.walk(tree):
         if isinstance(node, (ast.Attribute, ast.Name, ast.alias)):
             names = {getattr(node, field, None) for field in ("attr", "id", "name")}
             yield from map(str, names & YOUNGER_NAMES)
         if isinstance(node, ast.Call):
             called = getattr(node.func, "attr", getattr(node.func, "id", ""))
-            given = {str(keyword.arg) for keyword in node.keywords}
-            yield from (f"{called}({name}=)" for name in given & YOUNGER_ARGUMENTS.get(called, set()))
+            keywords = {str(keyword.arg) for keyword in node.keywords}
+            yield from (f"{called}({name}=)" for name in keywords & YOUNGER_ARGUMENTS.get(called, set()))
         if isinstance(node, ast.Subscript) and getattr(node.value, "id", "") in YOUNGER_GENERICS:
             yield ast.unparse(node)
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.BitOr) and _is_union(node):
@@ -67,7 +67,7 @@ def younger(tree: ast.AST) -> Iterator[str]:
 
 
 def _is_union(node: ast.BinOp) -> bool:
-    """Tell unions of types and of dictionaries from those of numbers and sets, as far as the text shows it."""
+    """Return True for unions of types or dictionaries, as opposed to those of numbers or sets."""
     sides = (node.left, node.right)
     none = any(isinstance(side, ast.Constant) and side.value is None for side in sides)
     return none or any(isinstance(side, (ast.Dict, ast.DictComp)) for side in sides)

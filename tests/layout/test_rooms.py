@@ -1,4 +1,4 @@
-"""Rooms and files have a size that a newcomer can take in, and say what belongs in them."""
+"""Rooms and files are small enough for a newcomer, and every room has a docstring."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ ROOMS = sorted({room_of(path) for path in sources()})
 
 
 def modules(room: str) -> list[str]:
-    """Return the files of a room, `__init__.py` apart."""
+    """Return the files of a room except `__init__.py`."""
     return [path for path in sources() if room_of(path) == room and not path.endswith("__init__.py")]
 
 
@@ -52,7 +52,7 @@ def test_benchmarks_are_rooms_of_at_most_twenty_modules() -> None:
 
 
 @pytest.mark.parametrize("room", [room for room in ROOMS if not room.endswith(("/container", "experiments/scripts"))])
-def test_a_room_says_what_belongs_in_it(room: str) -> None:
+def test_a_room_has_a_docstring_about_its_content(room: str) -> None:
     tree = sources().get(f"{room}/__init__.py")
     if tree is None and room == "training/job":
         pytest.skip("the container sees it as its source directory, not as a package")

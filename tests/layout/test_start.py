@@ -13,7 +13,7 @@ HEAVY = (
 )
 
 
-def test_help_of_every_verb_imports_nothing_heavy() -> None:
+def test_help_of_every_verb_imports_no_heavy_library() -> None:
     code = f"""
 import sys
 from experiments.__main__ import VERBS, main

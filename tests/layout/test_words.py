@@ -46,7 +46,7 @@ def tree_of(path: Path) -> ast.Module:
 
 
 def docstrings(tree: ast.AST) -> Iterator[tuple[int, str]]:
-    """Yield every string that stands by itself, with its line: docstrings, also those of fields and constants."""
+    """Yield every string that is a statement, with its line: docstrings of modules, functions, fields and constants."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str):
             yield node.lineno, node.value.value.strip()
@@ -76,7 +76,7 @@ def test_no_docstring_opens_like_a_translation(top: str) -> None:
 
 
 @pytest.mark.parametrize("top", [*ORDER, "benchmarks"])
-def test_no_name_is_of_the_banned_vocabulary(top: str) -> None:
+def test_no_name_uses_the_banned_vocabulary(top: str) -> None:
     wrong = [
         f"{path.relative_to(ROOT)}:{line} {name}"
         for path in files()

@@ -89,7 +89,7 @@ def test_the_csv_has_one_line_per_job(tracked: Any) -> None:
     assert rows[0]["cost_billable_seconds"] == "100.5"
 
 
-def test_names_with_markup_quotes_and_other_scripts(tracked: Any) -> None:
+def test_names_with_markup_and_quotes_are_escaped(tracked: Any) -> None:
     report = compared(tracked, HOSTILE)
     page = assert_sound(report)
     assert HOSTILE in page.text
@@ -120,7 +120,7 @@ def test_runs_link_only_to_an_http_server() -> None:
     assert job_url("javascript:alert(1)", job) is None
 
 
-def test_a_group_without_successful_jobs(tracked: Any) -> None:
+def test_a_group_without_successful_jobs_has_no_verdict(tracked: Any) -> None:
     for label in ("none", "inductor"):
         tracked.job(label, status="FAILED")
     report = render(tracked.client, tracked.group, "t")
@@ -129,20 +129,20 @@ def test_a_group_without_successful_jobs(tracked: Any) -> None:
     assert report.pngs == {}
 
 
-def test_a_group_without_jobs(tracked: Any) -> None:
+def test_a_group_without_jobs_has_a_page(tracked: Any) -> None:
     report = render(tracked.client, tracked.group, "t")
     assert "This group has no jobs." in assert_sound(report).text
     assert summary(report)["arms"] == []
 
 
-def test_one_arm_with_one_repeat(tracked: Any) -> None:
+def test_one_arm_with_one_repeat_has_no_interval(tracked: Any) -> None:
     tracked.trained("none", 0, 41.0, baseline=True)
     report = render(tracked.client, tracked.group, "t")
     assert "“none” took 41.0 billable seconds." in assert_sound(report).text
     assert "interval.png" not in report.pngs
 
 
-def test_losses_that_are_not_numbers(tracked: Any) -> None:
+def test_losses_that_are_not_numbers_are_left_out_of_charts(tracked: Any) -> None:
     nan = math.nan
     for repeat in range(2):
         tracked.trained("none", repeat, 100.5, baseline=True, losses=[2.0, nan, 1.0])
@@ -153,7 +153,7 @@ def test_losses_that_are_not_numbers(tracked: Any) -> None:
     assert "loss_by_samples.png" in report.pngs
 
 
-def test_runs_without_any_metric(tracked: Any) -> None:
+def test_runs_without_any_metric_have_no_charts(tracked: Any) -> None:
     for label in ("none", "inductor"):
         for repeat in range(2):
             tracked.job(label, repeat)

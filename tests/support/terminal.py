@@ -1,4 +1,4 @@
-"""A program at a pseudo-terminal, as a person runs it: what it shows is read, and keys are typed."""
+"""Run a program at a pseudo-terminal, read its output and type keys."""
 
 from __future__ import annotations
 

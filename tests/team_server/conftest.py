@@ -1,4 +1,4 @@
-"""The team's server, set up once for all tests here, and the people who use it."""
+"""The team server, started once for all tests of this folder, and its users."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.support.tracking.team import ADMIN, PASSWORD, Team, open_team
 
 @pytest.fixture(scope="session")
 def team(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Team]:
-    """A running server with the accounts of docs/server.md: ada, guest, robot, and an experiment `shared`."""
-    with open_team(tmp_path_factory.mktemp("team")) as found:
-        yield found
+    """A running server with the accounts of docs/server.md (ada, guest, robot) and an experiment `shared`."""
+    with open_team(tmp_path_factory.mktemp("team")) as opened:
+        yield opened
 
 
 @dataclass(frozen=True)
 class Person(CommandLine):
-    """Somebody's command line."""
+    """The command line of a user."""
 
     variables: Mapping[str, str] = field(default_factory=dict)
     """Variables that they set."""
@@ -40,7 +40,7 @@ class Person(CommandLine):
 
 @pytest.fixture
 def person(team: Team, tmp_path: Path) -> Callable[..., Person]:
-    """Return the command line of a user, with a home of their own."""
+    """Return a function that makes the command line of a user, with a separate home."""
 
     def made(name: str, **variables: str) -> Person:
         folder = tmp_path / name
@@ -52,7 +52,7 @@ def person(team: Team, tmp_path: Path) -> Callable[..., Person]:
 
 @pytest.fixture
 def admin(team: Team, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
-    """The administrator's client, who this process now is."""
+    """The administrator's client. This process has the administrator's variables."""
     for name, value in team.as_user(*ADMIN).items():
         monkeypatch.setenv(name, value)
     return MlflowClient(team.uri)
@@ -60,7 +60,7 @@ def admin(team: Team, monkeypatch: pytest.MonkeyPatch) -> MlflowClient:
 
 @pytest.fixture
 def script(tmp_path: Path) -> Path:
-    """A comparison of two arms, each a script of a moment; the MLflow experiment has this test's name."""
+    """An experiment with two arms of a short script. The MLflow experiment has the name of this test's folder."""
     (tmp_path / "code").mkdir()
     (tmp_path / "code" / "train.py").write_text(SCRIPT)
     experiment = tmp_path / f"{tmp_path.name}.yaml"
@@ -69,14 +69,14 @@ def script(tmp_path: Path) -> Path:
 
 
 def runs_of(client: MlflowClient, experiment_name: str, kind: str = "job") -> list[Run]:
-    """Return the runs of a kind in an MLflow experiment, oldest first; none where there is no such experiment."""
-    found = client.get_experiment_by_name(experiment_name)
+    """Return the runs of a kind in an MLflow experiment, oldest first. Empty if the experiment does not exist."""
+    experiment = client.get_experiment_by_name(experiment_name)
     where, order = f"tags.\"platform.kind\" = '{kind}'", ["attributes.start_time ASC"]
-    return list(client.search_runs([found.experiment_id], where, order_by=order)) if found else []
+    return list(client.search_runs([experiment.experiment_id], where, order_by=order)) if experiment else []
 
 
 def administer(client: MlflowClient, call: str, **body: Any) -> dict[str, Any]:
-    """Return the server's answer to the administrator."""
+    """Return the server's response to a call of the administrator."""
     creds = get_default_host_creds(client.tracking_uri)
     answer: dict[str, Any] = http_request_safe(creds, f"/api/{call}", "POST", json=body).json()
     return answer

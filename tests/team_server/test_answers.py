@@ -1,4 +1,4 @@
-"""Test the team server's answers to callers that it does not know, and to names that it does not have."""
+"""Errors of the team server for unknown users, wrong host names and missing permissions."""
 
 from __future__ import annotations
 
@@ -26,14 +26,16 @@ def _home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 def report_as(
     variables: dict[str, str], monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> tuple[int, str]:
-    """Return the exit code and what is said on standard error."""
+    """Return the exit code and the standard error of `report`."""
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
     code = main(["report", "--group", "any"])
     return code, capsys.readouterr().err
 
 
-def test_a_wrong_password(team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_wrong_password_is_refused(
+    team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     code, output = report_as(team.as_user("ada", "not the password"), monkeypatch, capsys)
     assert code == 1
     assert output == (
@@ -43,14 +45,16 @@ def test_a_wrong_password(team: Team, monkeypatch: pytest.MonkeyPatch, capsys: p
     )
 
 
-def test_no_name(team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_missing_user_name_is_refused(
+    team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
     for name in ("USERNAME", "PASSWORD"):
         monkeypatch.delenv(f"MLFLOW_TRACKING_{name}", raising=False)
     code, output = report_as({"MLFLOW_TRACKING_URI": team.uri}, monkeypatch, capsys)
     assert (code, "requires a user name (401)" in output, output.count("\n")) == (1, True, 1)
 
 
-def test_a_name_that_the_server_does_not_have(
+def test_a_wrong_host_name_is_refused(
     team: Team, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     elsewhere = {"MLFLOW_TRACKING_URI": f"http://localhost:{team.port}"}
@@ -70,7 +74,9 @@ def test_a_name_that_the_server_does_not_have(
         ("mlflow.example.com", "https://evil.example.com", "POST", 403),
     ],
 )
-def test_hosts_and_origins(team: Team, host: str, origin: str | None, method: str, status: int) -> None:
+def test_unknown_hosts_and_origins_are_refused(
+    team: Team, host: str, origin: str | None, method: str, status: int
+) -> None:
     connection = http.client.HTTPConnection("127.0.0.1", team.port, timeout=30)
     headers = {"Host": host, "Content-Type": "application/json"} | ({"Origin": origin} if origin else {})
     body = b'{"max_results": 1}' if method == "POST" else None
@@ -81,12 +87,12 @@ def test_hosts_and_origins(team: Team, host: str, origin: str | None, method: st
 
 
 @pytest.mark.parametrize(("call", "words"), [("set_tag", ("a", "b")), ("log_text", ("text", "file.txt"))])
-def test_what_may_not_be_written_is_refused_at_once(
+def test_a_write_without_permission_is_not_retried(
     call: str, words: tuple[str, str], team: Team, admin: MlflowClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = admin.get_experiment_by_name("shared")
-    assert found
-    run_id = admin.create_run(found.experiment_id).info.run_id
+    experiment = admin.get_experiment_by_name("shared")
+    assert experiment
+    run_id = admin.create_run(experiment.experiment_id).info.run_id
     for name, value in team.as_user("guest").items():
         monkeypatch.setenv(name, value)
     slept: list[float] = []

@@ -1,4 +1,4 @@
-"""Test reports with missing runs, files or server: a page every time, and never a traceback."""
+"""Reports with missing runs, missing files or without a server: always a page, never a traceback."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ NAN, INFINITE = math.nan, math.inf
 
 @pytest.fixture(autouse=True)
 def _folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """SQLite's artifacts lie where one stands."""
+    """Run in the test's folder, where SQLite stores the artifacts."""
     monkeypatch.chdir(tmp_path)
 
 
 def group_on(client: MlflowClient, verb: str = "compare") -> Tracked:
-    """Return an empty group with its parent run, in an experiment of its own."""
+    """Return an empty group with its parent run, in a separate experiment."""
     name = f"faults-{secrets.token_hex(4)}"
     tracked = Tracked(client, str(client.create_experiment(name)))
     tracked.group = name
@@ -45,7 +45,7 @@ def group_on(client: MlflowClient, verb: str = "compare") -> Tracked:
 
 
 def two_arms(tracked: Tracked) -> None:
-    """Add two repeats of each of two arms; the first tells what it ran on."""
+    """Add two repeats of each of two arms. Jobs of the first one record their environment."""
     for repeat in range(2):
         run_id = tracked.trained("none", repeat, 100.5 + repeat, baseline=True)
         tracked.client.log_text(run_id, '{"job": {"versions": {"torch": "2.13.0"}}}', "environment.json")
@@ -53,7 +53,7 @@ def two_arms(tracked: Tracked) -> None:
 
 
 def assert_says(report: Report, *sentences: str) -> None:
-    """The page and every other form says what is missing."""
+    """Check that every form of the report states the missing data."""
     assert list(report.missing) == list(sentences)
     text, out = Page(html_page(report)).text, io.StringIO()
     print_report(report, out)
@@ -67,14 +67,14 @@ def assert_says(report: Report, *sentences: str) -> None:
 
 @pytest.fixture(params=["SQLite", pytest.param("the team's server", marks=pytest.mark.slow)])
 def somewhere(request: pytest.FixtureRequest) -> MlflowClient:
-    """A store, as its administrator."""
+    """A tracking store, with the administrator's permissions."""
     if request.param == "SQLite":
         return MlflowClient(request.getfixturevalue("tracking_uri"))
     client: MlflowClient = request.getfixturevalue("admin")
     return client
 
 
-def test_what_runs_do_not_tell(somewhere: MlflowClient) -> None:
+def test_missing_and_non_finite_figures_are_reported(somewhere: MlflowClient) -> None:
     tracked = group_on(somewhere)
     for repeat in range(2):
         tracked.trained("none", repeat, 100.5 + repeat, baseline=True)
@@ -97,7 +97,7 @@ def test_what_runs_do_not_tell(somewhere: MlflowClient) -> None:
     assert summary(report)["contrasts"][0]["outcome"] == "inconclusive"
 
 
-def test_whole_runs_lack_nothing(somewhere: MlflowClient) -> None:
+def test_complete_runs_lack_nothing(somewhere: MlflowClient) -> None:
     tracked = group_on(somewhere)
     two_arms(tracked)
     report = render(somewhere, tracked.group, "t")
@@ -106,7 +106,7 @@ def test_whole_runs_lack_nothing(somewhere: MlflowClient) -> None:
     assert "torch 2.13.0" in html_page(report)
 
 
-def test_a_deleted_group_is_reported_with_the_restore(
+def test_a_deleted_group_is_reported_with_the_command_that_restores_it(
     tracking_uri: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     tracked = group_on(MlflowClient(tracking_uri))
@@ -119,14 +119,14 @@ def test_a_deleted_group_is_reported_with_the_restore(
 
 
 @pytest.mark.slow
-def test_files_that_cannot_be_read(
+def test_a_report_is_made_without_unreadable_files(
     team: Team,
     admin: MlflowClient,
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    """S3 is down: the numbers and curves, which the database holds, come all the same."""
+    """S3 is unreachable. The database has all numbers and curves, so they are still reported."""
     tracked, sweep = group_on(admin), group_on(admin, "sweep")
     two_arms(tracked)
     sweep.trained("none", 0, 20.0, tags={"platform.role": "trial", "platform.compiler": "none"})
@@ -147,10 +147,10 @@ def test_files_that_cannot_be_read(
 
 
 @pytest.mark.slow
-def test_runs_that_are_listed_and_may_not_be_read(
+def test_a_report_is_made_without_permission_to_read_the_runs(
     team: Team, admin: MlflowClient, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """USE of the workspace lists what it does not let read."""
+    """The permission USE of the workspace lists runs that cannot be read."""
     tracked = group_on(admin)
     two_arms(tracked)
     create_user(admin, "lister")
@@ -171,7 +171,7 @@ def test_runs_that_are_listed_and_may_not_be_read(
 
 
 class Ending(Forwarding):
-    """A network on whose first call to `path` the server is killed."""
+    """A proxy that stops the server at the first call to `path`."""
 
     def __init__(self, server: TrackingServer, path: str) -> None:
         super().__init__(server.uri)
@@ -191,7 +191,7 @@ class Ending(Forwarding):
         ("mlflow-artifacts", "versions and hardware. The tracking server"),
     ],
 )
-def test_a_server_that_goes_in_the_middle(
+def test_a_report_is_completed_if_the_server_stops_meanwhile(
     path: str,
     lost: str,
     tracking_server: TrackingServer,
@@ -215,7 +215,7 @@ def test_a_server_that_goes_in_the_middle(
     assert f"Missing: {lost}" in page
 
 
-def test_a_server_that_went_before_is_one_sentence(
+def test_an_unreachable_server_is_reported_in_one_sentence(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
@@ -224,7 +224,7 @@ def test_a_server_that_went_before_is_one_sentence(
     assert capsys.readouterr().err == f"{message} No report was made.\n"
 
 
-def test_a_run_that_never_told_what_it_ran_on_lacks_nothing(somewhere: MlflowClient) -> None:
+def test_a_run_without_an_environment_file_lacks_nothing(somewhere: MlflowClient) -> None:
     tracked = group_on(somewhere)
     tracked.trained("none", 0, 41.0, baseline=True)
     assert_says(render(somewhere, tracked.group, "t"))

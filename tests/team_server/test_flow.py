@@ -1,4 +1,4 @@
-"""Everything that trainfare does, on a team's server, by people with the rights that docs/server.md gives them."""
+"""All commands on a team server, by users with the permissions in docs/server.md."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(900)]
 
 
 def files(person: Person) -> set[str]:
-    """Return the names of what stands in somebody's folder of reports."""
+    """Return the names of all files in a user's report folder."""
     return {path.name for path in (person.folder / "home").glob("reports/*/*")}
 
 
@@ -56,7 +56,7 @@ def test_a_member_sweeps(person: Callable[..., Person], admin: MlflowClient, rev
     assert "Missing:" not in again.stdout
 
 
-def test_a_robot_trains_where_it_may_and_a_guest_reports_on_it(
+def test_a_robot_trains_in_its_experiment_and_a_guest_reports_on_it(
     team: Team, person: Callable[..., Person], admin: MlflowClient, script: Path
 ) -> None:
     robot = person("robot", MLFLOW_EXPERIMENT_NAME="shared")
@@ -99,7 +99,7 @@ def test_a_robot_trains_where_it_may_and_a_guest_reports_on_it(
     assert sorted(team.artifacts.keys()) == before
 
 
-def test_who_has_no_rights_hears_so_before_anything_is_trained(
+def test_a_user_without_permission_is_refused_before_training(
     person: Callable[..., Person], admin: MlflowClient, script: Path
 ) -> None:
     create_user(admin, "nobody")

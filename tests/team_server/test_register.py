@@ -1,4 +1,4 @@
-"""`register` on a team's server with PostgreSQL and accounts: who may, and one sentence for who may not."""
+"""`register` on a team server with PostgreSQL and accounts: who may register, and errors for others."""
 
 from __future__ import annotations
 
@@ -19,10 +19,10 @@ pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
 @pytest.fixture
 def run_id(admin: MlflowClient, tmp_path: Path) -> str:
-    """A job with its model in the experiment `shared`, which the administrator has trained."""
-    found = admin.get_experiment_by_name("shared")
-    assert found
-    return modelled(Tracked(admin, found.experiment_id), tmp_path, f"job-{uuid4().hex}")
+    """A job of the administrator in the experiment `shared`, with its model."""
+    experiment = admin.get_experiment_by_name("shared")
+    assert experiment
+    return modelled(Tracked(admin, experiment.experiment_id), tmp_path, f"job-{uuid4().hex}")
 
 
 def aliases(admin: MlflowClient, name: str) -> dict[str, str]:
@@ -41,7 +41,7 @@ def test_a_member_registers(team: Team, person: Callable[..., Person], admin: Ml
     assert any("/models/m-" in key and key.endswith("model/model.safetensors") for key in keys)
 
 
-def test_a_guest_and_a_robot_do_not(person: Callable[..., Person], run_id: str) -> None:
+def test_a_guest_and_a_robot_cannot_register(person: Callable[..., Person], run_id: str) -> None:
     for name in ("guest", "robot"):
         done = person(name)("register", {"run": run_id, "name": f"{name}-s model"})
         assert done.returncode == 1, done.stdout
@@ -52,7 +52,7 @@ def test_a_guest_and_a_robot_do_not(person: Callable[..., Person], run_id: str) 
         assert done.stderr.count("\n") == 1
 
 
-def test_who_may_read_a_registered_model_does_not_change_it(
+def test_a_reader_of_a_registered_model_cannot_change_it(
     person: Callable[..., Person], admin: MlflowClient, run_id: str
 ) -> None:
     assert person("ada")("register", {"run": run_id, "name": "readable"}).returncode == 0
@@ -67,7 +67,7 @@ def test_who_may_read_a_registered_model_does_not_change_it(
     assert aliases(admin, "readable") == {"champion": "1"}
 
 
-def test_a_registered_model_of_others_that_one_may_not_see(person: Callable[..., Person], run_id: str) -> None:
+def test_a_hidden_model_of_another_user_is_refused(person: Callable[..., Person], run_id: str) -> None:
     assert person("ada")("register", {"run": run_id, "name": "hidden"}).returncode == 0
     done = person("robot")("register", {"run": run_id, "name": "hidden"})
     assert (done.returncode, done.stderr.count("\n")) == (1, 1)

@@ -1,4 +1,4 @@
-"""A real tracking store for every test of a room of `tracking`."""
+"""A real tracking store for every test of `tracking`."""
 
 from tests.support.tracking.tracked import tracked, tracked_by_server
 

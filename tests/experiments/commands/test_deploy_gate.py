@@ -1,4 +1,4 @@
-"""With which model `deploy` compares the one that it is asked for."""
+"""The registered model with which `deploy` compares the requested one."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ def tracked(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     client = MlflowClient(tracking_uri)
-    found = Tracked(client, str(client.create_experiment("emotion", artifact_location=(tmp_path / "a").as_uri())))
-    parent(found)
-    return found
+    empty_group = Tracked(client, str(client.create_experiment("emotion", artifact_location=(tmp_path / "a").as_uri())))
+    parent(empty_group)
+    return empty_group
 
 
 def deployed(run: str) -> str | None:
     """Return the run whose model would be deployed."""
-    given = {"run": run}
-    return with_run(given, read_spec(given, "local")).run_id
+    arguments = {"run": run}
+    return with_run(arguments, read_spec(arguments, "local")).run_id
 
 
 def test_a_registered_model_is_compared_with_its_own_versions(tracked: Tracked, tmp_path: Path) -> None:

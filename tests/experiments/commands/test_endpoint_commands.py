@@ -1,4 +1,4 @@
-"""The verbs of endpoints: wrong commands, and lifetimes."""
+"""The verbs of endpoints: wrong input, and lifetimes."""
 
 from __future__ import annotations
 
@@ -29,15 +29,15 @@ Run = Callable[..., tuple[int, str, str]]
 
 @pytest.fixture
 def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
-    """The command line in this process, with a home of its own: exit code, output, errors."""
+    """The command line in this process, with a separate home. Returns exit code, output and errors."""
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
 
-    def given(*words: object) -> tuple[int, str, str]:
+    def run_command(*words: object) -> tuple[int, str, str]:
         code = main([str(word) for word in words])
         output = capfd.readouterr()
         return code, output.out, output.err
 
-    return given
+    return run_command
 
 
 @pytest.fixture(scope="session")
@@ -76,7 +76,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("endpoint",), "unknown verb 'endpoint'"),
     ],
 )
-def test_wrong_input_is_one_sentence(run: Run, model: Path, words: tuple[str, ...], sentence: str) -> None:
+def test_wrong_input_is_reported_in_one_sentence(run: Run, model: Path, words: tuple[str, ...], sentence: str) -> None:
     code, out, err = run(*(model if word == "M" else word for word in words))
     assert (code, out) == (2, "")
     assert err.startswith("error: ")
@@ -90,7 +90,7 @@ def test_a_missing_endpoint_is_reported(run: Run) -> None:
     assert run("undeploy", "--all", "true")[:2] == (0, "Deleted: 0\n")
 
 
-def test_from_deploy_to_undeploy(run: Run, model: Path, tmp_path: Path) -> None:
+def test_an_endpoint_answers_until_it_is_undeployed(run: Run, model: Path, tmp_path: Path) -> None:
     code, out, _ = run("deploy", "--model", model, "--name", "winter", "--lifetime", "1s")
     assert code == 0
     assert "Endpoint: winter (local, InService)" in out
@@ -138,7 +138,7 @@ def test_the_next_command_deletes_an_endpoint_whose_lifetime_ended(run: Run, mod
 
 
 @pytest.mark.slow
-def test_ctrl_c_of_a_deploy_leaves_nothing(model: Path, tmp_path: Path) -> None:
+def test_ctrl_c_during_a_deploy_leaves_nothing(model: Path, tmp_path: Path) -> None:
     environment = os.environ | {"TRAINFARE_HOME": str(tmp_path)}
     words = [sys.executable, "-m", "experiments", "deploy", "--model", str(model), "--name", "a"]
     for number in (signal.SIGINT, signal.SIGTERM):
@@ -190,5 +190,5 @@ def test_the_list_shows_lifetime_and_cost() -> None:
 
 
 @pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("7d", 604_800)])
-def test_a_lifetime_in_seconds(text: str, expected: float) -> None:
+def test_lifetimes_are_converted_to_seconds(text: str, expected: float) -> None:
     assert read_seconds("lifetime", text) == expected

@@ -151,7 +151,7 @@ def test_links_and_their_targets_are_kept(state: State, capsys: pytest.CaptureFi
     assert not (state.home / "jobs" / over).exists()
 
 
-def test_old_kinds_are_refused_with_the_two_choices(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_removed_option_what_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["jobs", "prune", "--what", "data,models"]) == 2
     assert capsys.readouterr().err == (
         "error: --what no longer exists: jobs prune deletes safe folders, or all with --everything.\n"

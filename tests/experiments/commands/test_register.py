@@ -20,15 +20,15 @@ def tracked(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) 
     """An empty closed group on the tracking store of this process."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
     client = MlflowClient(tracking_uri)
-    found = Tracked(client, str(client.create_experiment("emotion", artifact_location=(tmp_path / "a").as_uri())))
-    parent(found)
-    return found
+    empty_group = Tracked(client, str(client.create_experiment("emotion", artifact_location=(tmp_path / "a").as_uri())))
+    parent(empty_group)
+    return empty_group
 
 
 def alias(tracked: Tracked, name: str = "champion", model: str = "emotion") -> str | None:
     uri = tracked.client.tracking_uri
-    found = MlflowClient(uri, registry_uri=uri).search_registered_models(f"name = '{model}'")
-    number = found[0].aliases.get(name) if found else None
+    models = MlflowClient(uri, registry_uri=uri).search_registered_models(f"name = '{model}'")
+    number = models[0].aliases.get(name) if models else None
     return str(number) if number else None
 
 
@@ -128,7 +128,7 @@ def test_the_run_that_mlflow_opened_notes_the_registration(
         ),
     ],
 )
-def test_wrong_input_is_one_sentence(fields: dict[str, str], message: str) -> None:
+def test_wrong_input_is_reported_in_one_sentence(fields: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as caught:
         read_registration(fields)
     assert str(caught.value).startswith(message)

@@ -39,7 +39,7 @@ def test_lists_are_separated_by_commas() -> None:
         ),
     ],
 )
-def test_wrong_input_is_one_sentence(fields: dict[str, str], sentence: str) -> None:
+def test_wrong_input_is_reported_in_one_sentence(fields: dict[str, str], sentence: str) -> None:
     with pytest.raises(InputError, match=sentence) as error:
         read_request(fields)
     assert "\n" not in str(error.value)

@@ -1,4 +1,4 @@
-"""The verb `ui`: the shown experiment, a server on a free port, and its end."""
+"""The verb `ui`: which experiment it shows, its server on a free port, and how it stops."""
 
 from __future__ import annotations
 
@@ -34,8 +34,8 @@ def group(client: MlflowClient, experiment_id: str, name: str, start_time: int) 
 
 
 @pytest.fixture
-def held(tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
-    """A store with a comparison of `demo` in two experiments and a later one of `emotion`; experiment ids by name."""
+def experiment_ids(tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
+    """Experiment ids by name. Two experiments have a comparison of `demo`, and a third a later one of `emotion`."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
     client = MlflowClient(tracking_uri)
     ids = {name: str(client.create_experiment(name)) for name in ("first", "second", "team.emotion", "empty")}
@@ -55,8 +55,10 @@ def held(tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> dict[str, str]:
         ("empty", "empty"),
     ],
 )
-def test_which_experiment_is_shown(name: str | None, expected: str, held: dict[str, str]) -> None:
-    assert experiment_to_show(open_store(), name) == held[expected]
+def test_the_ui_shows_the_named_or_latest_experiment(
+    name: str | None, expected: str, experiment_ids: dict[str, str]
+) -> None:
+    assert experiment_to_show(open_store(), name) == experiment_ids[expected]
 
 
 @pytest.mark.parametrize(
@@ -67,19 +69,19 @@ def test_which_experiment_is_shown(name: str | None, expected: str, held: dict[s
         ({"experiment": "quite another"}, "has no experiment 'quite another'."),
     ],
 )
-def test_a_missing_experiment_is_reported(fields: dict[str, str], message: str, held: dict[str, str]) -> None:
+def test_a_missing_experiment_is_reported(fields: dict[str, str], message: str, experiment_ids: dict[str, str]) -> None:
     with pytest.raises(InputError) as error:
         ui(fields)
     assert str(error.value).endswith(message)
 
 
-def test_a_store_without_jobs(tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_without_jobs_is_reported(tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
     with pytest.raises(InputError, match="has no jobs yet"):
         ui({})
 
 
-def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_missing_database_is_reported_and_not_created(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.chdir(tmp_path)
     with pytest.raises(InputError, match=r"the tracking database .*mlflow\.db does not exist"):
         ui({})
@@ -89,7 +91,7 @@ def test_no_database_is_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) ->
 def test_a_tracking_server_serves_its_own_ui(
     tracking_server: Any, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Its address is printed, without name and password."""
+    """The printed address has no name or password."""
     client = MlflowClient(tracking_server.uri)
     group(client, "0", "demo", 1000)
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_server.uri.replace("//", "//user:secret@"))
@@ -101,7 +103,7 @@ def test_a_tracking_server_serves_its_own_ui(
 
 @pytest.fixture
 def taken() -> Iterator[None]:
-    """Port 5000 is taken, by this test where it was free."""
+    """Occupy port 5000, unless another process already does."""
     with ExitStack() as stack:
         holder = stack.enter_context(socket.socket())
         try:
@@ -115,9 +117,9 @@ def taken() -> Iterator[None]:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_the_ui_of_a_database_runs_until_interrupted(
-    number: signal.Signals, held: dict[str, str], taken: None, tracking_uri: str, tmp_path: Path
+    number: signal.Signals, experiment_ids: dict[str, str], taken: None, tracking_uri: str, tmp_path: Path
 ) -> None:
-    """The UI answers at the printed address, opens a browser if there is a display, and a signal ends all of it."""
+    """The UI answers at the printed address and opens a browser if there is a display. A signal stops all of it."""
     browser = tmp_path / "browser"
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path / "opened"}\n')
     browser.chmod(0o755)
@@ -137,16 +139,16 @@ def test_the_ui_of_a_database_runs_until_interrupted(
             output.append(line)
             if "Ctrl-C" in line:
                 break
-        found = re.search(r"MLflow: (http://127\.0\.0\.1:(\d+))(/#/experiments/(\d+)/runs\S+)", "".join(output))
-        assert found, output
-        assert found[2] != "5000"
-        assert found[4] == held["second"]
-        with urllib.request.urlopen(f"{found[1]}/api/2.0/mlflow/experiments/get?experiment_id={found[4]}") as answer:
+        match = re.search(r"MLflow: (http://127\.0\.0\.1:(\d+))(/#/experiments/(\d+)/runs\S+)", "".join(output))
+        assert match, output
+        assert match[2] != "5000"
+        assert match[4] == experiment_ids["second"]
+        with urllib.request.urlopen(f"{match[1]}/api/2.0/mlflow/experiments/get?experiment_id={match[4]}") as answer:
             assert json.load(answer)["experiment"]["name"] == "second"
         while not (tmp_path / "opened").exists() or not (tmp_path / "opened").read_text():
             assert process.poll() is None
             time.sleep(0.05)
-        assert (tmp_path / "opened").read_text() == f"{found[1]}{found[3]}"
+        assert (tmp_path / "opened").read_text() == f"{match[1]}{match[3]}"
         started = psutil.Process(process.pid).children(recursive=True)
         assert started
     finally:
@@ -158,8 +160,10 @@ def test_the_ui_of_a_database_runs_until_interrupted(
 
 
 @pytest.mark.slow
-def test_a_server_that_cannot_start_is_reported(held: dict[str, str], tracking_uri: str, tmp_path: Path) -> None:
-    """Its last word, and where the rest stands."""
+def test_a_server_that_cannot_start_is_reported(
+    experiment_ids: dict[str, str], tracking_uri: str, tmp_path: Path
+) -> None:
+    """The error has the last line of the log and the log's path."""
     settings = {
         "MLFLOW_TRACKING_URI": tracking_uri,
         "TRAINFARE_HOME": str(tmp_path),

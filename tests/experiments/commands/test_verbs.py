@@ -43,7 +43,7 @@ def test_help_is_shown_among_other_options(capsys: pytest.CaptureFixture[str]) -
     assert capsys.readouterr().out.startswith("Usage: trainfare compare ")
 
 
-def test_help_is_the_answer_to_no_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_shown_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([]) == 0
     without = capsys.readouterr().out
     assert main(["help"]) == 0
@@ -67,7 +67,7 @@ def test_help_of_experiments_points_to_all_fields(name: str, capsys: pytest.Capt
     assert "docs/experiments.md describes all fields" in " ".join(capsys.readouterr().out.split())
 
 
-def test_the_version_is_the_projects(capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
     assert capsys.readouterr().out == f"trainfare {version}\n"
@@ -108,7 +108,7 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
         (["train", "--wait", "maybe"], "--wait is 'maybe': it must be true or false."),
     ],
 )
-def test_wrong_input_is_one_sentence_and_exit_code_2(
+def test_wrong_input_is_reported_in_one_sentence_with_exit_code_2(
     arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(arguments) == 2
@@ -156,7 +156,7 @@ def test_shell_completion(words: str, expected: str) -> None:
     assert f"plain,{expected}" in done.stdout.splitlines()
 
 
-def test_the_line_in_the_help_sets_completion_up() -> None:
+def test_the_line_in_the_help_enables_completion() -> None:
     environment = os.environ | {"_TRAINFARE_COMPLETE": "bash_source"}
     command = [sys.executable, "-m", "experiments"]
     script = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout

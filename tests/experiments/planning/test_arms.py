@@ -1,4 +1,4 @@
-"""Arms: what they change, what they are called, and what cannot be one."""
+"""Arms: their fields, their labels, and errors."""
 
 from __future__ import annotations
 
@@ -29,13 +29,13 @@ def test_squad_albert_scales_the_published_rate_to_each_batch() -> None:
     assert compiled.experiment.learning_rate == pytest.approx(4.875e-5)
 
 
-def test_bert_large_takes_the_rate_of_the_script_whatever_the_devices() -> None:
+def test_bert_large_keeps_the_learning_rate_of_its_script() -> None:
     [arm] = arms(load("bert-large-squad-dp", {"compare.arms": "[{compiler: none}]"}))
     assert (arm.experiment.learning_rate, arm.experiment.global_batch_size) == (5e-5, 8)
 
 
 def test_reviews_on_eight_devices_train_at_the_published_rate() -> None:
-    """3e-5 x 8 at 8 x 16 rows."""
+    """3e-5 x 8 for a global batch of 8 x 16 rows."""
     tree = {**read_document(FOLDER / "reviews-distilbert.yaml").tree, "machine": {"devices": 8}}
     experiment = Experiment.model_validate(tree)
     assert experiment.global_batch_size == 128
@@ -48,7 +48,7 @@ def test_emotion_bert_scales_to_the_larger_compiled_batch() -> None:
     assert rates == pytest.approx([3e-5, 3e-5, 4e-5])
 
 
-def test_an_override_reaches_every_arm_but_yields_to_what_an_arm_sets() -> None:
+def test_an_override_applies_to_arms_that_do_not_set_the_field() -> None:
     text = "[{compiler: none, batch_size: 64}, {compiler: inductor}]"
     first, second = arms(load("demo", with_arms(text, batch_size="16")))
     assert (first.experiment.batch_size, second.experiment.batch_size) == (64, 16)
@@ -56,7 +56,7 @@ def test_an_override_reaches_every_arm_but_yields_to_what_an_arm_sets() -> None:
     assert [first.label, second.label] == ["none, batch 64", "inductor, batch 16"]
 
 
-def test_the_two_by_two_of_compiler_and_batch() -> None:
+def test_a_two_by_two_of_compiler_and_batch_is_labelled_by_both() -> None:
     text = ", ".join(
         f"{{batch_size: {batch}, compiler: {name}}}" for name in ("none", "inductor") for batch in (32, 64)
     )
@@ -64,14 +64,14 @@ def test_the_two_by_two_of_compiler_and_batch() -> None:
     assert labels == ["none, batch 32", "none, batch 64", "inductor, batch 32", "inductor, batch 64"]
 
 
-def test_labels_tell_other_fields_too() -> None:
+def test_labels_name_every_field_that_differs() -> None:
     text = "[{base_learning_rate: 1e-4}, {base_learning_rate: 3e-5}, {bucket_lengths: [16, 64], machine.cores: 1}]"
     labels = [arm.label for arm in arms(load("demo", with_arms(text)))]
     assert labels[0] == "base learning rate 0.0001, bucket lengths 32-64, cores default"
     assert labels[2] == "base learning rate 0.0003, bucket lengths 16-64, cores 1"
 
 
-def test_machines_are_arms_by_their_type_and_number() -> None:
+def test_arms_on_machines_are_labelled_by_type_and_count() -> None:
     types = "[{machine.instance_type: ml.g5.xlarge}, {machine.instance_type: ml.g5.xlarge, machine.instance_count: 2}]"
     there = {"service": "sagemaker", "machine.instance_type": "ml.g4dn.xlarge"}
     assert [arm.label for arm in arms(load("demo", with_arms(types) | there))] == ["1 machine", "2 machines"]
@@ -80,13 +80,13 @@ def test_machines_are_arms_by_their_type_and_number() -> None:
     assert labels == ["ml.g4dn.xlarge, 1 machine", "ml.g5.xlarge, 2 machines"]
 
 
-def test_other_arms_have_another_baseline() -> None:
-    """The file's own is one of the file's arms."""
+def test_the_first_overridden_arm_is_the_baseline() -> None:
+    """The baseline in the file names one of the file's own arms."""
     marked = [arm.is_baseline for arm in arms(load("demo", {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]"}))]
     assert marked == [True, False]
 
 
-def test_an_arm_adds_to_a_nested_mapping_and_replaces_none() -> None:
+def test_an_arm_is_merged_into_nested_mappings() -> None:
     text = "[{data: {train_rows: 500}}, {data.train_rows: 1000}]"
     first, second = arms(load("demo", with_arms(text)))
     assert (first.experiment.data.train_rows, first.experiment.data.validation_rows) == (500, 400)
@@ -116,13 +116,13 @@ def test_the_baseline_may_be_any_arm() -> None:
         ({"compare.repeats": "0"}, "compare.repeats must be greater than or equal to 1"),
     ],
 )
-def test_what_cannot_be_an_arm(overrides: dict[str, str], sentence: str) -> None:
+def test_an_invalid_arm_is_refused(overrides: dict[str, str], sentence: str) -> None:
     with pytest.raises(InputError) as caught:
         load("demo", overrides)
     assert sentence in str(caught.value)
 
 
-def test_an_arm_that_this_machine_cannot_run() -> None:
+def test_an_arm_that_needs_a_missing_compiler_is_refused() -> None:
     bare = ThisMachine(cores=2, has_gpu=False, cxx="g++", has_cxx=False)
     with pytest.raises(InputError, match="needs a C"):
         arms(load("demo", {}), bare)

@@ -39,7 +39,7 @@ def test_the_job_gets_the_location_of_the_token() -> None:
         ({"push_to_hub.token_secret": "hub/token"}, "AWS_ACCESS_KEY_ID"),
     ],
 )
-def test_the_request_names_variables(
+def test_the_request_names_secret_variables_without_their_values(
     fields: dict[str, str], names: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     for name in ("HF_TOKEN", "OTHER", "AWS_ACCESS_KEY_ID"):
@@ -63,22 +63,22 @@ def test_the_request_names_variables(
         ({"compare.arms": '[{"compiler": "none"}, {"push_to_hub": null}]'}, ["compare.arms[1]", "push_to_hub"]),
     ],
 )
-def test_what_cannot_be_is_refused(fields: dict[str, str], words: list[str]) -> None:
+def test_an_invalid_push_is_refused(fields: dict[str, str], words: list[str]) -> None:
     sentence = refused("demo", {**PUSH, "save_model": "true", **fields})
     assert [word for word in words if word not in sentence] == []
 
 
-def test_a_comparison_pushes_nothing_and_says_so() -> None:
+def test_a_comparison_pushes_nothing_and_logs_it() -> None:
     output: list[str] = []
-    found = without_pushes(arms(load("demo", {**PUSH, "save_model": "true"})), output.append)
-    assert [arm.experiment.push_to_hub for arm in found] == [None] * len(found)
+    without_push = without_pushes(arms(load("demo", {**PUSH, "save_model": "true"})), output.append)
+    assert [arm.experiment.push_to_hub for arm in without_push] == [None] * len(without_push)
     assert len(output) == 1
     assert without_pushes(arms(load("demo", {})), output.append) == arms(load("demo", {}))
     assert len(output) == 1
 
 
 @pytest.mark.parametrize(("variables", "missing"), [({}, True), ({"HF_TOKEN": " "}, True), ({"HF_TOKEN": "x"}, False)])
-def test_the_token_must_be_there(variables: dict[str, str], missing: bool) -> None:
+def test_a_missing_token_is_refused(variables: dict[str, str], missing: bool) -> None:
     experiment: Experiment = load("demo", {**PUSH, "save_model": "true"})
     if missing:
         with pytest.raises(InputError, match="HF_TOKEN"):
@@ -87,5 +87,5 @@ def test_the_token_must_be_there(variables: dict[str, str], missing: bool) -> No
         check_token(experiment, variables)
 
 
-def test_a_secret_needs_no_variable() -> None:
+def test_a_token_in_a_secret_needs_no_variable() -> None:
     check_token(load("demo", {**PUSH, "push_to_hub.token_secret": "hub", "save_model": "true"}), {})

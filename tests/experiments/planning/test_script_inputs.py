@@ -1,4 +1,4 @@
-"""Experiments that name a script: what its hyperparameters take, what is refused, what a job of it is."""
+"""Experiments that run a script: its hyperparameters, its jobs, and errors."""
 
 from __future__ import annotations
 
@@ -52,7 +52,7 @@ def test_hyperparameters_take_fields_of_the_experiment(file: str) -> None:
     assert hyperparameters(load(file, {})) == expected | {"note": "$5", "output_dir": "/opt/ml/model"}
 
 
-def test_the_rate_follows_the_multiplier_and_is_held_at_the_largest(file: str) -> None:
+def test_the_learning_rate_is_multiplied_and_limited(file: str) -> None:
     # 6e-5 at 32, twice that 1.2e-4.
     assert hyperparameters(load(file, {"learning_rate_multiplier": "2"}))["learning_rate"] == pytest.approx(1.2e-4)
     limited = load(file, {"learning_rate_multiplier": "2", "max_learning_rate": "1e-4"})
@@ -73,13 +73,13 @@ def test_the_rate_follows_the_multiplier_and_is_held_at_the_largest(file: str) -
         ),
     ],
 )
-def test_what_a_script_cannot_be_told(file: str, overrides: dict[str, str], sentence: str) -> None:
+def test_fields_that_a_script_cannot_use_are_refused(file: str, overrides: dict[str, str], sentence: str) -> None:
     with pytest.raises(InputError) as caught:
         load(file, overrides)
     assert sentence in str(caught.value)
 
 
-def test_a_multiplier_without_a_rate_to_multiply(tmp_path: Path, file: str) -> None:
+def test_a_multiplier_without_a_learning_rate_is_refused(tmp_path: Path, file: str) -> None:
     Path(file).write_text("script: {source: code, hyperparameters: {lr: 0.1}}\nlearning_rate_multiplier: 2.0\n")
     with pytest.raises(
         InputError, match=r"learning_rate_multiplier would have no effect: .* refers to \$learning_rate"
@@ -87,13 +87,13 @@ def test_a_multiplier_without_a_rate_to_multiply(tmp_path: Path, file: str) -> N
         load(file, {})
 
 
-def test_tracking_shows_batch_and_rate_under_the_names_of_the_report(file: str) -> None:
+def test_hyperparameters_are_logged_under_the_names_that_reports_use(file: str) -> None:
     assert logged_hyperparameters(load(file, {}))["batch_size"] == 32
     Path(file).write_text("script: {source: code, hyperparameters: {lr: 0.1}}")
     assert logged_hyperparameters(load(file, {})) == {"lr": 0.1}
 
 
-def test_paths_are_relative_to_the_file_but_for_what_is_no_path(file: str, tmp_path: Path) -> None:
+def test_paths_but_not_urls_are_relative_to_the_experiment_file(file: str, tmp_path: Path) -> None:
     script = load(file, {}).script
     assert script is not None
     assert script.source == str(tmp_path / "code")
@@ -101,7 +101,7 @@ def test_paths_are_relative_to_the_file_but_for_what_is_no_path(file: str, tmp_p
     assert load(file, {"script.source": "https://example.org/x.git"}).script.source == "https://example.org/x.git"  # type: ignore[union-attr]
 
 
-def test_arms_set_hyperparameters_by_dotted_name_and_nested(file: str) -> None:
+def test_arms_set_hyperparameters_by_dotted_name_or_nested(file: str) -> None:
     text = "[{script.hyperparameters.warm.up: 1}, {script: {hyperparameters: {warm.up: 2}}, batch_size: 64}]"
     first, second = arms(load(file, {"compare.arms": text}))
     assert [first.label, second.label] == ["warm.up 1, batch 32", "warm.up 2, batch 64"]
@@ -109,27 +109,27 @@ def test_arms_set_hyperparameters_by_dotted_name_and_nested(file: str) -> None:
     assert hyperparameters(second.experiment)["learning_rate"] == pytest.approx(1.2e-4)
 
 
-def test_a_script_that_takes_no_compiler_is_one_arm_by_default(file: str) -> None:
+def test_a_script_without_a_compiler_option_is_one_arm_by_default(file: str) -> None:
     assert [arm.label for arm in arms(load(file, {}))] == ["train.py"]
     both = arms(load(file, {"script.hyperparameters.torch_compile_backend": "$compiler"}))
     assert [arm.label for arm in both] == ["none", "inductor"]
 
 
-def test_a_job_is_the_script_as_it_is(file: str, tmp_path: Path) -> None:
+def test_a_job_runs_an_unchanged_copy_of_the_script(file: str, tmp_path: Path) -> None:
     experiment = load(file, {})
-    given = inputs(experiment, tmp_path)
-    first, second = plan("g", "own", arms(experiment), 2, [given], tmp_path / "home")
+    prepared = inputs(experiment, tmp_path)
+    first, second = plan("g", "own", arms(experiment), 2, [prepared], tmp_path / "home")
     assert (first.spec.program, second.spec.hyperparameters["seed"]) == ("train.py", 43)
     assert set(first.spec.channels) == {"train", "model"}
     copy = Path(first.spec.source_uri.removeprefix("file://"))
     (tmp_path / "code" / "train.py").write_text("print('changed')")
     assert (copy / "train.py").read_text() == "print('loss 0.5')"
-    assert inputs(experiment, tmp_path).key != given.key
+    assert inputs(experiment, tmp_path).key != prepared.key
     assert first.spec.checkpoint_uri is not None
     # Repeats share what was compiled; settings do not.
     caches = [job.spec.environment["TORCHINDUCTOR_CACHE_DIR"] for job in (first, second)]
     other = load(file, {"batch_size": "64"})
-    [third] = plan("g", "own", arms(other), 1, [given], tmp_path / "home")
+    [third] = plan("g", "own", arms(other), 1, [prepared], tmp_path / "home")
     assert caches[0] == caches[1] != third.spec.environment["TORCHINDUCTOR_CACHE_DIR"]
 
 
@@ -159,7 +159,7 @@ def test_a_job_is_the_script_as_it_is(file: str, tmp_path: Path) -> None:
         ("script.sauce=x", "unknown field 'script.sauce' (override script.sauce=x). Did you mean 'script.source'?"),
     ],
 )
-def test_what_would_change_nothing_is_refused(file: str, override: str, sentence: str) -> None:
+def test_invalid_overrides_and_those_without_effect_are_refused(file: str, override: str, sentence: str) -> None:
     name, _, value = override.partition("=")
     with pytest.raises(InputError) as caught:
         load(file, {name: value})
@@ -187,7 +187,7 @@ def test_what_would_change_nothing_is_refused(file: str, override: str, sentence
         ),
     ],
 )
-def test_wrong_files(file: str, old: str, new: str, sentence: str) -> None:
+def test_an_invalid_file_is_refused(file: str, old: str, new: str, sentence: str) -> None:
     Path(file).write_text(TEXT.replace(old, new))
     with pytest.raises(InputError) as caught:
         load(file, {})

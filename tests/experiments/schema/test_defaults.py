@@ -1,4 +1,4 @@
-"""Defaults of the models that receive resolved values, held to the schema's."""
+"""Defaults of models that receive resolved values equal those of the schema."""
 
 from __future__ import annotations
 
@@ -27,11 +27,11 @@ SHARED = [
 
 
 @pytest.mark.parametrize(("model", "name"), SHARED)
-def test_a_default_is_that_of_the_schema(model: type[JobSpec] | type[StagingRequest], name: str) -> None:
+def test_each_default_equals_the_schemas(model: type[JobSpec] | type[StagingRequest], name: str) -> None:
     default = model.model_fields[name].get_default(call_default_factory=True)
     assert default == SCHEMA[name].get_default(call_default_factory=True)
 
 
-def test_the_defaults_that_planning_passes_on_are_compared() -> None:
+def test_the_comparison_covers_the_defaults_that_planning_passes_on() -> None:
     names = {name for _, name in SHARED}
     assert {"instance_count", "volume_gib", "max_run_seconds", "doc_stride", "n_best_answers", "compiler"} <= names

@@ -1,4 +1,4 @@
-"""YAML as experiments use it: lines, and everything it refuses."""
+"""YAML in experiments: values, lines, and refused features."""
 
 from __future__ import annotations
 
@@ -33,13 +33,13 @@ def test_scalars_follow_the_core_schema(text: str, value: object) -> None:
     assert type(scalar(text)) is type(value)
 
 
-def test_nan_and_numbers_beyond_floats_are_floats_that_fields_refuse() -> None:
+def test_nan_and_huge_numbers_become_floats() -> None:
     assert math.isnan(scalar(".nan"))
     assert scalar("9" * 400) == math.inf
     assert scalar("1" * 30) == float("1" * 30)
 
 
-def test_lines_of_keys_and_items() -> None:
+def test_lines_of_keys_and_items_are_recorded() -> None:
     tree, lines = parse("a: 1\nb:\n  c: [x, y]\n  d:\n    - z\n", "t.yaml")
     assert tree == {"a": 1, "b": {"c": ["x", "y"], "d": ["z"]}}
     assert lines[("a",)] == 1
@@ -69,13 +69,13 @@ def test_quoted_scalars_are_text() -> None:
         ("- " * 50_000, "t line 1: values nest deeper than 12 levels"),
     ],
 )
-def test_what_is_refused(text: str, sentence: str) -> None:
+def test_unsupported_yaml_is_refused_with_its_line(text: str, sentence: str) -> None:
     with pytest.raises(InputError) as caught:
         parse(text, "t")
     assert str(caught.value).startswith(sentence)
 
 
-def test_a_bomb_is_refused_at_its_first_alias() -> None:
+def test_an_alias_bomb_is_refused_at_its_first_alias() -> None:
     bomb = "a: &a [x, x]\n" + "".join(f"{chr(98 + at)}: &{chr(98 + at)} [*{chr(97 + at)}]\n" for at in range(9))
     with pytest.raises(InputError, match="line 2: the alias"):
         parse(bomb, "bomb")
@@ -91,21 +91,21 @@ def test_a_bomb_is_refused_at_its_first_alias() -> None:
         (b"#" * (MAX_BYTES + 1), "is larger than 256 KiB"),
     ],
 )
-def test_files_that_hold_no_experiment(tmp_path: Path, content: bytes, sentence: str) -> None:
+def test_files_that_are_not_experiments_are_refused(tmp_path: Path, content: bytes, sentence: str) -> None:
     path = tmp_path / "with space.yaml"
     path.write_bytes(content)
     with pytest.raises(InputError, match=sentence):
         read_document(path)
 
 
-def test_a_folder_and_a_missing_file(tmp_path: Path) -> None:
+def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: Is a directory"):
         read_document(tmp_path)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_document(tmp_path / "absent.yaml")
 
 
-def test_a_byte_order_mark_is_no_part_of_the_first_key(tmp_path: Path) -> None:
+def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:
     path = tmp_path / "bom.yaml"
     path.write_bytes(b"\xef\xbb\xbfa: 1\n")
     assert read_document(path).tree == {"a": 1}

@@ -27,7 +27,7 @@ def refused(experiment: str = "demo", **overrides: str) -> str:
     return str(caught.value)
 
 
-def test_a_trial_ends_at_the_target_and_is_evaluated_at_like_counts_of_samples() -> None:
+def test_a_trial_ends_at_the_target_and_is_evaluated_by_samples() -> None:
     # 1,500 rows once, ten evaluations: every 150 samples, which are 3.1 steps of 48.
     trial = swept(batch_sizes="8..64", evaluations="10").trial("inductor", Point(48, 2.0), 1500).experiment
     assert (trial.compiler, trial.batch_size, trial.learning_rate_multiplier) == ("inductor", 48, 2.0)
@@ -42,7 +42,7 @@ def test_every_sampler_can_be_named() -> None:
     assert get_args(SamplerName) == SAMPLERS
 
 
-def test_without_a_range_it_is_what_aws_has_tested_for_the_model_on_the_machine() -> None:
+def test_the_default_range_is_what_aws_tested_for_the_model_and_machine() -> None:
     assert swept().space.batch_sizes == (8, 16, 32, 64, 128, 256)
     machine = {"service": "sagemaker", "aws.role": "job", "machine.instance_type": "ml.g5.4xlarge"}
     there = {"model": "gpt2", "max_length": "128", **machine}
@@ -51,69 +51,69 @@ def test_without_a_range_it_is_what_aws_has_tested_for_the_model_on_the_machine(
     assert swept(**there, batch_sizes="8..16").space.batch_sizes == (8, 16)
 
 
-def test_evaluation_is_the_same_at_every_batch_size() -> None:
+def test_the_evaluation_batch_is_the_same_at_every_batch_size() -> None:
     sizes = {swept().trial("none", Point(size), 1500).experiment.eval_batch_size for size in (8, 256)}
     assert sizes == {32}
 
 
-def test_repeats_of_the_winner_keep_their_models_and_trials_none() -> None:
+def test_only_repeats_of_the_winner_save_their_models() -> None:
     for save_model in (True, False):
-        found = swept(save_model=str(save_model).lower())
-        kept = [found.trial("none", Point(8), 1500, is_whole=whole).experiment.save_model for whole in (False, True)]
+        sweep = swept(save_model=str(save_model).lower())
+        kept = [sweep.trial("none", Point(8), 1500, is_whole=whole).experiment.save_model for whole in (False, True)]
         assert kept == [False, save_model]
 
 
-def test_steps_become_samples() -> None:
+def test_steps_are_converted_to_samples() -> None:
     # 100 steps of 32 are 3,200 samples: 50 steps of 64, and 67 of 48.
-    found = swept(max_steps="100")
-    assert found.samples(1500) == 3200
-    assert found.trial("none", Point(64), 1500).experiment.max_steps == 50
-    assert found.trial("none", Point(48), 1500).experiment.max_steps == 67
+    sweep = swept(max_steps="100")
+    assert sweep.samples(1500) == 3200
+    assert sweep.trial("none", Point(64), 1500).experiment.max_steps == 50
+    assert sweep.trial("none", Point(48), 1500).experiment.max_steps == 67
 
 
-def test_epochs_are_the_same_samples_anyway() -> None:
+def test_epochs_are_converted_to_samples() -> None:
     assert swept(epochs="1.5").samples(1500) == 2250
 
 
-def test_own_evaluations_are_kept() -> None:
-    found = swept(eval_strategy="samples", eval_samples="400")
-    assert found.trial("none", Point(8), 1500).experiment.eval_samples == 400
-    assert found.evaluated_every(1500) == 400
+def test_the_experiments_own_evaluations_are_kept() -> None:
+    sweep = swept(eval_strategy="samples", eval_samples="400")
+    assert sweep.trial("none", Point(8), 1500).experiment.eval_samples == 400
+    assert sweep.evaluated_every(1500) == 400
 
 
-def test_a_trial_keeps_no_model_and_pushes_none() -> None:
+def test_a_trial_neither_saves_nor_pushes_a_model() -> None:
     trial = swept(save_model="true", save_strategy="epoch").trial("none", Point(8), 1500).experiment
     assert (trial.save_model, trial.push_to_hub, trial.save_strategy) == (False, None, "none")
 
 
-def test_throughput_alone_needs_no_whole_training_but_its_repeats_are_whole() -> None:
-    found = swept(objective="steady_samples_per_second")
-    assert found.trial("none", Point(8), 1500).experiment.probe is not None
-    assert found.trial("none", Point(8), 1500, is_whole=True).experiment.probe is None
+def test_trials_for_throughput_are_probes_and_repeats_are_complete() -> None:
+    sweep = swept(objective="steady_samples_per_second")
+    assert sweep.trial("none", Point(8), 1500).experiment.probe is not None
+    assert sweep.trial("none", Point(8), 1500, is_whole=True).experiment.probe is None
     bounded = plan_sweep(load("demo", {"sweep.objective": "steady_samples_per_second", "sweep.worse_by": "0.02"}))
     assert bounded.trial("none", Point(8), 1500).experiment.probe is None
 
 
 def test_the_baseline_is_the_experiment_itself_under_the_first_compiler() -> None:
-    found = swept(compilers="inductor,none", batch_size="16")
-    assert found.baseline == ("inductor", Point(16))
-    assert found.trial("inductor", Point(16), 1500).is_baseline
-    assert not found.trial("none", Point(16), 1500).is_baseline
+    sweep = swept(compilers="inductor,none", batch_size="16")
+    assert sweep.baseline == ("inductor", Point(16))
+    assert sweep.trial("inductor", Point(16), 1500).is_baseline
+    assert not sweep.trial("none", Point(16), 1500).is_baseline
 
 
-def test_of_many_batch_sizes_some_are_timed() -> None:
+def test_some_of_many_batch_sizes_are_timed() -> None:
     assert timed_sizes((8, 16, 32)) == [8, 16, 32]
     # Twelve steps from 8 to 2,048, each a factor of 1.66: 8, 13, 22, 36, 60 ... on the grid of eights.
-    found = timed_sizes(range(8, 2049, 8))
-    assert (len(found), found[:4], found[-2:]) == (12, [8, 16, 24, 40], [1240, 2048])
+    sizes = timed_sizes(range(8, 2049, 8))
+    assert (len(sizes), sizes[:4], sizes[-2:]) == (12, [8, 16, 24, 40], [1240, 2048])
 
 
-def test_points_are_called_by_what_they_are() -> None:
+def test_points_are_labelled_by_compiler_batch_and_rate() -> None:
     assert label("none", Point(64)) == "none, batch 64"
     assert label("none", Point(64, 2**0.5)) == "none, batch 64, rate × 1.41"
 
 
-def test_objectives() -> None:
+def test_fields_determine_the_objective() -> None:
     target = swept().objective
     assert (target.cost, target.target, target.is_front) == ("billable_seconds", 0.5, False)
     front = plan_sweep(load("demo", {"sweep.objective": "usd,eval_accuracy"})).objective
@@ -166,9 +166,9 @@ def test_objectives() -> None:
         ),
     ],
 )
-def test_what_contradicts_itself_is_one_sentence(fields: dict[str, str], sentence: str) -> None:
+def test_contradictions_are_reported_in_one_sentence(fields: dict[str, str], sentence: str) -> None:
     assert refused(**fields) == sentence
 
 
-def test_a_script_is_not_swept() -> None:
+def test_a_sweep_of_a_script_is_refused() -> None:
     assert refused("torch_loop").startswith("sweep requires a task, because a script logs no evaluations")

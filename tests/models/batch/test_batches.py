@@ -1,4 +1,4 @@
-"""Batches, windows and the line of progress: pure, and properties of any input."""
+"""Batches, windows and the progress line, by hand and with random input."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A file answered by the model of a run: as that was evaluated, and linked to it."""
+"""`predict` with the model of a run: it uses the settings of the evaluation and is linked to the run."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`predict` with a file: every format, columns, refusals before anything is predicted, and its run in MLflow."""
+"""`predict` with a file: formats, columns, errors before any prediction, and its run in MLflow."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ def answers(path: Path) -> list[dict[str, Any]]:
 
 
 def predicted(tmp_path: Path, model: Path, file: Path, **more: str) -> list[dict[str, Any]]:
-    """Run the verb and return the lines of its output; nothing else is left beside it."""
+    """Run the verb and return the lines of its output. Check that it leaves no other file."""
     output = tmp_path / "answers.jsonl"
     fields = {"model": str(model), "file": str(file), "output": str(output), "precision": "fp32", "track": "false"}
     assert predict_file({**fields, **more}) == 0
@@ -74,7 +74,7 @@ def test_blank_lines_of_plain_text_are_skipped(tmp_path: Path, classifier_folder
     assert_answers(predicted(tmp_path, classifier_folder, tmp_path / "a.txt"), expected, [1, 3])
 
 
-def test_pairs_and_parameters(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
+def test_pairs_are_predicted_with_parameters(tmp_path: Path, classifier_folder: Path, classifier: Predictor) -> None:
     (tmp_path / "a.tsv").write_text("p\th\nSuper\tthird title\n", "utf-8")
     columns = {"columns.text": "p", "columns.text_pair": "h", "parameters": '{"top_k": 2}'}
     (predictions,) = predicted(tmp_path, classifier_folder, tmp_path / "a.tsv", **columns)
@@ -86,7 +86,9 @@ def test_pairs_and_parameters(tmp_path: Path, classifier_folder: Path, classifie
     )
 
 
-def test_questions_as_rows_and_as_squad(tmp_path: Path, reader_folder: Path, reader: Predictor) -> None:
+def test_questions_are_read_from_rows_and_from_squad_json(
+    tmp_path: Path, reader_folder: Path, reader: Predictor
+) -> None:
     questions = [{"question": "Who won?", "context": TEXTS[0]}, {"question": "What name?", "context": TEXTS[2] * 5}]
     expected = [(each["answer"], each["start"], each["end"]) for each in reader.answer(questions)]
     (tmp_path / "a.jsonl").write_text("".join(json.dumps(each) + "\n" for each in questions))
@@ -204,7 +206,7 @@ def test_an_answer_that_is_not_a_number_names_its_row(
 
 
 def without_a_number(source: Path, folder: Path, word: str) -> Path:
-    """Save a model whose answers to one word are no numbers."""
+    """Save a model that answers one word with scores that are not numbers."""
     predictor = load_predictor(source, precision="fp32")
     tokenizer, model = predictor.loaded.tokenizer, predictor.loaded.model
     (token,) = tokenizer(word, add_special_tokens=False)["input_ids"]
@@ -215,7 +217,7 @@ def without_a_number(source: Path, folder: Path, word: str) -> Path:
     return folder
 
 
-def test_an_output_that_exists_is_kept(tmp_path: Path, classifier_folder: Path) -> None:
+def test_an_existing_output_is_not_overwritten(tmp_path: Path, classifier_folder: Path) -> None:
     (tmp_path / "a.txt").write_text("Super\n")
     (tmp_path / "a.answers.jsonl").write_text("mine")
     with pytest.raises(InputError, match=r"a.answers.jsonl exists already"):

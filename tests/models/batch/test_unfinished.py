@@ -1,4 +1,4 @@
-"""A prediction that is killed goes on with the same command: nothing is lost, nothing predicted twice or mixed."""
+"""A killed prediction resumes with the same command: no row is lost, repeated or mixed with others."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def write_texts(folder: Path) -> list[str]:
 
 
 def interrupted(folder: Path, model: Path, number: signal.Signals) -> tuple[int, str]:
-    """Send the verb a signal once it has answers; return its exit code and what it said."""
+    """Send the verb a signal once it has answers. Return its exit code and standard error."""
     process = started(folder, model)
     window, done = (folder / "out.jsonl.unfinished" / name for name in ("window.jsonl", "answers.jsonl"))
     before = kept(folder)
@@ -51,15 +51,15 @@ def interrupted(folder: Path, model: Path, number: signal.Signals) -> tuple[int,
         assert process.poll() is None, process.communicate()[1]
         time.sleep(0.01)
     process.send_signal(number)
-    said = process.communicate(timeout=120)[1]
+    errors = process.communicate(timeout=120)[1]
     assert window.exists()
     assert done.exists()
     assert not (folder / "out.jsonl").exists()
-    return process.returncode, said
+    return process.returncode, errors
 
 
 def kept(folder: Path) -> int:
-    """Return the rows that are answered and whole on the disk."""
+    """Return the number of complete answers on disk."""
     unfinished = folder / "out.jsonl.unfinished"
     if not (unfinished / "window.jsonl").exists():
         return 0
@@ -73,16 +73,16 @@ def test_a_killed_prediction_resumes(tmp_path: Path, classifier_folder: Path, cl
     texts = write_texts(tmp_path)
     assert interrupted(tmp_path, classifier_folder, signal.SIGKILL)[0] == -signal.SIGKILL
     first = kept(tmp_path)
-    code, said = interrupted(tmp_path, classifier_folder, signal.SIGINT)
+    code, errors = interrupted(tmp_path, classifier_folder, signal.SIGINT)
     assert code == 130
-    assert f"{first:,} of 6,000 rows were predicted before" in said
-    assert "The same command continues" in said
+    assert f"{first:,} of 6,000 rows were predicted before" in errors
+    assert "The same command continues" in errors
     second = kept(tmp_path)
     assert first < second < ROWS
     last = started(tmp_path, classifier_folder)
-    said = last.communicate(timeout=240)[1]
+    errors = last.communicate(timeout=240)[1]
     assert last.returncode == 0
-    result = re.search(r"Predicted ([\d,]+) rows", said)
+    result = re.search(r"Predicted ([\d,]+) rows", errors)
     assert result is not None
     assert int(result[1].replace(",", "")) == ROWS - second
     assert_same(tmp_path / "out.jsonl", classifier, texts)
@@ -93,12 +93,12 @@ def assert_same(output: Path, classifier: Predictor, texts: list[str]) -> None:
     result = [json.loads(line) for line in output.read_text().splitlines()]
     assert [each["row"] for each in result] == list(range(1, ROWS + 1))
     for at in range(0, ROWS, 97):
-        (alone,) = classifier.answer(texts[at])
-        assert result[at]["label"] == alone["label"]
-        assert result[at]["score"] == pytest.approx(alone["score"], abs=1e-5)
+        (single,) = classifier.answer(texts[at])
+        assert result[at]["label"] == single["label"]
+        assert result[at]["score"] == pytest.approx(single["score"], abs=1e-5)
 
 
-def test_answers_of_a_different_prediction_are_not_mixed(tmp_path: Path) -> None:
+def test_answers_of_different_predictions_are_not_mixed(tmp_path: Path) -> None:
     output, identity = tmp_path / "out.jsonl", {"model": "a", "file_digest": "1"}
     with Unfinished(output, identity), pytest.raises(InputError, match="is being written by another process"):
         Unfinished(output, identity)
@@ -127,7 +127,7 @@ def test_incomplete_lines_are_written_again(tmp_path: Path) -> None:
 
 
 def test_appended_rows_are_not_predicted_again(tmp_path: Path) -> None:
-    """Killed between the window's lines and the emptying of what was kept of it."""
+    """The process was killed after it appended the window's lines and before it emptied the window file."""
     with Unfinished(tmp_path / "out.jsonl", {}) as first:
         first.keep([(0, "a"), (1, "b"), (2, "c")])
     (first.folder / "answers.jsonl").write_text('{"row": 1}\n{"row": 2}\n')

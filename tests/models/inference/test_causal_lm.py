@@ -1,4 +1,4 @@
-"""Test text generation: equal to the pipeline's, one text at a time and in batches, within bounds."""
+"""Text generation: the same texts as the pipeline, one at a time and in batches, and limits."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ def test_generated_texts_equal_the_pipelines(writer: Predictor, writer_folder: P
     expected = [pipe(text, max_new_tokens=6, do_sample=False)[0] for text in TEXTS]
     assert writer.answer(TEXTS, {"max_new_tokens": 6}) == expected
     assert [writer.answer(text, {"max_new_tokens": 6})[0] for text in TEXTS] == expected
-    alone = writer.answer(TEXTS, {"max_new_tokens": 6, "return_full_text": False})
-    assert [text + each["generated_text"] for text, each in zip(TEXTS, alone, strict=True)] == [
+    batch = writer.answer(TEXTS, {"max_new_tokens": 6, "return_full_text": False})
+    assert [text + each["generated_text"] for text, each in zip(TEXTS, batch, strict=True)] == [
         each["generated_text"] for each in expected
     ]
 
@@ -34,7 +34,7 @@ def test_texts_with_different_parameters_run_in_one_batch(writer: Predictor) -> 
 
 
 def test_new_tokens_count_as_cost(writer: Predictor) -> None:
-    """A server tells by it that even the shortest text is not answered at once."""
+    """The cost tells a server that even a short text may take long."""
     (few,) = writer.encode(writer.read(TEXTS[0], {"max_new_tokens": 7}))
     (default,) = writer.encode(writer.read(TEXTS[0]))
     assert (few.new_tokens, few.cost) == (7, few.length + 7)

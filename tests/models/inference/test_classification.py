@@ -1,4 +1,4 @@
-"""Labels and scores are those of `transformers.pipeline`, alone and in batches; what is no question is refused."""
+"""Labels and scores equal those of `transformers.pipeline`, one at a time and in batches, and errors."""
 
 from __future__ import annotations
 

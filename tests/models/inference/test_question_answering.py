@@ -1,4 +1,4 @@
-"""The best span: hand-worked, the same alone and in batches, and placed where the context has it."""
+"""The best span: by hand, the same one at a time and in batches, and with its position in the context."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from models.loading.inputs import BadInputs
 from tests.support.staging.fast_tokenizers import CORPUS
 
 LONG = " ".join(CORPUS * 6)
-ASKED = [{"question": "Who won?", "context": context} for context in (*CORPUS, LONG, f"  {CORPUS[0]} ")]
+EXAMPLES = [{"question": "Who won?", "context": context} for context in (*CORPUS, LONG, f"  {CORPUS[0]} ")]
 
 
 def test_the_best_span_by_hand() -> None:
@@ -33,7 +33,7 @@ def test_the_best_span_by_hand() -> None:
 
 
 def test_the_score_is_the_product_of_both_probabilities(reader: Predictor) -> None:
-    example = ASKED[0]
+    example = EXAMPLES[0]
     (mine,) = reader.answer(example)
     encoding = reader.loaded.tokenizer(example["question"], example["context"], return_tensors="pt")
     with torch.inference_mode():
@@ -48,17 +48,17 @@ def test_the_score_is_the_product_of_both_probabilities(reader: Predictor) -> No
 
 
 def test_a_batch_gives_the_same_answers_and_offsets_as_single_questions(reader: Predictor) -> None:
-    together = reader.answer(ASKED)
-    for example, mine in zip(ASKED, together, strict=True):
-        (alone,) = reader.answer(example)
-        assert (alone["start"], alone["end"]) == (mine["start"], mine["end"])
-        assert alone["score"] == pytest.approx(mine["score"], abs=1e-5)
+    together = reader.answer(EXAMPLES)
+    for example, mine in zip(EXAMPLES, together, strict=True):
+        (single,) = reader.answer(example)
+        assert (single["start"], single["end"]) == (mine["start"], mine["end"])
+        assert single["score"] == pytest.approx(mine["score"], abs=1e-5)
         assert example["context"][mine["start"] : mine["end"]] == mine["answer"] != ""
         assert mine["answer"] == mine["answer"].strip()
 
 
 def test_a_long_context_is_cut_into_windows_that_cover_it(reader: Predictor) -> None:
-    (encoded,) = reader.encode(reader.read(ASKED[3], {"max_seq_len": 40, "doc_stride": 8}))
+    (encoded,) = reader.encode(reader.read(EXAMPLES[3], {"max_seq_len": 40, "doc_stride": 8}))
     assert len(encoded.rows) > 10
     assert encoded.length == 40
     windows = encoded.detail.windows
@@ -71,13 +71,13 @@ def test_a_long_context_is_cut_into_windows_that_cover_it(reader: Predictor) -> 
 
 
 def test_the_cost_counts_all_windows(reader: Predictor) -> None:
-    (encoded,) = reader.encode(reader.read(ASKED[3], {"max_seq_len": 40, "doc_stride": 8}))
+    (encoded,) = reader.encode(reader.read(EXAMPLES[3], {"max_seq_len": 40, "doc_stride": 8}))
     assert encoded.new_tokens == 0
     assert encoded.cost == sum(len(row.ids) for row in encoded.rows) > 10 * encoded.length / 2
 
 
 def test_many_strongly_overlapping_windows_are_refused(reader: Predictor) -> None:
-    """Before they are made: of a window's 64 tokens 3 are special, and one is a question's."""
+    """They are refused before they are created. Of 64 tokens, 3 are special and one is the question's."""
     many, few = "the " * 5_000, "the " * 75
     example = {"question": "the", "context": many}
     message = r"inputs: with doc_stride 59, the context becomes 4,941 windows of 64 tokens, 1 apart\. More than 32"
@@ -94,12 +94,12 @@ def test_many_strongly_overlapping_windows_are_refused(reader: Predictor) -> Non
 
 @pytest.mark.parametrize(("window", "stride"), [(384, 128), (192, 64), (384, 192), (512, 128), (512, 256)])
 def test_the_strides_of_trainings_and_pipelines_leave_room_for_long_questions(window: int, stride: int) -> None:
-    """A quarter of the window for the question and the special tokens is more than SQuAD's longest takes."""
+    """A quarter of the window is enough for the longest question of SQuAD and the special tokens."""
     assert window - window // 4 - stride >= min_step(window)
 
 
-def test_several_answers(reader: Predictor) -> None:
-    (several,) = reader.answer(ASKED[3], {"top_k": 5, "max_answer_len": 3})
+def test_the_best_answers_are_returned_in_order(reader: Predictor) -> None:
+    (several,) = reader.answer(EXAMPLES[3], {"top_k": 5, "max_answer_len": 3})
     scores = [each["score"] for each in several]
     assert len(several) == 5
     assert scores == sorted(scores, reverse=True)
@@ -108,7 +108,7 @@ def test_several_answers(reader: Predictor) -> None:
 
 def test_windows_are_as_long_as_in_training(reader_folder: object, reader: Predictor) -> None:
     trained = load_predictor(reader.loaded.folder, max_length=48)
-    (encoded,) = trained.encode(trained.read(ASKED[3]))
+    (encoded,) = trained.encode(trained.read(EXAMPLES[3]))
     assert encoded.length == 48
 
 

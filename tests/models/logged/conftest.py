@@ -1,4 +1,4 @@
-"""Small trained models, each made once."""
+"""Small trained models, each created once."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from tracking.server.store import open_store
 
 @pytest.fixture(scope="session")
 def model_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Returns the folder of a model of a kind."""
+    """Returns the folder of a model of the given kind."""
     made: dict[str, Path] = {}
 
     def find(kind: str) -> Path:
@@ -28,14 +28,14 @@ def model_of(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def archive_of(tmp_path_factory: pytest.TempPathFactory, model_of: Callable[[str], Path]) -> Callable[[str], Path]:
-    """Returns the artifact of a job that trained one."""
+    """Returns the artifact of a job that trained a model of the given kind."""
     folder = tmp_path_factory.mktemp('a folder\'s "name" é')
     return lambda kind: packed(model_of(kind), folder / kind / "model.tar.gz")
 
 
 @pytest.fixture
 def client(tracking_uri: str) -> MlflowClient:
-    """A tracking store of this test alone, with experiment `models`, whose artifacts lie in its folder."""
+    """A tracking store for one test, with experiment `models` and its artifacts in the test's folder."""
     return MlflowClient(tracking_uri)
 
 

@@ -1,4 +1,4 @@
-"""Several that log the model of one run at a time, on one machine and on two."""
+"""Concurrent logging of the model of one run, on one machine and on two."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ ArchiveOf = Callable[[str], Path]
 
 
 def test_concurrent_logging_leaves_one_complete_model(place: Place, archive_of: ArchiveOf) -> None:
-    """As `compare` and `attach` that follow one group in two terminals."""
+    """This happens if `compare` and `attach` follow one group in two terminals."""
     run = place.run(archive_of("classification"))
     both = Barrier(2)
 
@@ -38,8 +38,8 @@ def test_concurrent_logging_leaves_one_complete_model(place: Place, archive_of: 
 
     with ThreadPoolExecutor(2) as pool:
         list(pool.map(log, range(2)))
-    [said] = place.said
-    assert said.startswith("Model logged in MLflow (3 MiB, ")
+    [message] = place.messages
+    assert message.startswith("Model logged in MLflow (3 MiB, ")
     model_id = place.again(run).data.tags["platform.model_id"]
     assert place.models == [("model", run.info.run_id, LoggedModelStatus.READY)]
     assert {each.path for each in place.client.list_logged_model_artifacts(model_id)} >= {"MLmodel", "model"}
@@ -50,6 +50,6 @@ def test_a_model_that_a_different_machine_writes_is_not_deleted(place: Place, tm
     run = place.run(tmp_path / "gone.tar.gz")
     place.client.create_logged_model(place.experiment_id, name="model", source_run_id=run.info.run_id)
     place.log(run)
-    [said] = place.said
-    assert "gone.tar.gz cannot be read" in said
+    [message] = place.messages
+    assert "gone.tar.gz cannot be read" in message
     assert place.models == [("model", run.info.run_id, LoggedModelStatus.PENDING)]

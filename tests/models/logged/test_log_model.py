@@ -1,4 +1,4 @@
-"""The model of a run is logged once, whole, wherever a try before it ended."""
+"""The model of a run is logged once and completely, even after an interrupted attempt."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ BERT = '{"architectures": ["BertForSequenceClassification"]'
 
 
 def local(model: LoggedModel) -> Path:
-    """Return the folder of a model whose artifacts lie on this machine."""
+    """Return the folder of a model with local artifacts."""
     return Path(unquote(urlsplit(model.artifact_location).path))
 
 
@@ -46,7 +46,7 @@ def test_a_logged_model_is_complete_and_linked_to_its_run(
 ) -> None:
     run = place.run(archive_of("classification"))
     place.log(run)
-    [message] = place.said
+    [message] = place.messages
     assert message.startswith("Model logged in MLflow (3 MiB, ")
     assert message.endswith(f"`mlflow models serve -m runs:/{run.info.run_id}/model`")
     run = place.again(run)
@@ -77,17 +77,17 @@ def test_a_logged_model_is_complete_and_linked_to_its_run(
     assert yaml.safe_load((folder / "python_env.yaml").read_text())["dependencies"] == ["-r requirements.txt"]
 
 
-def test_again_it_does_nothing(place: Place, archive_of: ArchiveOf) -> None:
+def test_logging_again_changes_nothing(place: Place, archive_of: ArchiveOf) -> None:
     run = place.run(archive_of("classification"))
     place.log(run)
     before = place.models
     place.log(run)
     assert place.models == before == [("model", run.info.run_id, LoggedModelStatus.READY)]
-    assert len(place.said) == 1
+    assert len(place.messages) == 1
 
 
 def test_the_model_of_a_killed_launcher_is_logged_later(place: Place, archive_of: ArchiveOf) -> None:
-    """Killed while it wrote, after it wrote, and between the server's word and the run's."""
+    """Killed while it wrote the files, after it wrote them, and before it tagged the run."""
     client = place.client
     for stage in range(3):
         run = place.run(archive_of("classification"), f"job-{stage}")
@@ -111,7 +111,7 @@ def test_the_model_of_a_killed_launcher_is_logged_later(place: Place, archive_of
 
 
 @pytest.mark.slow
-def test_artifacts_on_a_server_are_uploaded_and_nothing_stays_here(
+def test_artifacts_are_uploaded_and_no_local_copy_remains(
     shared_tracking_server: TrackingServer, tmp_path: Path, archive_of: ArchiveOf, model_of: ArchiveOf
 ) -> None:
     client = MlflowClient(shared_tracking_server.uri)
@@ -148,12 +148,12 @@ def test_artifacts_on_a_server_are_uploaded_and_nothing_stays_here(
 
 
 class TestNotServable:
-    """A model that cannot be logged leaves one sentence, in the output and in the run, and nothing else."""
+    """A model that cannot be logged is reported in the output and in the run, and leaves nothing else."""
 
     def failure(self, place: Place, archive: Path) -> str:
         run = place.run(archive, "job-x")
         place.log(run)
-        [message] = place.said
+        [message] = place.messages
         failure = place.again(run).data.tags["platform.model_failure"]
         assert message == f"The model of job job-x was not logged to MLflow: {failure}."
         assert place.models == []
@@ -168,7 +168,7 @@ class TestNotServable:
             path.unlink() if content is None else path.write_text(content)
         return packed(folder, tmp_path / "changed.tar.gz")
 
-    def test_a_script_s_own_files(self, place: Place, tmp_path: Path) -> None:
+    def test_a_folder_that_is_not_a_model_is_reported(self, place: Place, tmp_path: Path) -> None:
         (tmp_path / "loop").mkdir()
         (tmp_path / "loop" / "weights.pt").write_bytes(b"x" * 100)
         failure = self.failure(place, packed(tmp_path / "loop", tmp_path / "loop.tar.gz"))
@@ -210,16 +210,16 @@ class TestNotServable:
             ),
         ],
     )
-    def test_a_folder_that_lacks_something(
+    def test_an_incomplete_model_folder_is_reported(
         self, place: Place, tmp_path: Path, model_of: ArchiveOf, files: dict[str, str | None], words: str
     ) -> None:
         assert words in self.failure(place, self.changed(tmp_path, model_of("classification"), **files))
 
-    def test_an_artifact_that_is_gone(self, place: Place, tmp_path: Path) -> None:
+    def test_a_missing_artifact_is_reported(self, place: Place, tmp_path: Path) -> None:
         failure = self.failure(place, tmp_path / "gone.tar.gz")
         assert failure == f"The model artifact {tmp_path}/gone.tar.gz cannot be read: No such file or directory"
 
-    def test_an_artifact_that_is_broken(self, place: Place, tmp_path: Path, archive_of: ArchiveOf) -> None:
+    def test_a_truncated_artifact_is_reported(self, place: Place, tmp_path: Path, archive_of: ArchiveOf) -> None:
         half = tmp_path / "half.tar.gz"
         half.write_bytes(archive_of("classification").read_bytes()[:100_000])
         assert "is not a complete tar archive: " in self.failure(place, half)
@@ -237,19 +237,19 @@ class TestNotServable:
         (tmp_path / "loop").mkdir()
         archive = packed(tmp_path / "loop", tmp_path / "loop.tar.gz")
         place.log(*(place.run(archive, f"job-{at}") for at in range(3)))
-        [message] = place.said
+        [message] = place.messages
         assert message.startswith("The model of job job-0 (and 2 more) was not logged to MLflow: ")
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
-def test_an_artifact_store_that_cannot_be_written(place: Place, tmp_path: Path, archive_of: ArchiveOf) -> None:
+def test_an_unwritable_artifact_store_is_reported(place: Place, tmp_path: Path, archive_of: ArchiveOf) -> None:
     (tmp_path / "ärtifacts 100%").mkdir(mode=0o500)
     place.log(place.run(archive_of("classification")))
-    assert "Permission denied" in place.said[0]
+    assert "Permission denied" in place.messages[0]
 
 
 @pytest.mark.slow
-def test_the_model_of_a_removed_run_stays_until_it_is_deleted(place: Place, archive_of: ArchiveOf) -> None:
+def test_the_model_of_a_removed_run_remains_until_it_is_deleted(place: Place, archive_of: ArchiveOf) -> None:
     """A registered version may refer to it; MLflow's `gc` collects a model by its own id."""
     run = place.run(archive_of("classification"))
     place.log(run)
@@ -276,4 +276,4 @@ def test_jobs_that_saved_no_model_are_skipped(place: Place, archive_of: ArchiveO
     run = place.run(archive_of("classification"))
     place.client.delete_tag(run.info.run_id, "platform.model_uri")
     place.log(place.again(run))
-    assert (place.said, place.models) == ([], [])
+    assert (place.messages, place.models) == ([], [])

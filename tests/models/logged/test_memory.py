@@ -1,4 +1,4 @@
-"""A model of 200 MB goes from its artifact to MLflow, and the process that logs it hardly grows."""
+"""Logging a model of 200 MB needs little memory."""
 
 from __future__ import annotations
 
@@ -37,12 +37,12 @@ for archive in archives:
     place.log(place.run(Path(archive), Path(archive).name.partition(".")[0]))
     peaks.append(peak_bytes())
 loaded = [name for name in ("torch", "transformers") if name in sys.modules]
-print(json.dumps({"peaks": peaks, "said": place.said, "loaded": loaded}))
+print(json.dumps({"peaks": peaks, "messages": place.messages, "loaded": loaded}))
 """
 
 
 def large(folder: Path, small: Path) -> Path:
-    """Return a folder like a small model's whose weights are large: random bytes under a header of safetensors."""
+    """Return the folder of a small model with large weights: random bytes after a safetensors header."""
     shutil.copytree(small, folder)
     header = json.dumps({"w": {"dtype": "U8", "shape": [WEIGHTS_BYTES], "data_offsets": [0, WEIGHTS_BYTES]}}).encode()
     with (folder / "model.safetensors").open("wb") as file:
@@ -65,8 +65,8 @@ def test_logging_a_large_model_needs_little_memory(
     done = subprocess.run([sys.executable, "-c", LOGS, *words], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     result = json.loads(done.stdout.splitlines()[-1])
-    assert ["logged in MLflow (" in message for message in result["said"]] == [True, True]
-    assert "(201 MiB, " in result["said"][1]
+    assert ["logged in MLflow (" in message for message in result["messages"]] == [True, True]
+    assert "(201 MiB, " in result["messages"][1]
     before, after = result["peaks"]
     assert after - before < MAY_GROW_BYTES, (before, after)
     assert result["loaded"] == []

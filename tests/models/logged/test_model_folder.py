@@ -1,4 +1,4 @@
-"""A model's folder: fetched from MLflow or from the job's artifact, whole or not at all, once."""
+"""The folder of a model, fetched once and completely from MLflow or from the job's artifact."""
 
 from __future__ import annotations
 
@@ -28,13 +28,13 @@ from training.contract.errors import ArtifactError, InputError, TrackingError
 
 
 def fetched(tracked: Tracked, run_id: str, home: Path) -> tuple[Path, list[str]]:
-    """Return the folder of a run's model, and what was said."""
+    """Return the folder of a run's model, and the logged messages."""
     store, messages = store_of(tracked.client), list[str]()
     return model_folder(store, trained_model(store, run_id), home, messages.append), messages
 
 
 def check_is_the_model(folder: Path) -> None:
-    """Every file is the one that the job made, and Transformers can read it without a network."""
+    """Check that all files are those of the job, and that Transformers can read them without a network."""
     for path in tiny_folder().iterdir():
         assert (folder / path.name).read_bytes() == path.read_bytes(), path.name
     from transformers import AutoConfig, AutoTokenizer
@@ -76,7 +76,7 @@ def test_a_model_is_fetched_from_a_tracking_server(tracked_by_server: Tracked, t
     assert len(messages) == 1
 
 
-def test_a_model_that_is_an_artifact_of_its_run(tracked: Tracked, tmp_path: Path) -> None:
+def test_a_model_that_is_an_artifact_of_its_run_is_fetched(tracked: Tracked, tmp_path: Path) -> None:
     run_id = tracked.job("none")
     tracked.client.log_artifacts(run_id, str(tiny_folder()), "model/model")
     tracked.client.set_tag(run_id, "platform.model_artifact", f"runs:/{run_id}/model")
@@ -95,7 +95,7 @@ def test_the_jobs_artifact_is_used_without_an_mlflow_model(tracked: Tracked, tmp
 
 
 @pytest.mark.slow
-def test_an_artifact_in_s3(tracked: Tracked, tmp_path: Path, account: Any) -> None:
+def test_an_artifact_in_s3_is_fetched(tracked: Tracked, tmp_path: Path, account: Any) -> None:
     from training.services.sagemaker.clients import Clients
 
     uri = artifact(tmp_path, "job-1")
@@ -150,7 +150,7 @@ def test_concurrent_fetches_share_one_folder(tracked: Tracked, tmp_path: Path) -
         ),
     ],
 )
-def test_runs_without_a_model(
+def test_a_run_without_a_model_is_refused(
     tracked: Tracked, tmp_path: Path, tags: dict[str, str], status: str, expected: str
 ) -> None:
     run_id = tracked.job("none", status=status, tags=tags)
@@ -175,7 +175,7 @@ def test_a_missing_or_invalid_artifact_leaves_nothing(tracked: Tracked, tmp_path
 
 
 def test_an_incomplete_download_is_refused(tracked_by_server: Tracked, tmp_path: Path) -> None:
-    """The listing tells of more bytes than the files have, as one that was replaced meanwhile."""
+    """The listing states more bytes than the files have, as if the model was replaced meanwhile."""
     run_id = modelled(tracked_by_server, tmp_path, "job-1")
     model_id = tracked_by_server.client.get_run(run_id).data.tags["platform.model_id"]
     size = (tiny_folder() / "model.safetensors").stat().st_size
@@ -192,8 +192,8 @@ def test_an_incomplete_download_is_refused(tracked_by_server: Tracked, tmp_path:
 
 
 @pytest.mark.slow
-def test_a_fetch_that_is_killed_leaves_no_folder(tracked: Tracked, tmp_path: Path) -> None:
-    """Whenever it dies, what is there is whole or has another name."""
+def test_a_killed_fetch_leaves_no_folder(tracked: Tracked, tmp_path: Path) -> None:
+    """Whenever the process is killed, a folder with the model's name is complete."""
     run_id = modelled(tracked, tmp_path, "job-1")
     code = (
         "import sys; from pathlib import Path; from tracking.server.store import open_store\n"
@@ -214,7 +214,7 @@ def test_a_fetch_that_is_killed_leaves_no_folder(tracked: Tracked, tmp_path: Pat
     check_is_the_model(folder)
 
 
-def test_files_to_fetch_by_hand() -> None:
+def test_only_files_of_the_model_are_fetched() -> None:
     sizes = {
         "MLmodel": 1,
         "model/config.json": 2,

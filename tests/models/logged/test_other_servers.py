@@ -1,4 +1,4 @@
-"""Tracking servers that know no logged models, allow none, or are gone."""
+"""Tracking servers without logged models, without permission for them, or unreachable."""
 
 from __future__ import annotations
 
@@ -22,23 +22,23 @@ DENIED = b"Permission denied"
 
 @pytest.fixture
 def place_at(shared_tracking_server: TrackingServer, tmp_path: Path) -> Iterator[Callable[[str], Place]]:
-    """Returns a place in a new experiment of the shared server, asked at another address."""
+    """Returns a place in a new experiment of the shared server, which is reached at another address."""
     client = MlflowClient(shared_tracking_server.uri)
     experiment_id = str(client.create_experiment(f"other servers, {tmp_path.name}"))
     yield lambda uri: Place(Store(MlflowClient(uri), retry_seconds=0.5), experiment_id, tmp_path)
     client.delete_experiment(experiment_id)
 
 
-def test_an_older_server_gets_the_model_as_the_run_s_artifact(
+def test_an_older_server_stores_the_model_as_an_artifact_of_the_run(
     shared_tracking_server: TrackingServer, place_at: Callable[[str], Place], archive_of: ArchiveOf, model_of: ArchiveOf
 ) -> None:
-    """One of MLflow 2 answers a page that says 404."""
+    """A server of MLflow 2 answers with a 404 page."""
     with Forwarding(shared_tracking_server.uri, "logged-models", 404, NOT_FOUND) as proxy:
         place = place_at(proxy.url)
         run = place.run(archive_of("classification"))
         place.log(run)
         place.log(run)
-    assert [said.startswith("Model logged in MLflow (3 MiB, ") for said in place.said] == [True]
+    assert [message.startswith("Model logged in MLflow (3 MiB, ") for message in place.messages] == [True]
     client = MlflowClient(shared_tracking_server.uri)
     tags, uri = client.get_run(run.info.run_id).data.tags, f"runs:/{run.info.run_id}/model"
     assert tags["platform.model_artifact"] == uri
@@ -57,35 +57,37 @@ def test_a_missing_permission_is_reported_once_and_the_command_continues(
     with Forwarding(shared_tracking_server.uri, "logged-models", 403, DENIED) as proxy:
         place = place_at(proxy.url)
         place.log(*(place.run(archive_of("classification"), f"job-{at}") for at in range(2)))
-    [said] = place.said
-    assert said.startswith("The model of job job-0 (and 1 more) was not logged to MLflow: The tracking server http://")
-    assert said.endswith(" (403): the permission READ on it (EDIT to train in it) is missing; an administrator "
+    [message] = place.messages
+    assert message.startswith(
+        "The model of job job-0 (and 1 more) was not logged to MLflow: The tracking server http://"
+    )
+    assert message.endswith(" (403): the permission READ on it (EDIT to train in it) is missing; an administrator "
                          "of the server can grant it.")  # fmt: skip
 
 
-def test_an_artifact_store_that_refuses(
+def test_a_refusal_of_the_artifact_store_is_reported(
     shared_tracking_server: TrackingServer, place_at: Callable[[str], Place], archive_of: ArchiveOf
 ) -> None:
-    """The model's entry goes again, for it would be one without files."""
+    """The model's entry is deleted, because it would have no files."""
     with Forwarding(shared_tracking_server.uri, "mlflow-artifacts/artifacts", 403, DENIED) as proxy:
         place = place_at(proxy.url)
         run = place.run(archive_of("classification"))
         place.log(run)
-    [said] = place.said
-    assert "was not logged to MLflow: The tracking server" in said
+    [message] = place.messages
+    assert "was not logged to MLflow: The tracking server" in message
     client = MlflowClient(shared_tracking_server.uri)
-    assert client.get_run(run.info.run_id).data.tags["platform.model_failure"] in said
+    assert client.get_run(run.info.run_id).data.tags["platform.model_failure"] in message
     assert client.search_logged_models([place.experiment_id]) == []
 
 
-def test_a_server_that_is_gone_is_not_waited_for_again(
+def test_an_unreachable_server_is_waited_for_only_once(
     shared_tracking_server: TrackingServer, place_at: Callable[[str], Place], archive_of: ArchiveOf
 ) -> None:
     with Forwarding(shared_tracking_server.uri, "logged-models/search", 503, json.dumps({}).encode()) as proxy:
         place = place_at(proxy.url)
         place.log(*(place.run(archive_of("classification"), f"job-{at}") for at in range(3)))
         runs_read = sum(path.endswith("runs/get") for path in proxy.paths)
-    [said] = place.said
-    assert said.startswith("The model of job job-0 was not logged to MLflow: The tracking server ")
-    assert " has not answered for " in said
+    [message] = place.messages
+    assert message.startswith("The model of job job-0 was not logged to MLflow: The tracking server ")
+    assert " has not answered for " in message
     assert runs_read == 3 + 1  # each run as it was made, and the first one to be logged

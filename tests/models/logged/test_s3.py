@@ -1,4 +1,4 @@
-"""A model artifact in S3, read through boto3 from a server that may break off."""
+"""A model artifact in S3, read through boto3 from a server that may drop the connection."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ class Bucket(Serving):
     """Answers each GET with one object; the first `cuts` answers end in the middle."""
 
     def __init__(self, content: bytes, cuts: int, status: int = 200) -> None:
-        self.asked: list[str] = []
+        self.paths: list[str] = []
         bucket = self
 
         class Handler(BaseHTTPRequestHandler):
             def do_GET(self) -> None:
-                bucket.asked.append(self.path)
-                is_cut = len(bucket.asked) <= cuts
+                bucket.paths.append(self.path)
+                is_cut = len(bucket.paths) <= cuts
                 self.send_response(status)
                 self.send_header("Content-Length", str(len(content)))
                 self.end_headers()
@@ -44,7 +44,7 @@ class Bucket(Serving):
 
 @pytest.fixture
 def service_at(monkeypatch: pytest.MonkeyPatch) -> Callable[[str], SageMakerService]:
-    """Returns SageMaker's service with S3 at an address."""
+    """Returns SageMaker's service with S3 at the given address."""
 
     def at(url: str) -> SageMakerService:
         variables = {"AWS_ACCESS_KEY_ID": "k", "AWS_SECRET_ACCESS_KEY": "s", "AWS_REGION": "us-east-1"}
@@ -67,7 +67,7 @@ def test_a_broken_download_is_retried(
         run = s3_run(place)
         place.log(run)
     assert "platform.model_id" in place.again(run).data.tags
-    assert bucket.asked == ["/bucket/out/job/output/model.tar.gz"] * 3
+    assert bucket.paths == ["/bucket/out/job/output/model.tar.gz"] * 3
 
 
 def test_a_download_that_always_breaks_is_reported(
@@ -77,8 +77,8 @@ def test_a_download_that_always_breaks_is_reported(
         place.service = service_at(bucket.url)
         run = s3_run(place)
         place.log(run)
-    assert len(bucket.asked) == 3
-    [message] = place.said
+    assert len(bucket.paths) == 3
+    [message] = place.messages
     assert message.startswith(
         "The model of job job-1 was not logged to MLflow: s3://bucket/out/job/output/model.tar.gz: "
     )

@@ -1,4 +1,4 @@
-"""`mlflow models serve`, a real process asked over HTTP, for every kind of model."""
+"""`mlflow models serve` in a real process, with requests over HTTP for every kind of model."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ SENTENCE = "Winter is coming and it will be dark soon."
 
 
 class Served:
-    """A server that answers."""
+    """A running server."""
 
     def __init__(self, port: int) -> None:
         self._url = f"http://127.0.0.1:{port}"
@@ -41,9 +41,9 @@ class Served:
     def __call__(self, body: object) -> tuple[int, Any]:
         """Return status and answer."""
         content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        asked = urllib.request.Request(f"{self._url}/invocations", content, {"Content-Type": "application/json"})
+        request = urllib.request.Request(f"{self._url}/invocations", content, {"Content-Type": "application/json"})
         try:
-            with urllib.request.urlopen(asked, timeout=60) as answer:
+            with urllib.request.urlopen(request, timeout=60) as answer:
                 return answer.status, json.load(answer)["predictions"]
         except urllib.error.HTTPError as error:
             with error:
@@ -52,7 +52,7 @@ class Served:
 
 @contextmanager
 def served(place: Place, uri: str) -> Iterator[Served]:
-    """Serve a model by MLflow's own command, from another folder and without our packages on the path."""
+    """Serve a model with MLflow's own command, from another folder and without our packages on the path."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -79,68 +79,68 @@ def served(place: Place, uri: str) -> Iterator[Served]:
 
 
 def logged(place: Place, archive_of: Callable[[str], Path], kind: str) -> tuple[str, str]:
-    """Log a model of a kind; return both of its addresses."""
+    """Log a model of a kind, and return its address by run and by model id."""
     run = place.run(archive_of(kind))
     place.log(run, kind=kind)
     model_id = place.again(run).data.tags["platform.model_id"]
     return f"runs:/{run.info.run_id}/model", f"models:/{model_id}"
 
 
-def test_a_classification(place: Place, archive_of: Callable[[str], Path]) -> None:
+def test_a_text_is_classified(place: Place, archive_of: Callable[[str], Path]) -> None:
     by_run, _ = logged(place, archive_of, "classification")
     with served(place, by_run) as ask:
-        status, [alone] = ask({"inputs": SENTENCE})
+        status, [single] = ask({"inputs": SENTENCE})
         assert status == 200
-        assert alone["label"] in LABELS
-        assert 0.5 <= alone["score"] <= 1
+        assert single["label"] in LABELS
+        assert 0.5 <= single["score"] <= 1
         _, several = ask({"inputs": [SENTENCE, "[1]", "word " * 1000, SENTENCE]})
-        assert several[0] == several[3] == pytest.approx(alone, abs=1e-5)
+        assert several[0] == several[3] == pytest.approx(single, abs=1e-5)
         assert len(several) == 4
         for body in (
             {"dataframe_split": {"columns": ["text"], "data": [[SENTENCE], ["b"]]}},
             {"dataframe_records": [{"text": SENTENCE}, {"text": "b"}]},
         ):
             _, answers = ask(body)
-            assert (len(answers), answers[0]) == (2, pytest.approx(alone, abs=1e-5))
+            assert (len(answers), answers[0]) == (2, pytest.approx(single, abs=1e-5))
         for wrong in (b"", b"\xff\xfe", b"{", {"inputs": []}, {"inputs": None}, {"inputs": {"text": ["a"]}}, {}):
             assert ask(wrong)[0] == 400, wrong
-        assert ask({"inputs": SENTENCE}) == (200, [alone])
+        assert ask({"inputs": SENTENCE}) == (200, [single])
 
 
-def test_pairs(place: Place, archive_of: Callable[[str], Path]) -> None:
+def test_a_pair_of_texts_is_classified(place: Place, archive_of: Callable[[str], Path]) -> None:
     _, by_model = logged(place, archive_of, "pairs")
     pair = {"text": SENTENCE, "text_pair": "The days are getting shorter."}
     with served(place, by_model) as ask:
-        status, [alone] = ask({"inputs": pair})
+        status, [single] = ask({"inputs": pair})
         assert status == 200
-        assert alone["label"] in LABELS
-        assert ask({"inputs": [pair, pair]})[1] == [pytest.approx(alone, abs=1e-5)] * 2
+        assert single["label"] in LABELS
+        assert ask({"inputs": [pair, pair]})[1] == [pytest.approx(single, abs=1e-5)] * 2
         split = {"columns": list(pair), "data": [list(pair.values())]}
-        assert ask({"dataframe_split": split}) == (200, [alone])
+        assert ask({"dataframe_split": split}) == (200, [single])
         assert ask({"inputs": {"text": "without its pair"}})[0] == 400
 
 
-def test_question_answering(place: Place, archive_of: Callable[[str], Path]) -> None:
+def test_a_question_is_answered(place: Place, archive_of: Callable[[str], Path]) -> None:
     by_run, _ = logged(place, archive_of, "question-answering")
-    asked = {"question": "What is coming?", "context": SENTENCE * 10}
+    question = {"question": "What is coming?", "context": SENTENCE * 10}
     with served(place, by_run) as ask:
-        status, [alone] = ask({"inputs": asked})
+        status, [single] = ask({"inputs": question})
         assert status == 200
-        assert asked["context"][alone["start"] : alone["end"]].strip() == alone["answer"] != ""
-        assert ask({"inputs": [asked, asked]})[1] == [pytest.approx(alone)] * 2
-        split = {"columns": ["context", "question"], "data": [[asked["context"], asked["question"]]]}
-        assert ask({"dataframe_split": split}) == (200, [alone])
+        assert question["context"][single["start"] : single["end"]].strip() == single["answer"] != ""
+        assert ask({"inputs": [question, question]})[1] == [pytest.approx(single)] * 2
+        split = {"columns": ["context", "question"], "data": [[question["context"], question["question"]]]}
+        assert ask({"dataframe_split": split}) == (200, [single])
         assert ask({"inputs": {"question": "Where?"}})[0] == 400
 
 
-def test_a_language_model(place: Place, archive_of: Callable[[str], Path]) -> None:
+def test_a_text_is_continued(place: Place, archive_of: Callable[[str], Path]) -> None:
     _, by_model = logged(place, archive_of, "causal-lm")
     with served(place, by_model) as ask:
-        status, [alone] = ask({"inputs": SENTENCE})
+        status, [single] = ask({"inputs": SENTENCE})
         assert status == 200
-        assert alone["generated_text"].startswith(SENTENCE)
+        assert single["generated_text"].startswith(SENTENCE)
         _, [shorter] = ask({"inputs": SENTENCE, "params": {"max_new_tokens": 2}})
-        assert len(shorter["generated_text"]) < len(alone["generated_text"])
-        assert ask({"inputs": [SENTENCE, "b"]})[1][0] == alone
+        assert len(shorter["generated_text"]) < len(single["generated_text"])
+        assert ask({"inputs": [SENTENCE, "b"]})[1][0] == single
         split = {"columns": ["text"], "data": [[SENTENCE]]}
-        assert ask({"dataframe_split": split}) == (200, [alone])
+        assert ask({"dataframe_split": split}) == (200, [single])

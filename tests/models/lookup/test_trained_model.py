@@ -1,4 +1,4 @@
-"""A model by the names that people have of its run, and one sentence for every name that leads nowhere."""
+"""Lookup of a model by the names of its run, and one-sentence errors for unknown names."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ def test_a_job_without_a_parent_has_the_mlflow_experiments_name(tracked: Tracked
 
 
 def test_an_infinite_evaluation_is_ignored(tracked: Tracked) -> None:
-    """A database keeps it as the largest float."""
+    """A database stores infinity as the largest float."""
     run_id = tracked.job("none", metrics={"eval_loss": float("inf"), "eval_accuracy": 0.1})
     assert trained_model(store_of(tracked.client), run_id).metrics == {"eval_accuracy": 0.1}
 
@@ -85,7 +85,7 @@ def test_unknown_names_are_refused(tracked: Tracked) -> None:
 
 
 def test_a_job_name_that_several_runs_have_is_refused(tracked: Tracked) -> None:
-    """As where a group was imported twice from another server."""
+    """This happens if a group was imported twice from another server."""
     runs = [tracked.job("none", tags={"platform.job_name": "twice"}) for _ in range(2)]
     with pytest.raises(InputError, match=rf"run is 'twice', a job name that 2 runs have \({runs[0]}, {runs[1]}\)"):
         trained_model(store_of(tracked.client), "twice")

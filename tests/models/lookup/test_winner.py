@@ -1,4 +1,4 @@
-"""The winner of a group is what its report says, and the best evaluation of that setting's jobs."""
+"""The winner of a group: the setting that the report names, and its job with the best evaluation."""
 
 from __future__ import annotations
 
@@ -27,26 +27,26 @@ def test_the_winner_is_the_cheaper_arms_best_job(tracked: Tracked) -> None:
         "“inductor” is cheaper: 20 % fewer billable seconds than “none”. The model is that of inductor, repeat 2: the "
         "best of its 3 jobs, eval_accuracy 0.96."
     )
-    told = summary(render(tracked.client, tracked.group, "demo"))["headline"]
-    assert str(told) in chosen.why
+    headline = summary(render(tracked.client, tracked.group, "demo"))["headline"]
+    assert str(headline) in chosen.why
 
 
 @pytest.mark.parametrize(
-    ("seconds", "told"),
+    ("seconds", "sentence"),
     [
         ([80.0, 120.0, 99.0], "No setting is shown to be cheaper than “none”, so the baseline stays."),
         ([120.0, 121.0, 119.0], "No setting is cheaper than “none”, so the baseline stays."),
     ],
 )
 def test_the_baseline_stays_if_nothing_is_shown_to_be_cheaper(
-    tracked: Tracked, seconds: list[float], told: str
+    tracked: Tracked, seconds: list[float], sentence: str
 ) -> None:
     parent(tracked)
     runs = arm(tracked, "none", [100.0, 101.0, 99.0], [0.93, 0.95, 0.95], baseline=True)
     arm(tracked, "inductor", seconds, [0.99, 0.99, 0.99])
     chosen = winner(tracked.client, tracked.group)
     # The first of equals.
-    assert (chosen.run_id, chosen.why.startswith(told)) == (runs[1], True)
+    assert (chosen.run_id, chosen.why.startswith(sentence)) == (runs[1], True)
 
 
 def test_a_cheaper_arm_that_is_worse_does_not_win(tracked: Tracked) -> None:
@@ -85,7 +85,7 @@ def test_the_first_job_without_an_evaluation_wins(tracked: Tracked) -> None:
     assert (chosen.run_id, chosen.why) == (runs[0], "The model is that of none, repeat 1: the first of its 2 jobs.")
 
 
-def test_groups_without_a_winner(tracked: Tracked) -> None:
+def test_a_group_without_successful_jobs_has_no_winner(tracked: Tracked) -> None:
     with pytest.raises(
         InputError, match=r"group 'demo-1' has no winner: it has no jobs\. Name one of its jobs instead"
     ):
@@ -101,14 +101,14 @@ def test_groups_without_a_winner(tracked: Tracked) -> None:
         winner(tracked.client, tracked.group)
 
 
-def test_a_group_that_is_open_has_no_winner_yet(tracked: Tracked) -> None:
+def test_an_open_group_has_no_winner_yet(tracked: Tracked) -> None:
     parent(tracked, group_state="open")
     tracked.trained("none", 0, 100.0)
     with pytest.raises(InputError, match="group 'demo-1' has no winner yet: it is still open"):
         winner(tracked.client, tracked.group)
 
 
-def test_a_baseline_whose_jobs_failed_is_no_winner(tracked: Tracked) -> None:
+def test_a_group_with_a_failed_baseline_has_no_winner(tracked: Tracked) -> None:
     parent(tracked)
     tracked.job("none", status="FAILED", baseline=True)
     arm(tracked, "inductor", [80.0, 81.0, 79.0], [0.9, 0.9, 0.9])
@@ -145,8 +145,8 @@ def test_probes_have_no_model(tracked: Tracked) -> None:
         winner(tracked.client, tracked.group)
 
 
-def swept(tracked: Tracked, **told: object) -> MadeSweep:
-    sweep = whole_sweep(tracked.client, tracked.experiment_id, **told)
+def swept(tracked: Tracked, **fields: object) -> MadeSweep:
+    sweep = whole_sweep(tracked.client, tracked.experiment_id, **fields)
     tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
     return sweep
 
@@ -167,8 +167,8 @@ def test_a_sweeps_winner_is_the_best_of_its_repeats(tracked: Tracked) -> None:
     assert len(repeats) == 3
     assert loss == min(run.data.metrics["eval_loss"] for run in repeats)
     assert chosen.why.startswith("inductor at batch 64, rate × 2, reaches eval_loss 0.45 for ")
-    told = summary(render(tracked.client, sweep.group, "emotion"))["headline"]
-    assert str(told) in chosen.why
+    headline = summary(render(tracked.client, sweep.group, "emotion"))["headline"]
+    assert str(headline) in chosen.why
 
 
 def test_an_unconfirmed_winner_leaves_the_base_setting(tracked: Tracked) -> None:
@@ -188,7 +188,7 @@ def test_an_unconfirmed_winner_leaves_the_base_setting(tracked: Tracked) -> None
 
 
 def rates(tracked: Tracked, *, samples: float = 16_000, loss: float = 0.35) -> str:
-    """Write a sweep of the throughput whose winner, faster in each repeat, has seen so much with such a loss."""
+    """Write a sweep for throughput. `samples` and `loss` are those of the winner's repeats."""
     sweep = MadeSweep(tracked.client, tracked.experiment_id)
     tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
     sweep.write_spec(sweep_json(objective={"cost": "steady_samples_per_second"}))
@@ -196,19 +196,19 @@ def rates(tracked: Tracked, *, samples: float = 16_000, loss: float = 0.35) -> s
     def job(role: str, compiler: str, repeat: int, rate: float, **metrics: float) -> None:
         tags = {"platform.batch_size": "8", "platform.arm": f"{compiler}, batch 8", "platform.repeat": str(repeat)}
         tags |= {"platform.baseline": str(compiler == "none").lower(), "platform.end": "completed"}
-        told = {"throughput/steady_samples_per_second": rate + repeat, **metrics}
-        sweep.run(role, compiler, seconds=100.0 + repeat, tags=tags, metrics=told)
+        values = {"throughput/steady_samples_per_second": rate + repeat, **metrics}
+        sweep.run(role, compiler, seconds=100.0 + repeat, tags=tags, metrics=values)
 
     for compiler, rate in (("none", 100.0), ("inductor", 200.0)):
         job("trial", compiler, 0, rate)
         for repeat in range(1, 4):
-            seen = {"samples": samples, "eval_loss": loss} if compiler == "inductor" else {"samples": 16_000.0}
-            job("confirmation", compiler, repeat, rate, **{"eval_loss": 0.35, **seen})
+            evaluation = {"samples": samples, "eval_loss": loss} if compiler == "inductor" else {"samples": 16_000.0}
+            job("confirmation", compiler, repeat, rate, **{"eval_loss": 0.35, **evaluation})
     return sweep.group
 
 
 @pytest.mark.parametrize(
-    ("told", "arm", "why"),
+    ("fields", "arm", "why"),
     [
         ({}, "inductor", "inductor at batch 8 trains 98 % more samples/s than none at batch 8"),
         (
@@ -225,9 +225,9 @@ def rates(tracked: Tracked, *, samples: float = 16_000, loss: float = 0.35) -> s
     ],
 )
 def test_a_faster_setting_must_keep_samples_and_quality(
-    tracked: Tracked, told: dict[str, float], arm: str, why: str
+    tracked: Tracked, fields: dict[str, float], arm: str, why: str
 ) -> None:
-    chosen = winner(tracked.client, rates(tracked, **told))
+    chosen = winner(tracked.client, rates(tracked, **fields))
     assert tracked.client.get_run(chosen.run_id).data.tags["platform.arm"] == f"{arm}, batch 8"
     assert why in chosen.why
 

@@ -1,4 +1,4 @@
-"""The quality gate: each thing that speaks against a model, in one sentence that names the word which allows it."""
+"""The quality gate: each reason to refuse a model, in a sentence with the check that allows it."""
 
 from __future__ import annotations
 
@@ -153,7 +153,7 @@ def test_the_model_in_use_passes_again() -> None:
 
 
 def test_the_checks_that_a_refusal_names_are_enough() -> None:
-    """Whatever is allowed: the refusal of what stays names all words that are needed, and these let it pass."""
+    """Whatever is already allowed, the refusal names all checks that are still needed."""
     candidate = trained(status="FAILED", metrics={"eval_accuracy": 0.1})
     for n in range(len(GATE_CHECKS) + 1):
         for allowed in combinations(GATE_CHECKS, n):

@@ -1,4 +1,4 @@
-"""Registered models on a real registry: once each, with the alias on the one that was registered last."""
+"""Registered models on a real registry: one version per model, and the alias on the latest registered one."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ ALL = frozenset(GATE_CHECKS)
 
 
 def registry_of(client: MlflowClient) -> MlflowClient:
-    """Return a client whose registry is that of its own server."""
+    """Return a client whose registry is on its own server."""
     return MlflowClient(client.tracking_uri, registry_uri=client.tracking_uri)
 
 
@@ -36,8 +36,8 @@ def logged(tracked: Tracked, name: str, accuracy: float = 0.9) -> TrainedModel:
 
 
 def versions(tracked: Tracked, name: str = "emotion") -> list[tuple[int, str]]:
-    found = registry_of(tracked.client).search_model_versions(f"name = '{name}'")
-    return sorted((int(each.version), each.run_id) for each in found)
+    matches = registry_of(tracked.client).search_model_versions(f"name = '{name}'")
+    return sorted((int(each.version), each.run_id) for each in matches)
 
 
 def test_a_model_is_registered_once_if_repeated(tracked: Tracked) -> None:
@@ -92,7 +92,7 @@ def test_the_registry_belongs_to_the_store_not_the_process(
     assert not (tmp_path / "elsewhere.db").exists()
 
 
-def test_the_model_in_use(tracked: Tracked) -> None:
+def test_the_model_with_the_alias_is_in_use(tracked: Tracked) -> None:
     registry = Registry(store_of(tracked.client))
     assert registry.in_use("emotion") is None
     first, second = logged(tracked, "job-1", 0.8), logged(tracked, "job-2", 0.9)
@@ -124,7 +124,7 @@ def test_a_model_whose_run_was_removed_is_still_in_use(tracked: Tracked) -> None
 
 @pytest.mark.parametrize("kept", ["registered-models/create", "model-versions/create", "registered-models/alias"])
 def test_a_repeated_command_completes_an_interrupted_one(tracked_by_server: Tracked, kept: str) -> None:
-    """The command breaks off at each of its writes in turn; the repeated command then completes."""
+    """The command is interrupted at each of its writes in turn."""
     trained, name = logged(tracked_by_server, "job-1"), registered_name(f"broken off {kept}")
     with Forwarding(str(tracked_by_server.client.tracking_uri), kept=kept, status=503) as server:
         with pytest.raises(TrackingError):
@@ -151,7 +151,7 @@ def test_concurrent_registration_leaves_one_version(tracked_by_server: Tracked) 
 
 
 def test_a_better_model_registered_meanwhile_keeps_the_alias(tracked: Tracked) -> None:
-    """Both have passed the gate when nothing was in use."""
+    """Both models passed the gate when no model was in use."""
     registry = Registry(store_of(tracked.client))
     better, worse = logged(tracked, "job-1", 0.9), logged(tracked, "job-2", 0.8)
     registry.register(better, "emotion", allowed=set())
@@ -162,7 +162,7 @@ def test_a_better_model_registered_meanwhile_keeps_the_alias(tracked: Tracked) -
     assert registry_of(tracked.client).get_model_version_by_alias("emotion", "champion").run_id == worse.run_id
 
 
-def test_on_a_tracking_server(tracked_by_server: Tracked, tmp_path: Path) -> None:
+def test_a_model_is_registered_on_a_tracking_server(tracked_by_server: Tracked, tmp_path: Path) -> None:
     run_id = modelled(tracked_by_server, tmp_path, "job-1")
     store = store_of(tracked_by_server.client)
     trained = trained_model(store, run_id)
@@ -176,8 +176,8 @@ def test_on_a_tracking_server(tracked_by_server: Tracked, tmp_path: Path) -> Non
     assert f'[{{"name": "{name}", "version": 1}}]' == tags["mlflow.modelVersions"]
 
 
-def test_a_model_that_is_an_artifact_of_its_run(tracked: Tracked) -> None:
-    """As older tracking servers have it, which know no logged models."""
+def test_a_model_that_is_an_artifact_of_its_run_is_registered(tracked: Tracked) -> None:
+    """Older tracking servers have no logged models."""
     run_id = tracked.job("none", metrics={"eval_accuracy": 0.9})
     tracked.client.set_tag(run_id, "platform.model_artifact", f"runs:/{run_id}/model")
     trained = trained_model(store_of(tracked.client), run_id)
@@ -199,7 +199,7 @@ def test_a_model_that_is_an_artifact_of_its_run(tracked: Tracked) -> None:
         ),
     ],
 )
-def test_runs_without_a_model(tracked: Tracked, tags: dict[str, str], text: str) -> None:
+def test_a_run_without_a_model_is_refused(tracked: Tracked, tags: dict[str, str], text: str) -> None:
     run_id = tracked.job("none", tags=tags)
     store = store_of(tracked.client)
     with pytest.raises(InputError, match=text):
@@ -228,7 +228,7 @@ def test_a_server_without_a_registry_is_reported(tracked_by_server: Tracked) -> 
         ("x" * 300, "x" * 200),
     ],
 )
-def test_names_of_registered_models(tracking_uri: str, experiment: str, name: str) -> None:
+def test_experiment_names_become_valid_model_names(tracking_uri: str, experiment: str, name: str) -> None:
     assert registered_name(experiment) == name
     assert checked_name(name) == name
     client = MlflowClient(tracking_uri, registry_uri=tracking_uri)
@@ -236,7 +236,7 @@ def test_names_of_registered_models(tracking_uri: str, experiment: str, name: st
     assert client.search_registered_models(f"name = '{name}'")[0].name == name
 
 
-def test_names_given_by_a_user_are_checked(tracking_uri: str) -> None:
+def test_names_and_aliases_of_a_user_are_checked(tracking_uri: str) -> None:
     with pytest.raises(InputError, match=r"name is 'a/b': a registered model's name must have .*, such as 'a-b'\."):
         checked_name("a/b")
     for alias in ("", "latest", "v1", "a b", "a" * 256, "é"):

@@ -1,4 +1,4 @@
-"""Test that waiting requests run together, that one failure fails no other, and that an overload is refused at once."""
+"""Waiting requests run together, a failure affects only its request, and an overload is refused."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Word:
 
 
 class Doubling:
-    """A model that waits until it may go on, and cannot double `bad`."""
+    """A model that waits until the test lets it continue, and cannot double `bad`."""
 
     def __init__(self) -> None:
         self.batches: list[list[str]] = []
@@ -115,11 +115,11 @@ def test_a_disconnected_client_does_not_block_others() -> None:
 
 
 class Panic(BaseException):
-    """Exception of Rust code in Python: not an `Exception`."""
+    """Exception of Rust code in Python, which is not an `Exception`."""
 
 
 def panicking(examples: Sequence[Word]) -> list[str]:
-    """A model that panics of `bad`, forgets an answer of `few`, and fails of nothing."""
+    """A model that panics on `bad`, drops the answer of `few` and fails on an empty text."""
     if any(each.text == "bad" for each in examples):
         raise Panic("out of range")
     if not all(each.text for each in examples):
@@ -143,7 +143,7 @@ def test_every_failure_is_reported_and_the_next_request_answered(text: str, mess
 
 
 def test_long_batches_never_block_the_loop() -> None:
-    """However little the last batch took for a token: texts that go on, and many windows of one length."""
+    """Even if the last batch was fast per token: continued texts, and many windows of equal length."""
     threads: dict[Word, bool] = {}
 
     def model(examples: Sequence[Word]) -> list[str]:

@@ -1,4 +1,4 @@
-"""Test the division of waiting examples into batches, worked out by hand."""
+"""Division of waiting examples into batches, worked out by hand."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Every bad request gets a 4xx with one JSON sentence, and the server lives."""
+"""Every bad request gets a 4xx response with one JSON sentence, and the server continues."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ import pytest
 from models.endpoints.local.server_folder import ServerFolder
 from tests.support.endpoints.bad_requests import CUT_OFF, GOOD, LIMIT, WRONG_BODIES, WRONG_HEADS, bad_bodies
 from tests.support.endpoints.small_models import started
-from tests.support.endpoints.talking import Answer, Talk, asked, post
+from tests.support.endpoints.talking import Answer, Talk, ask, post
 from tests.support.staging.fast_tokenizers import without_special_tokens
 
 MIB = 2**20
 
 
 def refused(answer: Answer | None) -> Answer:
-    """Check that an answer is a refusal with one sentence in JSON."""
+    """Check that a response is a refusal with one sentence in JSON."""
     assert answer is not None
     assert 400 <= answer.status < 500, (answer.status, answer.body[:300])
     document = answer.json()
@@ -33,17 +33,17 @@ def refused(answer: Answer | None) -> Answer:
 
 @pytest.mark.parametrize("body", WRONG_BODIES, ids=lambda body: repr(body[:24]))
 def test_an_invalid_body_is_refused(server: ServerFolder, body: bytes) -> None:
-    refused(asked(str(server.address()), post(body)))
+    refused(ask(str(server.address()), post(body)))
 
 
 @pytest.mark.parametrize("raw", WRONG_HEADS, ids=lambda raw: repr(raw[:40]))
 def test_an_invalid_head_is_refused(server: ServerFolder, raw: bytes) -> None:
-    refused(asked(str(server.address()), raw))
+    refused(ask(str(server.address()), raw))
 
 
 @pytest.mark.parametrize("raw", CUT_OFF, ids=lambda raw: repr(raw[:40]))
 def test_an_incomplete_request_is_refused(server: ServerFolder, raw: bytes) -> None:
-    refused(asked(str(server.address()), raw, half_close=True))
+    refused(ask(str(server.address()), raw, half_close=True))
 
 
 @pytest.mark.parametrize(
@@ -59,17 +59,17 @@ def test_an_incomplete_request_is_refused(server: ServerFolder, raw: bytes) -> N
     ],
 )
 def test_the_status_fits_the_error(server: ServerFolder, raw: bytes, status: int) -> None:
-    assert refused(asked(str(server.address()), raw)).status == status
+    assert refused(ask(str(server.address()), raw)).status == status
 
 
 @pytest.mark.slow
 def test_a_body_of_the_largest_size_is_accepted(server: ServerFolder) -> None:
     body = b'{"inputs": "' + b"a" * (LIMIT - 14) + b'"}'
     assert len(body) == LIMIT
-    answer = asked(str(server.address()), post(body))
+    answer = ask(str(server.address()), post(body))
     assert answer is not None
     assert answer.status == 200
-    assert refused(asked(str(server.address()), post(body + b" "))).status == 413
+    assert refused(ask(str(server.address()), post(body + b" "))).status == 413
 
 
 def test_a_connection_stays_usable_after_a_refusal(server: ServerFolder) -> None:
@@ -85,13 +85,13 @@ def test_a_connection_stays_usable_after_a_refusal(server: ServerFolder) -> None
 
 @pytest.mark.slow
 def test_a_text_without_tokens_is_refused_and_the_server_continues(tmp_path: Path) -> None:
-    """A tokenizer that adds no token makes none of the empty text."""
+    """This tokenizer adds no special tokens, so an empty text has no tokens."""
     running = ServerFolder(tmp_path)
     running.start(["--model", str(gpt_like(tmp_path / "model"))])
     try:
         started(running)
         for body, status in ((b'{"inputs": ""}', 400), (GOOD, 200), (b'{"inputs": ["a", ""]}', 400), (GOOD, 200)):
-            answer = asked(str(running.address()), post(body))
+            answer = ask(str(running.address()), post(body))
             assert answer is not None
             assert answer.status == status
             assert status == 200 or "has no tokens" in refused(answer).json()["message"]
@@ -100,7 +100,7 @@ def test_a_text_without_tokens_is_refused_and_the_server_continues(tmp_path: Pat
 
 
 def gpt_like(folder: Path) -> Path:
-    """Make a classifier of GPT-2's kind in the folder."""
+    """Make a GPT-2 classifier in the folder."""
     from transformers import GPT2Config, GPT2ForSequenceClassification
 
     tokenizer = without_special_tokens()
@@ -119,7 +119,7 @@ def test_pipelined_requests_are_answered_in_order_until_invalid_http(server: Ser
 
 
 def test_a_client_that_closes_its_sending_half_gets_the_answer(server: ServerFolder) -> None:
-    answer = asked(str(server.address()), post(GOOD), half_close=True)
+    answer = ask(str(server.address()), post(GOOD), half_close=True)
     assert answer is not None
     assert answer.status == 200
 
@@ -127,19 +127,19 @@ def test_a_client_that_closes_its_sending_half_gets_the_answer(server: ServerFol
 def test_a_chunked_body_has_the_same_limit(server: ServerFolder) -> None:
     head = b"POST /invocations HTTP/1.1\r\nHost: here\r\nTransfer-Encoding: chunked\r\n\r\n"
     good = b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
-    answer = asked(str(server.address()), head + good)
+    answer = ask(str(server.address()), head + good)
     assert answer is not None
     assert answer.status == 200
     chunk = b"10000\r\n" + b"a" * 0x10000 + b"\r\n"
-    assert refused(asked(str(server.address()), head + chunk * 100 + b"0\r\n\r\n")).status == 413
+    assert refused(ask(str(server.address()), head + chunk * 100 + b"0\r\n\r\n")).status == 413
 
 
-def test_many_random_bad_requests(server: ServerFolder) -> None:
+def test_random_bad_requests_are_refused(server: ServerFolder) -> None:
     bombard(server, 500, seed=1)
 
 
 @pytest.mark.slow
-def test_ten_thousand_bad_requests_leave_the_server_as_it_was(server: ServerFolder) -> None:
+def test_ten_thousand_bad_requests_do_not_affect_the_server(server: ServerFolder) -> None:
     bombard(server, 300, seed=2)  # what is allocated once
     before = memory_bytes(server)
     bombard(server, 10_000, seed=3)
@@ -148,25 +148,25 @@ def test_ten_thousand_bad_requests_leave_the_server_as_it_was(server: ServerFold
 
 
 def bombard(server: ServerFolder, count: int, *, seed: int) -> None:
-    """Send bad requests, most on connections that go on; then a good one, which is answered as ever."""
+    """Send bad requests, most of them on reused connections, then check that a good one is answered as before."""
     address = str(server.address())
-    expected = asked(address, post(GOOD))
+    expected = ask(address, post(GOOD))
     assert expected is not None
     heads = (*WRONG_HEADS, *map(post, WRONG_BODIES))
     with closing(Talk(address)) as talk:
         for number, body in enumerate(bad_bodies(count, seed)):
             if number % 10 == 9:
-                refused(asked(address, heads[number // 10 % len(heads)]))
+                refused(ask(address, heads[number // 10 % len(heads)]))
                 continue
             talk.send(post(body))
             refused(talk.answer())
-    answer = asked(address, post(GOOD))
+    answer = ask(address, post(GOOD))
     assert answer is not None
     assert json.loads(answer.body) == json.loads(expected.body)
 
 
 def memory_bytes(server: ServerFolder) -> int:
-    """Return the server's share of the machine's memory."""
+    """Return the server's resident memory."""
     server_address = json.loads((server.path / "address.json").read_text())
     assert server_address["pid"] != os.getpid()
     return int(psutil.Process(server_address["pid"]).memory_info().rss)

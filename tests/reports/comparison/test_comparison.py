@@ -88,7 +88,7 @@ def test_different_devices_are_not_compared(tracked: Any) -> None:
         ((80.5, 120.5), "No setting is shown to be cheaper than “none”."),
     ],
 )
-def test_headline(tracked: Any, billable: tuple[float, ...], sentence: str) -> None:
+def test_the_headline_states_the_verdict(tracked: Any, billable: tuple[float, ...], sentence: str) -> None:
     for repeat, seconds in enumerate((100.5, 101.5)):
         tracked.trained("none", repeat, seconds, baseline=True)
     for repeat, seconds in enumerate(billable):
@@ -96,7 +96,7 @@ def test_headline(tracked: Any, billable: tuple[float, ...], sentence: str) -> N
     assert messages.headline(comparison_of(tracked)) == sentence
 
 
-def test_headline_without_anything_to_compare(tracked: Any) -> None:
+def test_the_headline_of_a_single_arm_states_its_cost(tracked: Any) -> None:
     assert messages.headline(comparison_of(tracked)) == "This group has no jobs."
     tracked.job("none", status="FAILED")
     assert messages.headline(comparison_of(tracked)) == "No verdict: the only job did not succeed."

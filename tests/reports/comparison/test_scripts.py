@@ -28,7 +28,7 @@ def settings_headings(report: Report) -> list[str]:
     return [heading.label for heading in report.comparison_table.headings][:-1]
 
 
-def test_a_plain_loop(tracked: Any) -> None:
+def test_the_report_on_a_plain_loop_omits_unrecorded_figures(tracked: Any) -> None:
     report = rendered(tracked)
     assert settings_headings(report) == [
         "arm",
@@ -48,7 +48,7 @@ def test_a_plain_loop(tracked: Any) -> None:
     assert "phases.png" not in report.pngs
 
 
-def test_a_trainer_script(tracked: Any) -> None:
+def test_the_report_on_a_trainer_script_has_its_recorded_figures(tracked: Any) -> None:
     metrics = {"time/train_seconds": 50.0, "time/eval_seconds": 5.0, "samples": 100.0, "eval_accuracy": 0.9}
     report = rendered(tracked, **metrics, **{"throughput/end_to_end_samples_per_second": 1.0})
     labels = " ".join(settings_headings(report))

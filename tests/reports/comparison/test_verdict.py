@@ -21,7 +21,7 @@ BASELINE = arm(100.5, 101.5, 99.5, label="none")
 CHEAP = (80.5, 81.5, 79.5)
 
 
-def test_cheaper() -> None:
+def test_an_interval_below_one_is_cheaper() -> None:
     verdict = judge(arm(*CHEAP), BASELINE, ACCURACY)
     assert (verdict.outcome, verdict.reason) == ("cheaper", "")
     assert verdict.ratio is not None
@@ -29,7 +29,7 @@ def test_cheaper() -> None:
     assert verdict.ratio.high < 1
 
 
-def test_not_cheaper() -> None:
+def test_an_interval_above_one_is_not_cheaper() -> None:
     verdict = judge(arm(120.5, 121.5, 119.5), BASELINE, ACCURACY)
     assert verdict.outcome == "not cheaper"
     assert verdict.ratio is not None

@@ -22,7 +22,7 @@ from tracking.groups.group import find_group
 from tracking.server.store import Store
 
 
-def test_the_terminal_text(made: Experiment) -> None:
+def test_the_terminal_shows_totals_and_groups(made: Experiment) -> None:
     out = io.StringIO()
     print_report(overview_report(made.overview(), "sqlite://"), out)
     text = " ".join(out.getvalue().split())
@@ -62,7 +62,7 @@ def test_an_experiment_without_prices_shows_no_dollars(empty: Experiment) -> Non
     assert "USD" not in html_page(report)
 
 
-def test_an_experiment_without_runs(empty: Experiment) -> None:
+def test_an_experiment_without_runs_has_no_jobs(empty: Experiment) -> None:
     out = io.StringIO()
     _, report = render_overview(empty.client, "demo")
     print_report(report, out)
@@ -71,7 +71,7 @@ def test_an_experiment_without_runs(empty: Experiment) -> None:
     assert list(csv.DictReader(io.StringIO(report.rows_csv))) == []
 
 
-def test_hostile_names(empty: Experiment) -> None:
+def test_hostile_names_are_escaped(empty: Experiment) -> None:
     empty.parent("<i>'g'", "2026-01-01 00:00", HOSTILE, HOSTILE)
     empty.job("<i>'g'", "2026-01-01 00:00", HOSTILE, seconds=1.0)
     overview = empty.overview()
@@ -118,7 +118,7 @@ def test_the_overview_shows_a_reports_answer(
     assert group.headline in capsys.readouterr().out
 
 
-def test_on_the_command_line(
+def test_the_command_writes_the_overview(
     made: Experiment, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))

@@ -32,7 +32,7 @@ def test_groups_are_ordered_newest_first(made: Experiment) -> None:
     assert (groups[0].run_id, groups[1].run_id) == (None, None)
 
 
-def test_costs_of_groups(made: Experiment) -> None:
+def test_costs_are_summed_for_each_group(made: Experiment) -> None:
     deleted, ungrouped, probe, sweep, compare = (group.costs for group in made.overview().groups)
     assert [counts(costs) for costs in (deleted, ungrouped, probe)] == [(1, 0, 0, 0), (1, 0, 0, 0), (0, 0, 0, 0)]
     assert (counts(sweep), counts(compare)) == ((0, 2, 1, 1), (2, 1, 0, 0))
@@ -44,7 +44,7 @@ def test_costs_of_groups(made: Experiment) -> None:
     assert (sweep.unbilled, sweep.unpriced) == (2, 1)
 
 
-def test_totals(made: Experiment) -> None:
+def test_totals_are_summed_by_month_and_status(made: Experiment) -> None:
     overview = made.overview()
     total = overview.total
     assert (total.jobs, counts(total)) == (9, (4, 3, 1, 1))
@@ -93,7 +93,7 @@ def test_a_deleted_experiment_is_not_found(empty: Experiment) -> None:
         experiment_named(empty.client, "demo")
 
 
-def test_a_server_that_does_not_answer() -> None:
+def test_a_silent_server_is_an_error() -> None:
     client = MlflowClient("http://127.0.0.1:9")
     with pytest.raises(TrackingError, match="find experiment 'demo'"):
         experiment_named(client, "demo")

@@ -120,7 +120,7 @@ def report(tracked: Any) -> Report:
 ENDS = {"": 1.0, "_low": 0.97, "_high": 1.03}
 
 
-def test_every_form_of_the_report(report: Report) -> None:
+def test_every_form_of_the_report_has_the_projections(report: Report) -> None:
     page = Page(html_page(report))
     assert "“g5 & <b>” would cost 0.40 USD (0.39 to 0.41)" in page.text
     assert not page.tags & {"link", "img", "b"}

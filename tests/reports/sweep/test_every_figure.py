@@ -90,7 +90,7 @@ def test_the_cost_of_the_sweep(report: Report) -> None:
     ]
 
 
-def test_the_trials(report: Report) -> None:
+def test_the_page_lists_every_trial_with_its_outcome(report: Report) -> None:
     """Stopped trials also have a cost: the seconds they were billed."""
     assert rows_with(report, "trial", "end") == [
         "inductor at batch 64, rate × 2 | 2 | 62.0 | 1,000 | 0.440 | 8e-5 | completed",
@@ -102,7 +102,7 @@ def test_the_trials(report: Report) -> None:
     ]
 
 
-def test_the_sentences(report: Report) -> None:
+def test_the_page_states_savings_failures_and_payoff(report: Report) -> None:
     text = page_text(report)
     for sentence in (
         "inductor at batch 64, rate × 2, reaches eval_loss 0.45 for 31 % fewer billable seconds than none at batch 8 "

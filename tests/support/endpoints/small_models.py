@@ -47,11 +47,11 @@ def made(folder: Path, seed: int) -> Path:
 @pytest.fixture(scope="session")
 def server(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[ServerFolder]:
     """A running server of the small model, for tests that leave it unchanged."""
-    found = ServerFolder(tmp_path_factory.mktemp("server"))
-    found.start(["--model", str(tiny_model)])
-    started(found)
-    yield found
-    found.end()
+    folder = ServerFolder(tmp_path_factory.mktemp("server"))
+    folder.start(["--model", str(tiny_model)])
+    started(folder)
+    yield folder
+    folder.end()
 
 
 def started(server: ServerFolder) -> None:

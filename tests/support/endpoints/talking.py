@@ -64,7 +64,7 @@ def post(body: bytes, *headers: str, path: str = "/invocations", content_type: s
     return "\r\n".join([*lines, *headers, "", ""]).encode() + body
 
 
-def asked(address: str, raw: bytes, *, half_close: bool = False) -> Answer | None:
+def ask(address: str, raw: bytes, *, half_close: bool = False) -> Answer | None:
     """Send a request on its own connection, and return the response."""
     with closing(Talk(address)) as talk:
         talk.send(raw, half_close=half_close)

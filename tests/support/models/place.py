@@ -24,7 +24,7 @@ class Place:
         self.experiment_id, self.folder = experiment_id, folder
         self.service = service or LocalService(folder / "home")
         self.scratch = folder / "scratch"
-        self.said: list[str] = []
+        self.messages: list[str] = []
 
     def run(self, archive: Path, name: str = "job-1") -> Run:
         return job_run(self.client, self.experiment_id, archive, name)
@@ -42,9 +42,9 @@ class Place:
             for run in runs
         ]
         group = Group("g", "parent", self.experiment_id, continued=True)
-        log_models(self.store, self.service, group, outcomes, self.scratch, self.said.append)
+        log_models(self.store, self.service, group, outcomes, self.scratch, self.messages.append)
 
     @property
     def models(self) -> list[tuple[str, str, LoggedModelStatus]]:
-        found = self.client.search_logged_models([self.experiment_id])
-        return [(each.name, str(each.source_run_id), each.status) for each in found]
+        logged = self.client.search_logged_models([self.experiment_id])
+        return [(each.name, str(each.source_run_id), each.status) for each in logged]

@@ -83,8 +83,8 @@ def other_classifiers(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Pat
     gpt = GPT2Config(
         vocab_size=len(plain), n_embd=32, n_layer=2, n_head=2, n_positions=64, pad_token_id=plain.pad_token_id
     )
-    found = {"roberta": (roberta, bytes_), "gpt2": (GPT2ForSequenceClassification(gpt), plain)}
-    return {name: save(tmp_path_factory.mktemp(name), *pair) for name, pair in found.items()}
+    classifiers = {"roberta": (roberta, bytes_), "gpt2": (GPT2ForSequenceClassification(gpt), plain)}
+    return {name: save(tmp_path_factory.mktemp(name), *pair) for name, pair in classifiers.items()}
 
 
 @pytest.fixture(scope="session")

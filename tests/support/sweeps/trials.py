@@ -84,7 +84,7 @@ def running(point: Point, values: Sequence[float] = (), seconds: float = 10.0) -
     return Record(point=point, state="running", curve=curve(values, seconds))
 
 
-def tell(study: optuna.Study, spec: Search, trial: optuna.Trial, record: Record) -> None:
+def write_record(study: optuna.Study, spec: Search, trial: optuna.Trial, record: Record) -> None:
     """Write a record to Optuna's trial, as a worker does."""
     seconds = {str(point.samples): point.billable_instance_seconds for point in record.curve}
     trial.set_user_attr("batch_size", record.point.batch_size)

@@ -94,7 +94,7 @@ def tracked(tracking_uri: str, tmp_path: Path) -> Tracked:
 
 @pytest.fixture
 def tracked_by_server(shared_tracking_server: Any) -> Iterator[Tracked]:
-    """An empty group on a real tracking server, apart from the runs of other tests."""
+    """An empty group on a real tracking server, in a separate experiment."""
     client = MlflowClient(shared_tracking_server.uri)
     experiment_id = str(client.create_experiment("reports"))
     yield Tracked(client, experiment_id)

@@ -133,7 +133,7 @@ def test_the_prediction_meets_the_observations_and_widens_far_away() -> None:
 
 
 def test_the_noise_scale_is_learned() -> None:
-    """S = 1000 (1 + B / 32) at the best rate everywhere: what 8, 32 and 128 tell says 256."""
+    """S = 1000 (1 + B / 32) at the best rate everywhere, so 8, 32 and 128 determine the value of 256."""
     spec = search(space=space("8..256", None, "powers_of_two", 1))
     observed = [
         Observation(point=Point(size), log_samples=math.log(1000 * (1 + size / 32)), error=0.02)

@@ -143,7 +143,7 @@ def test_a_repeated_trial_is_not_compared_with_itself() -> None:
     assert reason(search(), [own], [0.9, 0.8]) is None
 
 
-def test_samples_to_go_and_being_behind() -> None:
+def test_remaining_samples_and_trailing_trials_by_hand() -> None:
     assert fewest_remaining_samples(LOSS, [BEST], 0.8, 0.5) == pytest.approx(300)
     assert fewest_remaining_samples(LOSS, [BEST], 5.0, 0.5) == pytest.approx(500)
     assert fewest_remaining_samples(LOSS, [], 0.8, 0.5) == math.inf

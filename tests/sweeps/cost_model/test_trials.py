@@ -20,7 +20,7 @@ from sweeps.cost_model.trials import (
 )
 from sweeps.space.grid import Point, space
 from sweeps.space.objective import Objective
-from tests.support.sweeps.trials import LOSS, ask, completed, failed, reached, running, search, stopped, tell
+from tests.support.sweeps.trials import LOSS, ask, completed, failed, reached, running, search, stopped, write_record
 
 
 @pytest.mark.parametrize(
@@ -36,7 +36,7 @@ from tests.support.sweeps.trials import LOSS, ask, completed, failed, reached, r
 def test_a_trial_is_read_as_it_was_written(record: Record) -> None:
     study, spec = optuna.create_study(), search()
     trial = study.ask(fixed_distributions={})
-    tell(study, spec, trial, record)
+    write_record(study, spec, trial, record)
     (result,) = records(study.get_trials(), spec.space)
     assert (result.point, result.state, result.curve) == (record.point, record.state, record.curve)
     assert result.failure_class == record.failure_class
@@ -60,8 +60,8 @@ def test_a_point_is_known_by_its_parameters_before_it_has_attributes() -> None:
 
 def test_a_trial_that_has_ended_is_read_once() -> None:
     study, spec = optuna.create_study(), search()
-    tell(study, spec, study.ask(), reached(Point(8), [0.5]))
-    tell(study, spec, study.ask(), running(Point(16), [0.9]))
+    write_record(study, spec, study.ask(), reached(Point(8), [0.5]))
+    write_record(study, spec, study.ask(), running(Point(16), [0.9]))
     known: dict[int, Record] = {}
     first = records(study.get_trials(), spec.space, known)
     assert list(known) == [0]
@@ -74,7 +74,7 @@ def test_of_several_trials_at_a_point_the_first_that_has_not_failed_counts() -> 
     study, spec = optuna.create_study(), search()
     twice = running(Point(8), [0.9])
     for record in (failed(Point(8), "Killed"), twice, failed(Point(8), "Duplicate"), failed(Point(16), "Killed")):
-        tell(study, spec, study.ask(), record)
+        write_record(study, spec, study.ask(), record)
     assert [(record.point, record.state) for record in records(study.get_trials(), spec.space)] == [
         (Point(8), "running"),
         (Point(16), "failed"),

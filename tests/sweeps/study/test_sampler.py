@@ -14,7 +14,7 @@ from sweeps.space.grid import Point, space
 from sweeps.space.objective import Objective
 from sweeps.study.sampler import SAMPLERS, automatic, make_sampler
 from sweeps.study.study import distributions
-from tests.support.sweeps.trials import LOSS, ask, failed, reached, running, search, stopped, tell
+from tests.support.sweeps.trials import LOSS, ask, failed, reached, running, search, stopped, write_record
 
 
 def study_of(spec: Search, name: str, seed: int = 0) -> optuna.Study:
@@ -32,7 +32,7 @@ def test_every_point_is_trained_once_whatever_its_outcome(name: str) -> None:
         suggested.append(point)
         values = [1.0, 0.8 - 0.01 * len(suggested), 0.5]
         end = chance.choice([reached, stopped, running, lambda point, _: failed(point, "Killed")])
-        tell(study, spec, trial, end(point, values))
+        write_record(study, spec, trial, end(point, values))
     assert sorted(suggested) == list(spec.space.points)
 
 
@@ -58,7 +58,7 @@ def test_workers_that_share_a_study_share_its_points(name: str) -> None:
 def test_batch_sizes_above_one_that_ran_out_of_memory_are_not_suggested(name: str) -> None:
     spec = search()
     study = study_of(spec, name)
-    tell(study, spec, study.ask(), failed(Point(16), "OutOfMemory"))
+    write_record(study, spec, study.ask(), failed(Point(16), "OutOfMemory"))
     assert {ask(study, spec)[1] for _ in range(3)} == {Point(8, 0.5), Point(8), Point(8, 2.0)}
 
 
@@ -85,7 +85,7 @@ def test_tpe_learns_from_trials_beyond_its_first_ten() -> None:
         for _ in range(40):
             trial, point = ask(study, spec)
             cost = 10 + abs(point.batch_size - 64) + 100 * abs(point.multiplier - 1)
-            tell(study, spec, trial, reached(point, [0.5], seconds=cost))
+            write_record(study, spec, trial, reached(point, [0.5], seconds=cost))
         late = [each.user_attrs["batch_size"] for each in study.get_trials()[20:]]
         near.append(sum(16 <= size <= 128 for size in late) / len(late))
     # Half of the batch sizes are near; they are few of a random search's twenty, most of one that learns.
@@ -116,7 +116,7 @@ def test_throughput_is_tried_in_the_order_of_the_calibration() -> None:
         (Objective(cost="billable_seconds", quality=LOSS, is_front=True), "8..16384", "tpe"),
     ],
 )
-def test_the_automatic_choice(objective: Objective, points: str, expected: str) -> None:
+def test_the_automatic_sampler_depends_on_objective_and_space(objective: Objective, points: str, expected: str) -> None:
     spec = search(objective=objective, space=space(points, "0.5..2", "powers_of_two", 1))
     assert automatic(spec) == expected
 

@@ -50,12 +50,12 @@ def test_missing_values_are_nan_or_none(tracked: Any) -> None:
 
 
 def test_jobs_of_other_groups_are_left_out(tracked: Any) -> None:
-    wanted = tracked.trained("none", 0, 80.0)
+    expected = tracked.trained("none", 0, 80.0)
     tracked.trained("none", 1, 80.0, tags={"platform.group": "another"})
     tracked.trained("none", 2, 80.0, tags={"platform.kind": "group"})
     tracked.client.delete_run(tracked.trained("none", 3, 80.0))
-    assert list(job_tables.jobs(tracked.client, tracked.group)["run_id"]) == [wanted]
-    assert list(job_tables.jobs(tracked.client, tracked.group, [tracked.experiment_id])["run_id"]) == [wanted]
+    assert list(job_tables.jobs(tracked.client, tracked.group)["run_id"]) == [expected]
+    assert list(job_tables.jobs(tracked.client, tracked.group, [tracked.experiment_id])["run_id"]) == [expected]
 
 
 def test_all_pages_are_read_in_order(tracked: Any) -> None:

@@ -49,7 +49,7 @@ def test_many_runs_are_read_as_run_by_run(tracked: Any) -> None:
     assert list(tables[runs[5]]["value"]) == [-math.inf] * 5
 
 
-def test_no_runs_and_no_keys(tracked: Any) -> None:
+def test_no_runs_or_no_keys_give_no_points(tracked: Any) -> None:
     assert histories(tracked.client, {}, ["loss"]) == {}
     run_id = tracked.job("none", losses=[1.0])
     assert len(histories(tracked.client, {run_id: STARTED_SECONDS}, [])[run_id]) == 0

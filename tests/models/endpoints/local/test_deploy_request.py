@@ -1,4 +1,4 @@
-"""By what a deploy tells that a living endpoint serves something else than it asks for."""
+"""Differences between a deploy request and what a running endpoint serves."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from models.endpoints.protocol import EndpointSpec
 
 @pytest.fixture
 def spec(tmp_path: Path) -> EndpointSpec:
-    """A folder of weights and configuration, with a folder of checkpoints that nobody serves."""
+    """A folder with weights, configuration and a checkpoint folder that is not served."""
     (tmp_path / "checkpoint-1").mkdir()
     for name in ("config.json", "model.safetensors", "checkpoint-1/model.safetensors"):
         (tmp_path / name).write_text("old")
@@ -24,11 +24,11 @@ def spec(tmp_path: Path) -> EndpointSpec:
 
 
 def kept(spec: EndpointSpec) -> Any:
-    """Return the record of an endpoint as read from disk."""
+    """Return the record of an endpoint as it is read from disk."""
     return json.loads(json.dumps(record_of(spec)))
 
 
-def test_the_same_is_the_same(spec: EndpointSpec) -> None:
+def test_an_equal_request_has_no_difference(spec: EndpointSpec) -> None:
     before = kept(spec)
     assert difference(before, spec) is None
     assert difference(before, replace(spec, precision="auto", lifetime_seconds=5.0, replace=True)) is None
@@ -36,7 +36,7 @@ def test_the_same_is_the_same(spec: EndpointSpec) -> None:
     assert difference(before, spec) is None
 
 
-def test_files_that_changed_are_named(spec: EndpointSpec) -> None:
+def test_changed_files_are_named(spec: EndpointSpec) -> None:
     before = kept(spec)
     weights = spec.model / "model.safetensors"
     changes = weights.stat()
@@ -64,7 +64,7 @@ def test_a_different_model_is_reported(spec: EndpointSpec) -> None:
     assert difference({}, of_run) == "serves an unknown model, not 0123"
 
 
-def test_a_run_is_the_same_however_often_it_is_fetched(spec: EndpointSpec) -> None:
+def test_fetching_a_run_again_changes_nothing(spec: EndpointSpec) -> None:
     of_run = replace(spec, run_id="0123")
     before = kept(of_run)
     (spec.model / "model.safetensors").write_text("fetched anew")
@@ -72,5 +72,5 @@ def test_a_run_is_the_same_however_often_it_is_fetched(spec: EndpointSpec) -> No
     assert difference(before, replace(of_run, precision="fp32")) == "serves 0123 with precision auto, not fp32"
 
 
-def test_an_endpoint_of_an_older_version_is_the_same(spec: EndpointSpec) -> None:
+def test_an_endpoint_of_an_older_version_is_kept(spec: EndpointSpec) -> None:
     assert difference({"identity": spec.identity}, replace(spec, precision="fp32")) is None

@@ -1,4 +1,4 @@
-"""Endpoints on this machine: each outlives its command, is one by its name, and leaves nothing behind."""
+"""Endpoints on this machine: each outlives its command, has a unique name and leaves nothing behind."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ QUESTION = json.dumps({"inputs": "Winter is coming and it will be dark soon."}).
 
 @pytest.fixture
 def endpoints(tmp_path: Path) -> Iterator[LocalEndpoints]:
-    """An empty place for endpoints; whatever is left in it is ended."""
+    """Endpoints in an empty folder. All of them are ended after the test."""
     results = LocalEndpoints(tmp_path)
     yield results
     for state in results.endpoints():
@@ -37,7 +37,7 @@ def endpoints(tmp_path: Path) -> Iterator[LocalEndpoints]:
 
 
 def servers(root: Path) -> list[int]:
-    """Return the processes that serve from under a folder."""
+    """Return the process ids of servers whose files are below a folder."""
     return [
         process.pid
         for process in psutil.process_iter(["cmdline"])
@@ -138,7 +138,7 @@ def test_a_model_that_cannot_be_loaded_leaves_nothing(
 
 
 @pytest.mark.slow
-def test_a_replacement_that_fails_leaves_the_endpoint_as_it_was(
+def test_a_failed_replacement_leaves_the_endpoint_unchanged(
     endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
 ) -> None:
     state = endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print)
@@ -244,7 +244,7 @@ def test_a_killed_replacement_leaves_the_old_endpoint(
     assert len(EndpointFolder(tmp_path / "endpoints" / "a").servers()) == 1
 
 
-def test_ctrl_c_in_the_middle_leaves_nothing(endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path) -> None:
+def test_ctrl_c_during_a_deploy_leaves_nothing(endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path) -> None:
     with deploying(tmp_path, tiny_model) as process:
         while not servers(tmp_path):
             time.sleep(0.01)
@@ -256,7 +256,7 @@ def test_ctrl_c_in_the_middle_leaves_nothing(endpoints: LocalEndpoints, tiny_mod
 
 @pytest.mark.slow
 def test_a_repeated_deploy_sets_the_lifetime(endpoints: LocalEndpoints, tiny_model: Path) -> None:
-    """A server that is to be deleted ends by itself, when the time is over that was given last."""
+    """A server with `when_over=delete` ends by itself when its latest lifetime is over."""
     spec = EndpointSpec(name="a", model=tiny_model, lifetime_seconds=3600, when_over="delete")
     state = endpoints.deploy(spec, print)
     assert state.expires is not None

@@ -1,4 +1,4 @@
-"""Endpoints of an account on this machine, and models that are small enough to be any model."""
+"""Endpoints of a simulated account, and a model folder with small files."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ QUICK = WaitPolicy(first_seconds=0.01, longest_seconds=0.01, line_seconds=0.0, d
 
 @pytest.fixture
 def folder(tmp_path: Path) -> Path:
-    """A model's folder, of files that no one here reads but config.json."""
+    """A model folder. Only its config.json is read."""
     made = tmp_path / "model"
     made.mkdir()
     (made / "config.json").write_text(json.dumps({"architectures": ["BertForSequenceClassification"]}))
@@ -33,7 +33,7 @@ def folder(tmp_path: Path) -> Path:
 
 @pytest.fixture
 def spec(folder: Path) -> Callable[..., EndpointSpec]:
-    """Makes what is to be served."""
+    """Returns a function that makes an endpoint's spec."""
     first = EndpointSpec(
         name="emotion",
         model=folder,
@@ -47,7 +47,7 @@ def spec(folder: Path) -> Callable[..., EndpointSpec]:
 
 @pytest.fixture
 def endpoints(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> SageMakerEndpoints:
-    """The account's endpoints, at 36 dollars an hour: a cent a second."""
+    """The account's endpoints at 36 dollars an hour, which is one cent a second."""
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "3")
     monkeypatch.setattr(clients, "CALLS_PER_SECOND", 1000.0)
@@ -56,7 +56,7 @@ def endpoints(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
 
 
 def opened(tmp_path: Path, waiting: WaitPolicy = QUICK, **fields: Any) -> SageMakerEndpoints:
-    """Open the endpoints as another process would, at prices of the user's own."""
+    """Open the endpoints like another process, with a price table of the user."""
     prices = tmp_path / "prices.json"
     prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36.0}}))
     return open_endpoints({"role": "trainer", "prices": str(prices), **fields}, lambda _: None, waiting)
@@ -66,7 +66,7 @@ def opened(tmp_path: Path, waiting: WaitPolicy = QUICK, **fields: Any) -> SageMa
 def deploy(
     endpoints: SageMakerEndpoints, account: Account, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> list[str]:
-    """The command that deploys."""
+    """Arguments of the `deploy` command."""
     account.hosting.looks = 0
     monkeypatch.chdir(tmp_path)
     (tmp_path / "prices.json").write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36}}')

@@ -1,4 +1,4 @@
-"""The verbs on SageMaker, as a person gives them."""
+"""The endpoint commands on SageMaker, as a user runs them."""
 
 from __future__ import annotations
 
@@ -17,7 +17,9 @@ from tests.support.aws.api import ApiError
 DENIED = ApiError("AccessDeniedException", "User: me is not authorized to perform: sagemaker:CreateEndpoint")
 
 
-def test_from_deploy_to_undeploy(deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]) -> None:
+def test_an_endpoint_answers_until_it_is_undeployed(
+    deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main([*deploy, "--lifetime", "1h"]) == 0
     output = capsys.readouterr().out
     assert "Endpoint: emotion (sagemaker, InService)" in output
@@ -32,7 +34,9 @@ def test_from_deploy_to_undeploy(deploy: list[str], account: Account, capsys: py
     assert account.hosting.names() == {}
 
 
-def test_a_refusal_is_one_sentence(deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_refusal_is_reported_in_one_sentence(
+    deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
     account.api.faults.add("CreateEndpoint", DENIED)
     assert main(deploy) == 1
     error = capsys.readouterr().err
@@ -50,7 +54,7 @@ def test_a_refusal_is_one_sentence(deploy: list[str], account: Account, capsys: 
 def test_an_interrupted_command_deletes_its_resources(
     deploy: list[str], account: Account, number: signal.Signals
 ) -> None:
-    """A real process, while SageMaker is at work on its endpoint, which only then can be deleted."""
+    """A real process is interrupted while SageMaker creates its endpoint, which cannot be deleted before."""
     account.hosting.looks = 1_000_000
     command = [sys.executable, "-m", "experiments", *deploy]
     lines = []

@@ -1,4 +1,4 @@
-"""Test the code in the container: from the archive as SageMaker unpacks it, as Hugging Face's toolkit calls it."""
+"""The code in the container: unpacked from the archive like SageMaker, and called like Hugging Face's toolkit."""
 
 from __future__ import annotations
 
@@ -35,8 +35,7 @@ def loaded(path: Path) -> ModuleType:
 
 
 class Toolkit:
-    """The inference toolkit's way with an archive (`handler_service.py` of 2.6.0): `code/inference.py`, else the
-    pipeline of HF_TASK."""
+    """Load an archive like the inference toolkit (`handler_service.py` of 2.6.0): `code/inference.py` or a pipeline."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -67,7 +66,7 @@ class Toolkit:
 
 @pytest.fixture(scope="module", autouse=True)
 def _quiet() -> Iterator[None]:
-    """Nothing of the code is left among the modules."""
+    """Remove the archive's modules after the test."""
     yield
     sys.modules.pop("inference", None)
 
@@ -104,8 +103,7 @@ def tiny(folder: Path, head: str, **fields: Any) -> Path:
 def test_a_classifier_answers_from_its_archive(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, tmp_path: Path
 ) -> None:
-    """The emotion workload's end: deployed, asked its question, undeployed; the answer is the pipeline's on the
-    folder itself."""
+    """The emotion workload is deployed, gets a request and is undeployed. Its answer equals the pipeline's."""
     from transformers import pipeline
 
     labels = {0: "sadness", 1: "joy"}
@@ -128,11 +126,11 @@ def test_questions_are_answered_by_the_code_in_the_archive(
     account.hosting.serve = Toolkit(tmp_path)
     endpoints.deploy(spec(model=folder), lambda _: None)
     # Three windows of 32 tokens.
-    asked = {"question": "when is it dark ?", "context": "the moon is coming and winter will be dark soon . " * 5}
-    answer = json.loads(endpoints.predict("emotion", json.dumps({"inputs": asked}).encode()))
-    assert answer["answer"] == asked["context"][answer["start"] : answer["end"]] != ""
+    question = {"question": "when is it dark ?", "context": "the moon is coming and winter will be dark soon . " * 5}
+    answer = json.loads(endpoints.predict("emotion", json.dumps({"inputs": question}).encode()))
+    assert answer["answer"] == question["context"][answer["start"] : answer["end"]] != ""
     assert 0 < answer["score"] <= 1
-    [first, second] = json.loads(endpoints.predict("emotion", json.dumps({"inputs": [asked, asked]}).encode()))
+    [first, second] = json.loads(endpoints.predict("emotion", json.dumps({"inputs": [question, question]}).encode()))
     assert first == second == answer
     for wrong, message in (
         ({"inputs": {"question": "when ?"}}, "inputs must have question and context"),
@@ -141,8 +139,8 @@ def test_questions_are_answered_by_the_code_in_the_archive(
             {"inputs": {"question": "when " * 40, "context": "soon"}},
             "43 of the 32 tokens of max_length, which leaves no room",
         ),
-        ({"inputs": asked, "parameters": {"max_answer_len": 0}}, "max_answer_len is 0: it must be a whole number"),
-        ({"inputs": asked, "parameters": {"top": 3}}, "it can only have max_answer_len and top_k"),
+        ({"inputs": question, "parameters": {"max_answer_len": 0}}, "max_answer_len is 0: it must be a whole number"),
+        ({"inputs": question, "parameters": {"top": 3}}, "it can only have max_answer_len and top_k"),
     ):
         with pytest.raises(InputError, match=message):
             endpoints.predict("emotion", json.dumps(wrong).encode())

@@ -1,4 +1,4 @@
-"""An endpoint from nothing to its answers and back to nothing, through real boto3."""
+"""Deployment, prediction and deletion of an endpoint through real boto3."""
 
 from __future__ import annotations
 
@@ -28,9 +28,11 @@ def quiet(_: str) -> None:
     pass
 
 
-def test_deployed_asked_and_undeployed(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
-    said: list[str] = []
-    state = endpoints.deploy(spec(lifetime_seconds=3600.0, when_over="delete"), said.append)
+def test_an_endpoint_answers_until_it_is_undeployed(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec
+) -> None:
+    messages: list[str] = []
+    state = endpoints.deploy(spec(lifetime_seconds=3600.0, when_over="delete"), messages.append)
     assert (state.name, state.service, state.status, state.run_id) == ("emotion", "sagemaker", "InService", "0123abc")
     assert (state.machine, state.machines, state.when_over) == ("ml.g4dn.xlarge", 1, "delete")
     assert state.address == "arn:aws:sagemaker:us-east-1:123456789012:endpoint/emotion"
@@ -41,8 +43,8 @@ def test_deployed_asked_and_undeployed(endpoints: SageMakerEndpoints, account: A
     assert state.is_over(datetime.now(UTC) + timedelta(minutes=61))
     assert state.log is not None
     assert state.log.endswith("#logsV2:log-groups/log-group/$252Faws$252Fsagemaker$252FEndpoints$252Femotion")
-    assert said[0].endswith("next newer image has 5.5.3)")
-    assert any(line.startswith("Endpoint emotion: Creating... ") for line in said)
+    assert messages[0].endswith("next newer image has 5.5.3)")
+    assert any(line.startswith("Endpoint emotion: Creating... ") for line in messages)
     assert [each.name for each in endpoints.endpoints()] == ["emotion"]
     assert endpoints.predict("emotion", QUESTION) == QUESTION
     endpoints.undeploy("emotion", quiet)
@@ -52,7 +54,9 @@ def test_deployed_asked_and_undeployed(endpoints: SageMakerEndpoints, account: A
 
 
 @pytest.mark.slow
-def test_all_three_bear_our_tags(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_endpoint_configuration_and_model_have_our_tags(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec
+) -> None:
     endpoints.deploy(spec(), quiet)
     names = account.hosting.names()
     assert names["EndpointConfig"] == names["Model"]
@@ -81,7 +85,7 @@ def test_a_model_is_uploaded_once(endpoints: SageMakerEndpoints, account: Accoun
 
 
 @pytest.mark.slow
-def test_a_job_at_sagemaker_lends_its_own_archive(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_the_archive_of_a_sagemaker_job_is_reused(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     account.clients["s3"].create_bucket(Bucket=BUCKET)
     account.clients["s3"].put_object(Bucket=BUCKET, Key="trainfare/output/job/output/model.tar.gz", Body=b"packed")
     uri = f"s3://{BUCKET}/trainfare/output/job/output/model.tar.gz"
@@ -95,7 +99,7 @@ def test_a_job_at_sagemaker_lends_its_own_archive(endpoints: SageMakerEndpoints,
     assert [each["ModelDataUrl"] for each in data].count(uri) == 1
 
 
-def test_the_same_again_is_the_same_endpoint(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_a_repeated_deploy_changes_nothing(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     first = endpoints.deploy(spec(), quiet)
     before = account.hosting.names()
     assert endpoints.deploy(spec(), quiet) == first
@@ -103,15 +107,15 @@ def test_the_same_again_is_the_same_endpoint(endpoints: SageMakerEndpoints, acco
     assert [each for _, each in account.api.calls].count("CreateEndpoint") == 1
 
 
-def test_a_name_stands_for_one_thing(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_a_name_in_use_is_refused(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     endpoints.deploy(spec(), quiet)
     before = account.hosting.names()
-    for fields, said in (
+    for fields, message in (
         ({"run_id": "9999fff"}, "Endpoint emotion serves 0123abc, not 9999fff: use --replace true, or choose"),
         ({"machine": "ml.g5.xlarge"}, "Endpoint emotion runs on 1 x ml.g4dn.xlarge: use --replace true"),
         ({"versions": "transformers 4.26.0"}, "Endpoint emotion serves the same model with a different image, archive"),
     ):
-        with pytest.raises(EndpointTaken, match=said):
+        with pytest.raises(EndpointTaken, match=message):
             endpoints.deploy(spec(**fields), quiet)
     assert account.hosting.names() == before
 
@@ -162,7 +166,9 @@ def test_a_failed_endpoint_is_reported_and_deleted(endpoints: SageMakerEndpoints
 
 
 @pytest.mark.slow
-def test_a_failure_has_the_last_lines_of_the_log(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_a_failure_is_reported_with_the_last_lines_of_the_log(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec
+) -> None:
     account.hosting.failure = "The primary container did not pass the ping health check."
     logs, place = account.clients["logs"], {"logGroupName": "/aws/sagemaker/Endpoints/emotion"}
     logs.create_log_group(**place)
@@ -175,16 +181,16 @@ def test_a_failure_has_the_last_lines_of_the_log(endpoints: SageMakerEndpoints, 
 
 
 def test_an_endpoint_that_never_answers_is_deleted(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
-    """An endpoint that is created cannot be deleted: SageMaker refuses until its work has ended, here after 5 looks."""
+    """SageMaker cannot delete an endpoint while it creates it, which here takes 5 looks."""
     account.hosting.looks, account.hosting.failure = 5, "It did not pass the ping health check."
-    said: list[str] = []
+    messages: list[str] = []
     with pytest.raises(EndpointFailed, match="does not answer after 0 s: its status is Creating"):
-        endpoints.deploy(spec(wait_seconds=0.0), said.append)
+        endpoints.deploy(spec(wait_seconds=0.0), messages.append)
     assert account.hosting.names() == {}
-    assert any("cannot be deleted while SageMaker is changing it" in line for line in said)
+    assert any("cannot be deleted while SageMaker is changing it" in line for line in messages)
 
 
-def test_an_account_without_a_quota(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_a_quota_of_zero_is_reported(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     account.hosting.quotas["ml.g4dn.xlarge"] = 0
     with pytest.raises(QuotaError) as met:
         endpoints.deploy(spec(), quiet)
@@ -218,7 +224,7 @@ def test_resources_of_others_are_not_changed(
 
 
 @pytest.mark.slow
-def test_many_are_listed_page_by_page(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_every_page_of_endpoints_is_listed(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     names = [f"emotion-{at}" for at in range(PAGE + 1)]
     for name in names:
         endpoints.deploy(spec(name=name), quiet)
@@ -234,7 +240,9 @@ def test_many_are_listed_page_by_page(endpoints: SageMakerEndpoints, account: Ac
 
 
 @pytest.mark.slow
-def test_names_that_begin_alike_are_kept_apart(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_names_with_the_same_prefix_are_distinguished(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec
+) -> None:
     for name in ("emotion", "emotion-2"):
         endpoints.deploy(spec(name=name), quiet)
     endpoints.undeploy("emotion", quiet)
@@ -247,7 +255,7 @@ def test_names_that_begin_alike_are_kept_apart(endpoints: SageMakerEndpoints, ac
 
 
 @pytest.mark.slow
-def test_network_keys_and_tags_of_the_user(
+def test_network_keys_and_tags_are_passed_on(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, tmp_path: Path
 ) -> None:
     fields = {"subnets": ["subnet-1"], "security_groups": ["sg-1"], "isolate_network": True, "tags": {"team": "nlp"}}
@@ -266,13 +274,13 @@ def test_network_keys_and_tags_of_the_user(
 
 
 def test_invalid_requests_are_refused(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
-    for fields, said in (
+    for fields, message in (
         ({"machine": "local"}, "machine is 'local': use a SageMaker instance type"),
         ({"precision": "bf16"}, "precision is 'bf16': leave it out, because"),
         ({"machine": "ml.none.xlarge"}, r"Endpoint emotion: SageMaker rejected the request: .*ml\.none\.xlarge"),
         ({"task": "translation"}, "task is 'translation': it must be one of classification, question-answering"),
     ):
-        with pytest.raises(InputError, match=said):
+        with pytest.raises(InputError, match=message):
             endpoints.deploy(spec(**fields), quiet)
     assert account.hosting.names() == {}
 

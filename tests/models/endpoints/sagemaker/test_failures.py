@@ -1,4 +1,4 @@
-"""Whatever fails at whichever step, nothing is left: told by the account's own lists."""
+"""Failures at any step leave no resources, according to the account's own lists."""
 
 from __future__ import annotations
 
@@ -63,7 +63,7 @@ REFUSALS: tuple[tuple[Exception, type[Exception], str], ...] = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
-def test_a_step_that_fails_leaves_nothing(
+def test_a_failed_step_leaves_nothing(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, step: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
@@ -76,7 +76,7 @@ def test_a_step_that_fails_leaves_nothing(
 
 
 def test_a_reported_failure_leaves_no_resources(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
-    """Also where it fails after the endpoint answers: nobody pays for what a command says has failed."""
+    """Even after a failure that follows the endpoint's first answer, nothing remains that costs money."""
     account.api.faults.last("ListEndpointConfigs", DENIED)
     with pytest.raises(AccessError, match="The list of endpoint configurations: access is denied"):
         endpoints.deploy(spec(), quiet)
@@ -85,10 +85,10 @@ def test_a_reported_failure_leaves_no_resources(endpoints: SageMakerEndpoints, a
 
 @pytest.mark.slow
 @pytest.mark.parametrize("step", STEPS)
-def test_an_answer_that_is_lost_makes_nothing_twice(
+def test_a_lost_response_creates_nothing_twice(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, step: str
 ) -> None:
-    """The resource was made, the response was lost, and boto3 repeats the request: we ourselves hold the name."""
+    """The resource was created, but the response was lost, so boto3 repeats the request."""
     account.api.faults.add(step, Dropped(done=True))
     assert endpoints.deploy(spec(), quiet).status == "InService"
     assert listed(account) == {"Models": 1, "EndpointConfigs": 1, "Endpoints": 1}
@@ -131,10 +131,10 @@ def test_resources_that_cannot_be_deleted_are_reported(
     assert listed(account) == {}
 
 
-def test_ctrl_c_while_it_is_created(
+def test_ctrl_c_during_creation_leaves_nothing(
     account: Account, endpoints: SageMakerEndpoints, spec: Spec, tmp_path: Path
 ) -> None:
-    """The interrupt comes in a pause; until the endpoint is made SageMaker refuses to delete it."""
+    """The interrupt arrives during a pause. SageMaker cannot delete the endpoint until its creation has ended."""
     pauses: list[float] = []
 
     def interrupted(seconds: float) -> None:
@@ -151,10 +151,10 @@ def test_ctrl_c_while_it_is_created(
     assert listed(account) == {}
 
 
-def test_ctrl_c_twice_leaves_it_to_the_next_command(
+def test_a_second_ctrl_c_leaves_the_deletion_to_the_next_command(
     account: Account, endpoints: SageMakerEndpoints, spec: Spec, tmp_path: Path
 ) -> None:
-    """An interrupted wait leaves an endpoint whose tags say that its lifetime is over and that it is to be deleted."""
+    """The endpoint remains, with tags for an ended lifetime and its deletion."""
 
     def interrupted(_: float) -> None:
         raise KeyboardInterrupt
@@ -173,10 +173,10 @@ def test_ctrl_c_twice_leaves_it_to_the_next_command(
 
 
 @pytest.mark.slow
-def test_ctrl_c_while_the_model_is_replaced(
+def test_the_same_command_completes_a_replacement_after_ctrl_c(
     account: Account, endpoints: SageMakerEndpoints, spec: Spec, tmp_path: Path
 ) -> None:
-    """A change that SageMaker is at work on cannot be taken back: the same command follows it to its end."""
+    """A change that SageMaker has started cannot be undone."""
 
     endpoints.deploy(spec(), quiet)
 
@@ -192,7 +192,7 @@ def test_ctrl_c_while_the_model_is_replaced(
 
 
 @pytest.mark.slow
-def test_a_failed_endpoint_is_deleted_first(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
+def test_a_failed_endpoint_is_replaced(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     endpoints.deploy(spec(), quiet)
     account.hosting.kinds["Endpoint"]["emotion"].status = "Failed"
     assert endpoints.describe("emotion").status == "Failed"
@@ -211,8 +211,10 @@ def test_deploy_waits_for_an_endpoint_that_is_being_deleted(
     assert [each for _, each in account.api.calls].count("CreateEndpoint") == 2
 
 
-def test_two_commands_at_once(endpoints: SageMakerEndpoints, account: Account, spec: Spec, tmp_path: Path) -> None:
-    """Another command takes the name between the look and the creation: it keeps it, and this one leaves nothing."""
+def test_a_name_that_another_command_took_is_refused(
+    endpoints: SageMakerEndpoints, account: Account, spec: Spec, tmp_path: Path
+) -> None:
+    """Another command takes the name between the check and the creation. It keeps the name."""
     other = opened(tmp_path)
 
     def cut_in(line: str) -> None:
@@ -228,7 +230,7 @@ def test_two_commands_at_once(endpoints: SageMakerEndpoints, account: Account, s
 
 
 @pytest.mark.slow
-def test_the_same_command_twice_at_once(
+def test_equal_concurrent_commands_share_one_endpoint(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, tmp_path: Path
 ) -> None:
     other = opened(tmp_path)
@@ -242,9 +244,7 @@ def test_the_same_command_twice_at_once(
 
 
 @pytest.mark.slow
-def test_an_endpoint_that_is_half_changed_is_left_to_its_owner(
-    endpoints: SageMakerEndpoints, account: Account, spec: Spec
-) -> None:
+def test_a_half_changed_endpoint_is_not_deleted(endpoints: SageMakerEndpoints, account: Account, spec: Spec) -> None:
     """The endpoint serves two models and still answers, so a failed `deploy` does not delete it."""
     endpoints.deploy(spec(), quiet)
     account.hosting.kinds["Endpoint"]["emotion"].status = "UpdateRollbackFailed"

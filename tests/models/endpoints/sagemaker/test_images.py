@@ -1,4 +1,4 @@
-"""Test the choice of an inference image for a trained model, and the toolkit's environment in it."""
+"""Choice of an inference image for a trained model, and the environment of its toolkit."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LISTED = [(4, 26, 0), (4, 28, 1), (4, 51, 3), (5, 5, 3)]
 
 
 @pytest.mark.parametrize(
-    ("wanted", "found"),
+    ("version", "expected"),
     [
         ((4, 28, 1), (4, 28, 1)),
         ((4, 21, 1), (4, 26, 0)),
@@ -27,11 +27,13 @@ LISTED = [(4, 26, 0), (4, 28, 1), (4, 51, 3), (5, 5, 3)]
         (None, (5, 5, 3)),
     ],
 )
-def test_the_version_that_suits(wanted: tuple[int, int, int] | None, found: tuple[int, int, int]) -> None:
-    assert chosen(wanted, LISTED) == found
+def test_the_closest_suitable_version_is_chosen(
+    version: tuple[int, int, int] | None, expected: tuple[int, int, int]
+) -> None:
+    assert chosen(version, LISTED) == expected
 
 
-def test_what_a_run_tells() -> None:
+def test_the_version_is_read_from_the_runs_packages() -> None:
     assert trained_with("torch 2.9.0, transformers 5.3.0") == (5, 3, 0)
     assert trained_with("torch 2.13.0+cpu, transformers 4.57") == (4, 57, 0)
     assert trained_with("") is None
@@ -71,12 +73,12 @@ REGISTRY = "763104351884.dkr.ecr.us-east-1.amazonaws.com/huggingface-pytorch-inf
         ),
     ],
 )
-def test_the_image(versions: str, machine: str, tag: str, note: str | None) -> None:
-    found = inference_image(versions, machine, "us-east-1")
-    assert (found.uri, found.note) == (f"{REGISTRY}:{tag}", note)
+def test_the_image_fits_the_version_and_the_machine(versions: str, machine: str, tag: str, note: str | None) -> None:
+    image = inference_image(versions, machine, "us-east-1")
+    assert (image.uri, image.note) == (f"{REGISTRY}:{tag}", note)
 
 
-def test_no_image() -> None:
+def test_a_missing_image_is_reported() -> None:
     with pytest.raises(InputError, match=r"AWS lists no inference image for banana in us-east-1 \(Invalid SageMaker"):
         inference_image("", "banana", "us-east-1")
     with pytest.raises(InputError, match=r"AWS lists no inference image for ml\.g5\.xlarge in mars-1"):
@@ -92,12 +94,12 @@ def test_no_image() -> None:
         ("LlamaForCausalLM", "causal-lm"),
     ],
 )
-def test_the_task_of_a_folder(tmp_path: Path, architecture: str, task: str) -> None:
+def test_the_task_follows_from_the_architecture(tmp_path: Path, architecture: str, task: str) -> None:
     (tmp_path / "config.json").write_text(json.dumps({"architectures": [architecture]}))
     assert task_of(None, tmp_path) == task
 
 
-def test_the_container_gets_its_environment() -> None:
+def test_the_environment_depends_on_the_task() -> None:
     assert environment("causal-lm", "eu-west-1")["HF_TASK"] == "text-generation"
     assert [task for task in ("classification", "question-answering", "causal-lm") if needs_code(task)] == [
         "question-answering"

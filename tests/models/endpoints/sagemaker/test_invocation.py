@@ -1,4 +1,4 @@
-"""One question to an endpoint, and each thing that may be wrong with it."""
+"""Predictions of an endpoint, and their errors."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def test_an_unknown_endpoint_is_reported(endpoints: SageMakerEndpoints) -> None:
             ask()
 
 
-def test_an_endpoint_that_does_not_answer_yet(deployed: SageMakerEndpoints, account: Account) -> None:
+def test_an_endpoint_that_is_not_in_service_is_reported(deployed: SageMakerEndpoints, account: Account) -> None:
     hosted = account.hosting.kinds["Endpoint"]["emotion"]
     hosted.status, hosted.looks = "Creating", 5
     with pytest.raises(EndpointFailed, match=rf"^Endpoint emotion is Creating and does not answer {LOG}\.$"):

@@ -1,4 +1,4 @@
-"""A command killed with SIGKILL between any two calls: the same command goes on, and what is left is found."""
+"""A command killed with SIGKILL between two API calls: the same command continues, and leftovers are listed."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ def quiet(_: str) -> None:
 
 @pytest.fixture(params=LEFT)
 def left(request: pytest.FixtureRequest, account: Account, endpoints: SageMakerEndpoints, folder: Path) -> str:
-    """Remains of the endpoint `emotion` after a killed command: the status by which it is listed."""
+    """Leftovers of the endpoint `emotion` after a killed command. Returns the status under which they are listed."""
     account.hosting.looks = 3
     event = str(request.param)
     command = [sys.executable, "-m", "tests.support.endpoints.deploys", str(folder), event]
@@ -52,7 +52,7 @@ def test_the_same_command_continues(left: str, account: Account, endpoints: Sage
     assert [each for _, each in account.api.calls].count("CreateEndpoint") <= 2
 
 
-def test_it_is_listed_and_undeployed(left: str, account: Account, endpoints: SageMakerEndpoints) -> None:
+def test_leftovers_are_listed_and_undeployed(left: str, account: Account, endpoints: SageMakerEndpoints) -> None:
     [state] = endpoints.endpoints()
     assert (state.name, state.status, state.run_id) == ("emotion", left, "0123abc")
     assert endpoints.describe("emotion").status == left

@@ -1,4 +1,4 @@
-"""A model's archive: as large as may be, in no more memory than a few blocks take."""
+"""A model's archive: packed with little memory, under a key derived from its content."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ print((resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) // 1024)
 
 
 @pytest.mark.slow
-def test_a_large_model_is_never_in_memory(tmp_path: Path) -> None:
+def test_packing_a_large_model_needs_little_memory(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     folder.mkdir()
     (folder / "config.json").write_text("{}")
@@ -39,7 +39,7 @@ def test_a_large_model_is_never_in_memory(tmp_path: Path) -> None:
         assert {each.name: each.size for each in tar} == {"config.json": 2, "model.safetensors": 300 * MIB}
 
 
-def test_its_place_follows_from_its_content(folder: Path, tmp_path: Path) -> None:
+def test_the_key_depends_on_the_content(folder: Path, tmp_path: Path) -> None:
     first = archive_key(archive_files(folder, with_code=False))
     (folder / ".cache").mkdir()
     (folder / ".cache" / "lock").write_text("not the model's")
@@ -50,7 +50,7 @@ def test_its_place_follows_from_its_content(folder: Path, tmp_path: Path) -> Non
 
 
 def test_links_are_followed(folder: Path, tmp_path: Path) -> None:
-    """A folder of the Hub's cache holds links alone."""
+    """Folders of the Hub's cache contain only links."""
     linked = tmp_path / "linked"
     linked.mkdir()
     for path in folder.iterdir():

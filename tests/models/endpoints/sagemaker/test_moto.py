@@ -1,4 +1,4 @@
-"""The same against moto's own SageMaker, which is not ours: its endpoints are there at once, and answer `body`."""
+"""Endpoints on moto's SageMaker, which creates them immediately and answers `body`."""
 
 from __future__ import annotations
 
@@ -33,7 +33,9 @@ def listed() -> dict[str, int]:
 
 
 @pytest.mark.slow
-def test_deployed_asked_and_undeployed(at_moto: SageMakerEndpoints, spec: Callable[..., EndpointSpec]) -> None:
+def test_endpoints_answer_until_they_are_undeployed(
+    at_moto: SageMakerEndpoints, spec: Callable[..., EndpointSpec]
+) -> None:
     for name in ("emotion", "emotion-2"):
         assert at_moto.deploy(spec(name=name), lambda _: None).status == "InService"
     assert at_moto.deploy(spec(), lambda _: None).run_id == "0123abc"

@@ -1,4 +1,4 @@
-"""Test notes on SageMaker endpoints: nothing that costs money is forgotten, nothing in use is deleted."""
+"""Local records of SageMaker endpoints: none that costs money is forgotten, none in use is deleted."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def wait_until(is_so: Callable[[], bool], process: subprocess.Popen[str]) -> Non
         time.sleep(0.05)
 
 
-def test_an_endpoint_is_noted_by_account_and_region(deploy: list[str], account: Account) -> None:
+def test_an_endpoint_is_recorded_with_its_account_and_region(deploy: list[str], account: Account) -> None:
     assert main(deploy) == 0
     [record] = read_records()
     assert (record.name, record.account, record.region) == ("emotion", ACCOUNT, "us-east-1")
@@ -45,7 +45,7 @@ def test_an_endpoint_is_noted_by_account_and_region(deploy: list[str], account: 
     assert read_records() == [other]
 
 
-def test_which_of_several_has_to_be_said(
+def test_an_ambiguous_endpoint_name_is_refused(
     deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(deploy) == 0
@@ -79,10 +79,10 @@ def test_an_endpoint_in_a_different_account_is_remembered(
     assert account.hosting.names() != {}
 
 
-def test_the_endpoint_itself_tells_whether_it_is_over(
+def test_the_endpoints_own_lifetime_takes_precedence(
     deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """Somebody else gave it more time than what is noted here."""
+    """Another machine extended the lifetime beyond the one recorded here."""
     assert main([*deploy, "--lifetime", "1h", "--when_over", "delete"]) == 0
     [record] = read_records()
     replace(record, expires=1.0).save()
@@ -93,7 +93,9 @@ def test_the_endpoint_itself_tells_whether_it_is_over(
     assert read_records() == [record]
 
 
-def test_one_place_is_listed_once(deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]) -> None:
+def test_endpoints_of_one_region_are_listed_once(
+    deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(deploy) == 0
     again = [word if word != "emotion" else "joy" for word in deploy]
     assert main([*again, "--aws.tags", "{team: a}"]) == 0
@@ -105,7 +107,7 @@ def test_one_place_is_listed_once(deploy: list[str], account: Account, capsys: p
     assert "36.0" in output.splitlines()[-1]
 
 
-def test_a_price_table_that_cannot_be_read_is_refused_before_anything_is_made(
+def test_an_unreadable_price_table_is_refused_before_anything_is_created(
     deploy: list[str], account: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     (tmp_path / "prices.json").write_text("{")
@@ -114,7 +116,7 @@ def test_a_price_table_that_cannot_be_read_is_refused_before_anything_is_made(
     assert "CreateModel" not in [call for _, call in account.api.calls]
 
 
-def test_a_price_table_that_is_gone_deletes_and_hides_nothing(
+def test_a_missing_price_table_hides_no_endpoint(
     deploy: list[str], account: Account, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     assert main(deploy) == 0
@@ -145,7 +147,7 @@ def test_costs_on_earlier_machines_are_included(
 
 @pytest.mark.slow
 def test_a_closed_terminal_leaves_nothing(deploy: list[str], account: Account) -> None:
-    """Nobody reads what the command says any more; it clears away all the same."""
+    """The command deletes its resources even if its output can no longer be written."""
     account.hosting.looks = 1_000_000
     with started(deploy) as process:
         wait_until(lambda: "Endpoint" in account.hosting.names(), process)
@@ -160,7 +162,7 @@ def test_a_closed_terminal_leaves_nothing(deploy: list[str], account: Account) -
 
 
 @pytest.mark.slow
-def test_a_killed_deploy_has_noted_its_lifetime(deploy: list[str], account: Account) -> None:
+def test_a_killed_deploy_has_recorded_its_lifetime(deploy: list[str], account: Account) -> None:
     account.hosting.looks = 1_000_000
     with started([*deploy, "--lifetime", "1h", "--when_over", "delete"]) as process:
         wait_until(lambda: "Endpoint" in account.hosting.names(), process)
@@ -171,10 +173,10 @@ def test_a_killed_deploy_has_noted_its_lifetime(deploy: list[str], account: Acco
 
 
 @pytest.mark.slow
-def test_a_change_that_is_interrupted_elsewhere_deletes_nothing(
+def test_a_change_interrupted_on_another_machine_deletes_nothing(
     deploy: list[str], account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """An interrupted change of an endpoint that others made leaves it in use, with no end noted."""
+    """The endpoint stays in use, and its record has no end."""
     assert main(deploy) == 0
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "another machine"))
     account.hosting.looks = 1_000_000

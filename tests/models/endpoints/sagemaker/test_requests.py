@@ -63,7 +63,7 @@ DIFFERENCES = [
 
 
 def flat(value: Any, prefix: str) -> dict[str, Any]:
-    """Return a request's single values by dotted name; of a list of one, its one entry."""
+    """Return the values of a request by dotted name. Lists of one entry are replaced by the entry."""
     if isinstance(value, list):
         [value] = value
     if not isinstance(value, dict):
@@ -71,7 +71,7 @@ def flat(value: Any, prefix: str) -> dict[str, Any]:
     return {name: one for key, inner in value.items() for name, one in flat(inner, f"{prefix}.{key}").items()}
 
 
-def test_as_the_sdk_sends_them(
+def test_requests_equal_the_sdks_except_for_listed_differences(
     endpoints: SageMakerEndpoints, account: Account, spec: Callable[..., EndpointSpec]
 ) -> None:
     account.clients["s3"].create_bucket(Bucket=BUCKET)
@@ -82,7 +82,7 @@ def test_as_the_sdk_sends_them(
     for kind, [name] in account.hosting.names().items():
         sent |= flat(account.hosting.request(kind, name), kind)
     assert unexplained(SDK, sent, DIFFERENCES) == []
-    asked: list[bytes] = []
-    account.hosting.serve = lambda _, __, body: (200, asked.append(body) or b"[]")
+    bodies: list[bytes] = []
+    account.hosting.serve = lambda _, __, body: (200, bodies.append(body) or b"[]")
     endpoints.predict("emotion", b'{"inputs": "Winter is coming and it will be dark soon."}')
-    assert asked == [b'{"inputs": "Winter is coming and it will be dark soon."}']
+    assert bodies == [b'{"inputs": "Winter is coming and it will be dark soon."}']

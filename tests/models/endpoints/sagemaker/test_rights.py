@@ -1,4 +1,4 @@
-"""The policy of docs/aws.md for endpoints against what is really called."""
+"""The permissions for endpoints in docs/aws.md equal the calls that are made."""
 
 from __future__ import annotations
 
@@ -50,5 +50,5 @@ def test_endpoints_need_only_the_documented_permissions(
     assert called == set(actions("endpoints")) - set(UNSEEN)
 
 
-def test_nothing_is_allowed_wholesale() -> None:
+def test_no_permission_has_a_wildcard() -> None:
     assert not [action for action in actions("endpoints") if "*" in action]

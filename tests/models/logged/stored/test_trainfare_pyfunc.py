@@ -1,4 +1,4 @@
-"""Test a stored model, loaded as MLflow loads it, against Transformers called directly and numbers by hand."""
+"""A stored model, loaded by MLflow, compared with Transformers and with values worked out by hand."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ CONTEXT = (
 
 
 def written(folder: Path, kind: str, model_of: ModelOf) -> Path:
-    """Return a folder that is an MLflow model of a kind."""
+    """Return the folder of an MLflow model of a kind."""
     shutil.copytree(model_of(kind), folder / "model")
     flavor.write(folder, read_checkpoint(folder / "model"), PLANS[kind], {}, run_id="r")
     return folder
@@ -36,7 +36,7 @@ def written(folder: Path, kind: str, model_of: ModelOf) -> Path:
 
 @pytest.fixture(scope="module")
 def loaded(tmp_path_factory: pytest.TempPathFactory, model_of: ModelOf) -> Iterator[Callable[..., Any]]:
-    """Returns the pyfunc of a kind as another config trains it, from its own folder; what it puts on the path goes."""
+    """Returns the pyfunc of a kind, loaded with the given config. Its modules and paths are removed afterwards."""
     path, known = list(sys.path), set(sys.modules)
     made: dict[tuple[str, str], Any] = {}
 
@@ -66,8 +66,8 @@ def test_labels_equal_those_of_transformers(loaded: Callable[[str], Any], model_
 
     model = AutoModelForSequenceClassification.from_pretrained(model_of("classification")).eval()
     tokenizer = AutoTokenizer.from_pretrained(model_of("classification"))
-    told = records(loaded("classification").predict(TEXTS))
-    for text, answer in zip(TEXTS, told, strict=True):
+    answers = records(loaded("classification").predict(TEXTS))
+    for text, answer in zip(TEXTS, answers, strict=True):
         with torch.inference_mode():
             logits = model(**tokenizer(text, truncation=True, max_length=64, return_tensors="pt")).logits[0]
         share = logits.softmax(-1)
@@ -96,19 +96,19 @@ def best_by_hand(model_folder: Path, question: str, context: str, shared: int = 
 
     model = AutoModelForQuestionAnswering.from_pretrained(model_folder).eval()
     tokenizer = AutoTokenizer.from_pretrained(model_folder)
-    asked = tokenizer(question, add_special_tokens=False)["input_ids"]
+    question_ids = tokenizer(question, add_special_tokens=False)["input_ids"]
     whole = tokenizer(context, add_special_tokens=False, return_offsets_mapping=True)
     ids, offsets = whole["input_ids"], whole["offset_mapping"]
-    size = 48 - 3 - len(asked)
-    found: list[tuple[float, str]] = []
+    size = 48 - 3 - len(question_ids)
+    spans: list[tuple[float, str]] = []
     total = np.zeros(2)
     for at in range(0, len(ids), size - shared):
         part = ids[at : at + size]
-        tokens = [tokenizer.cls_token_id, *asked, tokenizer.sep_token_id, *part, tokenizer.sep_token_id]
-        types = [0] * (len(asked) + 2) + [1] * (len(part) + 1)
+        tokens = [tokenizer.cls_token_id, *question_ids, tokenizer.sep_token_id, *part, tokenizer.sep_token_id]
+        types = [0] * (len(question_ids) + 2) + [1] * (len(part) + 1)
         with torch.inference_mode():
             output = model(input_ids=torch.tensor([tokens]), token_type_ids=torch.tensor([types]))
-        inside = slice(len(asked) + 2, len(asked) + 2 + len(part))
+        inside = slice(len(question_ids) + 2, len(question_ids) + 2 + len(part))
         starts, ends = output.start_logits[0, inside].double(), output.end_logits[0, inside].double()
         total += [float(starts.exp().sum()), float(ends.exp().sum())]
         likely = [set(each.argsort(descending=True)[:20].tolist()) for each in (starts, ends)]
@@ -116,10 +116,10 @@ def best_by_hand(model_folder: Path, question: str, context: str, shared: int = 
             for last in likely[1]:
                 if first <= last < first + 8:
                     text = context[offsets[at + first][0] : offsets[at + last][1]].strip()
-                    found.append((float(starts[first] + ends[last]), text))
+                    spans.append((float(starts[first] + ends[last]), text))
         if at + size >= len(ids):
             break
-    best, text = max(found)
+    best, text = max(spans)
     return text, math.exp(best) / float(total.prod())
 
 
@@ -156,24 +156,26 @@ def test_a_question_too_long_for_the_stride_is_answered(loaded: Callable[..., An
 
 
 def test_a_context_without_words_has_no_answer(loaded: Callable[[str], Any]) -> None:
-    asked = [{"question": "Where?", "context": " "}, {"question": "why " * 300, "context": "A lantern."}]
-    told = records(loaded("question-answering").predict(asked))
-    assert told[0] == {"answer": "", "score": 0.0, "start": 0, "end": 0}
-    assert told[1]["answer"] in "A lantern."
+    questions = [{"question": "Where?", "context": " "}, {"question": "why " * 300, "context": "A lantern."}]
+    answers = records(loaded("question-answering").predict(questions))
+    assert answers[0] == {"answer": "", "score": 0.0, "start": 0, "end": 0}
+    assert answers[1]["answer"] in "A lantern."
 
 
 def test_a_text_is_continued(loaded: Callable[[str], Any]) -> None:
     prompts = ["winter is coming", "the harbour " * 60]
-    told = records(loaded("causal-lm").predict(prompts, params={"max_new_tokens": 5}))
-    assert [list(each) for each in told] == [["generated_text"]] * 2
-    assert told[0]["generated_text"].startswith("winter is coming")
-    assert records(loaded("causal-lm").predict(prompts, params={"max_new_tokens": 5})) == told
+    answers = records(loaded("causal-lm").predict(prompts, params={"max_new_tokens": 5}))
+    assert [list(each) for each in answers] == [["generated_text"]] * 2
+    assert answers[0]["generated_text"].startswith("winter is coming")
+    assert records(loaded("causal-lm").predict(prompts, params={"max_new_tokens": 5})) == answers
     more = records(loaded("causal-lm").predict(prompts[:1]))[0]["generated_text"]
-    assert len(more) > len(told[0]["generated_text"])
+    assert len(more) > len(answers[0]["generated_text"])
 
 
-def test_transformers_own_flavour_loads_it(loaded: Callable[[str], Any], model_of: ModelOf, tmp_path: Path) -> None:
-    """`mlflow.transformers.load_model`: a pipeline, or the parts where Transformers has none any more."""
+def test_the_transformers_flavor_of_mlflow_loads_the_model(
+    loaded: Callable[[str], Any], model_of: ModelOf, tmp_path: Path
+) -> None:
+    """It returns a pipeline, or the components if Transformers no longer has that pipeline."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         flavour = importlib.import_module("mlflow.transformers")
@@ -189,9 +191,9 @@ def test_transformers_own_flavour_loads_it(loaded: Callable[[str], Any], model_o
 
 
 class TestRows:
-    """Whatever a caller sends becomes rows, or one sentence."""
+    """Every valid input becomes rows, and every other one is refused in one sentence."""
 
-    ONE, PAIR, ASKED = ("text",), ("text", "text_pair"), ("question", "context")
+    ONE, PAIR, QUESTION = ("text",), ("text", "text_pair"), ("question", "context")
 
     @pytest.mark.parametrize(
         "inputs",
@@ -206,10 +208,10 @@ class TestRows:
             pd.DataFrame(["a", "b"]),
         ],
     )
-    def test_texts(self, inputs: object) -> None:
+    def test_texts_become_rows(self, inputs: object) -> None:
         assert rows_of(inputs, self.ONE) == [{"text": "a"}, {"text": "b"}]
 
-    def test_one(self) -> None:
+    def test_a_single_text_becomes_one_row(self) -> None:
         assert rows_of("a", self.ONE) == rows_of(np.array("a"), self.ONE) == [{"text": "a"}]
         assert rows_of({"text": np.array("a"), "text_pair": np.array("b")}, self.PAIR) == [
             {"text": "a", "text_pair": "b"}
@@ -226,8 +228,8 @@ class TestRows:
             ([["a"]], ONE, "not list"),
             ([{"text": 5}], ONE, "text must be texts"),
             ({"text": "a", "more": "b"}, ONE, "a row has columns text, more: it must have text"),
-            ({"question": "a"}, ASKED, "a row has columns question: it must have question, context"),
-            ("a", ASKED, "it must have question, context"),
+            ({"question": "a"}, QUESTION, "a row has columns question: it must have question, context"),
+            ("a", QUESTION, "it must have question, context"),
             ({"text": ["a", "b"], "text_pair": ["c"]}, PAIR, "zip"),
         ],
     )

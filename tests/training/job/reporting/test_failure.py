@@ -40,7 +40,7 @@ def real_allocation_failure() -> BaseException:
         (ArgumentError("x"), "Error"),
     ],
 )
-def test_failure_class(error: BaseException, expected: str) -> None:
+def test_each_error_has_its_failure_class(error: BaseException, expected: str) -> None:
     assert failure.failure_class(error) == expected
 
 
