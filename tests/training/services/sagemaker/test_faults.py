@@ -73,7 +73,7 @@ def test_jobs_are_listed_and_stopped_by_group(
     assert re.fullmatch(r"study-1-a0r0: Stopp(ing|ed)\n", capsys.readouterr().out)
     ended(job)
     assert main(["jobs", "--service", "sagemaker", "stop", "--group", "study-1"]) == 2
-    assert "no job of this group runs" in capsys.readouterr().err
+    assert "this group has no running jobs" in capsys.readouterr().err
 
 
 def test_a_quota_of_zero_is_final(harness: SageMakerHarness, account: Account) -> None:
