@@ -63,7 +63,9 @@ def _check_artifacts(client: MlflowClient, run_id: str) -> None:
 
 
 @pytest.mark.slow
-def test_running_out_of_memory_is_a_failure_class(command_line: CommandLine, pretrained_reviews: dict[str, object]) -> None:
+def test_running_out_of_memory_is_a_failure_class(
+    command_line: CommandLine, pretrained_reviews: dict[str, object]
+) -> None:
     done = command_line("train", {**pretrained_reviews, "machine.memory_gib": 0.8, "machine.cores": 1})
     assert done.returncode == 1
     [run] = command_line.runs()
