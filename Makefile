@@ -23,18 +23,19 @@ compare: $(RUNTIME)
 ui: $(RUNTIME)
 	$(BIN)/python -m experiments ui $(if $(filter-out file,$(origin EXPERIMENT)),--experiment '$(EXPERIMENT)')
 
+# `make check` runs tests/layout.
 test: $(DEV)
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) -m "not slow and not oldest and not browser"
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) --ignore=tests/layout -m "not slow and not oldest and not browser"
 
 test-slow: $(DEV)
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) -m "slow and not oldest and not browser"
 
 # Needs Chromium. Screenshots are saved in test-artifacts/browser.
 test-browser: $(DEV)
-	$(BIN)/python -m pytest -m browser
+	$(BIN)/python -m pytest -m browser tests/browser
 
 test-oldest: $(DEV) $(OLDEST)
-	TRAINFARE_OLDEST_PYTHON="$(CURDIR)/.venv-oldest/bin/python" $(BIN)/python -m pytest -m oldest
+	TRAINFARE_OLDEST_PYTHON="$(CURDIR)/.venv-oldest/bin/python" $(BIN)/python -m pytest -m oldest tests/oldest
 
 check: $(DEV)
 	$(BIN)/ruff format --check .
