@@ -42,7 +42,7 @@ def run_plain_script(folder: Path, tracker: str) -> tuple[float, float]:
 
 
 def run_job(folder: Path) -> tuple[float, float]:
-    """Run our command. Return the median step seconds after the warm-up, and the wall seconds."""
+    """Run `trainfare train`. Return the median step time after the warm-up and the elapsed time, both in seconds."""
     fields = emotion_fields(ROWS, 200) | {
         "max_steps": str(STEPS),
         "batch_size": "32",

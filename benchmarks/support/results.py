@@ -66,9 +66,9 @@ def spread(values: Sequence[float]) -> float | None:
 
 
 def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), *, is_part: bool = False) -> None:
-    """Write `benchmarks/results/<name>.json`, print the rows, and regenerate the page.
+    """Write `benchmarks/results/<name>.json`, print the rows, and regenerate docs/benchmarks.md.
 
-    With `is_part`, the file's other rows are kept if machine and commit are the same.
+    With `is_part`, keep the rows in the file that are not replaced, if they are of the same machine and commit.
     """
     here = environment()
     machine = {**here["machine"], "python": here["python"], "packages": here["packages"], "gpu": _gpu()}

@@ -43,7 +43,7 @@ def predict(fields: Mapping[str, str]) -> int:
 def _body(fields: Mapping[str, str]) -> dict[str, Any]:
     """Return the request; `--inputs` may be the whole request or only the value of its key `inputs`."""
     if "text" in fields and "inputs" in fields:
-        raise InputError("--text and --inputs cannot be combined: --text is one input.")
+        raise InputError("--text and --inputs cannot be combined: use --text for one text and --inputs for JSON.")
     if "text" in fields:
         inputs: Any = fields["text"]
     else:

@@ -124,7 +124,7 @@ def _check_distinct(variants: Sequence[Experiment]) -> None:
 
 
 def _labels(variants: Sequence[Experiment]) -> list[str]:
-    """Return a label for each variant, made of the fields that differ, or of the compiler for a single variant."""
+    """Return a label for each arm, made from the fields that differ. A single arm is labelled by its compiler."""
     settings = [dict(flat(variant.model_dump(exclude={"compare", "sweep"}))) for variant in variants]
     names = list(dict.fromkeys(name for setting in settings for name in setting))
     differing = [name for name in names if any(s.get(name) != settings[0].get(name) for s in settings)] or ["compiler"]

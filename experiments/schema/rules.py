@@ -35,9 +35,9 @@ def check_fields(experiment: ExperimentFields) -> None:
     _check_calibration(experiment)
     for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
         if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
-            raise ValueError(f"{strategy} steps needs {steps}, the number of steps in between")
+            raise ValueError(f"{strategy} 'steps' requires {steps}, the number of steps in between")
     if experiment.eval_strategy == "samples" and experiment.eval_samples is None:
-        raise ValueError("eval_strategy samples needs eval_samples, the number of samples in between")
+        raise ValueError("eval_strategy 'samples' requires eval_samples, the number of samples in between")
 
 
 def _check_model(experiment: ExperimentFields) -> None:

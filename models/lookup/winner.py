@@ -37,7 +37,7 @@ def winner(client: MlflowClient, group: str) -> Winner:
     if its repeats confirm it, otherwise from the base setting; a sweep without repeats has no model to use. Among that
     setting's jobs, the winner is the one with the best evaluation; of several equal ones, the first.
 
-    Raises `InputError` with one sentence if the group has no winner, and `TrackingError`.
+    Raises `InputError` with one sentence if the group has no winner, and `TrackingError` if the server does not answer.
     """
     table, parent = job_tables.jobs(client, group), job_tables.parent_run(client, group)
     if table.empty:

@@ -1,4 +1,4 @@
-"""Sentences of a comparison."""
+"""The sentences in the report of a comparison."""
 
 from __future__ import annotations
 
@@ -79,7 +79,10 @@ def despite_sentences(verdict: Verdict) -> list[str]:
 
 
 def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
-    """Return an arm's time on different machines, with its cost, because the faster arm may cost more."""
+    """Return a sentence on an arm's time and cost if it ran on different machines than the baseline.
+
+    The faster arm may cost more. Empty if both ran on the same machines.
+    """
     mine, others = (side.summary("cost_billable_seconds") for side in (arm, baseline))
     if not uses_other_machines(arm, baseline) or not mine or not others or others.median <= 0:
         return []

@@ -30,8 +30,8 @@ def run_metrics(report: Report) -> dict[str, float]:
 def metric_labels(labels: Iterable[str]) -> dict[str, str]:
     """Return each label in a form for metric names: letters, digits, `_`, `-`, `.` and single spaces.
 
-    This is the rule of `mlflow.utils.validation`, without the colon, which MLflow allows only on some systems. Names
-    are unique even if case is ignored, as some databases do, and if an interval's suffix is added.
+    This is the rule of `mlflow.utils.validation`, without the colon, which MLflow allows only on some systems. The
+    results differ even in databases that ignore case, and after the suffix of an interval's end is added.
     """
     names: dict[str, str] = {}
     used: set[str] = set()

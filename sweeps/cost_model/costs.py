@@ -114,7 +114,7 @@ def cost_model(
     fitting = [row for row in by_size if row.fits and row.step_seconds > 0]
     if not fitting:
         sizes = ", ".join(str(row.batch_size) for row in by_size)
-        raise ValueError(f"batch_sizes: no calibrated batch size fits in memory ({sizes or 'none'} calibrated)")
+        raise ValueError(f"batch_sizes: no batch size that was timed fits in memory (timed: {sizes or 'none'})")
     return CostModel(
         line=fit_line(fitting),
         measured=tuple(fitting),

@@ -113,7 +113,10 @@ def _observed(record: Record, log_samples: float, error: float) -> Observation:
 
 
 def _estimate_unfinished(search: Search, quality: Quality, record: Record, reached: Sequence[Record]) -> Observation:
-    """Return the estimate of a trial that has not reached the target: more than it trained, guided by other trials."""
+    """Estimate the samples to the target for a trial that did not reach it.
+
+    The estimate exceeds the samples that it trained, and is guided by other trials.
+    """
     trained = max(record.curve[-1].samples, 1)
     if diverged(quality, record.curve):
         # A diverged curve shows only that the point is bad, not how bad it is.

@@ -29,7 +29,7 @@ Lock = Callable[[str], AbstractContextManager[bool]]
 
 
 def file_lock(database: Path) -> Lock:
-    """Return the lock beside an SQLite file. The kernel releases it with the process that holds it."""
+    """Return the lock beside an SQLite file. The kernel releases it when the process that holds it ends."""
 
     @contextmanager
     def lock(name: str) -> Iterator[bool]:

@@ -85,7 +85,7 @@ def points_of(metrics: Iterable[Metric]) -> list[Point]:
 
 
 def number(value: float) -> float:
-    """Return a metric as it was logged: SQL stores replace an infinity by the largest float."""
+    """Return a metric's value as it was logged. SQL stores save infinity as the largest float; this reverses that."""
     return math.copysign(math.inf, value) if abs(value) >= sys.float_info.max else value
 
 

@@ -21,7 +21,7 @@ WORKING = frozenset({"Creating", "Updating", "SystemUpdating", "RollingBack"})
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointDeployer:
-    """A deployment in progress."""
+    """Deploys one model to one endpoint."""
 
     deployment: Deployment
     resources: Resources

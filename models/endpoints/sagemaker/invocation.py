@@ -71,7 +71,7 @@ def _availability_error(resources: Resources, name: str, response: Mapping[str, 
 
 
 def _one_line(text: str) -> str:
-    """Return a container's message on one line. If it is JSON, the message is read from it."""
+    """Return the message in a container's response, on one line. A response in JSON has a field for it."""
     try:
         read = json.loads(text)
     except ValueError:

@@ -41,7 +41,9 @@ def task_of(task: str | None, model: Path) -> str:
         for end, task_name in ARCHITECTURES.items():
             if str(name).endswith(end):
                 return task_name
-    raise InputError(f"{path} has architectures {names}: an endpoint can serve models for {', '.join(PIPELINES)}.")
+    raise InputError(
+        f"{path} has architectures {names}, but an endpoint serves only models for {', '.join(PIPELINES)}."
+    )
 
 
 def needs_code(task: str) -> bool:

@@ -127,5 +127,5 @@ def test_an_unreachable_s3_is_reported(service_at: Callable[[str], SageMakerServ
 
 @pytest.mark.parametrize("uri", ["file:///etc/passwd", "https://example.org/model.tar.gz", "model.tar.gz"])
 def test_other_addresses_are_refused(service_at: Callable[[str], SageMakerService], uri: str) -> None:
-    with pytest.raises(ArtifactError, match="is not in S3"), service_at("http://127.0.0.1:9").open_model(uri):
+    with pytest.raises(ArtifactError, match="is not an S3 address"), service_at("http://127.0.0.1:9").open_model(uri):
         pass

@@ -267,7 +267,7 @@ CONVERSIONS: Dict[Any, Tuple[str, Callable[[str], Any]]] = {
 def _check_together(arguments: Arguments) -> None:
     for name in ("eval", "save"):
         if getattr(arguments, f"{name}_strategy") == "steps" and getattr(arguments, f"{name}_steps") is None:
-            raise ArgumentError(f"{name}_strategy steps needs {name}_steps")
+            raise ArgumentError(f"{name}_strategy 'steps' requires {name}_steps")
     if (arguments.epochs is None) == (arguments.max_steps is None):
         raise ArgumentError("set exactly one of epochs and max_steps")
     _check_best(arguments)

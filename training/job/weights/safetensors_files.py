@@ -62,7 +62,7 @@ def _tensor(content: bytearray, start: int, entry: Dict[str, Any]) -> Any:
     kind, shape = TYPES[entry["dtype"]], entry["shape"]
     begin, end = entry["data_offsets"]
     if start + end > len(content):
-        raise ValueError(f"it ends at byte {len(content)}")
+        raise ValueError(f"it is truncated at byte {len(content)}")
     if begin == end:
         return torch.empty(shape, dtype=kind)
     raw = torch.frombuffer(content, dtype=torch.uint8, count=end - begin, offset=start + begin)

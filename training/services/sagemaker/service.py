@@ -114,7 +114,7 @@ class SageMakerService:
         """Open a model artifact in S3 as a stream."""
         location = urlparse(uri)
         if location.scheme != "s3":
-            raise ArtifactError(f"The model artifact {uri} is not in S3.")
+            raise ArtifactError(f"The model artifact {uri} is not an S3 address.")
         s3 = self._clients.get("s3")
         with translated(uri):
             try:

@@ -288,7 +288,7 @@ def test_invalid_requests_are_refused(endpoints: SageMakerEndpoints, account: Ac
 @pytest.mark.slow
 def test_a_folder_without_a_model_is_refused(endpoints: SageMakerEndpoints, spec: Spec, folder: Path) -> None:
     (folder / "config.json").write_text(json.dumps({"architectures": ["BertForMaskedLM"]}))
-    with pytest.raises(InputError, match=r"has architectures \['BertForMaskedLM'\]: an endpoint can serve"):
+    with pytest.raises(InputError, match=r"has architectures \['BertForMaskedLM'\], but an endpoint serves only"):
         endpoints.deploy(spec(), quiet)
     (folder / "config.json").unlink()
     with pytest.raises(InputError, match="the task cannot be read from"):

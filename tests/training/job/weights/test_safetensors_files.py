@@ -40,7 +40,7 @@ def test_a_truncated_file_is_named(tmp_path: Path) -> None:
     save_file({"a": torch.randn(100)}, tmp_path / "model.safetensors")
     content = (tmp_path / "model.safetensors").read_bytes()
     (tmp_path / "model.safetensors").write_bytes(content[:-1])
-    with pytest.raises(ValueError, match=f"ends at byte {len(content) - 1}"):
+    with pytest.raises(ValueError, match=f"is truncated at byte {len(content) - 1}"):
         safetensors_files.read(tmp_path)
 
 
