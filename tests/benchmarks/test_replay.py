@@ -169,7 +169,7 @@ def test_our_strategy_costs_at_most_a_quarter_of_simulated_grids(shape: str) -> 
 @pytest.mark.slow
 @pytest.mark.parametrize("shape", ["processor", "lawless"])
 def test_our_strategy_costs_less_than_half_of_tpe_on_simulated_grids(shape: str) -> None:
-    grids = [simulated(SHAPES[shape], seeds=1, number=number) for number in range(5)]
+    grids = [simulated(SHAPES[shape], seeds=1, number=number) for number in range(10)]
     mine = [ours(recorded, number) for number, recorded in enumerate(grids)]
     costs = [run.cost_until_right(grid) / grid.full_grid_seconds for run, grid in zip(mine, grids, strict=True)]
     others = [tpe(grid, number).cost_until_right(grid) / grid.full_grid_seconds for number, grid in enumerate(grids)]

@@ -70,9 +70,9 @@ def _kill_and_replace(plan: Plan, log: Path) -> None:
     draw = random.Random(7)
     workers = [start(plan, log) for _ in range(WORKERS)]
     try:
-        time.sleep(8)  # until most of them work
         for _ in range(KILLS):
             time.sleep(draw.uniform(0.1, 1.2))
+            _wait_for_running_jobs(SimulatedService(Path(plan.folder)))
             index = draw.randrange(WORKERS)
             os.killpg(workers[index].pid, signal.SIGKILL)
             workers[index].wait()
@@ -80,6 +80,13 @@ def _kill_and_replace(plan: Plan, log: Path) -> None:
         assert [worker.wait(timeout=400) for worker in workers] == [0] * WORKERS, log.read_text()
     finally:
         _end(workers)
+
+
+def _wait_for_running_jobs(service: SimulatedService) -> None:
+    """Wait until several workers run a job, or a kill would hit only workers that are starting."""
+    deadline = time.monotonic() + 5
+    while len(service.running()) < WORKERS // 2 and time.monotonic() < deadline:
+        time.sleep(0.05)
 
 
 def _end(workers: list[subprocess.Popen[bytes]]) -> None:
