@@ -59,7 +59,7 @@ def test_a_local_group_can_be_attached_to_only_from_its_own_home(command_line: C
     elsewhere = replace(command_line, folder=command_line.folder / "elsewhere")
     refused = elsewhere("attach", {"group": group_id})
     assert refused.returncode == 2
-    assert refused.stderr.startswith(f"error: group {group_id} runs under {command_line.folder / 'home'}")
+    assert refused.stderr.startswith(f"error: group {group_id} writes to {command_line.folder / 'home'}")
     done = command_line("attach", {"group": group_id})
     assert done.returncode == 0, done.stdout + done.stderr
     assert [each.info.status for each in command_line.runs()] == ["FINISHED"] * 2

@@ -85,7 +85,7 @@ def _kill_and_replace(plan: Plan, log: Path) -> None:
 def _wait_for_running_jobs(service: SimulatedService) -> None:
     """Wait until several workers run a job, or a kill would hit only workers that are starting."""
     deadline = time.monotonic() + 5
-    while len(service.running()) < WORKERS // 2 and time.monotonic() < deadline:
+    while len(service.running()) < 2 and time.monotonic() < deadline:
         time.sleep(0.05)
 
 
