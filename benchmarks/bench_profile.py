@@ -43,7 +43,7 @@ def seconds_by_kind(profile: Profile) -> dict[str, float]:
 
 
 def flops_per_step(result: Mapping[str, Any]) -> float:
-    """Return the FLOP of a mean step's matrix products, padding included, from the training's metrics."""
+    """Return the FLOP of the matrix products in an average step, padding included, from the job's metrics."""
     seconds_per_step = result["optim/global_batch_size"] / result["throughput/steady_samples_per_second"]
     return float(result["throughput/model_flops_per_second"] / result["padding/efficiency"] * seconds_per_step)
 

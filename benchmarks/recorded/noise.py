@@ -22,7 +22,7 @@ MIN_JOBS = 3
 
 @dataclass(frozen=True)
 class Noise:
-    """Deviations of recorded jobs from the mean of their setting."""
+    """Deviations of recorded jobs from the mean of all jobs with the same setting."""
 
     seconds: Numbers
     """Deviations of log seconds, setting by setting, in the order in which the jobs ran."""

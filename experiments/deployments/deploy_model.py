@@ -114,7 +114,7 @@ def _when_over(fields: Mapping[str, str]) -> str:
 
 
 def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
-    """Return the spec with the model of the run, which must pass the quality gate.
+    """Return the spec with the run's model filled in. The model must pass the quality gate.
 
     Raises `InputError`, `NotGoodEnough` and `TrackingError`.
     """

@@ -13,8 +13,8 @@ CUDA_TOKENS = 65_536
 def batches(lengths: Sequence[int], rows: Sequence[int], most_tokens: int) -> list[list[int]]:
     """Group inputs of similar length, and return the positions of each batch's inputs. The longest inputs come first.
 
-    This order keeps a long input from running alone at the end. In tokens, an input costs its number of `rows` times
-    the length of the longest input in its batch.
+    This order keeps a long input from running alone at the end. The cost of an input in tokens is its number of
+    `rows` times the length of the longest input in its batch, to which it is padded.
     """
     result: list[list[int]] = []
     longest = taken = 0

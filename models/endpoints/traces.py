@@ -49,7 +49,8 @@ def trace(store: Store, prediction: Prediction) -> str:
             store.client.get_trace(trace_id, display=False)
         except Exception as error:
             raise TrackingError(
-                f"The tracking server {store.uri} did not store the trace: it rejected it, or is older than MLflow 3."
+                f"The tracking server {store.uri} did not store the trace: it rejected the trace, "
+                "or it runs an MLflow older than 3."
             ) from error
     return trace_id
 

@@ -32,7 +32,7 @@ class Encoded(Protocol):
 
     @property
     def length(self) -> int:
-        """Tokens of its longest row."""
+        """Number of tokens in the request's longest row."""
 
     @property
     def cost(self) -> int:

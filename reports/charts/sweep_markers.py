@@ -52,7 +52,7 @@ class Marks:
         return arm_colour(self.sweep.compilers.index(compiler))
 
     def dashes(self, compiler: str) -> Any:
-        """Return a compiler's line style."""
+        """Return the dash pattern of a compiler's line in the chart."""
         return _DASHES[self.sweep.compilers.index(compiler) % len(_DASHES)]
 
     def mark(self, compiler: str, shape: str = "o", *, hollow: bool = False, **more: Any) -> tuple[Line2D, ...]:

@@ -80,7 +80,7 @@ def space(batch_sizes: str, multipliers: str | None, grid: BatchGrid, per_octave
 def _sizes(text: str, grid: BatchGrid) -> tuple[int, ...]:
     low, high = _bounds("batch_sizes", text)
     if low != int(low) or high != int(high) or low < 1:
-        raise ValueError(f"batch_sizes {text} must be a range of whole numbers from 1 up")
+        raise ValueError(f"batch_sizes {text} must be a range of whole numbers, each at least 1, such as 8..64")
     if grid == "multiples_of_eight":
         sizes = tuple(range(-8 * (-int(low) // 8), int(high) + 1, 8))
     else:

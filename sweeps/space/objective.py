@@ -27,8 +27,9 @@ class Objective:
     """Cost to optimise, and the condition on the quality.
 
     There are three kinds. With a `target`, jobs end when the quality is reached, and their cost until then counts; a
-    job that does not reach it has no value. With a `bound`, all jobs train the same samples, and only jobs whose
-    quality is no worse than the bound count. With `is_front`, cost and quality are two objectives.
+    job that does not reach it has no value. With a `bound`, all jobs train on equally many samples, and only jobs whose
+    quality is no worse than the bound count. With `is_front`, the sweep searches for the Pareto front of cost and
+    quality.
     """
 
     cost: CostName

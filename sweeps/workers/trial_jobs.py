@@ -53,10 +53,10 @@ class TrialJobs:
         return self._jobs[compiler, point]
 
     def start(self, compiler: str, point: Point, trial_number: int) -> Running:
-        """Start the point's job, or attach to the existing one.
+        """Start the job of this point of the search space, or attach to it if it exists.
 
-        Raises `QuotaError` if the account has no room for the job, and `InputError` if the service refuses it. If the
-        service will never start the job, its run records the refusal.
+        Raises `QuotaError` if the account has no room for the job, and `InputError` if the service refuses it. A
+        permanent refusal is recorded in the job's run.
         """
         planned = self._job(compiler, point)
         run = find_job_run(self._store, self._group, planned.spec.name)

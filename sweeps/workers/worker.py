@@ -1,8 +1,8 @@
-"""One worker of a sweep: claim trials, follow their jobs and record the outcomes, in one loop of one thread.
+"""One worker of a sweep: claim trials, follow their jobs and record the outcomes, in a single-threaded loop.
 
 Any number of workers on any number of hosts share the studies of a sweep. However a worker ends, another one can
-continue its work. The job's name is written to the trial before the job is submitted, and a point always has the same
-job, so the trial's next worker attaches to the running job.
+continue its work. The job's name is written to the trial before the job is submitted, and the name
+follows from the trial's setting. So the trial's next worker attaches to the running job.
 """
 
 from __future__ import annotations

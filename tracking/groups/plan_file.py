@@ -51,5 +51,5 @@ def read_plan(store: Store, group: Group) -> Plan:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
         raise InputError(
-            f"the {FILE} of group {group.id} was written by another version: {field}: {first['msg']}"
+            f"the {FILE} of group {group.id} was written by another version of trainfare ({field}: {first['msg']})"
         ) from error

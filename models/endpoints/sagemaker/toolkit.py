@@ -47,9 +47,9 @@ def task_of(task: str | None, model: Path) -> str:
 
 
 def needs_code(task: str) -> bool:
-    """Return whether the archive must contain code for the task, to use instead of the toolkit's pipeline.
+    """Return whether the archive must contain our own code for the task, because the toolkit's pipeline is unsuitable.
 
-    The pipeline for question answering scores each window separately and limits answers to 15 tokens. Transformers 5
+    Its pipeline for question answering scores each window separately and limits answers to 15 tokens. Transformers 5
     no longer has it.
     """
     return task == "question-answering"

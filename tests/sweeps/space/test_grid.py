@@ -41,8 +41,8 @@ def test_parameters_are_named_by_their_scale() -> None:
     [
         ("256..8", None, "powers_of_two", "batch_sizes 256..8 is empty: 256 is above 8"),
         ("9..15", None, "powers_of_two", "batch_sizes 9..15 contains none of the powers of two: choose a wider range"),
-        ("0..8", None, "powers_of_two", "must be a range of whole numbers from 1 up"),
-        ("2.5..8", None, "powers_of_two", "must be a range of whole numbers from 1 up"),
+        ("0..8", None, "powers_of_two", "must be a range of whole numbers, each at least 1"),
+        ("2.5..8", None, "powers_of_two", "must be a range of whole numbers, each at least 1"),
         ("many", None, "powers_of_two", "batch_sizes 'many' must be a range such as 8..256, or a number"),
         ("8..inf", None, "powers_of_two", "must be a range such as 8..256, or a number"),
         ("8", "0..1", "powers_of_two", "learning_rate_multipliers 0..1 must be above 0"),

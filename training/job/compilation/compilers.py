@@ -1,4 +1,4 @@
-"""Compilers that a training can use, behind one interface."""
+"""Compilers for a training run, behind one interface."""
 
 import os
 import shutil

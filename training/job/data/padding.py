@@ -37,7 +37,7 @@ NO_WORK = Work(0, 0, 0)
 
 @dataclass(frozen=True)
 class Padding:
-    """Rule for the length of a batch."""
+    """Rule for the number of tokens to which the rows of a batch are padded."""
 
     kind: str
     """One of `PADDING_KINDS`."""

@@ -120,7 +120,10 @@ class Calibration:
         }
 
     def _fits_everywhere(self, fits: bool) -> bool:
-        """Return True if the batch fits in every process. Under XLA, all processes are alike: `fits` decides."""
+        """Return True if the batch fits in every process.
+
+        Under XLA all processes use the same memory, so `fits`, the result of this one, holds for all.
+        """
         if not ranks.can_exchange_flags():
             return fits
         return ranks.sum_over_processes([float(fits)], self._trainer.args.device)[0] == ranks.count()

@@ -31,7 +31,7 @@ def on_several_hosts() -> bool:
 
 
 def on_first_host() -> bool:
-    """Return True if this process runs on the same host as rank 0. Launchers number the processes host by host."""
+    """Return True if this process runs on the same host as rank 0. Launchers assign ranks host by host."""
     return rank() == _first_set(LOCAL_RANK_VARIABLES, rank())
 
 

@@ -36,7 +36,7 @@ def open_destination(arguments: Arguments, environment: Mapping[str, str], event
 
     Return the destination, or None if the job does not push. Raises `ArgumentError`.
 
-    Called before the training, so that a wrong token or name costs seconds, not a training.
+    Called before the training starts, so that a wrong token or name costs seconds instead of a whole training run.
     """
     if arguments.push_to_hub is None:
         return None

@@ -78,7 +78,7 @@ class Settings:
 
     @property
     def eval_padding(self) -> Padding:
-        """Padding of evaluation batches. Evaluation is not compiled, so it uses buckets only with XLA."""
+        """Padding of evaluation batches. Buckets limit compilations, and only XLA compiles the evaluation."""
         kind = "longest" if self.padding.kind == "buckets" and self.device_kind != "xla" else self.padding.kind
         return Padding(kind, self.validation.metadata.max_length, self.arguments.bucket_lengths)
 
