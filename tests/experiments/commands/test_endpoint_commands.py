@@ -147,7 +147,7 @@ def test_ctrl_c_during_a_deploy_leaves_nothing(model: Path, tmp_path: Path) -> N
         ) as process:
             assert process.stdout
             assert process.stderr
-            assert "Starting a" in process.stdout.readline()
+            assert "Starting endpoint a" in process.stdout.readline()
             process.send_signal(number)
             assert process.wait(60) == 130
             assert process.stderr.read() == "error: interrupted; everything was undone.\n"
