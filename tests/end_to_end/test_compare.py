@@ -79,7 +79,7 @@ def test_mlflow_run_installs_a_git_checkout_and_trains(command_line: CommandLine
     done = subprocess.run(
         ["mlflow", "run", git_url, "-e", "train", "--env-manager", "virtualenv", "--experiment-name", "git", *words],
         cwd=tmp_path,
-        env=command_line.environment | {"MLFLOW_ENV_ROOT": str(tmp_path / "environments"), "PIP_NO_COMPILE": "1"},
+        env=command_line.environment | {"MLFLOW_ENV_ROOT": str(tmp_path / "environments")},
         capture_output=True,
         text=True,
     )
