@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from benchmarks.support.command import train
@@ -77,6 +77,11 @@ def main() -> None:
         for _ in range(ROUNDS):
             for side, run in sides.items():
                 measured[side].append(run())
+    _write_ratios(measured)
+
+
+def _write_ratios(measured: Mapping[str, Sequence[tuple[float, float]]]) -> None:
+    """Write the results. `measured` has the step seconds and wall seconds of each side, by round."""
     steps = {side: [step for step, _ in runs] for side, runs in measured.items()}
     walls = {side: [wall for _, wall in runs] for side, runs in measured.items()}
     pairs = zip(steps["platform"], steps["plain script"], strict=True)

@@ -22,7 +22,7 @@ class Summary:
 
 
 def summary(values: Sequence[float]) -> Summary | None:
-    """Return the summary of the finite values, or None if there are none."""
+    """Return the summary of the finite values. If no value is finite, return None."""
     finite = [value for value in values if math.isfinite(value)]
     return Summary(median(finite), min(finite), max(finite), len(finite)) if finite else None
 

@@ -88,5 +88,5 @@ def deviations(values: Sequence[float] | Numbers) -> Numbers:
 
 
 def concatenated(parts: Iterable[Numbers]) -> Numbers:
-    """Return the concatenated parts, or an empty array if there are none."""
+    """Return the parts concatenated. Without parts, return an empty array."""
     return np.concatenate([np.zeros(0), *parts])

@@ -71,7 +71,7 @@ def uncalibrated(grid: Grid, seed: int) -> Replay:
 
 
 def starting_batch_sizes(grid: Grid) -> tuple[int, ...]:
-    """Return the batch sizes from which a sweep would start, or all batch sizes if there are none.
+    """Return the batch sizes that a sweep may start from. If no size qualifies, return all of them.
 
     A sweep would not start from a batch size that diverges, so these reach the target at their scaled learning rate.
     """

@@ -149,7 +149,7 @@ def _line(event: Any) -> int:
 
 
 def _document(builder: _Builder) -> Any:
-    """Return the value of the only document, or None if there is none."""
+    """Return the value of the only document. An empty file returns None."""
     value = None
     documents = 0
     for event in builder.events:

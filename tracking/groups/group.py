@@ -90,7 +90,7 @@ def close_group(store: Store, group: Group, status: str, note: str = "") -> None
 
 
 def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> Group:
-    """Return the group with that id, or the latest one of an experiment. Raises `InputError` if there is none."""
+    """Return the group with that id, or the latest one of an experiment. Raises `InputError` if no group matches."""
     name_filter = f'tags."platform.group" = {quoted(group_id)}' if group_id else None
     name_filter = name_filter or f'tags."platform.experiment" = {quoted(experiment_name)}'
     experiments = store.call(lambda: list(all_experiment_ids(store.client)))

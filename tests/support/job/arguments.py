@@ -38,7 +38,7 @@ ARGUMENTS: dict[str, Any] = {
 
 
 def job_arguments(**changed: Any) -> dict[str, Any]:
-    """Return all arguments of a job, without those that are None. It trains one epoch unless a length is set."""
+    """Return a job's arguments and leave out those set to None. The job trains one epoch by default."""
     length = {} if changed.get("epochs") or changed.get("max_steps") else {"epochs": 1}
     arguments = {**ARGUMENTS, **changed, **length}
     return {name: value for name, value in arguments.items() if value is not None}

@@ -71,7 +71,7 @@ class Case:
     ratio: tuple[float, float, float] | None = None
     """Estimate and ends of the interval."""
     break_even: str = NOT_DETERMINED
-    """Sentence in the terminal; empty if there is none."""
+    """Expected sentence in the terminal, or an empty text."""
     more: Sequence[str] = ()
     """Further sentences on the page and in the terminal."""
     cells: Mapping[str, str] = field(default_factory=dict)

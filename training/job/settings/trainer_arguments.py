@@ -14,6 +14,19 @@ from settings.arguments import Arguments
 RENAMED = {"eval_strategy": "evaluation_strategy", "use_cpu": "no_cuda", "ddp_backend": "xpu_backend"}
 """Newest name -> earlier name."""
 
+FIXED: Dict[str, Any] = {
+    "logging_first_step": True,
+    # The filter reads the loss at every step, which waits for the device, and hides NaN losses.
+    "logging_nan_inf_filter": False,
+    "ddp_find_unused_parameters": False,
+    "remove_unused_columns": False,
+    "disable_tqdm": True,
+    # Older versions otherwise log every internal step.
+    "log_level": "warning",
+    "report_to": [],
+}
+"""Arguments that are the same in every job."""
+
 
 def trainer_arguments(
     arguments: Arguments, folder: Path, precision: str, device_kind: str, processes: int, label_names: List[str]
@@ -38,9 +51,6 @@ def trainer_arguments(
         "max_steps": arguments.max_steps or -1,
         "seed": arguments.seed,
         "logging_steps": arguments.logging_steps,
-        "logging_first_step": True,
-        # The filter reads the loss at every step, which waits for the device, and hides NaN losses.
-        "logging_nan_inf_filter": False,
         "eval_strategy": "no" if evaluates_at_end else arguments.eval_strategy,
         "eval_steps": arguments.eval_steps,
         "save_strategy": "no" if arguments.save_strategy == "none" else arguments.save_strategy,
@@ -52,14 +62,9 @@ def trainer_arguments(
         "dataloader_num_workers": workers(arguments.dataloader_workers, device_kind),
         "use_cpu": device_kind == "cpu",
         "ddp_backend": "gloo" if device_kind == "cpu" and processes > 1 else None,
-        "ddp_find_unused_parameters": False,
         # Pinned memory only speeds up copies to a GPU.
         "dataloader_pin_memory": device_kind == "cuda",
-        "remove_unused_columns": False,
-        "disable_tqdm": True,
-        # Older versions otherwise log every internal step.
-        "log_level": "warning",
-        "report_to": [],
+        **FIXED,
     }
     renamed = _as_installed(newest)
     if renamed.get("xpu_backend"):
