@@ -5,6 +5,7 @@ Therefore S3 may contain an incomplete checkpoint, and older ones that the job h
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from fnmatch import fnmatch
 from pathlib import Path
@@ -42,7 +43,9 @@ class SyncedFolder:
         return any(fnmatch(path.relative_to(self._folder).as_posix(), pattern) for path in self._uploaded)
 
     def _files(self) -> Iterator[Path]:
-        return iter(sorted(path for path in self._folder.rglob("*") if path.is_file()))
+        """List the files. Unlike `rglob`, `os.walk` goes on if the job deletes a folder meanwhile."""
+        folders = os.walk(self._folder)
+        return iter(sorted(Path(folder, name) for folder, _, names in folders for name in names))
 
 
 def _state(path: Path) -> tuple[int, int] | None:
