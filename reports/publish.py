@@ -36,8 +36,8 @@ def write(report: Report, folder: Path) -> Path:
     (folder / "report.md").write_text(markdown(report), encoding="utf-8")
     (folder / "jobs.csv").write_text(report.rows_csv, encoding="utf-8")
     (folder / "summary.json").write_text(summary_text(report), encoding="utf-8")
-    for name, png in report.pngs.items():
-        (plots / name).write_bytes(png)
+    for chart in report.charts:
+        (plots / f"{chart.name}.png").write_bytes(chart.png)
     return page
 
 

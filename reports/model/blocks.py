@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from functools import cached_property
 from typing import Literal, TypeAlias
 
 from reports.model.table import Table
@@ -71,14 +73,23 @@ class Definitions:
 
 @dataclass(frozen=True)
 class Chart:
-    """One chart as a picture and as markup."""
+    """One chart as a picture and as markup. It is drawn only for the formats that show it."""
 
     name: str
     """File name without its extension; also the prefix of the ids inside the SVG."""
     title: str
-    png: bytes
-    svg: str
-    """An `<svg>` element with its own title and description, for a page that defines `charts.canvas.theme_css`."""
+    draw_png: Callable[[], bytes]
+    draw_svg: Callable[[], str]
+
+    @cached_property
+    def png(self) -> bytes:
+        """The picture."""
+        return self.draw_png()
+
+    @cached_property
+    def svg(self) -> str:
+        """An `<svg>` element with its own title and description, for a page that defines `charts.canvas.theme_css`."""
+        return self.draw_svg()
 
 
 @dataclass(frozen=True)

@@ -75,8 +75,3 @@ class Report:
         """All charts."""
         blocks = [block for section in self.sections for block in section.blocks]
         return tuple(chart for block in blocks if isinstance(block, Charts) for chart in block.charts)
-
-    @property
-    def pngs(self) -> dict[str, bytes]:
-        """Charts by file name."""
-        return {f"{chart.name}.png": chart.png for chart in self.charts}

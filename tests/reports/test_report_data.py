@@ -15,6 +15,7 @@ from reports.render import CompareOptions, render, render_chosen
 from reports.report_data import Reader
 from tests.support.reports.made_sweeps import MadeSweep, sweep_json
 from tests.support.reports.page import Page
+from tests.support.reports.reading import chart_names
 from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables
@@ -106,7 +107,7 @@ def test_every_kind_of_report_is_made_without_curves(
     [missing] = report.missing
     assert missing.startswith(f"Missing: the curves of {jobs} of {jobs} jobs. The tracking server {proxy.url} ")
     assert missing in Page(html_page(report)).text
-    assert "loss_by_samples.png" not in report.pngs
+    assert "loss_by_samples" not in chart_names(report)
     assert not summary(report)["headline"].startswith("No ")
 
 
@@ -121,7 +122,7 @@ def test_every_kind_of_report_is_made_without_files(
     assert missing.startswith(f"Missing: {files}. The tracking server {proxy.url} did not return ")
     assert missing in Page(html_page(report)).text
     if make is not sweep:
-        assert "loss_by_samples.png" in report.pngs
+        assert "loss_by_samples" in chart_names(report)
 
 
 def test_deleted_jobs_of_selected_groups_are_reported(tracked: Tracked) -> None:

@@ -10,6 +10,7 @@ from reports.charts.curves import rows_per_epoch
 from reports.charts.phases import MAX_BARS, phases, rows_of
 from reports.comparison.comparison import Comparison, compare
 from reports.render import render
+from tests.support.reports.reading import chart_names
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables
 
@@ -99,4 +100,4 @@ def test_epochs_are_shown_if_all_jobs_have_the_same_rows(tracked: Tracked) -> No
 def test_non_finite_samples_have_no_epochs(tracked: Tracked, name: str) -> None:
     tracked.trained("none", 0, 40.0, metrics={"epoch": 2.0, name: math.inf})
     assert rows_per_epoch(compared(tracked)) is None
-    assert render(tracked.client, tracked.group, "t").pngs.keys() >= {"loss_by_samples.png", "phases.png"}
+    assert chart_names(render(tracked.client, tracked.group, "t")) >= {"loss_by_samples", "phases"}

@@ -10,6 +10,7 @@ from reports.formats.summary import summary
 from reports.formats.terminal import print_report
 from reports.model.report import Report
 from reports.render import render
+from tests.support.reports.reading import chart_names
 
 OUTSIDE = {"platform.measured": "outside"}
 
@@ -45,7 +46,7 @@ def test_the_report_on_a_plain_loop_omits_unrecorded_figures(tracked: Any) -> No
     assert "reak-even" not in text
     assert "equal work is assumed" in html_page(report)
     assert "Measured from outside" in html_page(report)
-    assert "phases.png" not in report.pngs
+    assert "phases" not in chart_names(report)
 
 
 def test_the_report_on_a_trainer_script_has_its_recorded_figures(tracked: Any) -> None:
@@ -53,7 +54,7 @@ def test_the_report_on_a_trainer_script_has_its_recorded_figures(tracked: Any) -
     report = rendered(tracked, **metrics, **{"throughput/end_to_end_samples_per_second": 1.0})
     labels = " ".join(settings_headings(report))
     assert labels == "arm end to end training billable last training loss accuracy repeats failed"
-    assert "phases.png" in report.pngs
+    assert "phases" in chart_names(report)
     assert "equal work is assumed" not in html_page(report)
     assert summary(report)["contrasts"][0]["outcome"] == "cheaper"
 

@@ -18,7 +18,7 @@ from reports.probe.messages import headline, sentences
 from reports.probe.projections import Probes, probes_of
 from reports.render import render
 from tests.support.reports.page import Page
-from tests.support.reports.reading import page_cells
+from tests.support.reports.reading import chart_names, page_cells
 
 
 def row(label: str, seconds: float, half: float, usd_per_hour: float | None = None, **columns: Any) -> dict[str, Any]:
@@ -127,7 +127,7 @@ def test_every_form_of_the_report_has_the_projections(report: Report) -> None:
     assert len(page.ids) == len(set(page.ids))
     assert summary(report)["arms"][0]["cost"] == {"estimate": 0.4, "low": 0.388, "high": pytest.approx(0.412)}
     json.dumps(summary(report), allow_nan=False)
-    assert "projection.png" in report.pngs
+    assert "projection" in chart_names(report)
     # The loss over samples 1,100 to 2,000: the mean of exp(-i / 8) + 0.3 for i from 10 to 19.
     cells = {row["arm"]: " | ".join(row.values()) for row in page_cells(report) if "arm" in row}
     assert cells == {

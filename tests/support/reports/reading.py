@@ -51,6 +51,11 @@ class _Cells(HTMLParser):
             self.rows[-1][self._label] += data.strip()
 
 
+def chart_names(report: Report) -> set[str]:
+    """Return the names of the charts, which their files have too."""
+    return {chart.name for chart in report.charts}
+
+
 def page_table(report: Report) -> Table:
     """Return the table of settings on the page."""
     return {row["arm"]: row for row in _Cells(html_page(report)).rows if "arm" in row and "billable" in row}
