@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -133,9 +132,3 @@ def architecture(folder: Path) -> str:
     if not isinstance(names, list) or not names or not isinstance(names[0], str):
         raise InputError(f"{folder / 'config.json'} has no field 'architectures', so the model's task is unknown")
     return names[0]
-
-
-def describe(loaded: Loaded) -> str:
-    """Return the class, device and precision of a loaded model, as JSON."""
-    description = {"model": type(loaded.model).__name__, "device": loaded.device, "precision": loaded.precision}
-    return json.dumps(description)

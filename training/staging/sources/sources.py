@@ -7,8 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from training.contract.errors import InputError
 from training.staging.sources.docstrings import docstring_file
-from training.staging.sources.files import digest_file
+from training.staging.sources.files import check_file, digest_file
 from training.staging.sources.hub import hub_rows, label_names, load_split, resolve_revision
 from training.staging.sources.readers import Row, read_rows, reader_name, unit_of
 from training.staging.sources.request import Data, HubData
@@ -67,8 +68,17 @@ def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Reader
     if data.builtin is not None:
         return _file_source([docstring_file(cache)], columns, readers, "docstrings of installed packages")
     assert data.train is not None, "Data has exactly one source"
-    paths = [Path(name).expanduser() for name in (data.train, data.validation) if name is not None]
+    fields = {"data.train": data.train, "data.validation": data.validation}
+    paths = [_checked(field, Path(name).expanduser()) for field, name in fields.items() if name is not None]
     return _file_source(paths, columns, readers, ", ".join(str(path) for path in paths))
+
+
+def _checked(field: str, path: Path) -> Path:
+    try:
+        check_file(path)
+    except InputError as error:
+        raise InputError(f"{field}: {error}") from error
+    return path
 
 
 def _file_source(paths: list[Path], columns: Sequence[str], readers: Readers, description: str) -> Source:
