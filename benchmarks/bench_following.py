@@ -82,7 +82,7 @@ def busiest(times: Sequence[float]) -> float:
 
 
 def main() -> None:
-    """Follow all jobs with one command, and write the figures."""
+    """Follow all jobs with one command, and write the measurements to a file."""
     with tempfile.TemporaryDirectory() as name, served(Path(name) / "account") as account:
         done, logged = follow(Path(name), account), points(Path(name) / "mlflow.db")
     created = [at for at, operation in done.calls if operation == "CreateTrainingJob"]

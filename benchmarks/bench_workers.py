@@ -113,7 +113,7 @@ def start_seconds(storage: Storage, part: Part) -> float:
 
 
 def open_part(storage: Storage, name: str, sweep: str) -> Part:
-    """Open a study that uses the named sampler. Its space has more points than will be tried."""
+    """Open a study with the named sampler and a space of more points than will be tried."""
     search = Search(space=SPACE, objective=OBJECTIVE, samples=100 * EVALUATIONS, base=Point(8, 1.0))
     study = open_study(
         storage,

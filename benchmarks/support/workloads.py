@@ -1,4 +1,4 @@
-"""The reference workloads, in a form that needs no network, and the recipe with which they are compared."""
+"""The reference workloads, in a form that needs no network, and the recipe for a comparison on each."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ FIELD_REFERENCE = (
 
 
 class ExperimentVerb(FieldVerb):
-    """A verb that takes any field of an experiment."""
+    """A command that accepts any field of an experiment as an option."""
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
         super().__init__(*args, is_closed=False, completes_fields=True, epilog=FIELD_REFERENCE, **attributes)

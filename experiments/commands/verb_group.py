@@ -14,7 +14,7 @@ from training.contract.errors import InputError, nearest
 
 @contextmanager
 def usage_errors_of(ctx: click.Context) -> Iterator[None]:
-    """Add the command to usage errors, because those of click's parser have no context."""
+    """Attach this command's context to usage errors. Click's parser raises them without one."""
     try:
         yield
     except click.UsageError as error:
@@ -42,7 +42,7 @@ class VerbGroup(click.Group):
         if args[0] not in names and not ctx.resilient_parsing:
             outer = "" if ctx.parent is None else f"{ctx.info_name} "
             hint = nearest(args[0], names)
-            raise InputError(f"unknown verb '{outer}{args[0]}': it must be one of {', '.join(names)}.{hint}")
+            raise InputError(f"unknown command '{outer}{args[0]}': it must be one of {', '.join(names)}.{hint}")
         return super().resolve_command(ctx, args)
 
 

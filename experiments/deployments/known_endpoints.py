@@ -63,7 +63,7 @@ class EndpointRecord:
 
 
 def read_records() -> list[EndpointRecord]:
-    """Return all records, without those that cannot be read."""
+    """Return all records that can be read."""
     readable = []
     for path in sorted(_folder().glob("*/*.json")):
         with suppress(OSError, ValueError, TypeError):

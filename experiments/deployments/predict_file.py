@@ -142,7 +142,7 @@ def _run(
 def _inputs(
     model: PredictionModel, predictor: Predictor, source: Source, parameters: dict[str, Any] | None
 ) -> dict[str, str]:
-    """Return everything that predictions depend on. An output never mixes predictions from different inputs."""
+    """Return all that predictions depend on, so that a resumed output never mixes those of two requests."""
     from training.staging.sources.files import digest_file
 
     loaded = predictor.loaded

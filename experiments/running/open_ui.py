@@ -16,7 +16,7 @@ from training.state.home import home
 def ui(fields: Mapping[str, str]) -> int:
     """Show the runs of `--experiment NAME`, or those of the latest command, in a browser.
 
-    A tracking server serves its own UI. For a database, MLflow's UI is started and runs until Ctrl-C.
+    A tracking server has its own UI, which is opened. For a database file, MLflow's UI runs until Ctrl-C.
     """
     require_database()
     store = open_store()

@@ -36,7 +36,7 @@ class Published(Frozen):
     @model_validator(mode="after")
     def _has_a_figure(self) -> Published:
         if not self.figures:
-            raise ValueError("at least one figure is needed beside source and machine")
+            raise ValueError("at least one published number is needed in addition to source and machine")
         return self
 
     @property

@@ -16,7 +16,7 @@ from training.contract.errors import InputError
 
 
 def check_fields(experiment: ExperimentFields) -> None:
-    """Raise `ValueError` for fields that contradict each other on any machine."""
+    """Raise `ValueError` for fields that contradict each other, whatever the machine."""
     if experiment.script is not None:
         _check_service(experiment)
         check_script(experiment)
@@ -62,7 +62,9 @@ def _check_model(experiment: ExperimentFields) -> None:
 def _check_model_type(experiment: ExperimentFields) -> None:
     name = experiment.model_type
     if experiment.weights == "pretrained":
-        raise ValueError(f"weights must be random with model_type {name!r}: an architecture has no weights of its own")
+        raise ValueError(
+            f"weights must be 'random' if model_type is set: architecture {name!r} has no pretrained weights"
+        )
     if experiment.model_revision is not None:
         raise ValueError(f"model_revision requires a model of the Hub, not model_type {name!r}")
     if experiment.tokenizer is None:
@@ -79,9 +81,9 @@ def _check_length_of_training(experiment: ExperimentFields) -> None:
 
 
 def _check_buckets(experiment: ExperimentFields) -> None:
-    for shorter, longer in pairwise(experiment.bucket_lengths or ()):
-        if shorter >= longer:
-            raise ValueError(f"bucket_lengths must be ascending, but {longer} follows {shorter}")
+    for first, second in pairwise(experiment.bucket_lengths or ()):
+        if first >= second:
+            raise ValueError(f"bucket_lengths must be ascending, but {second} follows {first}")
 
 
 def _check_calibration(experiment: ExperimentFields) -> None:
@@ -177,7 +179,7 @@ def _check_service(experiment: ExperimentFields) -> None:
     if experiment.compiler in {"trcomp", "trcomp-off"}:
         raise ValueError(
             f"compiler {experiment.compiler!r} does not run on the local service: it exists only in SageMaker's "
-            f"Training Compiler images. 'inductor' compiles here"
+            f"Training Compiler images. To compile here, use 'inductor'"
         )
     machine = experiment.machine
     if machine.instance_type != "local":

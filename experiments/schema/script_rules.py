@@ -42,7 +42,7 @@ DERIVED = {
 
 
 def referenced_fields(script: Script) -> dict[str, str]:
-    """Return the field that each hyperparameter refers to, by hyperparameter."""
+    """Return the field whose `$field` each hyperparameter contains, by the hyperparameter's name."""
     return {
         name: value.removeprefix(SIGN)
         for name, value in script.hyperparameters.items()

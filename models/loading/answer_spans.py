@@ -1,7 +1,7 @@
-"""Load the job's module for question answering by its path.
+"""Load the job's module for question answering from its file.
 
-The job's files import each other by bare names, so they cannot be imported here as a package. `answer_spans.py`
-imports none of them.
+The job's files import each other by bare names, so they cannot be imported here as a package. The job's
+`answer_spans.py` imports no other file of the job, so it can be loaded alone.
 """
 
 from __future__ import annotations

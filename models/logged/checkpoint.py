@@ -50,14 +50,14 @@ def is_needed(path: PurePosixPath) -> bool:
 
 
 def read_checkpoint(folder: Path) -> Checkpoint:
-    """Return the contents of a folder. Raises NotServable."""
+    """Read the trained model in a folder. Raises NotServable if it cannot be served."""
     config = _config(folder)
     architecture = _architecture(config)
     task = next((task for ending, task in TASKS.items() if architecture.endswith(ending)), None)
     if task is None:
         known = ", ".join(TASKS)
         raise NotServable(
-            f"its config.json names {architecture or 'no architecture'}: supported classes end in {known}"
+            f"its config.json names {architecture or 'no class'}; the class that it names must end in {known}"
         )
     files = {path.name for path in folder.iterdir() if path.is_file()}
     if not any(WEIGHTS.fullmatch(name) for name in files):

@@ -43,7 +43,7 @@ def parse_allowed(text: str) -> frozenset[GateCheck]:
     for name in words:
         if name not in GATE_CHECKS:
             raise InputError(
-                f"allow has the unknown check '{name}': use {', '.join(GATE_CHECKS)}.{nearest(name, GATE_CHECKS)}"
+                f"allow: '{name}' is not a check. The checks are {', '.join(GATE_CHECKS)}.{nearest(name, GATE_CHECKS)}"
             )
     return frozenset(name for name in GATE_CHECKS if name in words)
 

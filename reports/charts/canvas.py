@@ -144,7 +144,7 @@ def arm_colour(index: int) -> str:
 
 
 def arm_marker(index: int) -> str:
-    """Return the marker of the arm at `index` on a line."""
+    """Return the marker to draw on a curve for the arm at `index`."""
     return ARM_MARKERS[index % len(ARM_MARKERS)]
 
 

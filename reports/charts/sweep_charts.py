@@ -44,7 +44,7 @@ def sweep_charts(sweep: Sweep) -> list[Chart]:
 
 
 def cost_by_batch(sweep: Sweep) -> Chart | None:
-    """Return each trial's cost over its batch size. Trials without a cost are shown above the axis, by outcome."""
+    """Plot each trial's cost against its batch size. Trials without a cost are shown above the axis, by outcome."""
     shown = [t for t in sweep.trials if t.setting.batch_size > 0 and t.kind != "running"]
     valued = [t for t in shown if _is_valued(t)]
     if not valued:

@@ -107,7 +107,7 @@ class Arm:
 
     @property
     def compared(self) -> list[Job]:
-        """Successful jobs with the arm's cache state, which its figures come from."""
+        """The jobs that the arm's numbers come from: those that succeeded with the arm's cache state."""
         return [job for job in self.succeeded if job.cache_state == self.cache_state]
 
     @property

@@ -70,7 +70,7 @@ def contrast_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
 
 
 def despite_sentences(verdict: Verdict) -> list[str]:
-    """Return the differences in work that were allowed, or the option that allows them."""
+    """Return a sentence on the differences in work that were allowed or, if none were, that could be."""
     if verdict.despite:
         return [f"Compared as requested, although {' and '.join(verdict.despite)}."]
     if verdict.allowable:

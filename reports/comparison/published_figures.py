@@ -62,7 +62,7 @@ def published_rows(published: Published, comparison: Comparison) -> list[Publish
 
 
 def published_table(published: Published, comparison: Comparison) -> Table:
-    """Return the table of published figures, with a column per arm."""
+    """Return the table that shows the workload's published results beside ours, with a column per arm."""
     arms = [contrast.arm.label for contrast in comparison.contrasts]
     rows = [
         Row(tuple(Cell(text=text) for text in (row.label, row.published, *(row.measured[arm] for arm in arms))))

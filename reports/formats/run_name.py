@@ -12,10 +12,10 @@ _MIN_SETTING_CHARACTERS = 12
 
 
 def name_with_answer(name: str, report: Report) -> str:
-    """Return a run's name with the answer in front.
+    """Return a run's name with the report's short answer in front.
 
     The answer comes first because MLflow's table of runs shows about 20 characters. If the name is longer than
-    `MAX_CHARACTERS`, the setting is cut, never the rest of the answer.
+    `MAX_CHARACTERS`, only the setting in the answer is shortened.
     """
     setting, text = report.short_answer.setting, report.short_answer.text
     room = MAX_CHARACTERS - len(f"{text} ({name})")

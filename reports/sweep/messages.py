@@ -1,4 +1,4 @@
-"""Remarks about a sweep: the certainty of its answer, its cost, its failures and its end."""
+"""Remarks about a sweep: the certainty of its answer, its cost, its failures and why it ended."""
 
 from __future__ import annotations
 

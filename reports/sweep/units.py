@@ -1,4 +1,4 @@
-"""Names, units and figures of a sweep's cost and quality."""
+"""Names, units and number formats of a sweep's cost and quality."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ def cost_unit(sweep: Sweep) -> str:
 
 
 def cost_name(sweep: Sweep) -> str:
-    """Return the objective's cost with the target, such as `billable seconds to eval_loss 0.45`."""
+    """Return a label of the objective's cost with its target, such as `billable seconds to eval_loss 0.45`."""
     target = sweep.spec.target
     return f"{cost_noun(sweep)} to {quality_name(sweep)} {target:g}" if target is not None else cost_noun(sweep)
 

@@ -114,7 +114,9 @@ def cost_model(
     fitting = [row for row in by_size if row.fits and row.step_seconds > 0]
     if not fitting:
         sizes = ", ".join(str(row.batch_size) for row in by_size)
-        raise ValueError(f"batch_sizes: no batch size that was timed fits in memory (timed: {sizes or 'none'})")
+        raise ValueError(
+            f"batch_sizes: none of the batch sizes that calibration tried fits in memory (tried: {sizes or 'none'})"
+        )
     return CostModel(
         line=fit_line(fitting),
         measured=tuple(fitting),
@@ -177,6 +179,6 @@ def with_trial_pace(costs: CostModel, slopes: Sequence[tuple[int, float]]) -> Co
 
 
 def with_fixed_costs(costs: CostModel, jobs: Sequence[tuple[int, int, float]]) -> CostModel:
-    """Adjust the fixed costs to those of the trials; `jobs` contains batch sizes, samples and billable seconds."""
+    """Return the model with the trials' fixed cost; `jobs` contains batch sizes, samples and billable seconds."""
     fixed = [seconds - samples * costs.seconds_per_sample(size) for size, samples, seconds in jobs]
     return replace(costs, fixed_seconds=max(statistics.median(fixed), 0.0)) if fixed else costs

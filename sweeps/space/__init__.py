@@ -1,4 +1,4 @@
-"""Search space of a sweep: the grid of settings, the scaling rules and the objective. Pure.
+"""The grid of settings that a sweep searches, the scaling rules, and the objective. Pure functions.
 
 Open `grid.py` first.
 """

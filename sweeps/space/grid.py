@@ -1,6 +1,6 @@
 """Search space of a sweep: batch sizes on a grid, and multipliers of the scaled learning rate. Pure.
 
-By default the multipliers lie an octave apart: a rate that is off by less than half an octave costs little. On a grid,
+By default the multipliers are a factor of 2 apart: a rate that is off by less than √2 costs little. On a grid,
 equal points can be recognised, and no point is trained twice.
 """
 
@@ -110,5 +110,5 @@ def _bounds(name: str, text: str) -> tuple[float, float]:
     if not (math.isfinite(low) and math.isfinite(high)):
         raise ValueError(f"{name} {text!r} must be a range of finite numbers")
     if low > high:
-        raise ValueError(f"{name} {text} is empty: {low:g} is above {high:g}")
+        raise ValueError(f"{name} {text} has no values: its lower end {low:g} is above its upper end {high:g}")
     return low, high

@@ -59,7 +59,7 @@ def sqrt_adam(base: Optimiser, factor: float) -> Optimiser:
 
 
 def none(base: Optimiser, factor: float) -> Optimiser:
-    """Keep all settings. Caveat: a larger batch then learns less from the same number of samples."""
+    """Scale nothing. Caveat: at a larger batch size, the model then learns less from the same number of samples."""
     return base
 
 

@@ -105,7 +105,7 @@ def claim_trial(
     job_name: Callable[[str, Point], str],
     echo: Callable[[str], None],
 ) -> Claim | NoTrial:
-    """Claim a trial for this worker, or return why none can be claimed. Makes one attempt, which can be repeated."""
+    """Claim a trial for this worker, or return why none can be claimed. Tries once; the caller may try again."""
     with storage.lock(sweep) as is_held:
         if not is_held:
             return NoTrial(reason="another worker is claiming a trial", is_busy=True)

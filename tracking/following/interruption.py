@@ -20,7 +20,7 @@ class Detached(BaseException):
 
 
 class Interrupts:
-    """Context manager with signal handlers: SIGINT asks at a terminal, SIGTERM stops the jobs.
+    """Context manager with signal handlers: SIGINT asks the user what to do, SIGTERM stops the jobs.
 
     Once `stopping` is true, no more jobs may be started.
     """

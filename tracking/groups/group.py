@@ -1,7 +1,7 @@
-"""Groups: the parent run of one command, and its jobs.
+"""Groups: a command's jobs, under one MLflow parent run.
 
 A group is open until its last job has ended. A launcher that is killed leaves its group open, and the same command
-resumes it: running jobs are attached to, ended jobs are kept, and only missing jobs are started.
+resumes it: it follows running jobs, keeps ended ones, and starts only the missing ones.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from training.contract.errors import InputError
 
 @dataclass(frozen=True)
 class Group:
-    """A parent run."""
+    """A command's jobs, as recorded in an MLflow parent run."""
 
     id: str
     """Id of the group on every run and in every job's name. It stays the same when the group is resumed."""

@@ -52,7 +52,7 @@ class JobReference:
 
 @dataclass(frozen=True, kw_only=True)
 class RunReferences:
-    """References of the tracking server to jobs and data."""
+    """The jobs and data that runs on the tracking server refer to."""
 
     jobs: Mapping[str, JobReference]
     """References by job name. A missing job belongs to another tracking server, or `mlflow gc` removed its runs."""

@@ -143,7 +143,7 @@ def cost_in_usd(billable_instance_seconds: float | None, price: Price | None) ->
 
 
 def projected_cost(figures: Mapping[str, float], instances: int, price: Price | None) -> dict[str, float]:
-    """Return the projected cost of a probe's whole training, with its interval; empty for other jobs.
+    """Return the projected cost, with its interval, of the full training of a probe; empty for other jobs.
 
     `figures` are the job's own metrics and its cost. On spot capacity, the remaining seconds get the same discount as
     the seconds so far.

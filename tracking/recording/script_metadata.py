@@ -26,7 +26,7 @@ def tags(planned: PlannedJob) -> dict[str, str]:
 
 
 def device_name(planned: PlannedJob) -> str:
-    """Return the instance type. The log does not show which of its devices a script uses."""
+    """Return the instance type as the device. The log does not show which of the instance's devices a script uses."""
     kind = planned.spec.instance_type
     return f"this machine ({cpu_name()})" if kind == "local" else kind
 

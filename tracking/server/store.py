@@ -93,10 +93,10 @@ class Store:
     def create(
         self, method: Callable[..., Result], *args: Any, existing: Callable[[], Result | None], **kwargs: Any
     ) -> Result:
-        """Create an object by `method(*args, **kwargs)` and return it.
+        """Create an object by `method(*args, **kwargs)`, with retries, and return it.
 
-        Before each repetition, `existing` searches for the object. It exists already if the answer to an earlier
-        attempt was lost, or if another launcher created it first.
+        Before each retry, `existing` looks for the object: it may be there already, if an earlier response was lost or
+        another launcher created it first.
         """
         is_repeated = False
 

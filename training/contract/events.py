@@ -74,7 +74,7 @@ class EventReader:
         self._parts: dict[tuple[str, int], dict[int, str]] = {}
 
     def read(self, lines: Iterable[str]) -> list[Event]:
-        """Return the events that these lines complete, in order."""
+        """Return the events whose last line is among these lines, in order."""
         return [event for line in lines if (event := parse_line(self._joined(line)))]
 
     def _joined(self, line: str) -> str:

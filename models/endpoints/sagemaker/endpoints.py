@@ -1,4 +1,4 @@
-"""Endpoints on SageMaker: implements `Endpoints` with models, endpoint configurations and endpoints, by boto3."""
+"""`Endpoints` on SageMaker, through boto3: creates models, endpoint configurations and endpoints."""
 
 from __future__ import annotations
 

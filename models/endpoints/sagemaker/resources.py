@@ -75,7 +75,7 @@ def endpoint_errors(name: str) -> Iterator[None]:
 
 
 class Resources:
-    """The account's resources in one region. It keeps no state."""
+    """Access to the account's resources in one region. Holds no state of its own."""
 
     def __init__(self, clients: Clients, sleep: Callable[[float], object] = time.sleep) -> None:
         self._clients, self._sleep = clients, sleep
@@ -98,7 +98,7 @@ class Resources:
             if existing is None or existing.endpoint != endpoint or not _agrees(existing, request):
                 raise EndpointTaken(
                     f"Endpoint {endpoint} cannot be created: {kind.noun} {request[kind.name]} exists in this region, "
-                    f"but was not created by this command. Choose a different --name."
+                    f"but trainfare did not create it for this endpoint. Choose a different --name."
                 ) from error
 
     def find(self, kind: Kind, name: str) -> Resource | None:

@@ -30,12 +30,12 @@ class Batches(NamedTuple):
 
 
 def planned_batches(order: np.ndarray, lengths: np.ndarray, batch_size: int, padding: Padding) -> Batches:
-    """Return the batches cut from `order`, which contains row numbers with repeats (see `sampler`).
+    """Return the batches cut from `order`, which contains row numbers with duplicates (see `sampler`).
 
     `lengths` are the lengths of all rows.
     """
     starts = np.arange(0, len(order), batch_size)
-    # A repeat copies a row of the same batch, so it does not change the batch's lengths.
+    # A duplicate copies a row of the same batch, so it does not change the batch's lengths.
     ordered = lengths[order % len(lengths)]
     longest, shortest = np.maximum.reduceat(ordered, starts), np.minimum.reduceat(ordered, starts)
     rows = np.maximum(np.add.reduceat((order < len(lengths)).astype(int), starts), 1)
@@ -64,7 +64,7 @@ def planned_shapes(
 def step_positions(
     order: np.ndarray, lengths: np.ndarray, batch_size: int, batches_per_step: int, padding: Padding
 ) -> np.ndarray:
-    """Return the positions of each optimizer step in an epoch: rows times tokens over all processes, padding included.
+    """Return the number of token positions in each optimizer step: rows × tokens, padding included, in all processes.
 
     The last step may have fewer batches than the others.
     """

@@ -15,8 +15,8 @@ from reporting.errors import BadData
 DATA = "data.parquet"
 METADATA = "channel.json"
 
-REPEAT = "is_repeat"
-"""Key that marks a repeat: a row that only completes a process's batch (see `sampler`)."""
+DUPLICATE = "is_duplicate"
+"""Key that marks a duplicate: a row that only completes a process's batch (see `sampler`)."""
 
 Row = Dict[str, Any]
 
@@ -83,9 +83,9 @@ class Rows:
         return view
 
     def __getitem__(self, at: int) -> Row:
-        """Return a row. An index past the last row is a repeat: its row has the key `REPEAT` (see `sampler`)."""
+        """Return a row. An index past the last row is a duplicate: its row has the key `DUPLICATE` (see `sampler`)."""
         if at >= len(self):
-            return {**self[at - len(self)], REPEAT: True}
+            return {**self[at - len(self)], DUPLICATE: True}
         cut = slice(self._starts[at], self._ends[at])
         row: Row = {"input_ids": self.tokens[cut], **{name: values[at] for name, values in self.columns.items()}}
         if self.types is not None:
@@ -216,4 +216,4 @@ def _check(rows: Rows, metadata: ChannelMetadata, file: Path) -> None:
         at = int(np.flatnonzero((rows.lengths < 1) | (rows.lengths > metadata.max_length))[0])
         raise BadData(f"{file}: row {at} has {rows.lengths[at]} tokens; 1 to {metadata.max_length} are allowed")
     if rows.tokens.min() < 0:
-        raise BadData(f"{file}: input_ids contains {rows.tokens.min()}; token numbers start at 0")
+        raise BadData(f"{file}: input_ids contains {rows.tokens.min()}; token ids start at 0")

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, NamedTuple, Optional, Sequence, Tuple
 import numpy as np
 import torch
 
-from data.channels import REPEAT, ChannelMetadata, Row
+from data.channels import DUPLICATE, ChannelMetadata, Row
 
 IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
@@ -101,12 +101,12 @@ class Collator:
     With `batch_size`, it makes training batches, which carry their `Work`. If shapes are static, an incomplete batch is
     filled up with filler rows: copies of its first row, whose labels the loss ignores.
 
-    Repeats do not count as work. A training batch leaves them out. An evaluation batch must have the same size in all
-    processes, so filler rows replace its repeats.
+    Duplicates (see `sampler`) do not count as work. A training batch leaves them out. An evaluation batch must have the
+    same size in all processes, so filler rows replace its duplicates.
 
-    A batch of only repeats keeps one of them, because the mean loss of no rows is not a number. This happens when the
-    last step of an epoch has no row left for a process. In training, the repeat contributes its gradient but no work;
-    in evaluation, its output is discarded.
+    A batch of only duplicates keeps one of them, because the mean loss of no rows is not a number. This happens when
+    the last step of an epoch has no row left for a process. In training, the duplicate contributes its gradient but no
+    work; in evaluation, its output is discarded.
     """
 
     def __init__(
@@ -115,10 +115,10 @@ class Collator:
         self._padding, self._metadata, self._targets, self._batch_size = padding, metadata, targets, batch_size
 
     def __call__(self, batch: Sequence[Row]) -> Dict[str, Any]:
-        unrepeated = [row for row in batch if REPEAT not in row]
-        rows = unrepeated or batch[:1]
+        unique = [row for row in batch if DUPLICATE not in row]
+        rows = unique or batch[:1]
         tensors = self._tensors(rows, self._filler_rows(len(batch), len(rows)))
-        if not unrepeated and self._batch_size:
+        if not unique and self._batch_size:
             tensors[WORK] = tensors[WORK]._replace(samples=0, tokens=0)
         return tensors
 

@@ -1,7 +1,7 @@
 """Order the rows for training and evaluation, and divide them among the processes.
 
 Training rows are shuffled, with rows of similar length in one batch. A row that only completes a process's batch is
-called a repeat. Its number is the copied row's number plus the number of rows, so that it does not count as work.
+called a duplicate. Its number is the copied row's number plus the number of rows, so that it does not count as work.
 """
 
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ def deal_to_processes(order: np.ndarray, batch_size: int, processes: int) -> np.
     """Return the order extended to complete groups: one batch for every process in turn.
 
     The rows of an incomplete group are dealt out one by one, so that as few processes as possible get no row. A
-    process's batch is completed with repeats of its first row, or of the group's first row if it got none.
+    process's batch is completed with duplicates of its first row, or of the group's first row if it got none.
     """
     group_size = batch_size * processes
     rest = order[len(order) // group_size * group_size :]
@@ -55,7 +55,7 @@ def deal_to_processes(order: np.ndarray, batch_size: int, processes: int) -> np.
 
 
 def pad_to_full_batches(rows: int, batch_size: int, processes: int) -> np.ndarray:
-    """Return the row numbers in order, extended to complete groups with repeats of the first row."""
+    """Return the row numbers in order, extended to complete groups with duplicates of the first row."""
     group_size = batch_size * processes
     missing = -rows % group_size if processes > 1 else 0
     return np.concatenate([np.arange(rows), np.full(missing, rows)])

@@ -125,7 +125,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return output
 
     def save_model(self, *args: Any, **kwargs: Any) -> None:
-        """Save the model with its original configuration."""
+        """Save the model with `use_cache` as it was before training."""
         self._set_use_cache(self._use_cache)
         super().save_model(*args, **kwargs)
         self._set_use_cache(False)
@@ -147,7 +147,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return self._eval_sampler
 
     def _save_checkpoint(self, *args: Any, **kwargs: Any) -> None:
-        """Save a checkpoint, at most once a step, and add it to the checkpoint folder."""
+        """Save a checkpoint, at most once a step, and let `keeper` move it into the checkpoint folder."""
         if self._saved_step == self.state.global_step:
             return
         self._saved_step = self.state.global_step

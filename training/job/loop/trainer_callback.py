@@ -117,7 +117,7 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
                 self._trainer.meter.end_steps()
 
     def _step_seconds(self) -> float:
-        """Return the mean step time since the last logged loss. Reading the loss already waited for the device."""
+        """Return the mean step time since the last logged loss. Reading the loss has waited for the device."""
         seconds = self._trainer.meter.step_seconds()
         latest, self._steps_logged = seconds[self._steps_logged :], len(seconds)
         return sum(latest) / max(len(latest), 1)

@@ -35,7 +35,7 @@ class CudaClock:
         return time.perf_counter()
 
     def mark(self) -> Any:
-        """Queue a mark behind the GPU's current work."""
+        """Queue a CUDA event behind the GPU's current work, and return it as the mark."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event

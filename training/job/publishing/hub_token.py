@@ -11,9 +11,10 @@ ARN_REGION = re.compile(r"arn:[^:]+:secretsmanager:([^:]+):.+")
 
 
 def find_token(variable: str, secret: Optional[str], environment: Mapping[str, str]) -> str:
-    """Return the token from the named secret in AWS Secrets Manager, or without `secret` from the variable.
+    """Return the token from the secret in AWS Secrets Manager or, if `secret` is None, from the environment variable.
 
-    If the secret is a JSON object, its value under the variable's name is the token. Raises `ArgumentError`.
+    If the secret is a JSON object, its value under the variable's name is the token. Raises
+    `ArgumentError` if there is no usable token.
     """
     if secret is None:
         source, text = f"environment variable {variable}", environment.get(variable, "")

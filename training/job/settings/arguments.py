@@ -272,7 +272,7 @@ def _check_together(arguments: Arguments) -> None:
         raise ArgumentError("set exactly one of epochs and max_steps")
     _check_best(arguments)
     if arguments.padding == "buckets" and not arguments.bucket_lengths:
-        raise ArgumentError("padding buckets needs bucket_lengths")
+        raise ArgumentError("padding 'buckets' needs bucket_lengths")
     if arguments.push_to_hub is not None and not arguments.save_model:
         raise ArgumentError("push_to_hub needs the trained model, but save_model is False")
     if arguments.calibration_batch_sizes and (arguments.probe_precision or arguments.push_to_hub):

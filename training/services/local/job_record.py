@@ -84,7 +84,7 @@ class Record:
         self.end("Failed", "Training job failed", FailureReason=reason[:MAX_REASON_CHARACTERS])
 
     def end(self, secondary_status: str, message: str, **fields: Any) -> None:
-        """Record the end of the job, after `end_billing`. `fields` are further fields of the description."""
+        """Record the end of the job. Call `end_billing` first. `fields` are added to the job's description."""
         now = self._state.get("TrainingEndTime", time.time())
         self._save(with_transition(self._state | fields, secondary_status, message, now))
 

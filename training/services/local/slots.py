@@ -1,4 +1,4 @@
-"""Assign this machine's GPUs and cores to jobs, with one lock file each and a first-come, first-served queue.
+"""Assign this machine's GPUs and cores to jobs: one lock file each, and a first-come, first-served queue.
 
 A lock is a flock on an open file. The kernel releases it when its last holder exits, so a killed job frees its cores.
 A job inherits the locks from its supervisor and keeps them if it outlives the supervisor. Standard library only.

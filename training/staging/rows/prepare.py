@@ -55,7 +55,7 @@ def check_rows(train_rows: int, request: StagingRequest, source: str) -> None:
 
 
 def _split(tables: Tables, data: Data) -> tuple[Examples, Examples]:
-    """Return (training, validation) rows. Limits on rows keep the first rows of each after the split."""
+    """Return (training, validation) rows. Limits apply after the split: each part keeps its first rows."""
     if tables.validation is not None:
         train = _collect(tables.train, data, data.train_rows)
         return train, _collect(tables.validation, data, data.validation_rows)

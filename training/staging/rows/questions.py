@@ -88,7 +88,7 @@ def _pairs(location: str, answers: Any) -> list[tuple[Any, Any]]:
     texts, starts = (answers.get("text"), answers.get("answer_start")) if isinstance(answers, dict) else (None, None)
     if not isinstance(texts, list) or not isinstance(starts, list):
         raise InputError(
-            f"{location}: answers must be an object with lists text and answer_start, not {short_text(answers)}"
+            f"{location}: answers must contain two lists, 'text' and 'answer_start', not {short_text(answers)}"
         )
     if len(texts) != len(starts):
         raise InputError(f"{location}: answers has {len(texts)} texts, but {len(starts)} values of answer_start")

@@ -87,7 +87,7 @@ def _decode(path: Path, number: int, line: bytes) -> str:
 
 
 def digest_file(path: Path) -> str:
-    """Return the SHA-256 of the file's bytes, compressed or not."""
+    """Return the SHA-256 of the file's bytes as stored: a compressed file is not decompressed."""
     check_file(path)
     try:
         with path.open("rb") as stream:

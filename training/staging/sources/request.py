@@ -117,7 +117,7 @@ class Data(Frozen):
             listed = " and ".join(sources) or "none"
             raise ValueError(f"data needs exactly one of train, hub and builtin; it has {listed}")
         if self.validation is not None and self.train is None:
-            raise ValueError(f"data.validation is a file and needs data.train, not data.{sources[0]}")
+            raise ValueError(f"data.validation is a file, so set data.train in place of data.{sources[0]}")
         if self.labels is not None and len(set(self.labels)) != len(self.labels):
             repeated = next(name for name in self.labels if self.labels.count(name) > 1)
             raise ValueError(f"data.labels has {repeated!r} twice")

@@ -1,4 +1,4 @@
-"""Batches: lengths, padding, filler rows and repeats."""
+"""Batches: lengths, padding, filler rows and duplicates."""
 
 from __future__ import annotations
 
@@ -84,10 +84,10 @@ def test_batches_are_not_filled_for_varying_shapes_or_evaluation(padding: Paddin
     assert (WORK in batch) == (size is not None)
 
 
-REPEAT_ROW = {**row(4, 0), "is_repeat": True}
+REPEAT_ROW = {**row(4, 0), "is_duplicate": True}
 
 
-def test_repeats_count_as_no_work_and_have_no_label() -> None:
+def test_duplicates_count_as_no_work_and_have_no_label() -> None:
     longest = Collator(Padding("longest", 12), METADATA, classification.targets, batch_size=3)
     batch = longest([row(2, 1), REPEAT_ROW, REPEAT_ROW])
     assert batch["labels"].tolist() == [1]
@@ -98,7 +98,7 @@ def test_repeats_count_as_no_work_and_have_no_label() -> None:
     assert batch[WORK] == Work(samples=1, tokens=2, positions=12)
 
 
-def test_a_batch_of_repeats_keeps_one_so_that_its_loss_is_a_number() -> None:
+def test_a_batch_of_duplicates_keeps_one_so_that_its_loss_is_a_number() -> None:
     batch = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=3)([REPEAT_ROW] * 3)
     assert batch["labels"].tolist() == [0, IGNORED_LABEL, IGNORED_LABEL]
     assert batch[WORK] == Work(samples=0, tokens=0, positions=12)
