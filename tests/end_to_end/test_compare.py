@@ -7,6 +7,8 @@ import os
 import signal
 import socket
 import subprocess
+import sysconfig
+import zipfile
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -52,14 +54,31 @@ def _report(command_line: CommandLine, group_id: str) -> Path:
     return folder
 
 
+def _link_to_installed_packages(folder: Path) -> Path:
+    """Return a wheel that makes this environment's packages importable in the environment where it is installed."""
+    wheel = folder / "linked-1-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("linked.pth", f"{sysconfig.get_path('purelib')}\n")
+        archive.writestr("linked-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: linked\nVersion: 1\n")
+        archive.writestr("linked-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
+        archive.writestr("linked-1.dist-info/RECORD", "")
+    return wheel
+
+
 @pytest.fixture
 def git_url(tmp_path: Path) -> Iterator[str]:
-    """The URL of a git server that serves this repository's HEAD."""
-    served = str(tmp_path / "trainfare.git")
-    subprocess.run(["git", "clone", "--quiet", "--bare", str(ROOT), served], check=True)
+    """The URL of a git server that serves this repository, with one small package in requirements.lock.
+
+    `make setup` installs the real lock file, and `make check` checks that its versions fit together.
+    """
+    checkout, served = tmp_path / "checkout", tmp_path / "trainfare.git"
+    git = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost"]
+    subprocess.run([*git, "clone", "--quiet", str(ROOT), str(checkout)], check=True)
+    (checkout / "requirements.lock").write_text(f"{_link_to_installed_packages(tmp_path)}\n")
     # MLflow asks for the branch of HEAD, and whoever tests one commit has none.
-    for words in (["update-ref", "refs/heads/served", "HEAD"], ["symbolic-ref", "HEAD", "refs/heads/served"]):
-        subprocess.run(["git", "-C", served, *words], check=True)
+    for words in (["checkout", "--quiet", "-B", "served"], ["commit", "--quiet", "-am", "Link to installed packages"]):
+        subprocess.run([*git, "-C", str(checkout), *words], check=True)
+    subprocess.run([*git, "clone", "--quiet", "--bare", "--branch", "served", str(checkout), str(served)], check=True)
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
@@ -71,7 +90,6 @@ def git_url(tmp_path: Path) -> Iterator[str]:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(1800)
 def test_mlflow_run_installs_a_git_checkout_and_trains(command_line: CommandLine, git_url: str, tmp_path: Path) -> None:
     """`--env-manager virtualenv` installs requirements.lock and trains; MLflow keeps its environments in HOME."""
     parameters = {"experiment": "demo", "data.train_rows": 64, "data.validation_rows": 32, "batch_size": 8}
@@ -87,3 +105,4 @@ def test_mlflow_run_installs_a_git_checkout_and_trains(command_line: CommandLine
     [run] = command_line.runs()
     assert run.info.status == "FINISHED"
     assert run.data.metrics["samples"] == 64
+    assert list((tmp_path / "environments").glob("*/lib/python*/site-packages/linked.pth"))
