@@ -37,6 +37,9 @@ NOT_READ_AT_IMPORT = (
     *("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONIOENCODING"),
     # Packages read these whenever they need them.
     *("TORCHINDUCTOR_CACHE_DIR", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
+    # No package that a server imports reads these: PostgreSQL's package sets the first, and the second is for the Hub,
+    # which no test reaches.
+    *("XDG_RUNTIME_DIR", "HF_HUB_DISABLE_TELEMETRY"),
 )
 """Variables that may differ from the server's, although their names start like those that packages read."""
 
@@ -99,6 +102,7 @@ JOB_SERVER = Server(
     ),
     marker_file="compilation/lean_imports.py",
 )
+SWEEP_WORKER = "tests.support.sweeps.worker_process"
 SAMPLE = "tests.support.fork_server.sample"
 """A program for testing the server."""
 
@@ -117,7 +121,7 @@ COMMAND_SERVER = Server(
     ),
     reloaded=("mlflow.server",),
     variables=("HF_", "TRANSFORMERS_", "MPL", "MLFLOW_DISABLE_", "MLFLOW_LOGGING_", "MLFLOW_CONFIGURE_"),
-    modules=("experiments", "training.services.local.supervisor", "mlflow", "uvicorn", SAMPLE),
+    modules=("experiments", "training.services.local.supervisor", "mlflow", "uvicorn", SWEEP_WORKER, SAMPLE),
 )
 SERVERS = (JOB_SERVER, COMMAND_SERVER)
 
