@@ -11,6 +11,7 @@ import pandas as pd
 from numpy.random import Generator
 
 from benchmarks.recorded.noise import Numbers
+from judging.round_order import round_order
 from reports.comparison.comparison import Comparison, compare
 from tracking.queries.job_tables import NUMBER_COLUMNS, TEXT_COLUMNS
 
@@ -48,7 +49,7 @@ class Scenario:
     same_quality_by_seed: bool = False
     """True if jobs with the same seed reach the same quality in all arms, as when only the compiler differs."""
     alternates: bool = True
-    """True if the arms alternate, as in `compare`; False if all jobs of an arm run before those of the next."""
+    """True if the arms take turns, as in `compare`; False if all jobs of an arm run before those of the next."""
     job_seconds: float = 40.0
     cold_seconds: float = 25.0
     """Seconds that compiling adds to a job with a cold cache."""
@@ -75,7 +76,8 @@ def simulate(scenario: Scenario, random: Generator) -> Comparison:
 
 def draw_jobs(scenario: Scenario, random: Generator) -> pd.DataFrame:
     """Draw the jobs of one comparison, as a table like that of `tracking.queries.job_tables.jobs`."""
-    turns = [(repeat, at) for repeat in range(scenario.repeats) for at in range(len(scenario.arms))]
+    arms = len(scenario.arms)
+    turns = [(repeat, at) for repeat in range(scenario.repeats) for at in round_order(arms, repeat, seed=0)]
     if not scenario.alternates:
         turns.sort(key=lambda turn: turn[1])
     seconds, quality = scenario.seconds(random, len(turns)), scenario.quality(random, len(turns))

@@ -15,6 +15,7 @@ from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
+from judging.round_order import round_order
 from tracking.groups.planned_job import DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.services.local.container import SECRET_VARIABLES
@@ -96,14 +97,15 @@ def source_digest(folder: Path = SOURCE) -> str:
 def plan(
     group_id: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Inputs], home: Path
 ) -> list[PlannedJob]:
-    """Return the jobs of a group: for each repeat, one job of each arm. `staged` has the inputs of each arm, in order.
+    """Return the jobs of a group in rounds of one job of each arm; see `round_order`.
 
-    With this order, drift of the machine affects all arms equally.
+    `staged` has the inputs of each arm, in order.
     """
+    seed = arms[0].experiment.seed
     return [
-        job(f"{group_id}-{arm.experiment.compiler}-a{at}r{repeat}", name, arm, repeat, staged[at], home)
+        job(f"{group_id}-{arms[at].experiment.compiler}-a{at}r{repeat}", name, arms[at], repeat, staged[at], home)
         for repeat in range(repeats)
-        for at, arm in enumerate(arms)
+        for at in round_order(len(arms), repeat, seed)
     ]
 
 

@@ -85,7 +85,7 @@ def trained_model(store: Store, run: str) -> TrainedModel:
         return trained_model_of(store, _run(store, version.run_id))
     name = name.removeprefix("runs:/").partition("/")[0]
     if not name:
-        raise InputError(f"run '{run}' must be {_NAMES}.")
+        raise InputError(f"run is '{run}', but it must be {_NAMES}.")
     return _of_run(store, _run(store, name)) if _RUN_ID.fullmatch(name) else _of_name(store, name)
 
 

@@ -73,7 +73,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("undeploy",), "undeploy needs either --endpoint NAME or --all true."),
         (("undeploy", "--endpoint", "a", "--all", "true"), "undeploy needs either --endpoint NAME or --all true."),
         (("endpoints", "--region", "a"), "unknown field 'region' of endpoints"),
-        (("endpoint",), "unknown verb 'endpoint'"),
+        (("endpoint",), "unknown command 'endpoint'"),
     ],
 )
 def test_wrong_input_is_reported_in_one_sentence(run: Run, model: Path, words: tuple[str, ...], sentence: str) -> None:

@@ -124,7 +124,7 @@ def test_the_run_that_mlflow_opened_notes_the_registration(
         ({"alias": "latest"}, "alias is 'latest'"),
         (
             {"allow": "everything"},
-            "allow has the unknown check 'everything': use failed, unevaluated, worse, other-data.",
+            "allow: 'everything' is not a check. The checks are failed, unevaluated, worse, other-data.",
         ),
     ],
 )

@@ -85,9 +85,9 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["trian"], "unknown verb 'trian': it must be one of train, compare, .* Did you mean 'train'?"),
+        (["trian"], "unknown command 'trian': it must be one of train, compare, .* Did you mean 'train'?"),
         (["--trian"], "No such option '--trian'."),
-        (["jobs", "lst"], "unknown verb 'jobs lst': it must be one of list, stop, log, prune. Did you mean 'list'?"),
+        (["jobs", "lst"], "unknown command 'jobs lst': it must be one of list, stop, log, prune. Did you mean 'list'?"),
         (["jobs", "--service", "sagemker"], "jobs: Invalid value for '--service': 'sagemker' is not one of"),
         (["jobs", "stop"], "jobs stop needs one job name, or --group ID."),
         (["jobs", "log"], "jobs log: Missing argument 'NAME'."),

@@ -140,7 +140,7 @@ def test_paths_are_relative_to_their_file_and_overrides_to_the_working_folder(tm
             "machine must be a mapping with the keys instance_type, fallback_instance_types, instance_count",
         ),
         ("bucket_lengths=64,32", "bucket_lengths must be ascending, but 32 follows 64 (override bucket_lengths)"),
-        ("data.validation=x.csv", "data.validation is a file and needs data.train, not data.builtin"),
+        ("data.validation=x.csv", "data.validation is a file, so set data.train in place of data.builtin"),
         ("data.labels=one", "data.labels must have at least 2 items, not 1"),
         ("data.labels=a,b,a", "data.labels has 'a' twice"),
         ("data={}", "data needs exactly one of train, hub and builtin; it has none"),
@@ -243,7 +243,7 @@ def test_a_model_replaces_the_architecture() -> None:
     [
         ({"model_type": "gpt2"}, "tokenizer is required with model_type 'gpt2': an architecture has no tokenizer"),
         ({**SCRATCH, "model": "gpt2"}, "exactly one of model and model_type is required, but both are set"),
-        ({**SCRATCH, "weights": "pretrained"}, "weights must be random with model_type 'gpt2'"),
+        ({**SCRATCH, "weights": "pretrained"}, "weights must be 'random' if model_type is set: architecture 'gpt2'"),
         ({**SCRATCH, "model_revision": "v1"}, "model_revision requires a model of the Hub, not model_type"),
         ({"model_overrides": "{n_layer: 2}"}, "model_overrides requires weights: random"),
         ({"model_overrides.n_layer": "2"}, "model_overrides requires weights: random"),

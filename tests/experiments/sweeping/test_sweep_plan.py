@@ -133,7 +133,10 @@ def test_fields_determine_the_objective() -> None:
             "sweep.objective billable_seconds needs target or sweep.worse_by: without either, the largest "
             "batch would win at any quality",
         ),
-        ({"batch_sizes": "256..8", **TO_TARGET}, "sweep.batch_sizes 256..8 is empty: 256 is above 8"),
+        (
+            {"batch_sizes": "256..8", **TO_TARGET},
+            "sweep.batch_sizes 256..8 has no values: its lower end 256 is above its upper end 8",
+        ),
         (
             {"worse_by": "0.1", **TO_TARGET},
             "sweep.worse_by 0.1 and target eval_loss 0.5 cannot be combined: train until the target, or all samples "

@@ -184,7 +184,7 @@ class TestNotServable:
             ({"config__json": "[]"}, "its config.json is not a JSON object"),
             (
                 {"config__json": "{}"},
-                "its config.json names no architecture: supported classes end in ForSequenceClassification, ",
+                "its config.json names no class; the class that it names must end in ForSequenceClassification, ",
             ),
             ({"config__json": '{"architectures": ["ViTForImageClassification"]}'}, "names ViTForImageClassification"),
             ({"config__json": '{"architectures": [null]}'}, "has architectures [null]: it must be a list of names"),

@@ -58,7 +58,7 @@ def test_a_group_stands_for_its_winner(tracked: Tracked) -> None:
 
 @pytest.mark.parametrize("name", ["", "  ", "runs:/", "runs://x"])
 def test_an_empty_name_is_refused(tracked: Tracked, name: str) -> None:
-    with pytest.raises(InputError, match=r"^run is '.*': it must be a run id, a job name, a group id, or models"):
+    with pytest.raises(InputError, match=r"^run is '.*', but it must be a run id, a job name, a group id, or models"):
         trained_model(store_of(tracked.client), name)
 
 

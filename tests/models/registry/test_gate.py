@@ -167,7 +167,9 @@ def test_the_checks_that_a_refusal_names_are_enough() -> None:
 def test_checks_are_parsed_and_unknown_ones_refused() -> None:
     assert parse_allowed(" worse , failed,") == {"worse", "failed"}
     assert parse_allowed("") == frozenset()
-    with pytest.raises(InputError, match=r"allow has the unknown check 'wors': use failed, .* Did you mean 'worse'\?"):
+    with pytest.raises(
+        InputError, match=r"allow: 'wors' is not a check\. The checks are failed, .* Did you mean 'worse'\?"
+    ):
         parse_allowed("failed,wors")
 
 

@@ -75,7 +75,7 @@ def test_missing_or_broken_figures_are_left_out(tracked: Tracked, tags: dict[str
 
 
 def test_a_source_without_a_figure_is_refused() -> None:
-    with pytest.raises(ValueError, match="at least one figure is needed beside source and machine"):
+    with pytest.raises(ValueError, match="at least one published number is needed in addition to source and machine"):
         PublishedFields(source="somebody")
 
 

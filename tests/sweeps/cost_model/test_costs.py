@@ -107,7 +107,9 @@ def test_the_largest_batch_is_known_if_a_larger_one_did_not_fit() -> None:
 
 @pytest.mark.parametrize(("rows", "words"), [([], "none"), ([Measurement(batch_size=8, fits=False)], "8")])
 def test_a_calibration_without_a_fitting_size_is_an_error(rows: list[Measurement], words: str) -> None:
-    with pytest.raises(ValueError, match=rf"no batch size that was timed fits in memory \(timed: {words}\)"):
+    with pytest.raises(
+        ValueError, match=rf"none of the batch sizes that calibration tried fits in memory \(tried: {words}\)"
+    ):
         cost_model(rows)
 
 

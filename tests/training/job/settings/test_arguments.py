@@ -47,7 +47,7 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
         (["--max_steps", "0"], "max_steps is '0': it must be at least 1"),
         (["--max_steps", "9"], "set exactly one of epochs and max_steps"),
         (["--bucket_lengths", "32,16"], "bucket_lengths is '32,16': it must be ascending whole numbers"),
-        (["--padding", "buckets"], "padding buckets needs bucket_lengths"),
+        (["--padding", "buckets"], "padding 'buckets' needs bucket_lengths"),
         (["--eval_strategy", "steps"], "eval_strategy 'steps' requires eval_steps"),
         (["--save_strategy", "steps"], "save_strategy 'steps' requires save_steps"),
         (

@@ -196,9 +196,9 @@ def test_a_file_that_is_not_squad_json_is_an_error(tmp_path: Path, content: byte
 @pytest.mark.parametrize(
     ("answers", "message"),
     [
-        ("Denver", "answers must be an object with lists text and answer_start, not 'Denver'"),
-        (None, "answers must be an object with lists text and answer_start, not null"),
-        ({"text": ["Denver"]}, "answers must be an object with lists text and answer_start, not a dict"),
+        ("Denver", "answers must contain two lists, 'text' and 'answer_start', not 'Denver'"),
+        (None, "answers must contain two lists, 'text' and 'answer_start', not null"),
+        ({"text": ["Denver"]}, "answers must contain two lists, 'text' and 'answer_start', not a dict"),
         ({"text": ["Denver"], "answer_start": []}, "answers has 1 texts, but 0 values of answer_start"),
         ({"text": ["Denver"], "answer_start": [2.0]}, "answer_start must be a whole number of at least 0, not 2.0"),
     ],
