@@ -92,7 +92,14 @@ def _variant(experiment: Experiment, at: int, fields: Mapping[str, Any]) -> Expe
             raise InputError(unknown_field(name, location))
         if name.split(".")[0] in NOT_IN_ARMS:
             raise InputError(f"{location} must not set {name}: it must be the same for every arm")
-    return variant(experiment, fields, location)
+    return variant(experiment, {**_equal_evaluation(experiment), **fields}, location)
+
+
+def _equal_evaluation(experiment: Experiment) -> dict[str, int]:
+    """Return the evaluation batch size of all arms. If it followed an arm's `batch_size`, so would evaluation time."""
+    script = experiment.script
+    is_used = script is None or "eval_batch_size" in referenced_fields(script).values()
+    return {"eval_batch_size": experiment.batch_size} if is_used and experiment.eval_batch_size is None else {}
 
 
 def variant(experiment: Experiment, fields: Mapping[str, Any], location: str) -> Experiment:

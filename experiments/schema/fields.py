@@ -143,7 +143,8 @@ class ExperimentFields(Frozen):
     batch_size: BatchSize = 32
     """Training batch size per device, in samples."""
     eval_batch_size: BatchSize | None = None
-    """Evaluation batch size per device, in samples. None means `batch_size`."""
+    """Evaluation batch size per device, in samples. None means `batch_size`, and in a comparison the experiment's own
+    `batch_size` for every arm."""
     drop_last: bool = False
     """Leave out the rows at the end of an epoch that do not fill a batch on every device."""
     gradient_accumulation_steps: Annotated[int, Field(ge=1, le=65_536)] = 1

@@ -64,6 +64,14 @@ def test_a_two_by_two_of_compiler_and_batch_is_labelled_by_both() -> None:
     assert labels == ["none, batch 32", "none, batch 64", "inductor, batch 32", "inductor, batch 64"]
 
 
+def test_all_arms_evaluate_with_the_same_batch_size() -> None:
+    sizes = {arm.experiment.eval_batch_size for arm in arms(load("squad-albert", {}))}
+    assert sizes == {28}
+    assert {arm.experiment.eval_batch_size for arm in arms(load("squad-albert", {"eval_batch_size": "8"}))} == {8}
+    own = {"compare.arms": "[{eval_batch_size: 4}, {eval_batch_size: 8}]"}
+    assert [arm.experiment.eval_batch_size for arm in arms(load("squad-albert", own))] == [4, 8]
+
+
 def test_labels_name_every_field_that_differs() -> None:
     text = "[{base_learning_rate: 1e-4}, {base_learning_rate: 3e-5}, {bucket_lengths: [16, 64], machine.cores: 1}]"
     labels = [arm.label for arm in arms(load("demo", with_arms(text)))]
