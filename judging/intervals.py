@@ -46,8 +46,10 @@ def ratio_interval(arm: Sequence[float], baseline: Sequence[float], resolution: 
     return Interval(math.exp(logs.estimate), math.exp(logs.low), math.exp(logs.high), len(arm), len(baseline))
 
 
-def difference_interval(arm: Sequence[float], baseline: Sequence[float], rounding: float = 0.0) -> Interval | None:
-    """Return mean(arm) - mean(baseline) with its 95 % interval; None below two values per side.
+def difference_interval(
+    arm: Sequence[float], baseline: Sequence[float], rounding: float = 0.0, confidence: float = CONFIDENCE
+) -> Interval | None:
+    """Return mean(arm) - mean(baseline) with its 95 % or other interval; None below two values per side.
 
     Welch's t (Biometrika 34, 1947): each side has its own variance, and the degrees of freedom are Satterthwaite's.
     `rounding` is the variance of the values' rounding and is added to both sides. A pooled variance would require the
@@ -63,7 +65,7 @@ def difference_interval(arm: Sequence[float], baseline: Sequence[float], roundin
     if variance > 0:
         parts = [(own / variance) ** 2 / (len(side) - 1) for own, side in zip(variances, sides, strict=True)]
         degrees_of_freedom = 1 / math.fsum(parts)
-        half_width = float(stdtrit(degrees_of_freedom, (1 + CONFIDENCE) / 2)) * math.sqrt(variance)
+        half_width = float(stdtrit(degrees_of_freedom, (1 + confidence) / 2)) * math.sqrt(variance)
     return Interval(estimate, estimate - half_width, estimate + half_width, len(arm), len(baseline))
 
 

@@ -1,0 +1,28 @@
+"""Test the significance levels of looks against published bounds."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from scipy.stats import norm
+
+from judging.spending import look_levels
+
+
+def test_one_look_has_the_whole_error() -> None:
+    assert look_levels([9]) == pytest.approx([0.05])
+
+
+def test_five_even_looks_have_the_published_bounds() -> None:
+    # Lan and DeMets' Pocock-type spending at 5 %, two-sided: the bounds that R's package ldbounds documents.
+    bounds = [norm.isf(level / 2) for level in look_levels([1, 2, 3, 4, 5])]
+    assert bounds == pytest.approx([2.4380, 2.4268, 2.4101, 2.3966, 2.3859], abs=2e-4)
+
+
+def test_equal_settings_differ_at_any_look_in_five_percent() -> None:
+    looks = [3, 5, 7, 9]
+    random = np.random.default_rng(1)
+    means = np.cumsum(random.standard_normal((200_000, 9)), axis=1)[:, [n - 1 for n in looks]] / np.sqrt(looks)
+    differs = (2 * norm.sf(np.abs(means)) <= look_levels(looks)).any(axis=1).mean()
+    # The standard error is sqrt(0.05 * 0.95 / 200,000) = 0.0005.
+    assert differs == pytest.approx(0.05, abs=0.002)
