@@ -7,13 +7,14 @@ this rule with others on recorded noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from typing import Literal
 
 from scipy.special import ndtri
 
-from judging.intervals import Interval, difference_interval
+from judging.intervals import CONFIDENCE, Interval, difference_interval
 from judging.rank_test import rank_test
 from judging.spending import look_levels
 from judging.summaries import geometric_mean
@@ -35,10 +36,12 @@ class Design:
     least_gain: float = 0.05
     """Least gain worth having, as a share of the baseline's cost."""
 
-    @property
-    def levels(self) -> tuple[float, ...]:
-        """Two-sided significance level of each look; together, equal arms differ in 5 %."""
-        return look_levels(self.looks)
+    def levels(self, comparisons: int = 1) -> tuple[float, ...]:
+        """Return the two-sided significance level of each look, if the error is divided among several comparisons.
+
+        Together, the looks call two equal arms different in at most 5 % / `comparisons`.
+        """
+        return _levels(self.looks, comparisons)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -55,17 +58,55 @@ class Look:
     """Reason for which the arm stops, or None if it continues."""
 
 
+def look_at_arms(
+    arms: Mapping[str, Sequence[float]],
+    baseline: Sequence[float],
+    design: Design,
+    number: int,
+    *,
+    others: int = 0,
+    resolution: float = 0.0,
+) -> dict[str, Look]:
+    """Return look `number` at several arms by label, without arms that have too few costs; see `look`.
+
+    Holm's rule (1979) at each look: the error is divided among the comparisons that have shown no difference so far.
+    `others` is the number of arms that stopped at an earlier look without one. Maurer and Bretz (2013) show that the
+    error of all looks and arms together stays below 5 %.
+    """
+    remaining, looks = dict(arms), dict[str, Look]()
+    while remaining:
+        comparisons = len(remaining) + others
+        new = {
+            label: result
+            for label, costs in remaining.items()
+            if (result := look(costs, baseline, design, number, comparisons=comparisons, resolution=resolution))
+        }
+        looks |= new
+        different = {label for label, result in new.items() if result.stops in ("cheaper", "dearer")}
+        if not different:
+            break
+        remaining = {label: costs for label, costs in remaining.items() if label not in different}
+    return looks
+
+
 def look(
-    arm: Sequence[float], baseline: Sequence[float], design: Design, number: int, resolution: float = 0.0
+    arm: Sequence[float],
+    baseline: Sequence[float],
+    design: Design,
+    number: int,
+    *,
+    comparisons: int = 1,
+    resolution: float = 0.0,
 ) -> Look | None:
     """Return look `number`, from 0, at the positive costs of two arms; None below two values on a side.
 
     Ratios are of geometric means with Welch's t, and from `MIN_RANKED` repeats on medians of all pairs' ratios.
-    `resolution` is the step to which costs are rounded; see `intervals.ratio_interval`.
+    The error is divided among `comparisons`. `resolution` is the step to which costs are rounded; see
+    `intervals.ratio_interval`.
     """
     if min(len(arm), len(baseline)) < 2:
         return None
-    level = design.levels[number]
+    level = design.levels(comparisons)[number]
     ratio, least_ratio = _ratios(arm, baseline, level, resolution)
     return Look(
         ratio=ratio,
@@ -105,3 +146,8 @@ def _reason(ratio: Interval, least_ratio: float, design: Design, *, is_last: boo
     if least_ratio > 1 - design.least_gain:
         return "no gain worth having"
     return "last look" if is_last else None
+
+
+@cache
+def _levels(looks: tuple[int, ...], comparisons: int) -> tuple[float, ...]:
+    return look_levels(looks, (1 - CONFIDENCE) / comparisons)

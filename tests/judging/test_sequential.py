@@ -7,7 +7,7 @@ import math
 import pytest
 from scipy import stats
 
-from judging.sequential import Design, look
+from judging.sequential import Design, look, look_at_arms
 
 DESIGN = Design()
 BASELINE = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1, 99.9]
@@ -81,3 +81,20 @@ def test_equal_whole_seconds_have_an_interval(repeats: int, number: int) -> None
     assert result is not None
     assert result.ratio.low < result.ratio.estimate == 1 < result.ratio.high
     assert result.least_ratio < 1
+
+
+def test_holm_divides_the_error_among_arms_that_show_no_difference() -> None:
+    arms = {"equal": scaled(1.0, 3), "cheaper": scaled(0.8, 3), "too few": [80.0]}
+    looks = look_at_arms(arms, BASELINE[:3], DESIGN, 0)
+    assert set(looks) == {"equal", "cheaper"}
+    # Three comparisons at first; two after one of them has shown a difference.
+    assert looks["cheaper"].level == pytest.approx(DESIGN.levels(3)[0])
+    assert looks["equal"].level == pytest.approx(DESIGN.levels(2)[0])
+    assert DESIGN.levels(1)[0] > DESIGN.levels(2)[0] > DESIGN.levels(3)[0]
+
+
+def test_arms_that_stopped_without_a_difference_still_count() -> None:
+    [alone] = look_at_arms({"a": scaled(1.0, 5)}, BASELINE[:5], DESIGN, 1).values()
+    [later] = look_at_arms({"a": scaled(1.0, 5)}, BASELINE[:5], DESIGN, 1, others=6).values()
+    assert (alone.level, later.level) == pytest.approx((DESIGN.levels(1)[1], DESIGN.levels(7)[1]))
+    assert later.ratio.low <= alone.ratio.low
