@@ -19,7 +19,7 @@ from judging.rank_test import rank_test
 from judging.spending import look_levels
 from judging.summaries import geometric_mean
 
-Reason = Literal["cheaper", "dearer", "no gain worth having", "last look"]
+Reason = Literal["cheaper", "dearer", "no gain worth having", "too few jobs succeeded", "last look"]
 
 MIN_RANKED = 5
 """Repeats of each side from which ranks decide. With three against three, no order is rarer than 10 %."""

@@ -10,8 +10,8 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.recorded.noise import Numbers
-from judging.round_order import round_order
-from judging.sequential import Design, Reason, look_at_arms
+from judging.sequential import Design, Reason
+from judging.waves import Job, progress
 
 Draw = Callable[[Generator, int], Numbers]
 """Draws the deviations of log seconds of this many consecutive jobs."""
@@ -34,37 +34,21 @@ class Waves:
 class Ended:
     """The end of a simulated comparison."""
 
-    reasons: tuple[Reason | None, ...]
-    """Reason for which each arm stopped; None if it had too few costs."""
+    reasons: tuple[Reason, ...]
+    """Reason for which each arm stopped."""
     jobs: int
     """Jobs of all arms and of the baseline."""
 
 
 def simulate_waves(waves: Waves, random: Generator) -> Ended:
     """Run the waves of one comparison until every arm has stopped."""
-    arms = range(1, len(waves.ratios) + 1)
-    costs: list[list[float]] = [[] for _ in range(len(waves.ratios) + 1)]
-    deviations = iter(waves.seconds(random, len(costs) * waves.design.looks[-1]))
-    reasons: dict[int, Reason] = {}
-    for number, repeats in enumerate(waves.design.looks):
-        active = [0, *(arm for arm in arms if arm not in reasons)]
-        for round_number in range(len(costs[0]), repeats):
-            for at in round_order(len(active), round_number, seed=0):
-                arm = active[at]
-                ratio = waves.ratios[arm - 1] if arm else 1.0
-                costs[arm].append(_cost(waves, ratio, float(next(deviations))))
-        looks = look_at_arms(
-            {str(arm): costs[arm] for arm in active[1:]},
-            costs[0],
-            waves.design,
-            number,
-            others=sum(reason not in ("cheaper", "dearer") for reason in reasons.values()),
-            resolution=float(waves.whole_seconds),
-        )
-        reasons |= {int(arm): each.stops for arm, each in looks.items() if each.stops}
-        if len(reasons) == len(arms):
-            break
-    return Ended(tuple(reasons.get(arm) for arm in arms), sum(map(len, costs)))
+    arms = [str(at) for at in range(len(waves.ratios) + 1)]
+    ratios = dict(zip(arms, (1.0, *waves.ratios), strict=True))
+    deviations = iter(waves.seconds(random, len(arms) * waves.design.looks[-1]))
+    costs: dict[Job, float | None] = {}
+    while (state := progress(waves.design, arms, costs, resolution=float(waves.whole_seconds))).due:
+        costs |= {job: _cost(waves, ratios[job[0]], float(next(deviations))) for job in state.due}
+    return Ended(tuple(state.stopped[arm] for arm in arms[1:]), len(costs))
 
 
 def simulations(waves: Waves, comparisons: int, seed: int) -> Sequence[Ended]:

@@ -39,7 +39,12 @@ def test_parameters_are_named_by_their_scale() -> None:
 @pytest.mark.parametrize(
     ("sizes", "multipliers", "grid", "words"),
     [
-        ("256..8", None, "powers_of_two", "batch_sizes 256..8 has no values: its lower end 256 is above its upper end 8"),
+        (
+            "256..8",
+            None,
+            "powers_of_two",
+            "batch_sizes 256..8 has no values: its lower end 256 is above its upper end 8",
+        ),
         ("9..15", None, "powers_of_two", "batch_sizes 9..15 contains none of the powers of two: choose a wider range"),
         ("0..8", None, "powers_of_two", "must be a range of whole numbers, each at least 1"),
         ("2.5..8", None, "powers_of_two", "must be a range of whole numbers, each at least 1"),
