@@ -72,10 +72,12 @@ def _equal_rows(name: str, ended: Sequence[Ended], has_target: bool) -> Iterator
 
 
 def _gain_rows(name: str, ended: Sequence[Ended], has_target: bool) -> Iterator[Row]:
-    found = 100 * fmean(each.reasons[0] == "cheaper" for each in ended)
+    percentage = 100 * fmean(each.reasons[0] == "cheaper" for each in ended)
     label = f"a gain of {100 * (1 - GAIN):.0f} %"
-    target: dict[str, Any] = {"target": f"at least {MIN_FOUND:g} %", "met": found >= MIN_FOUND} if has_target else {}
-    yield Row(name=f"{label} found: {name}", value=found, unit="%", n=len(ended), **target)
+    target: dict[str, Any] = (
+        {"target": f"at least {MIN_FOUND:g} %", "met": percentage >= MIN_FOUND} if has_target else {}
+    )
+    yield Row(name=f"{label} found: {name}", value=percentage, unit="%", n=len(ended), **target)
     yield _jobs_row(f"jobs until {label} is found: {name}", ended, has_target)
 
 
