@@ -97,10 +97,7 @@ def source_digest(folder: Path = SOURCE) -> str:
 def plan(
     group_id: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Inputs], home: Path
 ) -> list[PlannedJob]:
-    """Return the jobs of a group in rounds of one job of each arm; see `round_order`.
-
-    `staged` has the inputs of each arm, in order.
-    """
+    """Return a group's jobs in rounds of one job of each arm: see `round_order`. `staged` has each arm's inputs."""
     seed = arms[0].experiment.seed
     return [
         job(f"{group_id}-{arms[at].experiment.compiler}-a{at}r{repeat}", name, arms[at], repeat, staged[at], home)
@@ -219,8 +216,8 @@ def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
         return compile_cache(home)
     assert experiment.script is not None
     fields = script_rules.referenced_fields(experiment.script)
-    given = script_rules.hyperparameters(experiment)
-    setting = {name: value for name, value in given.items() if fields.get(name) != "seed"}
+    arguments = script_rules.hyperparameters(experiment)
+    setting = {name: value for name, value in arguments.items() if fields.get(name) != "seed"}
     key = hashlib.sha256(f"{staged.key} {json.dumps(setting, sort_keys=True)}".encode()).hexdigest()[:16]
     return compile_cache(home) / f"script-{key}"
 
