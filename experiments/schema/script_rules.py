@@ -29,6 +29,8 @@ INDEPENDENT_OF_SCRIPT = frozenset(
 )
 """Fields that apply to any job, or only control how other fields are computed."""
 
+_NAME_CHARACTERS = 60
+"""Most characters of a name in a message."""
 _RATE = {"base_learning_rate", "base_batch_size", "learning_rate_multiplier", "max_learning_rate"}
 
 DERIVED = {
@@ -95,10 +97,10 @@ def check_script(experiment: ExperimentFields) -> None:
     assert experiment.script is not None
     fields = referenced_fields(experiment.script)
     for hyperparameter, field in fields.items():
-        argument = f"script.hyperparameters.{hyperparameter}"
         if field not in referable_names():
             raise ValueError(
-                f"{argument} refers to {SIGN}{field}, which is not a field.{nearest(field, referable_names())}"
+                f"script.hyperparameters.{_cut(hyperparameter)} refers to {SIGN}{_cut(field)}, which is not a field."
+                f"{nearest(field, referable_names())}"
             )
         value_of(experiment, field)
     _check_compiler(experiment, set(fields.values()))
@@ -111,6 +113,11 @@ def check_script(experiment: ExperimentFields) -> None:
             f"script.hyperparameters refers to {SIGN}learning_rate, which depends on batch_size, but not to "
             f"{SIGN}batch_size: the script would train with a different batch size"
         )
+
+
+def _cut(name: str) -> str:
+    """Return a name short enough for a message."""
+    return name if len(name) <= _NAME_CHARACTERS else f"{name[: _NAME_CHARACTERS - 3]}..."
 
 
 def _check_compiler(experiment: ExperimentFields, used: set[str]) -> None:

@@ -146,6 +146,7 @@ def test_a_job_runs_an_unchanged_copy_of_the_script(file: str, tmp_path: Path) -
         ("compiler=inductor", "compiler 'inductor' would have no effect, because the script itself must compile"),
         ("compiler=trcomp", "compiler 'trcomp' does not run on the local service"),
         ("script.hyperparameters.x=$batch_\ufeff", r"x refers to $batch_\ufeff, which is not a field."),
+        ("script.hyperparameters.x=$" + "n" * 5_000, f"x refers to ${'n' * 57}..., which is not a field."),
         (
             "script.hyperparameters.x=$batch_sise",
             "x refers to $batch_sise, which is not a field. Did you mean 'batch_size'?",
