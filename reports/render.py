@@ -9,6 +9,7 @@ import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from judging.sequential import Design
 from reports.charts.report_charts import comparison_charts, probe_charts
 from reports.charts.sweep_charts import sweep_charts
 from reports.charts.sweep_importance import importance_note
@@ -28,6 +29,7 @@ from reports.sweep.report import sweep_report
 from reports.sweep.sweep import is_sweep_table, sweep_of
 from reports.sweep.sweep_spec import read_spec
 from reports.sweep.trials import CALIBRATION_COLUMNS
+from tracking.groups.design_tag import read_design
 from tracking.groups.sweep_file import FILE
 from tracking.queries import job_tables
 from training.contract.errors import InputError
@@ -59,7 +61,8 @@ def render(client: MlflowClient, group: str, title: str, options: CompareOptions
     if is_probe_table(table):
         _refuse(options, f"group '{group}' contains probes")
         return _probe_report(reader, table, group, title)
-    return _comparison_report(reader, table, group, title, options or CompareOptions())
+    design = read_design(parent.data.tags) if parent else None
+    return _comparison_report(reader, table, group, title, options or CompareOptions(), design)
 
 
 def render_chosen(
@@ -96,8 +99,15 @@ def _refuse(options: CompareOptions | None, reason: str) -> None:
         raise InputError(f"baseline and allow apply to comparisons only: {reason}.")
 
 
-def _comparison_report(reader: Reader, table: pd.DataFrame, group: str, title: str, options: CompareOptions) -> Report:
-    comparison = compare(table, group, baseline=options.baseline, allowed=options.allowed)
+def _comparison_report(
+    reader: Reader,
+    table: pd.DataFrame,
+    group: str,
+    title: str,
+    options: CompareOptions,
+    design: Design | None = None,
+) -> Report:
+    comparison = compare(table, group, baseline=options.baseline, allowed=options.allowed, design=design)
     curves, source = _read(reader, table, comparison, title)
     return comparison_report(comparison, comparison_charts(comparison, curves), source)
 

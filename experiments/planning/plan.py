@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
@@ -16,6 +17,7 @@ from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
 from judging.round_order import round_order
+from judging.sequential import Design
 from tracking.groups.planned_job import DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.services.local.container import SECRET_VARIABLES
@@ -70,7 +72,14 @@ Inputs = Staged | ScriptInputs
 """Inputs of an arm's jobs: staged data, or a script and its channels."""
 
 
-def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Inputs]) -> str:
+def group_key(
+    verb: str,
+    name: str,
+    arms: Sequence[Arm],
+    repeats: int,
+    staged: Sequence[Inputs],
+    design: Design | None = None,
+) -> str:
     """Return the hash of a command's request. A command with an equal hash resumes the open group."""
     request = {
         "verb": verb,
@@ -82,6 +91,7 @@ def group_key(verb: str, name: str, arms: Sequence[Arm], repeats: int, staged: S
         ],
         "data": [each.key for each in staged],
         "source": source_digest(),
+        **({"design": asdict(design)} if design else {}),
     }
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
 

@@ -30,7 +30,9 @@ def attach(fields: Mapping[str, str]) -> int:
         raise InputError(f"group {group.id} has ended: `report --group {group.id}` shows its result.")
     plan = read_plan(store, group)
     print_line(f"Resuming {group.id}: {len(plan.jobs)} jobs")
-    return follow(store, _service(plan.jobs[0].spec, group.id), group, plan.jobs, plan.parallel, print_line)
+    return follow(
+        store, _service(plan.jobs[0].spec, group.id), group, plan.jobs, plan.parallel, print_line, plan.design
+    )
 
 
 def _service(spec: JobSpec, group_id: str) -> Service:

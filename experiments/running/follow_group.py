@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from experiments.running.waves import run_waves
+from judging.sequential import Design
 from reports.charts.class_charts import PngClassCharts
 from tracking.following.followed_job import Outcome
 from tracking.following.group_session import run_jobs
@@ -18,13 +20,25 @@ from training.state.home import home
 Echo = Callable[[str], None]
 
 
-def follow(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJob], parallel: int, echo: Echo) -> int:
-    """Run the remaining jobs and report.
+def follow(
+    store: Store,
+    service: Service,
+    group: Group,
+    jobs: Sequence[PlannedJob],
+    parallel: int,
+    echo: Echo,
+    design: Design | None = None,
+) -> int:
+    """Run the remaining jobs and report. With a `design`, the jobs run in waves, and arms stop by themselves.
 
     Returns the exit code: 0, 1 if a job failed, 130 if a person stopped jobs or detached.
     """
+
+    def run(planned: Sequence[PlannedJob]) -> list[Outcome]:
+        return run_jobs(store, service, group, planned, parallel=parallel, echo=echo, charts=PngClassCharts())
+
     try:
-        outcomes = run_jobs(store, service, group, jobs, parallel=parallel, echo=echo, charts=PngClassCharts())
+        jobs, outcomes = run_waves(store, group, jobs, design, run, echo) if design else (jobs, run(jobs))
     except Detached:
         echo(f"Jobs keep running. Follow them with the same command, or elsewhere with `attach --group {group.id}`.")
         return 130

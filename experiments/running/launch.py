@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.planning.arms import single_label
+from experiments.planning.design import design_of
 from experiments.planning.hub_push import check_token, without_pushes
 from experiments.planning.load import Arm, Experiment, arms, load
 from experiments.planning.plan import Inputs, group_key, plan
@@ -17,6 +18,7 @@ from experiments.planning.probe_arms import probes, whole_trainings
 from experiments.planning.staged_inputs import stage_inputs
 from experiments.running.output import print_line
 from experiments.running.service_context import open_service_context
+from judging.sequential import Design
 from training.contract.errors import InputError
 from training.state.home import home
 
@@ -36,7 +38,8 @@ def launch(verb: str, overrides: Mapping[str, str]) -> int:
 
     store = open_store(echo=print_line)
     parallel = _parallel(verb, experiment, selected_arms)
-    return _run(store, verb, Path(name).stem, selected_arms, repeats, staged, parallel, wait=wait)
+    design = design_of(experiment.compare) if verb == "compare" else None
+    return _run(store, verb, Path(name).stem, selected_arms, repeats, staged, parallel, design, wait=wait)
 
 
 def _read_wait(text: str) -> bool:
@@ -70,12 +73,14 @@ def _run(
     repeats: int,
     staged: Sequence[Inputs],
     parallel: int,
+    design: Design | None,
     *,
     wait: bool,
 ) -> int:
     from experiments.running.follow_group import follow
     from reports.charts.class_charts import PngClassCharts
     from tracking.following.group_session import start_jobs
+    from tracking.groups.design_tag import DESIGN, write_design
     from tracking.groups.group import open_group
     from tracking.groups.plan_file import write_plan
     from tracking.recording.warm_pools import record_warm_pool_costs
@@ -86,17 +91,23 @@ def _run(
         context.check(job.spec)
     if context.service.name == "sagemaker":
         record_warm_pool_costs(store, context.service)
-    key = group_key(verb, name, selected_arms, repeats, staged)
+    key = group_key(verb, name, selected_arms, repeats, staged, design)
     group = open_group(
-        store, experiment_name=name, verb=verb, key=key, description=selected_arms[0].experiment.description
+        store,
+        experiment_name=name,
+        verb=verb,
+        key=key,
+        description=selected_arms[0].experiment.description,
+        tags={DESIGN: write_design(design)} if design else {},
     )
     jobs = [context.prepare(job) for job in plan(group.id, name, selected_arms, repeats, staged, home())]
     print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
-    write_plan(store, group, jobs, parallel)
+    write_plan(store, group, jobs, parallel, design)
     if not wait:
         charts = PngClassCharts()
-        left = start_jobs(store, context.service, group, jobs, parallel=parallel, echo=print_line, charts=charts)
+        first = [job for job in jobs if design is None or job.repeat < design.looks[0]]
+        left = start_jobs(store, context.service, group, first, parallel=parallel, echo=print_line, charts=charts)
         print_line(f"Jobs keep running{f'; {left} more are not started yet' if left else ''}.")
         print_line(f"Follow them with the same command without --wait, or with `attach --group {group.id}`.")
         return 0
-    return follow(store, context.service, group, jobs, parallel, print_line)
+    return follow(store, context.service, group, jobs, parallel, print_line, design)

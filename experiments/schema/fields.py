@@ -51,6 +51,9 @@ class PushToHub(Frozen):
     """Secret of AWS Secrets Manager that holds the token instead, by name or ARN. The job reads the secret itself."""
 
 
+RepeatsAtLook = Annotated[int, Field(ge=2, le=1_000)]
+
+
 class Compare(Frozen):
     """Arms and repeats of a comparison."""
 
@@ -60,8 +63,14 @@ class Compare(Frozen):
     )
     """Arms. Each one is a mapping of the fields that it changes."""
     repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
-    """Jobs per arm, each with a different seed. docs/benchmarks.md (verdict) lists the smallest gain that each number
-    of repeats can detect."""
+    """Most jobs per arm, each with a different seed. With `stop: early`, most comparisons need fewer."""
+    stop: Literal["early", "never"] = "early"
+    """`early` looks at the comparison after each wave of `looks`, and stops an arm that is shown to cost less or more,
+    or not to gain `least_gain`. `never` runs all repeats."""
+    looks: Annotated[tuple[RepeatsAtLook, ...], Field(strict=False, min_length=1)] = (3, 5, 7, 9)
+    """Repeats of each arm at each look, ascending. Looks after `repeats` are left out, and `repeats` is the last."""
+    least_gain: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+    """Least gain worth having, as a share of the baseline's cost."""
     baseline: Name | None = None
     """Label of the arm that the others are compared with. None means the first arm."""
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1

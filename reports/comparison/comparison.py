@@ -11,9 +11,12 @@ import pandas as pd
 from judging.break_even import BreakEven, break_even
 from judging.intervals import Interval, ratio_interval
 from judging.quality import Measure
+from judging.sequential import Design, Look
 from judging.summaries import geometric_mean
+from judging.waves import Progress
 from reports.comparison.arms import Arm, Job, arms_of, finite
 from reports.comparison.equal_work import BILLABLE, Kind
+from reports.comparison.looks import last_looks, progress_of
 from reports.comparison.verdict import Verdict, judge, measure_of
 from training.contract.errors import InputError, nearest
 
@@ -44,6 +47,10 @@ class Comparison:
     """One per arm after the baseline."""
     measure: Measure | None
     """The measure of quality."""
+    design: Design | None = None
+    """The looks that the group ran under; None if it ran all repeats."""
+    progress: Progress | None = None
+    """The looks so far; None without a design."""
 
     @property
     def baseline(self) -> Arm | None:
@@ -85,19 +92,28 @@ class Comparison:
 
 
 def compare(
-    table: pd.DataFrame, group: str, *, baseline: str | None = None, allowed: Set[Kind] = frozenset()
+    table: pd.DataFrame,
+    group: str,
+    *,
+    baseline: str | None = None,
+    allowed: Set[Kind] = frozenset(),
+    design: Design | None = None,
 ) -> Comparison:
     """Return the comparison of the jobs in a table from `job_tables.jobs`.
 
     `baseline` is the label of the arm that the others are compared with, or the name or run id of one of its jobs. With
-    None, it is the arm whose jobs are marked as the baseline. Differences of the `allowed` kinds are accepted. Raises
-    `InputError` for an unknown baseline.
+    None, it is the arm whose jobs are marked as the baseline. Differences of the `allowed` kinds are accepted. With a
+    `design`, costs are judged at its looks, unless another baseline is chosen. Raises `InputError` for an unknown
+    baseline.
     """
     arms = tuple(arms_of(table))
     arms = _with_baseline(arms, baseline) if baseline else arms
     measure = measure_of(arms)
-    contrasts = tuple(_contrast(arm, arms[0], measure, allowed) for arm in arms[1:])
-    return Comparison(group, arms, contrasts, measure)
+    design = None if baseline or not arms else design
+    progress = progress_of(design, [arm.label for arm in arms], arms) if design else None
+    looks = last_looks(progress) if progress else {}
+    contrasts = tuple(_contrast(arm, arms[0], measure, allowed, looks.get(arm.label)) for arm in arms[1:])
+    return Comparison(group, arms, contrasts, measure, design, progress)
 
 
 def extra_seconds(arm: Arm, state: str) -> float | None:
@@ -119,8 +135,8 @@ def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:
     return (matches[0], *(arm for arm in arms if arm is not matches[0]))
 
 
-def _contrast(arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind]) -> Contrast:
-    verdict = judge(arm, baseline, measure, allowed)
+def _contrast(arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind], look: Look | None) -> Contrast:
+    verdict = judge(arm, baseline, measure, allowed, look)
     speed_up = ratio_interval(arm.positive(STEADY), baseline.positive(STEADY))
     comparable = verdict.outcome != "not comparable"
     return Contrast(arm, verdict, speed_up, _break_evens(arm, baseline, speed_up) if comparable else {})

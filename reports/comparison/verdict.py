@@ -22,6 +22,7 @@ from typing import Literal
 
 from judging.intervals import Interval, ratio_interval
 from judging.quality import MEASURES, Measure, Quality, compare_quality
+from judging.sequential import Look
 from judging.summaries import geometric_mean
 from reports.comparison.arms import Arm, finite
 from reports.comparison.equal_work import (
@@ -59,8 +60,14 @@ class Verdict:
     """Kinds of differences that must be allowed to compare the arms; empty if allowing them does not help."""
 
 
-def judge(arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind] = frozenset()) -> Verdict:
-    """Return the verdict on `arm` by the rules above; differences of the `allowed` kinds are accepted."""
+def judge(
+    arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind] = frozenset(), look: Look | None = None
+) -> Verdict:
+    """Return the verdict on `arm` by the rules above; differences of the `allowed` kinds are accepted.
+
+    With the last `look` of a comparison in waves, its ratio and interval count, and an arm that stopped because a gain
+    worth having was ruled out is not cheaper.
+    """
     differences = work_differences(arm, baseline)
     refused = [difference for difference in differences if difference.kind not in allowed]
     if warnings := _compiler_warnings(arm, baseline):
@@ -68,17 +75,20 @@ def judge(arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind] =
     if refused:
         kinds = tuple(dict.fromkeys(difference.kind for difference in differences))
         return Verdict("not comparable", "; ".join(map(str, refused)), allowable=kinds)
-    return replace(_judge(arm, baseline, measure), despite=tuple(map(str, differences)))
+    return replace(_judge(arm, baseline, measure, look), despite=tuple(map(str, differences)))
 
 
-def _judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
+def _judge(arm: Arm, baseline: Arm, measure: Measure | None, look: Look | None) -> Verdict:
     unit = currency(arm, baseline)
     cost, baseline_cost = arm.positive(unit.column), baseline.positive(unit.column)
-    ratio = ratio_interval(cost, baseline_cost, _resolution(arm, baseline, unit))
+    ratio = look.ratio if look else ratio_interval(cost, baseline_cost, _resolution(arm, baseline, unit))
     if ratio is None:
         return Verdict("inconclusive", _too_few(arm, baseline))
     if target := target_of(arm, baseline):
         return _to_target(ratio, arm, baseline, unit, target)
+    if look and look.stops == "no gain worth having":
+        most = max(0.0, 100 * (1 - look.least_ratio))
+        return Verdict("not cheaper", f"a gain of more than {most:.0f} % is ruled out", ratio, currency=unit)
     kept = quality(arm, baseline, measure) if measure else None
     outcome, reason = _outcome(ratio, _quality_reason(kept, arm, baseline, measure))
     return Verdict(outcome, reason, ratio, kept, unit)

@@ -47,7 +47,14 @@ class Group:
 
 
 def open_group(
-    store: Store, *, experiment_name: str, verb: str, key: str, description: str = "", joins: bool = False
+    store: Store,
+    *,
+    experiment_name: str,
+    verb: str,
+    key: str,
+    description: str = "",
+    joins: bool = False,
+    tags: Mapping[str, str] | None = None,
 ) -> Group:
     """Return the open group with the key `key`, or a new group.
 
@@ -55,7 +62,8 @@ def open_group(
     MLflow experiment `experiment_name` (MLFLOW_EXPERIMENT_NAME and MLFLOW_EXPERIMENT_ID take precedence).
 
     With `joins`, several launchers can work on the group, and a group that has ended is opened again. The group keeps
-    its parent run; a run that `mlflow run` opened for a joining launcher only names it.
+    its parent run; a run that `mlflow run` opened for a joining launcher only names it. `tags` are added to the parent
+    run.
     """
     experiment_id = _experiment_id(store, experiment_name)
     _describe_experiment(store, experiment_id, description)
@@ -63,7 +71,8 @@ def open_group(
         return group
     open_runs = _open_runs(store, experiment_id, key)
     group_id = open_runs[0].data.tags["platform.group"] if open_runs else _new_id(experiment_name)
-    tags = {
+    all_tags = {
+        **(tags or {}),
         "platform.kind": "group",
         "platform.group": group_id,
         "platform.group_key": key,
@@ -72,7 +81,7 @@ def open_group(
         "platform.verb": verb,
         MLFLOW_RUN_NAME: _name(verb, experiment_name),
     }
-    run_id = _parent_run_id(store, experiment_id, open_runs, tags)
+    run_id = _parent_run_id(store, experiment_id, open_runs, all_tags)
     for run in open_runs:
         if run.info.run_id != run_id:
             _hand_over(store, run, run_id)

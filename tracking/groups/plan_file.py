@@ -10,6 +10,7 @@ from pathlib import Path
 from mlflow.exceptions import MlflowException
 from pydantic import TypeAdapter, ValidationError
 
+from judging.sequential import Design
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store
@@ -26,16 +27,20 @@ class Plan:
     """Jobs that run at the same time."""
     jobs: tuple[PlannedJob, ...]
     """Jobs in the order of their start."""
+    design: Design | None = None
+    """Looks after which arms may stop; None runs all jobs."""
 
 
 _PLAN = TypeAdapter(Plan)
 
 
-def write_plan(store: Store, group: Group, jobs: Sequence[PlannedJob], parallel: int) -> None:
+def write_plan(
+    store: Store, group: Group, jobs: Sequence[PlannedJob], parallel: int, design: Design | None = None
+) -> None:
     """Write the plan to the group's parent run, unless an earlier launcher wrote it."""
     if group.continued and any(each.path == FILE for each in store.call(store.client.list_artifacts, group.run_id)):
         return
-    text = _PLAN.dump_json(Plan(parallel=parallel, jobs=tuple(jobs)), indent=1).decode()
+    text = _PLAN.dump_json(Plan(parallel=parallel, jobs=tuple(jobs), design=design), indent=1).decode()
     store.call(store.client.log_text, group.run_id, text, FILE)
 
 

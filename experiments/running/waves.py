@@ -1,0 +1,59 @@
+"""Run the jobs of a comparison wave by wave, until every arm has stopped."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from judging.sequential import Design
+from judging.waves import Progress
+from reports.comparison.arms import arms_of
+from reports.comparison.looks import progress_of
+from tracking.following.followed_job import Outcome
+from tracking.groups.group import Group
+from tracking.groups.planned_job import PlannedJob
+from tracking.queries import job_tables
+from tracking.server.store import Store
+
+RunJobs = Callable[[Sequence[PlannedJob]], list[Outcome]]
+"""Runs the remaining ones of these jobs, and returns the outcomes of all that have ended."""
+
+
+def run_waves(
+    store: Store, group: Group, jobs: Sequence[PlannedJob], design: Design, run: RunJobs, echo: Callable[[str], None]
+) -> tuple[list[PlannedJob], list[Outcome]]:
+    """Run the waves of a comparison with `run`. Return the jobs of all waves so far, and the outcomes of ended jobs.
+
+    The tracking server's records alone decide which jobs come next, so all launchers of a group agree.
+    """
+    labels = _labels(jobs)
+    reported = 0
+    while True:
+        state = progress_of(design, labels, arms_of(job_tables.jobs(store.client, group.id)))
+        _report(state, reported, design, echo)
+        reported = len(state.looks)
+        due = set(state.due)
+        begun = [job for job in jobs if (job.arm, job.repeat) in due or _has_run(job, state, design)]
+        outcomes = run(begun)
+        if not due or len(outcomes) < len(begun):
+            return begun, outcomes
+
+
+def _labels(jobs: Sequence[PlannedJob]) -> list[str]:
+    """Return the labels of the arms, the baseline first."""
+    labels = dict.fromkeys(job.arm for job in jobs)
+    baselines = {job.arm for job in jobs if job.is_baseline}
+    return sorted(labels, key=lambda label: label not in baselines)
+
+
+def _has_run(job: PlannedJob, state: Progress, design: Design) -> bool:
+    """Return True for a job of an earlier wave: its outcome belongs to the comparison."""
+    looks = [n for n, look in enumerate(state.looks) if job.arm in look or job.is_baseline]
+    return bool(looks) and job.repeat < design.looks[looks[-1]]
+
+
+def _report(state: Progress, reported: int, design: Design, echo: Callable[[str], None]) -> None:
+    for number in range(reported, len(state.looks)):
+        for arm, look in state.looks[number].items():
+            change = f"{100 * (look.ratio.estimate - 1):+.0f} %"
+            outcome = f"stops: {look.stops}" if look.stops else "continues"
+            echo(f"  {arm} after {design.looks[number]} repeats: {change}, {outcome}")
