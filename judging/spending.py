@@ -1,7 +1,7 @@
 """Significance levels of the looks of a group-sequential test: each look spends a part of the error that is allowed.
 
-Whoever looks at a growing comparison at 5 % each time finds a difference between equal settings in more than 5 %. The
-levels of all looks are fixed before the first job.
+Testing at 5 % after every wave would call equal settings different in more than 5 % of comparisons. So the levels of
+all looks are fixed before the first job.
 """
 
 from __future__ import annotations

@@ -69,7 +69,7 @@ def _link_to_installed_packages(folder: Path) -> Path:
 def git_url(tmp_path: Path) -> Iterator[str]:
     """The URL of a git server that serves this repository, with one small package in requirements.lock.
 
-    `make setup` installs the real lock file, and `make check` checks that its versions fit together.
+    `make setup` installs the real lock file, without resolving it.
     """
     checkout, served = tmp_path / "checkout", tmp_path / "trainfare.git"
     git = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost"]

@@ -43,7 +43,7 @@ class SyncedFolder:
         return any(fnmatch(path.relative_to(self._folder).as_posix(), pattern) for path in self._uploaded)
 
     def _files(self) -> Iterator[Path]:
-        """List the files. Unlike `rglob`, `os.walk` goes on if the job deletes a folder meanwhile."""
+        """Return the files. `os.walk` skips a folder that the job has just deleted; `rglob` would raise an error."""
         folders = os.walk(self._folder)
         return iter(sorted(Path(folder, name) for folder, _, names in folders for name in names))
 

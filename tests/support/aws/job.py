@@ -153,7 +153,7 @@ class TrainingJob:
         if not self._uploaded:
             return {"TrainingStartTime": self._began}
         seconds = max(1, round((self._uploaded - self._began).total_seconds()))
-        billable = round(SPOT_SHARE * seconds) if self.request.get("EnableManagedSpotTraining") else seconds
+        billable = max(1, round(SPOT_SHARE * seconds)) if self.request.get("EnableManagedSpotTraining") else seconds
         times = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": billable}
         return {"TrainingStartTime": self._began, "TrainingEndTime": self._uploaded, **times}
 

@@ -37,8 +37,7 @@ NOT_READ_AT_IMPORT = (
     *("PYTHONDONTWRITEBYTECODE", "PYTHONPATH", "PYTHONUNBUFFERED", "PYTHONIOENCODING"),
     # Packages read these whenever they need them.
     *("TORCHINDUCTOR_CACHE_DIR", "TORCH_NCCL_ASYNC_ERROR_HANDLING"),
-    # No package that a server imports reads these: PostgreSQL's package sets the first, and the second is for the Hub,
-    # which no test reaches.
+    # These have no effect here. PostgreSQL's package sets the first. The second concerns the Hub; tests are offline.
     *("XDG_RUNTIME_DIR", "HF_HUB_DISABLE_TELEMETRY"),
 )
 """Variables that may differ from the server's, although their names start like those that packages read."""

@@ -18,7 +18,7 @@ SECTIONS = {"probe": Probe, "calibration": Calibration, "push": PushToHub, "targ
 DERIVED = {"learning_rate", "push_to_hub"}
 """Arguments that are computed from several fields, or that represent a section."""
 SWITCHES = {"probe_precision"}
-"""Arguments that are None unless the experiment has their section, where the field has a default."""
+"""Arguments that are None without their section. With the section, the field's default applies."""
 SHORTER = {"push_message": "commit_message"}
 
 
