@@ -47,19 +47,24 @@ def ratio_interval(arm: Sequence[float], baseline: Sequence[float], resolution: 
 
 
 def difference_interval(
-    arm: Sequence[float], baseline: Sequence[float], rounding: float = 0.0, confidence: float = CONFIDENCE
+    arm: Sequence[float],
+    baseline: Sequence[float],
+    rounding: float = 0.0,
+    confidence: float = CONFIDENCE,
+    least_spread: float = 0.0,
 ) -> Interval | None:
     """Return mean(arm) - mean(baseline) with its 95 % or other interval; None below two values per side.
 
     Welch's t (Biometrika 34, 1947): each side has its own variance, and the degrees of freedom are Satterthwaite's.
-    `rounding` is the variance of the values' rounding and is added to both sides. A pooled variance would require the
+    `rounding` is the variance of the values' rounding and is added to both sides. `least_spread` is the least standard
+    deviation of a side: a few equal values do not prove that all are equal. A pooled variance would require the
     same spread on both sides, but settings spread differently: for a noisy arm with fewer repeats (its first job found
     a cold cache) the interval would be wrong twice as often.
     """
     if min(len(arm), len(baseline)) < 2:
         return None
     sides = (arm, baseline)
-    variances = [(_sum_of_squares(side) / (len(side) - 1) + rounding) / len(side) for side in sides]
+    variances = [max(_sum_of_squares(side) / (len(side) - 1) + rounding, least_spread**2) / len(side) for side in sides]
     variance, estimate = math.fsum(variances), fmean(arm) - fmean(baseline)
     half_width = 0.0
     if variance > 0:

@@ -18,17 +18,24 @@ class Measure:
     label: str
     higher_is_better: bool
     tolerance: float
-    """Tolerated loss of quality: absolute for scores, relative for validation and training losses."""
+    """Tolerated loss of the mean by the first rules: absolute for scores, relative for losses."""
     tolerance_words: str
+    margin: float
+    """Largest acceptable loss of quality: absolute for scores, relative for losses. docs/measuring.md has the
+    reasons."""
+
+    def margin_at(self, baseline: float) -> float:
+        """Return the margin in the metric's unit, for a baseline with this mean."""
+        return self.margin if self.higher_is_better else self.margin * abs(baseline)
 
 
 MEASURES = (
-    Measure("eval_accuracy", "accuracy", True, 0.01, "0.01"),
-    Measure("eval_f1_macro", "macro F1", True, 0.01, "0.01"),
-    Measure("eval_f1", "F1 (%)", True, 1.0, "1 point"),
-    Measure("eval_exact_match", "exact match (%)", True, 1.0, "1 point"),
-    Measure("eval_loss", "validation loss", False, 0.02, "2 %"),
-    Measure("train_loss", "training loss", False, 0.02, "2 %"),
+    Measure("eval_accuracy", "accuracy", True, 0.01, "0.01", 0.03),
+    Measure("eval_f1_macro", "macro F1", True, 0.01, "0.01", 0.03),
+    Measure("eval_f1", "F1 (%)", True, 1.0, "1 point", 3.0),
+    Measure("eval_exact_match", "exact match (%)", True, 1.0, "1 point", 3.0),
+    Measure("eval_loss", "validation loss", False, 0.02, "2 %", 0.05),
+    Measure("train_loss", "training loss", False, 0.02, "2 %", 0.05),
 )
 """Measures in order of preference: a comparison uses the first one that any of its jobs has."""
 
@@ -45,9 +52,18 @@ class Quality:
     difference: Interval | None
     """Arm minus baseline with its interval; None below two repeats a side."""
     kept: bool
-    """True if the arm's mean is no worse than the baseline's by more than the tolerance."""
+    """True if the quality is kept, by the rules of the comparison."""
     shown_worse: bool
-    """True if the mean is worse by more than the tolerance and the interval excludes no difference."""
+    """True if it is not kept and the repeats show that the arm is worse."""
+    shown_beyond: bool = False
+    """True if the repeats show that the arm is worse by more than the margin."""
+    margin: float | None = None
+    """Largest acceptable loss, in the metric's unit; None by the first rules."""
+    most_lost: float | None = None
+    """Largest loss that the repeats do not rule out, in the metric's unit; None by the first rules."""
+    repeats_to_show: int | None = None
+    """Repeats of an arm that would show, in 80 %, that the quality is kept; None if no number would, and by the first
+    rules."""
 
 
 def compare_quality(measure: Measure, arm: Sequence[float], baseline: Sequence[float]) -> Quality:

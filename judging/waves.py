@@ -9,13 +9,16 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from judging.design import Design
+from judging.quality import Measure
+from judging.result import Result
 from judging.round_order import round_order
-from judging.sequential import Design, Look, Reason, look_at_arms
+from judging.sequential import Look, Reason, look_at_arms
 
 Job = tuple[str, int]
 """Label of the arm, and number of the repeat, from 0."""
-Costs = Mapping[Job, float | None]
-"""Positive cost of each job that has ended; None for a job without one, such as a failed job."""
+Results = Mapping[Job, Result | None]
+"""Result of each job that has ended; None for a job that does not count, such as one that a person stopped."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -28,44 +31,60 @@ class Progress:
     """The arms that have stopped, with their reasons."""
     due: tuple[Job, ...]
     """Jobs of the current wave that have not ended, in the order to start them; empty if the comparison is complete."""
+    begun: frozenset[Job]
+    """Jobs of all waves so far, ended or due."""
 
 
-def progress(design: Design, arms: Sequence[str], costs: Costs, *, seed: int = 0, resolution: float = 0.0) -> Progress:
+def progress(
+    design: Design,
+    arms: Sequence[str],
+    results: Results,
+    *,
+    measure: Measure | None = None,
+    seed: int = 0,
+    resolution: float = 0.0,
+) -> Progress:
     """Return the progress of a comparison of `arms`, the baseline first.
 
-    A wave ends when the baseline and every arm that has not stopped have the repeats of the next look. `seed` draws the
-    order of the rounds; see `round_order`. `resolution` is the step to which costs are rounded.
+    A wave ends when the baseline and every arm that has not stopped have the repeats of the next look. `measure` is
+    the metric of the scores; None judges the cost alone. `seed` draws the order of the rounds; see `round_order`.
+    `resolution` is the step to which costs are rounded.
     """
     looks: list[Mapping[str, Look]] = []
     stopped: dict[str, Reason] = {}
+    begun: set[Job] = set()
+    different = 0
     for number, repeats in enumerate(design.looks):
         active = [arms[0], *(arm for arm in arms[1:] if arm not in stopped)]
-        if due := [job for job in _in_order(active, repeats, seed) if job not in costs]:
-            return Progress(looks=tuple(looks), stopped=stopped, due=tuple(due))
-        known = {arm: _known(costs, arm, repeats) for arm in active}
-        without_difference = sum(reason not in ("cheaper", "dearer") for reason in stopped.values())
-        looks.append(
-            look_at_arms(
-                {arm: known[arm] for arm in active[1:]},
-                known[arms[0]],
-                design,
-                number,
-                others=without_difference,
-                resolution=resolution,
-            )
+        wave = _in_order(active, repeats, seed)
+        begun.update(wave)
+        if due := [job for job in wave if job not in results]:
+            return Progress(looks=tuple(looks), stopped=stopped, due=tuple(due), begun=frozenset(begun))
+        known = {arm: _known(results, arm, repeats) for arm in active}
+        new = look_at_arms(
+            {arm: known[arm] for arm in active[1:]},
+            known[arms[0]],
+            design,
+            number,
+            measure=measure,
+            others=len(stopped) - different,
+            resolution=resolution,
         )
+        looks.append(new)
         for arm in active[1:]:
-            reason = looks[-1][arm].stops if arm in looks[-1] else "too few jobs succeeded"
-            stopped |= {arm: reason} if reason else {}
+            reason: Reason | None = new[arm].stops if arm in new else "too few jobs succeeded"
+            if reason:
+                stopped[arm] = reason
+                different += arm in new and new[arm].cost_outcome != "undecided"
         if len(stopped) == len(arms) - 1:
             break
-    return Progress(looks=tuple(looks), stopped=stopped, due=())
+    return Progress(looks=tuple(looks), stopped=stopped, due=(), begun=frozenset(begun))
 
 
 def _in_order(active: Sequence[str], repeats: int, seed: int) -> list[Job]:
     return [(active[at], repeat) for repeat in range(repeats) for at in round_order(len(active), repeat, seed)]
 
 
-def _known(costs: Costs, arm: str, repeats: int) -> list[float]:
-    """Return the costs of an arm's first repeats. Later repeats, which another launcher may have run, do not count."""
-    return [cost for repeat in range(repeats) if (cost := costs[arm, repeat]) is not None]
+def _known(results: Results, arm: str, repeats: int) -> list[Result]:
+    """Return the results of an arm's first repeats. Others, which another launcher may have run, do not count."""
+    return [result for repeat in range(repeats) if (result := results[arm, repeat]) is not None]

@@ -9,7 +9,7 @@ import pandas as pd
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from judging.sequential import Design
+from judging.design import Design
 from reports.charts.report_charts import comparison_charts, probe_charts
 from reports.charts.sweep_charts import sweep_charts
 from reports.charts.sweep_importance import importance_note

@@ -10,7 +10,9 @@ import numpy as np
 from numpy.random import Generator
 
 from benchmarks.recorded.noise import Numbers
-from judging.sequential import Design, Reason
+from judging.design import Design
+from judging.result import Result
+from judging.sequential import Reason
 from judging.waves import Job, progress
 
 Draw = Callable[[Generator, int], Numbers]
@@ -45,10 +47,10 @@ def simulate_waves(waves: Waves, random: Generator) -> Ended:
     arms = [str(at) for at in range(len(waves.ratios) + 1)]
     ratios = dict(zip(arms, (1.0, *waves.ratios), strict=True))
     deviations = iter(waves.seconds(random, len(arms) * waves.design.looks[-1]))
-    costs: dict[Job, float | None] = {}
-    while (state := progress(waves.design, arms, costs, resolution=float(waves.whole_seconds))).due:
-        costs |= {job: _cost(waves, ratios[job[0]], float(next(deviations))) for job in state.due}
-    return Ended(tuple(state.stopped[arm] for arm in arms[1:]), len(costs))
+    results: dict[Job, Result | None] = {}
+    while (state := progress(waves.design, arms, results, resolution=float(waves.whole_seconds))).due:
+        results |= {job: Result(_cost(waves, ratios[job[0]], float(next(deviations)))) for job in state.due}
+    return Ended(tuple(state.stopped[arm] for arm in arms[1:]), len(results))
 
 
 def simulations(waves: Waves, comparisons: int, seed: int) -> Sequence[Ended]:

@@ -16,8 +16,8 @@ from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
+from judging.design import Design
 from judging.round_order import round_order
-from judging.sequential import Design
 from tracking.groups.planned_job import DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.services.local.container import SECRET_VARIABLES

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from experiments.running.waves import run_waves
-from judging.sequential import Design
+from judging.design import Design
 from reports.charts.class_charts import PngClassCharts
 from tracking.following.followed_job import Outcome
 from tracking.following.group_session import run_jobs

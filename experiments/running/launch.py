@@ -18,7 +18,7 @@ from experiments.planning.probe_arms import probes, whole_trainings
 from experiments.planning.staged_inputs import stage_inputs
 from experiments.running.output import print_line
 from experiments.running.service_context import open_service_context
-from judging.sequential import Design
+from judging.design import Design
 from training.contract.errors import InputError
 from training.state.home import home
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-from judging.sequential import Design
+from judging.design import Design
 from judging.waves import Progress
 from reports.comparison.arms import arms_of
+from reports.comparison.look_table import look_sentence
 from reports.comparison.looks import progress_of
+from reports.model.wording import counted
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
@@ -31,10 +33,9 @@ def run_waves(
         state = progress_of(design, labels, arms_of(job_tables.jobs(store.client, group.id)))
         _report(state, reported, design, echo)
         reported = len(state.looks)
-        due = set(state.due)
-        begun = [job for job in jobs if (job.arm, job.repeat) in due or _has_run(job, state, design)]
+        begun = [job for job in jobs if (job.arm, job.repeat) in state.begun]
         outcomes = run(begun)
-        if not due or len(outcomes) < len(begun):
+        if not state.due or len(outcomes) < len(begun):
             return begun, outcomes
 
 
@@ -45,15 +46,8 @@ def _labels(jobs: Sequence[PlannedJob]) -> list[str]:
     return sorted(labels, key=lambda label: label not in baselines)
 
 
-def _has_run(job: PlannedJob, state: Progress, design: Design) -> bool:
-    """Return True for a job of an earlier wave: its outcome belongs to the comparison."""
-    looks = [n for n, look in enumerate(state.looks) if job.arm in look or job.is_baseline]
-    return bool(looks) and job.repeat < design.looks[looks[-1]]
-
-
 def _report(state: Progress, reported: int, design: Design, echo: Callable[[str], None]) -> None:
     for number in range(reported, len(state.looks)):
+        echo(f"After {counted(design.looks[number], 'repeat')}:")
         for arm, look in state.looks[number].items():
-            change = f"{100 * (look.ratio.estimate - 1):+.0f} %"
-            outcome = f"stops: {look.stops}" if look.stops else "continues"
-            echo(f"  {arm} after {design.looks[number]} repeats: {change}, {outcome}")
+            echo(f"  {arm}: {look_sentence(look)}")

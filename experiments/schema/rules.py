@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -17,6 +18,7 @@ from training.contract.errors import InputError
 
 def check_fields(experiment: ExperimentFields) -> None:
     """Raise `ValueError` for fields that contradict each other, whatever the machine."""
+    _check_ascending("compare.looks", experiment.compare.looks)
     if experiment.script is not None:
         _check_service(experiment)
         check_script(experiment)
@@ -25,7 +27,7 @@ def check_fields(experiment: ExperimentFields) -> None:
         raise ValueError("data is missing")
     _check_model(experiment)
     _check_length_of_training(experiment)
-    _check_buckets(experiment)
+    _check_ascending("bucket_lengths", experiment.bucket_lengths or ())
     _check_push(experiment)
     _check_service(experiment)
     _check_stride(experiment)
@@ -80,18 +82,16 @@ def _check_length_of_training(experiment: ExperimentFields) -> None:
         )
 
 
-def _check_buckets(experiment: ExperimentFields) -> None:
-    for first, second in pairwise(experiment.bucket_lengths or ()):
+def _check_ascending(name: str, values: Sequence[int]) -> None:
+    for first, second in pairwise(values):
         if first >= second:
-            raise ValueError(f"bucket_lengths must be ascending, but {second} follows {first}")
+            raise ValueError(f"{name} must be ascending, but {second} follows {first}")
 
 
 def _check_calibration(experiment: ExperimentFields) -> None:
     if experiment.calibration is None:
         return
-    for smaller, larger in pairwise(experiment.calibration.batch_sizes):
-        if smaller >= larger:
-            raise ValueError(f"calibration.batch_sizes must be ascending, but {larger} follows {smaller}")
+    _check_ascending("calibration.batch_sizes", experiment.calibration.batch_sizes)
     for name in ("probe", "push_to_hub"):
         if getattr(experiment, name) is not None:
             raise ValueError(f"calibration and {name} cannot be combined: a calibration trains nothing")

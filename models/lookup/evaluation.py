@@ -7,7 +7,7 @@ from collections.abc import Iterable, Mapping
 
 from judging.quality import MEASURES, Measure
 
-PERPLEXITY = Measure("eval_perplexity", "perplexity", False, 0.02, "2 %")
+PERPLEXITY = Measure("eval_perplexity", "perplexity", False, 0.02, "2 %", 0.05)
 EVALUATIONS = {each.column: each for each in (*MEASURES, PERPLEXITY) if each.column.startswith("eval_")}
 """Measures on rows that were not used in training, by metric name. The preferred measure comes first."""
 

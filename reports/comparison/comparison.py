@@ -9,15 +9,15 @@ from statistics import fmean
 import pandas as pd
 
 from judging.break_even import BreakEven, break_even
+from judging.design import Design
 from judging.intervals import Interval, ratio_interval
 from judging.quality import Measure
-from judging.sequential import Design, Look
 from judging.summaries import geometric_mean
 from judging.waves import Progress
 from reports.comparison.arms import Arm, Job, arms_of, finite
 from reports.comparison.equal_work import BILLABLE, Kind
-from reports.comparison.looks import last_looks, progress_of
-from reports.comparison.verdict import Verdict, judge, measure_of
+from reports.comparison.looks import measure_of, progress_of
+from reports.comparison.verdict import Verdict, judge
 from training.contract.errors import InputError, nearest
 
 STEADY = "throughput_steady_samples_per_second"
@@ -108,11 +108,10 @@ def compare(
     """
     arms = tuple(arms_of(table))
     arms = _with_baseline(arms, baseline) if baseline else arms
-    measure = measure_of(arms)
+    measure = measure_of([job for arm in arms for job in arm.jobs])
     design = None if baseline or not arms else design
     progress = progress_of(design, [arm.label for arm in arms], arms) if design else None
-    looks = last_looks(progress) if progress else {}
-    contrasts = tuple(_contrast(arm, arms[0], measure, allowed, looks.get(arm.label)) for arm in arms[1:])
+    contrasts = tuple(_contrast(arm, arms[0], measure, allowed, progress) for arm in arms[1:])
     return Comparison(group, arms, contrasts, measure, design, progress)
 
 
@@ -135,8 +134,10 @@ def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:
     return (matches[0], *(arm for arm in arms if arm is not matches[0]))
 
 
-def _contrast(arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind], look: Look | None) -> Contrast:
-    verdict = judge(arm, baseline, measure, allowed, look)
+def _contrast(
+    arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind], progress: Progress | None
+) -> Contrast:
+    verdict = judge(arm, baseline, measure, allowed, progress)
     speed_up = ratio_interval(arm.positive(STEADY), baseline.positive(STEADY))
     comparable = verdict.outcome != "not comparable"
     return Contrast(arm, verdict, speed_up, _break_evens(arm, baseline, speed_up) if comparable else {})

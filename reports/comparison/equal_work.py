@@ -89,6 +89,11 @@ def not_reached(arm: Arm) -> list[Job]:
     return [job for job in arm.compared if not job.number("target_reached") > 0]
 
 
+def misses_target(job: Job) -> bool:
+    """Return True if a job was to end at a target and did not reach it."""
+    return _target(job) is not None and not job.number("target_reached") > 0
+
+
 def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:
     """Return the differences between the work of two arms; empty if either arm has no successful job.
 

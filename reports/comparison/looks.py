@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import math
 from collections import Counter
 from collections.abc import Sequence
 
-from judging.sequential import Design, Look
-from judging.waves import Costs, Progress, progress
-from reports.comparison.arms import Arm, Job
-from reports.comparison.equal_work import BILLABLE, DOLLARS, currency
+from judging.design import Design
+from judging.quality import MEASURES, Measure
+from judging.result import Result
+from judging.sequential import Look
+from judging.waves import Progress, Results, progress
+from reports.comparison.arms import Arm, Job, finite
+from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, misses_target, target_of
+
+NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished"})
+"""Failure classes that say nothing about the setting: a person stopped the job, or it never ran to its end."""
 
 
 def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed: int = 0) -> Progress:
-    """Return the progress of a comparison of the arms `labels`, the baseline first.
-
-    `arms` are those that have jobs. A job that failed, or that started with another cache state than most jobs of the
-    arm's first wave, counts as a job without a cost.
-    """
-    costs = costs_of(design, arms)
-    known = [cost for cost in costs.values() if cost is not None]
+    """Return the progress of a comparison of the arms `labels`, the baseline first. `arms` are those that have jobs."""
+    first_wave = {arm.label: _first_wave(arm, design) for arm in arms}
+    measure = None if target_of(*arms) else measure_of([job for jobs in first_wave.values() for job in jobs])
+    results = results_of(design, arms, measure)
+    known = [result.cost for result in results.values() if result and result.succeeded]
     resolution = float(bool(known) and all(cost == round(cost) for cost in known))
-    return progress(design, labels, costs, seed=seed, resolution=resolution)
+    return progress(design, labels, results, measure=measure, seed=seed, resolution=resolution)
 
 
 def last_looks(progress: Progress) -> dict[str, Look]:
@@ -28,23 +33,65 @@ def last_looks(progress: Progress) -> dict[str, Look]:
     return {arm: look for looks in progress.looks for arm, look in looks.items()}
 
 
-def costs_of(design: Design, arms: Sequence[Arm]) -> Costs:
-    """Return the cost of each job that has ended: billable instance seconds, or dollars between instance types."""
+def measure_of(jobs: Sequence[Job]) -> Measure | None:
+    """Return the measure of quality that a comparison uses, or None if no successful job recorded one."""
+    succeeded = [job for job in jobs if job.succeeded]
+    return next((measure for measure in MEASURES if finite(succeeded, measure.column)), None)
+
+
+def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> Results:
+    """Return the result of each job that has ended.
+
+    The cost is billable instance seconds, or dollars between instance types. A job does not count if a person stopped
+    it, if it has no billing record, or if it started with another cache state than most jobs of the arm's first wave.
+    A job that ended before its target failed. Scores whose scale is unknown count as missing.
+    """
     column = BILLABLE
     if arms and any(currency(arm, arms[0]) is DOLLARS for arm in arms[1:]):
         column = DOLLARS.column
-    costs: dict[tuple[str, int], float | None] = {}
+    has_scale = measure is None or scale_is_known(measure, [job for arm in arms for job in arm.jobs], design)
+    results: dict[tuple[str, int], Result | None] = {}
     for arm in arms:
-        jobs = {int(job.repeat): job for job in arm.jobs if job.repeat.isdecimal() and not job.unfinished}
-        state = _cache_state([jobs[at] for at in sorted(jobs) if at < design.looks[0]])
-        for repeat, job in jobs.items():
-            cost = job.number(column)
-            counts = job.succeeded and job.cache_state == state and cost > 0
-            costs[arm.label, repeat] = cost if counts else None
-    return costs
+        state = _cache_state(_first_wave(arm, design))
+        for job in _ended(arm):
+            score = job.number(measure.column) if measure and has_scale else math.nan
+            results[arm.label, int(job.repeat)] = _result(job, column, state, score)
+    return results
+
+
+def scale_is_known(measure: Measure, jobs: Sequence[Job], design: Design) -> bool:
+    """Return True if the unit of the metric is known.
+
+    A script may log an F1 between 0 and 1 where our own jobs log percent. A margin of the experiment fixes the unit,
+    and a loss needs none.
+    """
+    if design.margin is not None or not measure.higher_is_better:
+        return True
+    values = finite([job for job in jobs if job.is_script], measure.column)
+    if measure.column in ("eval_accuracy", "eval_f1_macro"):
+        return all(0 <= value <= 1 for value in values)
+    return not values
+
+
+def _result(job: Job, column: str, state: str | None, score: float) -> Result | None:
+    cost = job.number(column)
+    if job.succeeded and not misses_target(job):
+        return Result(cost, score) if job.cache_state == state and cost > 0 else None
+    if job.text.get("failure_class") in NOT_OF_THE_SETTING:
+        return None
+    return Result(cost if cost > 0 else 0.0, succeeded=False)
+
+
+def _ended(arm: Arm) -> list[Job]:
+    return [job for job in arm.jobs if job.repeat.isdecimal() and not job.unfinished]
+
+
+def _first_wave(arm: Arm, design: Design) -> list[Job]:
+    """Return the jobs of the first wave. What is decided from all jobs would change with each later job."""
+    return [job for job in _ended(arm) if int(job.repeat) < design.looks[0]]
 
 
 def _cache_state(first_wave: Sequence[Job]) -> str | None:
-    """Return the state that counts. It depends on the first wave alone: later jobs must not change an earlier look."""
+    """Return the state that counts."""
     states = Counter(job.cache_state for job in first_wave if job.succeeded)
     return max(states, key=lambda state: (states[state], state == "warm"), default=None)

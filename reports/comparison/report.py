@@ -15,6 +15,7 @@ from reports.comparison.definitions import measured_section
 from reports.comparison.factorial import factorial_of
 from reports.comparison.figures import metrics_of, short_answer_of, summary_of
 from reports.comparison.job_table import job_sections
+from reports.comparison.look_table import looks_note, looks_table, spent_sentence
 from reports.comparison.published_figures import published_note, published_of, published_table
 from reports.comparison.ran_on import ran_on_sections
 from reports.model.blocks import Block, Chart, Charts, Definition, Definitions, Item, Items, Text
@@ -80,7 +81,7 @@ def chart_sections(charts: Sequence[Chart], note: str = "") -> tuple[Section, ..
 
 def _answer(comparison: Comparison) -> Iterator[Block]:
     if comparison.jobs:
-        yield Text(messages.cost_sentence(comparison), "muted")
+        yield Text(" ".join(filter(None, (spent_sentence(comparison), messages.cost_sentence(comparison)))), "muted")
         yield from map(Text, messages.caveat_sentences(comparison))
     if comparison.contrasts:
         yield Items(tuple(_item_of_page(contrast, comparison) for contrast in comparison.contrasts))
@@ -104,12 +105,15 @@ def _item(contrast: Contrast, comparison: Comparison) -> Item:
 def _remarks(comparison: Comparison) -> tuple[Block, ...]:
     if not comparison.jobs:
         return ()
-    return (Text(" ".join([messages.cost_sentence(comparison), *messages.caveat_sentences(comparison)])),)
+    sentences = [spent_sentence(comparison), messages.cost_sentence(comparison)]
+    return (Text(" ".join(filter(None, [*sentences, *messages.caveat_sentences(comparison)]))),)
 
 
 def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
     if settings := settings_table(comparison):
         yield Section("The settings", (settings, Text(_MEDIANS, "small")))
+    if comparison.design and (looks := looks_table(comparison)):
+        yield Section("The looks", (looks, Text(looks_note(comparison.design), "small")))
     if factorial := factorial_of(comparison):
         note = (
             f"{' '.join(factorial.sentences())} The 95 % interval is in brackets; below it is the median of the "

@@ -1,6 +1,8 @@
 """Verdict on an arm: is it cheaper than the baseline, at the same quality, for the same work?
 
-The first of these rules that applies decides:
+A comparison that ran in waves is judged by its last look: after the first of these rules come those of `look_verdict`.
+For jobs that did not run in waves, and for groups from before there were any, the first of these rules that applies
+decides:
 
 1. *not comparable*: the jobs did not do the same work (see `equal_work.work_differences`) in a way that was not
    allowed, or a compiler ran although the setting says otherwise, or did not run.
@@ -16,14 +18,13 @@ The first of these rules that applies decides:
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Set
+from collections.abc import Set
 from dataclasses import dataclass, replace
-from typing import Literal
 
 from judging.intervals import Interval, ratio_interval
-from judging.quality import MEASURES, Measure, Quality, compare_quality
-from judging.sequential import Look
+from judging.quality import Measure, Quality, compare_quality
 from judging.summaries import geometric_mean
+from judging.waves import Progress
 from reports.comparison.arms import Arm, finite
 from reports.comparison.equal_work import (
     BILLABLE,
@@ -36,8 +37,8 @@ from reports.comparison.equal_work import (
     target_of,
     work_differences,
 )
-
-Outcome = Literal["cheaper", "not cheaper", "inconclusive", "not comparable"]
+from reports.comparison.look_verdict import Outcome, outcome_of
+from reports.comparison.looks import last_looks
 
 
 @dataclass(frozen=True)
@@ -61,12 +62,15 @@ class Verdict:
 
 
 def judge(
-    arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind] = frozenset(), look: Look | None = None
+    arm: Arm,
+    baseline: Arm,
+    measure: Measure | None,
+    allowed: Set[Kind] = frozenset(),
+    progress: Progress | None = None,
 ) -> Verdict:
     """Return the verdict on `arm` by the rules above; differences of the `allowed` kinds are accepted.
 
-    With the last `look` of a comparison in waves, its ratio and interval count, and an arm that stopped because a gain
-    worth having was ruled out is not cheaper.
+    With the `progress` of a comparison in waves, its last look at the arm decides.
     """
     differences = work_differences(arm, baseline)
     refused = [difference for difference in differences if difference.kind not in allowed]
@@ -75,34 +79,47 @@ def judge(
     if refused:
         kinds = tuple(dict.fromkeys(difference.kind for difference in differences))
         return Verdict("not comparable", "; ".join(map(str, refused)), allowable=kinds)
-    return replace(_judge(arm, baseline, measure, look), despite=tuple(map(str, differences)))
+    verdict = _judge_looks(arm, baseline, measure, progress) if progress else _judge(arm, baseline, measure)
+    return replace(verdict, despite=tuple(map(str, differences)))
 
 
-def _judge(arm: Arm, baseline: Arm, measure: Measure | None, look: Look | None) -> Verdict:
+def _judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
     unit = currency(arm, baseline)
     cost, baseline_cost = arm.positive(unit.column), baseline.positive(unit.column)
-    ratio = look.ratio if look else ratio_interval(cost, baseline_cost, _resolution(arm, baseline, unit))
+    ratio = ratio_interval(cost, baseline_cost, _resolution(arm, baseline, unit))
     if ratio is None:
         return Verdict("inconclusive", _too_few(arm, baseline))
     if target := target_of(arm, baseline):
-        return _to_target(ratio, arm, baseline, unit, target)
-    if look and look.stops == "no gain worth having":
-        most = max(0.0, 100 * (1 - look.least_ratio))
-        return Verdict("not cheaper", f"a gain of more than {most:.0f} % is ruled out", ratio, currency=unit)
+        if verdict := _missed_target(arm, baseline, unit, target):
+            return verdict
+        outcome, reason = _outcome(ratio, quality_reason="")
+        return Verdict(outcome, reason, ratio, currency=unit, target=target)
     kept = quality(arm, baseline, measure) if measure else None
     outcome, reason = _outcome(ratio, _quality_reason(kept, arm, baseline, measure))
     return Verdict(outcome, reason, ratio, kept, unit)
 
 
-def _to_target(ratio: Interval, arm: Arm, baseline: Arm, unit: Currency, target: Target) -> Verdict:
-    """Return the verdict on arms that train to a target. Reaching it keeps the quality, so only the cost counts."""
+def _judge_looks(arm: Arm, baseline: Arm, measure: Measure | None, progress: Progress) -> Verdict:
+    look = last_looks(progress).get(arm.label)
+    if look is None:
+        has_ended = arm.label in progress.stopped
+        return Verdict("inconclusive", _too_few(arm, baseline) if has_ended else "the first wave has not ended")
+    unit, target = currency(arm, baseline), target_of(arm, baseline)
+    if target and (verdict := _missed_target(arm, baseline, unit, target)):
+        return verdict
+    missing = _missing_quality(arm, baseline, measure) if measure else ""
+    outcome, reason = outcome_of(look, measure, missing, has_target=target is not None)
+    return Verdict(outcome, reason, look.ratio, look.quality, unit, target)
+
+
+def _missed_target(arm: Arm, baseline: Arm, unit: Currency, target: Target) -> Verdict | None:
+    """Return the verdict on arms whose jobs did not all reach their target; None if they did."""
     sides: tuple[tuple[Arm, Outcome], ...] = ((baseline, "inconclusive"), (arm, "not cheaper"))
     for side, outcome in sides:
         if missed := not_reached(side):
             reason = f"{len(missed)} of {len(side.compared)} jobs of “{side.label}” did not reach {target}"
             return Verdict(outcome, reason, currency=unit, target=target)
-    outcome, reason = _outcome(ratio, quality_reason="")
-    return Verdict(outcome, reason, ratio, currency=unit, target=target)
+    return None
 
 
 def _outcome(ratio: Interval, quality_reason: str) -> tuple[Outcome, str]:
@@ -117,12 +134,6 @@ def _compiler_warnings(*arms: Arm) -> list[str]:
     return [f"“{arm.label}” does not match its setting: {each}" for arm in arms for each in arm.compiler_warnings]
 
 
-def measure_of(arms: Iterable[Arm]) -> Measure | None:
-    """Return the measure of quality that a comparison uses, or None if no job recorded one."""
-    jobs = [job for arm in arms for job in arm.succeeded]
-    return next((measure for measure in MEASURES if finite(jobs, measure.column)), None)
-
-
 def quality(arm: Arm, baseline: Arm, measure: Measure) -> Quality | None:
     """Return the arm's quality against the baseline's; None if a compared job has no finite value."""
     values, others = arm.values(measure.column), baseline.values(measure.column)
@@ -135,14 +146,20 @@ def _quality_reason(kept: Quality | None, arm: Arm, baseline: Arm, measure: Meas
     if measure is None:
         return "but no quality was measured"
     if kept is None:
-        jobs = [*arm.compared, *baseline.compared]
-        missing = len(jobs) - len(finite(jobs, measure.column))
-        return f"but {missing} of {len(jobs)} jobs have no finite {measure.label}"
+        return _missing_quality(arm, baseline, measure)
     if kept.kept:
         return ""
     if kept.shown_worse:
         return f"but the {measure.label} is worse"
     return f"but the {measure.label} may be worse: run more repeats to find out"
+
+
+def _missing_quality(arm: Arm, baseline: Arm, measure: Measure) -> str:
+    jobs = [*arm.compared, *baseline.compared]
+    missing = len(jobs) - len(finite(jobs, measure.column))
+    if not missing:
+        return f"but the unit of {measure.column} is not known: set compare.quality_margin in that unit"
+    return f"but {missing} of {len(jobs)} jobs have no finite {measure.label}"
 
 
 def _too_few(arm: Arm, baseline: Arm) -> str:

@@ -9,7 +9,7 @@ import pytest
 
 from benchmarks.bench_verdict import normal, with_drift
 from benchmarks.recorded.simulated_waves import Waves, simulate_waves, simulations
-from judging.sequential import Design
+from judging.design import Design
 
 NOISY = Waves(seconds=normal(0.04))
 STEADY = Waves(seconds=normal(0.001))

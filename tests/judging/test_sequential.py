@@ -7,19 +7,30 @@ import math
 import pytest
 from scipy import stats
 
-from judging.sequential import Design, look, look_at_arms
+from judging.design import Design
+from judging.quality import MEASURES
+from judging.result import Result
+from judging.sequential import LEAST_SPREAD, Look, look, look_at_arms
 
 DESIGN = Design()
-BASELINE = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1, 99.9]
+ACCURACY = next(each for each in MEASURES if each.column == "eval_accuracy")
+COSTS = [100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1, 99.9]
 
 
-def scaled(ratio: float, repeats: int) -> list[float]:
-    return [ratio * cost for cost in reversed(BASELINE[:repeats])]
+def results(costs: list[float], scores: list[float] | None = None) -> list[Result]:
+    return [Result(cost, score) for cost, score in zip(costs, scores or [math.nan] * len(costs), strict=True)]
+
+
+BASELINE = results(COSTS)
+
+
+def scaled(ratio: float, repeats: int) -> list[Result]:
+    return results([ratio * cost for cost in reversed(COSTS[:repeats])])
 
 
 def test_three_repeats_are_judged_by_means() -> None:
     arm, baseline = [80.0, 82.0, 81.0], [100.0, 103.0, 98.0]
-    result = look(arm, baseline, DESIGN, 0)
+    result = look(results(arm), results(baseline), DESIGN, 0)
     assert result is not None
     assert result.level == pytest.approx(0.022642, abs=1e-6)
     logs = [[math.log(cost) for cost in side] for side in (arm, baseline)]
@@ -32,7 +43,7 @@ def test_three_repeats_are_judged_by_means() -> None:
 
 def test_five_repeats_are_judged_by_ranks() -> None:
     arm, baseline = [80.0, 81.0, 82.0, 83.0, 300.0], [100.0, 101.0, 102.0, 103.0, 104.0]
-    result = look(arm, baseline, DESIGN, 1)
+    result = look(results(arm), results(baseline), DESIGN, 1)
     assert result is not None
     ratios = sorted(mine / others for mine in arm for others in baseline)
     assert result.ratio.estimate == pytest.approx(ratios[12])
@@ -61,30 +72,30 @@ def test_an_arm_stops_for_a_reason(ratio: float, number: int, reason: str) -> No
 
 def test_an_undecided_arm_continues_until_the_last_look() -> None:
     arm, baseline = [90.0, 110.0, 80.0], [100.0, 120.0, 85.0]
-    first = look(arm, baseline, DESIGN, 0)
-    last = look(arm * 3, baseline * 3, DESIGN, 3)
+    first = look(results(arm), results(baseline), DESIGN, 0)
+    last = look(results(arm * 3), results(baseline * 3), DESIGN, 3)
     assert first is not None
     assert last is not None
     assert (first.stops, last.stops) == (None, "last look")
 
 
 def test_two_jobs_of_whole_seconds_without_spread_are_no_proof() -> None:
-    result = look([40.0] * 2, [41.0] * 2, DESIGN, 0, resolution=1.0)
+    result = look(results([40.0] * 2), results([41.0] * 2), DESIGN, 0, resolution=1.0)
     assert result is not None
     assert result.ratio.low < 1 < result.ratio.high
-    assert look([40.0], [41.0, 41.0], DESIGN, 0) is None
+    assert look(results([40.0]), results([41.0, 41.0]), DESIGN, 0) is None
 
 
 @pytest.mark.parametrize(("repeats", "number"), [(3, 0), (5, 1), (9, 3)])
 def test_equal_whole_seconds_have_an_interval(repeats: int, number: int) -> None:
-    result = look([40.0] * repeats, [40.0] * repeats, DESIGN, number, resolution=1.0)
+    result = look(results([40.0] * repeats), results([40.0] * repeats), DESIGN, number, resolution=1.0)
     assert result is not None
     assert result.ratio.low < result.ratio.estimate == 1 < result.ratio.high
     assert result.least_ratio < 1
 
 
 def test_holm_divides_the_error_among_arms_that_show_no_difference() -> None:
-    arms = {"equal": scaled(1.0, 3), "cheaper": scaled(0.8, 3), "too few": [80.0]}
+    arms = {"equal": scaled(1.0, 3), "cheaper": scaled(0.8, 3), "too few": results([80.0])}
     looks = look_at_arms(arms, BASELINE[:3], DESIGN, 0)
     assert set(looks) == {"equal", "cheaper"}
     # Three comparisons at first; two after one of them has shown a difference.
@@ -98,3 +109,71 @@ def test_arms_that_stopped_without_a_difference_still_count() -> None:
     [later] = look_at_arms({"a": scaled(1.0, 5)}, BASELINE[:5], DESIGN, 1, others=6).values()
     assert (alone.level, later.level) == pytest.approx((DESIGN.levels(1)[1], DESIGN.levels(7)[1]))
     assert later.ratio.low <= alone.ratio.low
+
+
+GOOD_SCORES = [0.90, 0.91, 0.89, 0.90, 0.905]
+POOR_SCORES = [0.80, 0.81, 0.79, 0.80, 0.805]
+NOISY_SCORES = [0.85, 0.93, 0.89, 0.88, 0.92]
+
+
+def look_with_scores(ratio: float, mine: list[float], others: list[float], number: int = 0) -> Look:
+    repeats = DESIGN.looks[number]
+    arm = results([ratio * cost for cost in COSTS[:repeats]], mine[:repeats])
+    result = look(arm, results(COSTS[:repeats], others[:repeats]), DESIGN, number, measure=ACCURACY)
+    assert result is not None
+    return result
+
+
+def test_a_cheaper_arm_stops_when_its_quality_is_shown() -> None:
+    result = look_with_scores(0.8, GOOD_SCORES, GOOD_SCORES)
+    assert result.quality is not None
+    assert result.quality.kept
+    assert result.stops == "cheaper"
+
+
+def test_a_cheaper_arm_continues_until_its_quality_is_shown() -> None:
+    result = look_with_scores(0.8, NOISY_SCORES, NOISY_SCORES)
+    assert (result.cost_outcome, result.stops) == ("cheaper", None)
+
+
+def test_an_arm_whose_quality_is_lost_stops() -> None:
+    assert look_with_scores(0.8, POOR_SCORES, GOOD_SCORES).stops == "quality lost"
+    assert look_with_scores(1.2, POOR_SCORES, GOOD_SCORES).stops == "dearer"
+
+
+def test_an_arm_without_all_scores_stops() -> None:
+    result = look_with_scores(0.8, [0.9, math.nan, 0.9], GOOD_SCORES)
+    assert result.quality is None
+    assert result.stops == "quality not measured"
+
+
+def test_failed_jobs_make_an_arm_dearer() -> None:
+    failed = [Result(70.0, succeeded=False)]
+    arm = scaled(0.85, 4) + failed
+    result = look(arm, BASELINE[:5], DESIGN, 1)
+    without = look(scaled(0.85, 4), BASELINE[:5], DESIGN, 1)
+    assert result is not None
+    assert without is not None
+    paid = sum(each.cost for each in arm) / sum(each.cost for each in arm[:4])
+    assert result.ratio.estimate == pytest.approx(without.ratio.estimate * paid)
+    assert result.ratio.high == pytest.approx(without.ratio.high * paid)
+    assert result.ratio.low == without.ratio.low
+    assert result.cost_outcome == "undecided"
+
+
+def test_two_models_of_nine_jobs_are_not_cheaper() -> None:
+    arm = [Result(80.0), Result(80.5)] + [Result(70.0, succeeded=False)] * 7
+    result = look(arm, BASELINE, DESIGN, 3)
+    assert result is not None
+    assert result.stops == "too many failures"
+    assert result.ratio.estimate > 3
+    assert result.failure_note == "7 of 9 jobs failed, more than a third"
+
+
+@pytest.mark.parametrize("repeats", [2, 5])
+def test_equal_costs_have_an_interval(repeats: int) -> None:
+    result = look(results([40.0] * repeats), results([40.0] * repeats), DESIGN, 0)
+    assert result is not None
+    error = LEAST_SPREAD * math.sqrt(2 / repeats)
+    assert math.log(result.ratio.high) >= 2 * error
+    assert math.log(result.ratio.low) <= -2 * error

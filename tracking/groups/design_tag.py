@@ -6,7 +6,7 @@ from collections.abc import Mapping
 
 from pydantic import TypeAdapter, ValidationError
 
-from judging.sequential import Design
+from judging.design import Design
 
 DESIGN = "platform.design"
 _DESIGN = TypeAdapter(Design)

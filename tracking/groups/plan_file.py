@@ -10,7 +10,7 @@ from pathlib import Path
 from mlflow.exceptions import MlflowException
 from pydantic import TypeAdapter, ValidationError
 
-from judging.sequential import Design
+from judging.design import Design
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store

@@ -7,7 +7,8 @@ import pytest
 from judging.quality import MEASURES
 from reports.comparison.arms import Arm, Job
 from reports.comparison.equal_work import work_differences
-from reports.comparison.verdict import judge, measure_of
+from reports.comparison.looks import measure_of
+from reports.comparison.verdict import judge
 from tests.support.reports.verdicts import ACCURACY, arm, descriptions, job
 
 LOSS = next(measure for measure in MEASURES if measure.column == "eval_loss")
@@ -110,9 +111,9 @@ def test_without_any_quality_nothing_is_cheaper() -> None:
 
 def test_the_measure_is_the_first_that_any_job_has() -> None:
     nan = float("nan")
-    assert measure_of([BASELINE]) == ACCURACY
-    assert measure_of([arm(1, 2, eval_accuracy=nan), arm(1, 2, eval_accuracy=nan, eval_loss=0.5)]) == LOSS
-    assert measure_of([arm(1, eval_accuracy=nan)]) is None
+    assert measure_of(BASELINE.jobs) == ACCURACY
+    assert measure_of(arm(1, eval_accuracy=nan).jobs + arm(1, eval_accuracy=nan, eval_loss=0.5).jobs) == LOSS
+    assert measure_of(arm(1, eval_accuracy=nan).jobs) is None
 
 
 @pytest.mark.parametrize(

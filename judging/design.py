@@ -1,0 +1,46 @@
+"""The looks of a comparison whose repeats arrive in waves."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import cache
+
+from judging.intervals import CONFIDENCE
+from judging.non_inferiority import ERROR
+from judging.spending import look_levels
+
+RULES = 2
+"""Version of the rules by which comparisons are judged. docs/measuring.md lists them."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Design:
+    """The looks of a comparison. They are fixed before its first job, and kept when it is resumed or attached to."""
+
+    looks: tuple[int, ...] = (3, 5, 7, 9)
+    """Repeats of an arm at each look, ascending. The last is the most repeats."""
+    least_gain: float = 0.05
+    """Least gain worth having, as a share of the baseline's cost."""
+    margin: float | None = None
+    """Largest acceptable loss of quality, in the metric's unit; None takes the metric's own."""
+    rules: int = RULES
+    """Version of the rules."""
+
+    def levels(self, comparisons: int = 1) -> tuple[float, ...]:
+        """Return the two-sided significance level of each look, if the error is divided among several comparisons.
+
+        Together, the looks call two equal arms different in at most 5 % / `comparisons`.
+        """
+        return _levels(self.looks, (1 - CONFIDENCE) / comparisons)
+
+    def quality_levels(self) -> tuple[float, ...]:
+        """Return the one-sided significance level of each look at the quality.
+
+        Together, the looks pass an arm that is worse by the margin in at most 5 %.
+        """
+        return tuple(level / 2 for level in _levels(self.looks, 2 * ERROR))
+
+
+@cache
+def _levels(looks: tuple[int, ...], error: float) -> tuple[float, ...]:
+    return look_levels(looks, error)

@@ -1,0 +1,74 @@
+"""Non-inferiority: is it shown that an arm's quality is no worse than the baseline's by more than a margin?
+
+That two means are close proves nothing: with few repeats, an arm that is clearly worse is often close by chance. So the
+bound decides: the largest loss of quality that the repeats do not rule out (Schuirmann 1987; FDA guidance on
+non-inferiority trials, 2016).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from statistics import fmean, variance
+
+from scipy.special import stdtrit
+
+from judging.intervals import difference_interval
+from judging.quality import Measure, Quality
+
+ERROR = 0.05
+"""Probability of passing an arm that is worse by the margin, over all looks together."""
+POWER = 0.8
+"""Probability with which `Quality.repeats_to_show` repeats show that an arm of the measured quality is good enough."""
+_MOST_REPEATS = 1_000
+_LEAST_SPREAD = 0.1
+"""Least standard deviation of the scores, as a share of the margin: a few equal scores do not prove that all are."""
+
+
+def assess_quality(
+    measure: Measure,
+    arm: Sequence[float],
+    baseline: Sequence[float],
+    *,
+    level: float = ERROR,
+    margin: float | None = None,
+) -> Quality | None:
+    """Test the scores of an arm's repeats against the baseline's; None below two scores on a side.
+
+    `level` is the one-sided significance level. `margin` is the largest acceptable loss in the metric's unit; None
+    takes the measure's own.
+    """
+    if min(len(arm), len(baseline)) < 2:
+        return None
+    limit = measure.margin_at(fmean(baseline)) if margin is None else margin
+    least = _LEAST_SPREAD * limit
+    difference = difference_interval(arm, baseline, least_spread=least)
+    at_level = difference_interval(arm, baseline, confidence=1 - 2 * level, least_spread=least)
+    assert difference is not None
+    assert at_level is not None
+    lost = (-at_level.high, -at_level.low) if measure.higher_is_better else (at_level.low, at_level.high)
+    return Quality(
+        measure,
+        fmean(arm),
+        fmean(baseline),
+        difference,
+        kept=lost[1] <= limit,
+        shown_worse=lost[0] > 0 and lost[1] > limit,
+        shown_beyond=lost[0] > limit,
+        margin=limit,
+        most_lost=lost[1],
+        repeats_to_show=_repeats_to_show(measure, arm, baseline, limit),
+    )
+
+
+def _repeats_to_show(measure: Measure, arm: Sequence[float], baseline: Sequence[float], margin: float) -> int | None:
+    """Return the repeats of an arm that would show the quality if mean and spread stay as measured; None if none do."""
+    spread = math.sqrt((variance(arm) + variance(baseline)) / 2)
+    change = fmean(arm) - fmean(baseline)
+    room = margin + (change if measure.higher_is_better else -change)
+    for repeats in range(2, _MOST_REPEATS + 1):
+        freedom = 2 * repeats - 2
+        quantiles = float(stdtrit(freedom, 1 - ERROR)) + float(stdtrit(freedom, POWER))
+        if quantiles * spread * math.sqrt(2 / repeats) <= room:
+            return repeats
+    return None

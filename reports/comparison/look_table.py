@@ -1,0 +1,83 @@
+"""The looks at a comparison that ran in waves: what each one showed, and what stopped the arms."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from judging.design import Design
+from judging.sequential import Look, Reason
+from judging.waves import Progress
+from reports.comparison.comparison import Comparison
+from reports.model.numbers import change, change_interval, percent
+from reports.model.table import Cell, Heading, Row, Table
+from reports.model.wording import counted
+
+_ENDINGS: dict[Reason, str] = {
+    "cheaper": "stops: it is cheaper",
+    "dearer": "stops: it is dearer",
+    "no gain worth having": "stops: no gain worth having is left",
+    "quality lost": "stops: its quality is worse",
+    "quality not measured": "stops: its quality is not known",
+    "too many failures": "stops: it fails too often",
+    "too few jobs succeeded": "stops: too few jobs succeeded",
+    "last look": "ends undecided: this was the last look",
+}
+
+
+def look_sentence(look: Look) -> str:
+    """Return what a look showed, and whether the arm continues."""
+    ending = _ENDINGS[look.stops] if look.stops else "continues"
+    return f"{change(look.ratio.estimate)} ({change_interval(look.ratio)}); {ending}"
+
+
+def spent_sentence(comparison: Comparison) -> str:
+    """Return how many jobs the comparison needed of those that it might have run; empty unless it ran in waves."""
+    design, progress = comparison.design, comparison.progress
+    if design is None or progress is None or len(comparison.arms) < 2:
+        return ""
+    most = len(comparison.arms) * design.looks[-1]
+    if progress.due:
+        left = counted(len(progress.due), "job")
+        return f"The comparison is still running: {left} of the current wave have not ended, and {most} is the most."
+    if len(progress.begun) == most:
+        return f"It took all {most} jobs to decide." if _has_decided(progress) else ""
+    return f"The comparison stopped by itself after {len(progress.begun)} of at most {most} jobs."
+
+
+def looks_table(comparison: Comparison) -> Table | None:
+    """Return the table with a row per look and a column per arm; None unless the comparison ran in waves."""
+    design, progress = comparison.design, comparison.progress
+    if design is None or progress is None or not progress.looks:
+        return None
+    labels = [arm.label for arm in comparison.arms[1:]]
+    headings = [Heading(label="repeats", head="repeats"), *(Heading(label=label, head=label) for label in labels)]
+    rows = tuple(_row(design, progress, number, labels) for number in range(len(progress.looks)))
+    return Table(name="The looks", headings=tuple(headings), rows=rows, is_sortable=False)
+
+
+def looks_note(design: Design) -> str:
+    """Return the rules of the looks in a few sentences."""
+    return (
+        f"After each wave, an arm stops if it is shown to be cheaper or dearer, or if a gain of "
+        f"{percent(1 - design.least_gain)} % is ruled out. All intervals hold together in 95 %, so looking often does "
+        f"not mislead. Judged by version {design.rules} of the rules; docs/measuring.md lists their assumptions."
+    )
+
+
+def _row(design: Design, progress: Progress, number: int, labels: list[str]) -> Row:
+    return Row((Cell(text=f"after {design.looks[number]}"), *_cells(progress, number, labels)))
+
+
+def _cells(progress: Progress, number: int, labels: list[str]) -> Iterator[Cell]:
+    for label in labels:
+        look = progress.looks[number].get(label)
+        if look is None:
+            has_results = any(label in looks for looks in progress.looks)
+            yield Cell(text="stopped" if has_results else "too few jobs")
+            continue
+        ending = _ENDINGS[look.stops] if look.stops else "continues"
+        yield Cell(text=f"{change(look.ratio.estimate)} ({change_interval(look.ratio)})", detail=ending)
+
+
+def _has_decided(progress: Progress) -> bool:
+    return any(reason != "last look" for reason in progress.stopped.values())

@@ -1,0 +1,37 @@
+"""Test what failed jobs add to the cost, and when an arm fails too often."""
+
+from __future__ import annotations
+
+import pytest
+from scipy import stats
+
+from judging.failures import fails_more, failure_note, surcharge
+from judging.result import Result
+
+GOOD, FAILED = Result(80.0), Result(70.0, succeeded=False)
+
+
+def test_a_usable_model_costs_what_the_failed_jobs_cost_too() -> None:
+    # Two models for 2 x 80 s + 7 x 70 s = 650 s: 325 s each, which is 4.0625 times 80 s.
+    assert surcharge([GOOD] * 2 + [FAILED] * 7) == pytest.approx(4.0625)
+    assert surcharge([GOOD] * 3) == 1.0
+    assert surcharge([GOOD, Result(0.0, succeeded=False)]) == 1.0
+
+
+@pytest.mark.parametrize(("failed", "jobs", "others", "jobs_baseline"), [(7, 9, 0, 9), (3, 9, 0, 9), (2, 5, 4, 9)])
+def test_the_rates_are_compared_by_fishers_exact_test(failed: int, jobs: int, others: int, jobs_baseline: int) -> None:
+    table = [[failed, jobs - failed], [others, jobs_baseline - others]]
+    expected = stats.fisher_exact(table, alternative="greater").pvalue
+    assert fails_more(failed, jobs, others, jobs_baseline) == pytest.approx(expected)
+
+
+def test_more_than_a_third_of_failures_is_too_many() -> None:
+    assert failure_note([GOOD, GOOD, FAILED], [GOOD] * 3) == ""
+    assert failure_note([GOOD] * 3 + [FAILED] * 2, [GOOD] * 5) == "2 of 5 jobs failed, more than a third"
+
+
+def test_failures_beyond_chance_are_too_many() -> None:
+    arm, baseline = [GOOD] * 10 + [FAILED] * 5, [GOOD] * 15
+    assert failure_note(arm, baseline) == "5 of 15 jobs failed, against 0 of 15: more than chance explains"
+    assert failure_note(arm, arm) == ""
+    assert failure_note(baseline, arm) == ""
