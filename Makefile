@@ -6,8 +6,8 @@ RUNTIME := $(VENV)/.installed-runtime
 DEV := $(VENV)/.installed-dev
 OLDEST := .venv-oldest/.installed
 EXPERIMENT ?= demo
-# Tests mostly wait for imports, servers and jobs: four at a time keep two cores busy.
-WORKERS ?= 4
+# Tests mostly wait for imports, servers and jobs: two for each core keep it busy. Each needs up to 1 GB.
+WORKERS ?= $(shell cores=$$(nproc); echo $$(( cores < 4 ? 2 * cores : 8 )))
 PARALLEL := -n $(WORKERS) --dist worksteal
 
 export HF_HUB_DISABLE_TELEMETRY ?= 1
@@ -42,6 +42,7 @@ check: $(DEV)
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	cd training/job && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache/job train.py
+	$(BIN)/python -m pip check --disable-pip-version-check
 	$(BIN)/python -m pytest tests/layout
 
 format: $(DEV)
@@ -86,9 +87,9 @@ lock:
 	rm -rf .venv-lock
 	$(PYTHON) -m venv .venv-lock
 	.venv-lock/bin/python -m pip install --quiet $$($(PYTHON) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print(*p["project"]["dependencies"], *p["build-system"]["requires"])')
-	.venv-lock/bin/python -m pip freeze | sed 's/+cpu$$//' > requirements.lock
+	.venv-lock/bin/python -m pip freeze --all | sed 's/+cpu$$//' | grep -v '^pip==' > requirements.lock
 	.venv-lock/bin/python -m pip install --quiet -c requirements.lock $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"])')
-	.venv-lock/bin/python -m pip freeze | sed 's/+cpu$$//' | grep -vxFf requirements.lock > requirements-dev.lock
+	.venv-lock/bin/python -m pip freeze --all | sed 's/+cpu$$//' | grep -vxFf requirements.lock | grep -v '^pip==' > requirements-dev.lock
 	rm -rf .venv-lock
 
 clean:
