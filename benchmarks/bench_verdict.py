@@ -27,7 +27,7 @@ from benchmarks.recorded.simulated_comparisons import (
     verdict_outcomes,
 )
 from benchmarks.support.results import Row, write
-from experiments.schema.fields import Compare
+from experiments.schema.compare_fields import Compare
 from experiments.schema.sweep_fields import Sweep
 from reports.comparison.comparison import compare
 

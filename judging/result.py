@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Result:
-    """What one job cost and what its model is worth."""
+    """Cost of one job, and quality of its model."""
 
     cost: float
     """Positive, in the same unit for all jobs of a comparison. Of a failed job, what was paid for it; may be 0."""

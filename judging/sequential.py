@@ -61,7 +61,7 @@ class Look:
 
     @property
     def cost_outcome(self) -> Literal["cheaper", "dearer", "undecided"]:
-        """What the cost alone shows."""
+        """Outcome by the cost alone."""
         return "cheaper" if self.ratio.high < 1 else "dearer" if self.ratio.low > 1 else "undecided"
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.schema.fields import Compare
+from experiments.schema.compare_fields import Compare
 from judging.design import Design
 
 

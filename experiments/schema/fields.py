@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import Field
 
+from experiments.schema.compare_fields import Compare
 from experiments.schema.machine_fields import Aws, Machine
 from experiments.schema.published_fields import Published
 from experiments.schema.quality_metrics import QualityMetric
@@ -49,35 +50,6 @@ class PushToHub(Frozen):
     """Environment variable that holds the token, on the machine that starts the job."""
     token_secret: Annotated[str, Field(pattern=r"^[A-Za-z0-9/_+=.@:-]{1,512}$")] | None = None
     """Secret of AWS Secrets Manager that holds the token instead, by name or ARN. The job reads the secret itself."""
-
-
-RepeatsAtLook = Annotated[int, Field(ge=2, le=1_000)]
-
-
-class Compare(Frozen):
-    """Arms and repeats of a comparison."""
-
-    arms: Annotated[tuple[dict[str, Any], ...], Field(strict=False, min_length=1, max_length=64)] = (
-        {"compiler": "none"},
-        {"compiler": "inductor"},
-    )
-    """Arms. Each one is a mapping of the fields that it changes."""
-    repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
-    """Most jobs per arm, each with a different seed. With `stop: early`, most comparisons need fewer."""
-    stop: Literal["early", "never"] = "early"
-    """`early` looks at the comparison after each wave of `looks`, and stops an arm that is shown to cost less or more,
-    or not to gain `least_gain`. `never` runs all repeats."""
-    looks: Annotated[tuple[RepeatsAtLook, ...], Field(strict=False, min_length=1)] = (3, 5, 7, 9)
-    """Repeats of each arm at each look, ascending. Looks after `repeats` are left out, and `repeats` is the last."""
-    least_gain: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
-    """Least gain worth having, as a share of the baseline's cost."""
-    quality_margin: Annotated[float, Field(gt=0.0)] | None = None
-    """Largest acceptable loss of quality, in the metric's unit. None means 0.03 for accuracy and macro F1, 3 points for
-    scores in percent, and 5 % of the baseline's mean for a loss."""
-    baseline: Name | None = None
-    """Label of the arm that the others are compared with. None means the first arm."""
-    parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """Jobs to run at the same time. On this machine each job still waits until its cores or devices are free."""
 
 
 class Probe(Frozen):

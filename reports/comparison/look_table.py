@@ -25,7 +25,7 @@ _ENDINGS: dict[Reason, str] = {
 
 
 def look_sentence(look: Look) -> str:
-    """Return what a look showed, and whether the arm continues."""
+    """Return the result of a look, and whether the arm continues."""
     ending = _ENDINGS[look.stops] if look.stops else "continues"
     return f"{change(look.ratio.estimate)} ({change_interval(look.ratio)}); {ending}"
 

@@ -1,0 +1,121 @@
+"""Comparisons whose repeats come in waves and stop by themselves."""
+
+from __future__ import annotations
+
+import json
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mlflow import MlflowClient
+
+from tests.end_to_end.conftest import CommandLine
+
+# The batch size decides how long a job takes and how good its model is.
+SCRIPT = """\
+import argparse, time
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int)
+parser.add_argument("--seed", type=int)
+args = parser.parse_args()
+print("samples=64")
+time.sleep({4: 1.0, 8: 0.4, 16: 0.4, 32: 1.0}[args.batch_size])
+print("eval_accuracy=%.4f" % ((0.6 if args.batch_size == 16 else 0.9) + 0.001 * (args.seed % 3)))
+"""
+
+EXPERIMENT = """\
+script:
+  source: code
+  entry_point: pause.py
+  hyperparameters: {batch-size: $batch_size, seed: $seed}
+  metrics: {samples: 'samples=(\\d+)', eval_accuracy: 'eval_accuracy=(.*)'}
+machine: {cores: 1}
+compare:
+  arms: [{batch_size: 4}, {batch_size: 8}]
+"""
+
+
+@pytest.fixture
+def pause(tmp_path: Path) -> Path:
+    """The experiment file of a script whose cost and quality depend on its batch size."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "pause.py").write_text(SCRIPT)
+    (tmp_path / "pause.yaml").write_text(EXPERIMENT)
+    return tmp_path / "pause.yaml"
+
+
+def summary(command_line: CommandLine) -> dict[str, Any]:
+    [group] = command_line.runs("group")
+    folder = command_line.folder / "home" / "reports" / group.data.tags["platform.group"]
+    document: dict[str, Any] = json.loads((folder / "summary.json").read_text())
+    return document
+
+
+def arms(command_line: CommandLine) -> list[str]:
+    return [run.data.tags["platform.arm"] for run in command_line.runs()]
+
+
+def test_a_clear_comparison_stops_after_the_first_wave(command_line: CommandLine, pause: Path) -> None:
+    done = command_line("compare", {"experiment": pause})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert arms(command_line) == ["batch 4", "batch 8", "batch 8", "batch 4", "batch 4", "batch 8"]
+    assert "After 3 repeats:" in done.stdout
+    assert "stops: it is cheaper" in done.stdout
+    assert "stopped by itself after 6 of at most 18 jobs" in done.stdout
+    [contrast] = summary(command_line)["contrasts"]
+    assert contrast["outcome"] == "cheaper"
+    assert contrast["quality"]["kept"]
+
+
+def test_arms_drop_out_one_by_one(command_line: CommandLine, pause: Path) -> None:
+    three = "[{batch_size: 4}, {batch_size: 16}, {batch_size: 32}]"
+    done = command_line("compare", {"experiment": pause, "compare.arms": three, "compare.looks": "[2, 4]"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    document = summary(command_line)
+    outcomes = {each["arm"]: (each["outcome"], each["reason"]) for each in document["contrasts"]}
+    assert outcomes["batch 16"] == ("not cheaper", "and the accuracy is worse")
+    assert outcomes["batch 32"][0] in ("not cheaper", "inconclusive")
+    assert arms(command_line).count("batch 16") == 2
+
+
+def test_every_repeat_runs_when_asked(command_line: CommandLine, pause: Path) -> None:
+    done = command_line("compare", {"experiment": pause, "compare.stop": "never", "compare.repeats": 4})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(arms(command_line)) == ["batch 4"] * 4 + ["batch 8"] * 4
+    assert "After 4 repeats:" in done.stdout
+    assert "After 3 repeats:" not in done.stdout
+
+
+def test_an_attached_comparison_takes_the_same_looks(command_line: CommandLine, pause: Path) -> None:
+    left = command_line("compare", {"experiment": pause, "wait": "false"})
+    assert left.returncode == 0, left.stdout + left.stderr
+    [first] = command_line.runs()
+    done = command_line("attach", {"group": first.data.tags["platform.group"]})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert sorted(arms(command_line)) == ["batch 4"] * 3 + ["batch 8"] * 3
+    assert "stopped by itself after 6 of at most 18 jobs" in done.stdout
+
+
+def test_a_killed_comparison_continues_its_wave(command_line: CommandLine, pause: Path) -> None:
+    with command_line.start("compare", {"experiment": pause}) as launcher:
+        while len(command_line.runs()) < 3 and launcher.poll() is None:
+            time.sleep(0.1)
+        launcher.send_signal(signal.SIGKILL)
+    again = command_line("compare", {"experiment": pause})
+    assert again.returncode == 0, again.stdout + again.stderr
+    assert sorted(arms(command_line)) == ["batch 4"] * 3 + ["batch 8"] * 3
+    [group] = command_line.runs("group")
+    assert json.loads(group.data.tags["platform.design"])["looks"] == [3, 5, 7, 9]
+
+
+def test_a_report_of_the_group_shows_the_same_looks(command_line: CommandLine, pause: Path) -> None:
+    assert command_line("compare", {"experiment": pause}).returncode == 0
+    before = summary(command_line)
+    [group] = command_line.runs("group")
+    done = command_line("report", {"group": group.data.tags["platform.group"]})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert summary(command_line) == before
+    note = MlflowClient(command_line.uri).get_run(group.info.run_id).data.tags["mlflow.note.content"]
+    assert "stopped by itself after 6 of at most 18 jobs" in note
