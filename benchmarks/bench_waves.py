@@ -107,7 +107,6 @@ def main() -> None:
             "out. The error of 5 % is spent over the looks, and divided among several arms by Holm's rule.",
             "Three repeats are judged by Welch's t on the logarithms, five and more by ranks: the median of all pairs' "
             "ratios, with the interval of Mann and Whitney's exact test.",
-            "The commands do not use this design yet: they run all repeats.",
             f"Recorded noise: the deviations of {len(noise.seconds)} jobs, as in the benchmark `verdict`.",
         ],
     )

@@ -19,13 +19,13 @@ EXAMPLES = (
 @click.command(cls=ExperimentVerb, examples=EXAMPLES)
 @experiment_options(
     field("compare.arms", "Settings to compare: a YAML list of mappings.", metavar="LIST"),
-    field("compare.repeats", "Trainings of each arm, each with a different seed.", metavar="N"),
+    field("compare.repeats", "Most trainings of each arm, each with a different seed.", metavar="N"),
     WAIT,
 )
 def command(fields: Mapping[str, str]) -> int:
     """Train and repeat every arm of an experiment, and report.
 
-    Each repeat trains with a different seed.
+    Each repeat trains with a different seed. An arm is repeated only until its verdict is clear.
     """
     from experiments.running.launch import launch
 

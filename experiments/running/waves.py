@@ -29,14 +29,19 @@ def run_waves(
     """
     labels = _labels(jobs)
     reported = 0
+    ended: set[tuple[str, int]] = set()
+    outcomes: list[Outcome] = []
     while True:
         state = progress_of(design, labels, arms_of(job_tables.jobs(store.client, group.id)))
         _report(state, reported, design, echo)
         reported = len(state.looks)
         begun = [job for job in jobs if (job.arm, job.repeat) in state.begun]
+        if ended.intersection(state.due):  # a run was deleted while its job ran: the report lists it as missing
+            return begun, outcomes
         outcomes = run(begun)
         if not state.due or len(outcomes) < len(begun):
             return begun, outcomes
+        ended = {(outcome.planned.arm, outcome.planned.repeat) for outcome in outcomes}
 
 
 def _labels(jobs: Sequence[PlannedJob]) -> list[str]:

@@ -55,6 +55,25 @@ _JUDGEMENT = (
         "the setting says. Differences that were allowed are listed with the verdict.",
     ),
 )
+_WAVES = (
+    Definition(
+        "Interval",
+        "Cost, arm over baseline, at the look that stopped the arm. With three repeats it is the ratio of geometric "
+        "means with Welch's t on the logarithms; from five repeats on the median of the ratios of all pairs of jobs, "
+        "with the interval of Mann and Whitney's exact test. The intervals of all looks and arms hold together in "
+        "95 %. Failed jobs count towards the cost of the successful ones.",
+    ),
+    Definition(
+        "Verdict",
+        "“Cheaper”: the whole interval is below 1, and the quality is shown to be kept. “Cheaper, quality not shown”: "
+        "the cost is lower, but a loss of quality beyond the margin is not ruled out. “Not cheaper”: the whole "
+        "interval is above 1, a gain worth having is ruled out, or the quality is shown to be worse. “Inconclusive”: "
+        "anything else, such as an arm of which too many jobs failed. “Not comparable”: the data, the image's versions "
+        "or the target differ; the samples seen differ by more than 1 %; the jobs of one arm ran on different "
+        "machines; arms on different instance types have no price; or a compiler did not run as the setting says. "
+        "Differences that were allowed are listed with the verdict.",
+    ),
+)
 _TARGET = Definition(
     "To a target",
     "Jobs that train to the same target and reach it did equal work and kept the quality, although they may have seen "
@@ -65,21 +84,26 @@ _BREAK_EVEN = Definition(
     "N* = (C_arm − C_base) / (1/T_base − 1/T_arm), where C is the compile and warm-up seconds and T the steady "
     "samples/s. Given only if the interval of the steady gain lies above 1.",
 )
+_KEPT_BY_MEAN = (
+    "Kept if the mean is no worse than the baseline's by more than 0.01 (accuracy, macro F1), 1 point (F1 and exact "
+    "match in %) or 2 % (losses)."
+)
+_KEPT_BY_BOUND = (
+    "Kept if the largest loss that the repeats do not rule out (one-sided 95 % over all looks) is within the margin: "
+    "compare.quality_margin, or 0.03 (accuracy, macro F1), 3 points (F1 and exact match in %) or 5 % (losses)."
+)
 
 
 def measured_section(comparison: Comparison) -> Section:
     """Return the definitions of the figures that this comparison has."""
     measure = f"Measured by {comparison.measure.label}. " if comparison.measure else ""
-    quality = Definition(
-        "Quality",
-        f"{measure}Kept if the mean is no worse than the baseline's by more than 0.01 (accuracy, macro F1), 1 point "
-        "(F1 and exact match in %) or 2 % (losses).",
-    )
+    kept = _KEPT_BY_BOUND if comparison.design else _KEPT_BY_MEAN
+    quality = Definition("Quality", measure + kept)
     has_target = any(contrast.verdict.target for contrast in comparison.contrasts)
     definitions = (
         *([_SCRIPTS] if comparison.has_scripts else []),
         *_TIMES,
-        *_JUDGEMENT,
+        *(_WAVES if comparison.design else _JUDGEMENT),
         quality,
         *([_TARGET] if has_target else []),
         _BREAK_EVEN,

@@ -1,0 +1,127 @@
+"""Test which jobs count at the looks of a comparison, and the verdicts of its last look."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from judging.design import Design
+from reports.comparison.arms import Arm, Job
+from reports.comparison.look_table import look_sentence
+from reports.comparison.looks import last_looks, progress_of, results_of, scale_is_known
+from reports.comparison.verdict import Verdict, judge
+from tests.support.reports.verdicts import ACCURACY, job
+
+DESIGN = Design()
+COSTS = (100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1, 99.9)
+SCORES = (0.90, 0.91, 0.89, 0.90, 0.905, 0.895, 0.90, 0.91, 0.89)
+
+
+def jobs(ratio: float, repeats: int, scores: tuple[float, ...] = SCORES, **fields: Any) -> list[Job]:
+    return [
+        replace(job(ratio * COSTS[at], eval_accuracy=scores[at]), repeat=str(at), **fields) for at in range(repeats)
+    ]
+
+
+def arm(label: str, *of: Job) -> Arm:
+    return Arm(label, of)
+
+
+BASELINE = arm("none", *jobs(1.0, 3))
+
+
+def verdict(other: Arm, baseline: Arm = BASELINE, design: Design = DESIGN) -> Verdict:
+    arms = [baseline, other]
+    progress = progress_of(design, [each.label for each in arms], arms)
+    return judge(other, baseline, ACCURACY, progress=progress)
+
+
+def failed(of: Job, failure_class: str) -> Job:
+    return replace(of, status="FAILED", text={**of.text, "failure_class": failure_class})
+
+
+def test_a_clear_arm_is_cheaper_at_the_first_look() -> None:
+    result = verdict(arm("inductor", *jobs(0.8, 3)))
+    assert (result.outcome, result.reason) == ("cheaper", "")
+    assert result.quality is not None
+    assert result.quality.margin == 0.03
+
+
+def test_a_loss_of_quality_is_not_cheaper() -> None:
+    worse = arm("inductor", *jobs(0.8, 3, tuple(score - 0.1 for score in SCORES)))
+    assert (verdict(worse).outcome, verdict(worse).reason) == ("not cheaper", "and the accuracy is worse")
+
+
+def test_quality_that_is_not_shown_is_named_with_the_repeats_that_would_show_it() -> None:
+    noisy = (0.87, 0.93, 0.90)
+    baseline = arm("none", *jobs(1.0, 3, noisy))
+    result = verdict(arm("inductor", *jobs(0.8, 3, noisy)), baseline, Design(looks=(3,)))
+    # Error sqrt(2 x 0.0009 / 3), 4 degrees of freedom, t(0.95) = 2.131847: 0.0522. 13 repeats: (1.7109 + 0.8569) x
+    # 0.03 x sqrt(2 / 13) = 0.0302, and 14: (1.7056 + 0.8557) x 0.03 x sqrt(2 / 14) = 0.0290.
+    assert result.outcome == "cheaper, quality not shown"
+    assert result.reason == (
+        "but the accuracy may be up to 0.052 worse, and 0.030 is acceptable: 14 repeats of each setting would show it"
+    )
+
+
+def test_no_gain_worth_having_is_not_cheaper() -> None:
+    result = verdict(arm("inductor", *jobs(1.0, 3)))
+    assert result.outcome == "not cheaper"
+    assert result.reason.endswith("is ruled out")
+
+
+def test_there_is_no_verdict_before_the_first_look() -> None:
+    result = verdict(arm("inductor", *jobs(0.8, 2)))
+    assert (result.outcome, result.reason) == ("inconclusive", "the first wave has not ended")
+
+
+def test_failed_jobs_are_paid_for_and_counted() -> None:
+    cheap = jobs(0.8, 5)
+    failing = arm("inductor", *cheap[:3], *(failed(each, "OutOfMemory") for each in cheap[3:]))
+    result = verdict(failing, arm("none", *jobs(1.0, 5)), Design(looks=(5,)))
+    assert (result.outcome, result.reason) == ("inconclusive", "but 2 of 5 jobs failed, more than a third")
+    assert result.ratio is not None
+    assert result.ratio.estimate == pytest.approx(0.8 * 5 / 3, rel=0.02)
+
+
+@pytest.mark.parametrize("failure_class", ["Stopped", "Refused", "Vanished"])
+def test_jobs_that_say_nothing_about_the_setting_do_not_count(failure_class: str) -> None:
+    stopped = arm("inductor", *jobs(0.8, 2), failed(jobs(0.8, 3)[2], failure_class))
+    results = results_of(DESIGN, [BASELINE, stopped], ACCURACY)
+    assert results["inductor", 2] is None
+    assert results["inductor", 1] is not None
+    assert ("inductor", 3) not in results
+
+
+def test_the_cache_state_of_the_first_wave_counts() -> None:
+    warm = jobs(0.8, 5, cache_state="warm")
+    cold_first = arm("inductor", replace(warm[0], cache_state="cold"), *warm[1:])
+    results = results_of(DESIGN, [BASELINE, cold_first], ACCURACY)
+    assert [results["inductor", at] is None for at in range(5)] == [True, False, False, False, False]
+
+
+def test_a_successful_job_without_a_bill_does_not_count() -> None:
+    unbilled = arm("inductor", *jobs(0.8, 2), replace(job(float("nan")), repeat="2"))
+    assert results_of(DESIGN, [BASELINE, unbilled], ACCURACY)["inductor", 2] is None
+
+
+def test_the_unit_of_a_scripts_score_may_be_unknown() -> None:
+    of_script = [replace(each, text={**each.text, "measured": "outside"}) for each in jobs(0.8, 3)]
+    assert scale_is_known(ACCURACY, of_script, DESIGN)
+    in_percent = [replace(each, numbers={**each.numbers, "eval_accuracy": 90.0}) for each in of_script]
+    assert not scale_is_known(ACCURACY, in_percent, DESIGN)
+    assert scale_is_known(ACCURACY, in_percent, Design(margin=3.0))
+    baseline = arm("none", *(replace(each, numbers={**each.numbers, "eval_accuracy": 90.0}) for each in BASELINE.jobs))
+    result = verdict(arm("inductor", *in_percent), baseline)
+    assert result.outcome == "inconclusive"
+    assert result.reason == "but the unit of eval_accuracy is not known: set compare.quality_margin in that unit"
+
+
+def test_a_look_is_one_sentence() -> None:
+    other = arm("inductor", *jobs(0.8, 3))
+    progress = progress_of(DESIGN, ["none", "inductor"], [BASELINE, other])
+    sentence = look_sentence(last_looks(progress)["inductor"])
+    assert sentence.startswith("20 % fewer (")
+    assert sentence.endswith("fewer); stops: it is cheaper")
