@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from judging.result import Result
+from judging.result import Result, costs
 
 MOST_FAILURES = 1 / 3
 """Largest share of failed jobs with which an arm can be called cheaper: 1 of 3, 3 of 9."""
@@ -19,8 +19,8 @@ def surcharge(results: Sequence[Result]) -> float:
     The cost of a usable model is everything paid, divided by the number of successful jobs. At least one must have
     succeeded.
     """
-    paid = math.fsum(result.cost for result in results)
-    return paid / math.fsum(result.cost for result in results if result.succeeded)
+    paid = math.fsum(result.cost or 0.0 for result in results)
+    return paid / math.fsum(costs(results))
 
 
 def failure_note(arm: Sequence[Result], baseline: Sequence[Result]) -> str:

@@ -74,6 +74,23 @@ def difference_interval(
     return Interval(estimate, estimate - half_width, estimate + half_width, len(arm), len(baseline))
 
 
+def paired_interval(
+    arm: Sequence[float], baseline: Sequence[float], confidence: float = CONFIDENCE, least_spread: float = 0.0
+) -> Interval | None:
+    """Return the mean of arm - baseline over pairs with its 95 % or other interval; None below two pairs.
+
+    Student's t on the differences. `least_spread` is the least standard deviation of a difference.
+    """
+    pairs = len(arm)
+    if pairs < 2:
+        return None
+    differences = [mine - other for mine, other in zip(arm, baseline, strict=True)]
+    spread = max(math.sqrt(_sum_of_squares(differences) / (pairs - 1)), least_spread)
+    half_width = float(stdtrit(pairs - 1, (1 + confidence) / 2)) * spread / math.sqrt(pairs)
+    estimate = fmean(differences)
+    return Interval(estimate, estimate - half_width, estimate + half_width, pairs, pairs)
+
+
 def _sum_of_squares(values: Sequence[float]) -> float:
     """Return the sum of squared distances from the mean."""
     mean = fmean(values)

@@ -13,7 +13,7 @@ from statistics import fmean, variance
 
 from scipy.special import stdtrit
 
-from judging.intervals import difference_interval
+from judging.intervals import difference_interval, paired_interval
 from judging.quality import Measure, Quality
 
 ERROR = 0.05
@@ -32,8 +32,12 @@ def assess_quality(
     *,
     level: float = ERROR,
     margin: float | None = None,
+    is_paired: bool = False,
 ) -> Quality | None:
     """Test the scores of an arm's repeats against the baseline's; None below two scores on a side.
+
+    With `is_paired`, scores at the same place belong to the same seed, and their differences count: two settings that
+    train alike differ far less with the same seed than one setting does between seeds.
 
     `level` is the one-sided significance level. `margin` is the largest acceptable loss in the metric's unit; None
     takes the measure's own.
@@ -42,8 +46,9 @@ def assess_quality(
         return None
     limit = measure.margin_at(fmean(baseline)) if margin is None else margin
     least = _LEAST_SPREAD * limit
-    difference = difference_interval(arm, baseline, least_spread=least)
-    at_level = difference_interval(arm, baseline, confidence=1 - 2 * level, least_spread=least)
+    interval = paired_interval if is_paired else difference_interval
+    difference = interval(arm, baseline, least_spread=least)
+    at_level = interval(arm, baseline, confidence=1 - 2 * level, least_spread=least)
     assert difference is not None
     assert at_level is not None
     lost = (-at_level.high, -at_level.low) if measure.higher_is_better else (at_level.low, at_level.high)
@@ -57,18 +62,21 @@ def assess_quality(
         shown_beyond=lost[0] > limit,
         margin=limit,
         most_lost=lost[1],
-        repeats_to_show=_repeats_to_show(measure, arm, baseline, limit),
+        repeats_to_show=_repeats_to_show(measure, arm, baseline, limit, is_paired=is_paired),
     )
 
 
-def _repeats_to_show(measure: Measure, arm: Sequence[float], baseline: Sequence[float], margin: float) -> int | None:
+def _repeats_to_show(
+    measure: Measure, arm: Sequence[float], baseline: Sequence[float], margin: float, *, is_paired: bool
+) -> int | None:
     """Return the repeats of an arm that would show the quality if mean and spread stay as measured; None if none do."""
-    spread = math.sqrt((variance(arm) + variance(baseline)) / 2)
+    differences = [mine - other for mine, other in zip(arm, baseline, strict=is_paired)]
+    spread = math.sqrt(variance(differences) if is_paired else variance(arm) + variance(baseline))
     change = fmean(arm) - fmean(baseline)
     room = margin + (change if measure.higher_is_better else -change)
     for repeats in range(2, _MOST_REPEATS + 1):
-        freedom = 2 * repeats - 2
+        freedom = repeats - 1 if is_paired else 2 * repeats - 2
         quantiles = float(stdtrit(freedom, 1 - ERROR)) + float(stdtrit(freedom, POWER))
-        if quantiles * spread * math.sqrt(2 / repeats) <= room:
+        if quantiles * spread / math.sqrt(repeats) <= room:
             return repeats
     return None

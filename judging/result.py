@@ -11,18 +11,31 @@ from dataclasses import dataclass
 class Result:
     """Cost of one job, and quality of its model."""
 
-    cost: float
-    """Positive, in the same unit for all jobs of a comparison. Of a failed job, what was paid for it; may be 0."""
+    cost: float | None
+    """Positive, in the same unit for all jobs of a comparison. Of a failed job, what was paid for it; may be 0. None if
+    the cost cannot be compared, such as that of a job with a cold cache among warm ones."""
     score: float = math.nan
     """Quality metric of the model; NaN if it was not measured."""
     succeeded: bool = True
+    repeat: int | None = None
+    """Number of the repeat. Jobs of two arms with the same number have the same seed."""
 
 
 def costs(results: Sequence[Result]) -> list[float]:
     """Return the costs of the jobs that succeeded."""
-    return [result.cost for result in results if result.succeeded]
+    return [result.cost for result in results if result.succeeded and result.cost is not None]
 
 
 def scores(results: Sequence[Result]) -> list[float]:
     """Return the finite scores of the jobs that succeeded."""
     return [result.score for result in results if result.succeeded and math.isfinite(result.score)]
+
+
+def paired_scores(arm: Sequence[Result], baseline: Sequence[Result]) -> tuple[list[float], list[float]]:
+    """Return the finite scores of the repeats that succeeded in both arms, in the same order."""
+    mine, others = (
+        {each.repeat: each.score for each in side if each.succeeded and math.isfinite(each.score)}
+        for side in (arm, baseline)
+    )
+    common = sorted(repeat for repeat in mine.keys() & others.keys() if repeat is not None)
+    return [mine[repeat] for repeat in common], [others[repeat] for repeat in common]

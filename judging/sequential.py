@@ -7,7 +7,7 @@ out. docs/decisions/0130 compares this rule with others on recorded noise.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
@@ -19,7 +19,7 @@ from judging.intervals import Interval, difference_interval
 from judging.non_inferiority import assess_quality
 from judging.quality import Measure, Quality
 from judging.rank_test import RankTest, rank_test
-from judging.result import Result, costs, scores
+from judging.result import Result, costs, paired_scores, scores
 from judging.summaries import geometric_mean
 
 Reason = Literal[
@@ -72,6 +72,7 @@ def look_at_arms(
     number: int,
     *,
     measure: Measure | None = None,
+    paired: Set[str] = frozenset(),
     others: int = 0,
     resolution: float = 0.0,
 ) -> dict[str, Look]:
@@ -94,6 +95,7 @@ def look_at_arms(
                     design,
                     number,
                     measure=measure,
+                    is_paired=label in paired,
                     comparisons=comparisons,
                     resolution=resolution,
                 )
@@ -114,6 +116,7 @@ def look(
     number: int,
     *,
     measure: Measure | None = None,
+    is_paired: bool = False,
     comparisons: int = 1,
     resolution: float = 0.0,
 ) -> Look | None:
@@ -123,7 +126,8 @@ def look(
     jobs add their cost to that of the successful ones, and the interval covers the ratio with and without them: their
     number is known too badly for an interval of its own.
 
-    `measure` is the metric of the scores; None judges the cost alone. The error is divided among `comparisons`.
+    `measure` is the metric of the scores; None judges the cost alone. With `is_paired`, the scores of the same repeat
+    are compared, if at least two repeats succeeded in both arms. The error is divided among `comparisons`.
     `resolution` is the step to which costs are rounded; see `intervals.ratio_interval`.
     """
     mine, others = costs(arm), costs(baseline)
@@ -131,7 +135,7 @@ def look(
         return None
     level = design.levels(comparisons)[number]
     ratio, least_ratio = _with_failures(*_ratios(mine, others, level, resolution), surcharge(arm) / surcharge(baseline))
-    quality = _quality(measure, arm, baseline, design, number)
+    quality = _quality(measure, arm, baseline, design, number, is_paired=is_paired)
     is_unmeasured = measure is not None and quality is None
     note = failure_note(arm, baseline)
     result = Look(ratio=ratio, level=level, least_ratio=least_ratio, stops=None, quality=quality, failure_note=note)
@@ -141,15 +145,24 @@ def look(
 
 
 def _quality(
-    measure: Measure | None, arm: Sequence[Result], baseline: Sequence[Result], design: Design, number: int
+    measure: Measure | None,
+    arm: Sequence[Result],
+    baseline: Sequence[Result],
+    design: Design,
+    number: int,
+    *,
+    is_paired: bool,
 ) -> Quality | None:
     """Return the quality; None if it is not measured for every successful job."""
     sides = [scores(side) for side in (arm, baseline)]
     if measure is None or any(
-        len(values) < len(costs(side)) for values, side in zip(sides, (arm, baseline), strict=True)
+        len(values) < sum(each.succeeded for each in side) for values, side in zip(sides, (arm, baseline), strict=True)
     ):
         return None
     level = design.quality_levels()[number]
+    pairs = paired_scores(arm, baseline)
+    if is_paired and len(pairs[0]) > 1:
+        return assess_quality(measure, *pairs, level=level, margin=design.margin, is_paired=True)
     return assess_quality(measure, *sides, level=level, margin=design.margin)
 
 

@@ -6,7 +6,7 @@ on another machine or after a crash, starts the same jobs and takes the same loo
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 from judging.design import Design
@@ -41,13 +41,15 @@ def progress(
     results: Results,
     *,
     measure: Measure | None = None,
+    paired: Set[str] = frozenset(),
     seed: int = 0,
     resolution: float = 0.0,
 ) -> Progress:
     """Return the progress of a comparison of `arms`, the baseline first.
 
     A wave ends when the baseline and every arm that has not stopped have the repeats of the next look. `measure` is
-    the metric of the scores; None judges the cost alone. `seed` draws the order of the rounds; see `round_order`.
+    the metric of the scores; None judges the cost alone. The arms `paired` train like the baseline, so the scores of
+    the same repeat are compared. `seed` draws the order of the rounds; see `round_order`.
     `resolution` is the step to which costs are rounded.
     """
     looks: list[Mapping[str, Look]] = []
@@ -67,6 +69,7 @@ def progress(
             design,
             number,
             measure=measure,
+            paired=paired,
             others=len(stopped) - different,
             resolution=resolution,
         )

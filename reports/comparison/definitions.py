@@ -90,7 +90,8 @@ _KEPT_BY_MEAN = (
 )
 _KEPT_BY_BOUND = (
     "Kept if the largest loss that the repeats do not rule out (one-sided 95 % over all looks) is within the margin: "
-    "compare.quality_margin, or 0.03 (accuracy, macro F1), 3 points (F1 and exact match in %) or 5 % (losses)."
+    "compare.quality_margin, or 0.03 (accuracy, macro F1), 3 points (F1 and exact match in %) or 5 % (losses). "
+    "Arms that differ in nothing that changes the training, such as in the compiler alone, are compared seed by seed."
 )
 
 

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 
 from judging.design import Design
 from judging.quality import MEASURES, Measure
-from judging.result import Result
+from judging.result import Result, costs
 from judging.sequential import Look
 from judging.waves import Progress, Results, progress
 from reports.comparison.arms import Arm, Job, finite
@@ -17,15 +17,24 @@ from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, misses_ta
 NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished"})
 """Failure classes that say nothing about the setting: a person stopped the job, or it never ran to its end."""
 
+_ALIKE = frozenset({"hp_seed", "hp_compiler", "hp_save_model", "hp_save_strategy", "hp_save_steps"})
+"""Settings with which the same seed still trains the same model, up to rounding. Repeats differ in the seed."""
+
 
 def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed: int = 0) -> Progress:
     """Return the progress of a comparison of the arms `labels`, the baseline first. `arms` are those that have jobs."""
     first_wave = {arm.label: _first_wave(arm, design) for arm in arms}
     measure = None if target_of(*arms) else measure_of([job for jobs in first_wave.values() for job in jobs])
     results = results_of(design, arms, measure)
-    known = [result.cost for result in results.values() if result and result.succeeded]
+    known = costs([result for result in results.values() if result])
     resolution = float(bool(known) and all(cost == round(cost) for cost in known))
-    return progress(design, labels, results, measure=measure, seed=seed, resolution=resolution)
+    paired = {arm.label for arm in arms if trains_alike(arm, arms[0])}
+    return progress(design, labels, results, measure=measure, paired=paired, seed=seed, resolution=resolution)
+
+
+def trains_alike(arm: Arm, baseline: Arm) -> bool:
+    """Return True if two arms differ in nothing that changes what a seed trains, such as in the compiler alone."""
+    return {_training_settings(job) for job in arm.jobs} == {_training_settings(job) for job in baseline.jobs}
 
 
 def last_looks(progress: Progress) -> dict[str, Look]:
@@ -43,7 +52,8 @@ def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> 
     """Return the result of each job that has ended.
 
     The cost is billable instance seconds, or dollars between instance types. A job does not count if a person stopped
-    it, if it has no billing record, or if it started with another cache state than most jobs of the arm's first wave.
+    it. Its cost does not count if it has no billing record, or if it started with another cache state than most jobs
+    of the arm's first wave.
     A job that ended before its target failed. Scores whose scale is unknown count as missing.
     """
     column = BILLABLE
@@ -76,10 +86,23 @@ def scale_is_known(measure: Measure, jobs: Sequence[Job], design: Design) -> boo
 def _result(job: Job, column: str, state: str | None, score: float) -> Result | None:
     cost = job.number(column)
     if job.succeeded and not misses_target(job):
-        return Result(cost, score) if job.cache_state == state and cost > 0 else None
+        return Result(cost if job.cache_state == state and cost > 0 else None, score, repeat=int(job.repeat))
     if job.text.get("failure_class") in NOT_OF_THE_SETTING:
         return None
-    return Result(cost if cost > 0 else 0.0, succeeded=False)
+    return Result(cost if cost > 0 else 0.0, succeeded=False, repeat=int(job.repeat))
+
+
+def _training_settings(job: Job) -> frozenset[tuple[str, str | float]]:
+    values = {**job.text, **job.numbers}
+    return frozenset(
+        (name, value)
+        for name, value in values.items()
+        if value is not None and value == value and _changes_training(name)
+    )
+
+
+def _changes_training(column: str) -> bool:
+    return column in ("job_devices", "job_instance_count") or (column.startswith("hp_") and column not in _ALIKE)
 
 
 def _ended(arm: Arm) -> list[Job]:

@@ -67,6 +67,18 @@ def test_equal_scores_do_not_prove_a_spread_of_zero() -> None:
     assert quality.most_lost == pytest.approx(2.919986 * 0.003, rel=1e-6)
 
 
+def test_pairs_of_the_same_seed_show_it_sooner() -> None:
+    arm, baseline = [0.80, 0.91, 0.85], [0.81, 0.90, 0.85]
+    assert not assessed(arm, baseline).kept
+    quality = assess_quality(ACCURACY, arm, baseline, is_paired=True)
+    assert quality is not None
+    # Differences -0.01, 0.01, 0: mean 0, standard deviation 0.01, 2 degrees of freedom, t(0.95) = 2.919986.
+    assert quality.most_lost == pytest.approx(2.919986 * 0.01 / math.sqrt(3), rel=1e-6)
+    assert quality.kept
+    # 3 pairs: (2.919986 + 1.060660) x 0.01 / sqrt(3) = 0.0230, and 2: (6.313752 + 1.376382) x 0.01 / sqrt(2) = 0.0544.
+    assert quality.repeats_to_show == 3
+
+
 def test_one_score_a_side_shows_nothing() -> None:
     assert assess_quality(ACCURACY, [0.9], [0.9, 0.9]) is None
 

@@ -8,9 +8,10 @@ from typing import Any
 import pytest
 
 from judging.design import Design
+from judging.result import Result
 from reports.comparison.arms import Arm, Job
 from reports.comparison.look_table import look_sentence
-from reports.comparison.looks import last_looks, progress_of, results_of, scale_is_known
+from reports.comparison.looks import last_looks, progress_of, results_of, scale_is_known, trains_alike
 from reports.comparison.verdict import Verdict, judge
 from tests.support.reports.verdicts import ACCURACY, job
 
@@ -57,7 +58,8 @@ def test_a_loss_of_quality_is_not_cheaper() -> None:
 def test_quality_that_is_not_shown_is_named_with_the_repeats_that_would_show_it() -> None:
     noisy = (0.87, 0.93, 0.90)
     baseline = arm("none", *jobs(1.0, 3, noisy))
-    result = verdict(arm("inductor", *jobs(0.8, 3, noisy)), baseline, Design(looks=(3,)))
+    larger = [replace(each, numbers={**each.numbers, "hp_batch_size": 64.0}) for each in jobs(0.8, 3, noisy)]
+    result = verdict(arm("batch 64", *larger), baseline, Design(looks=(3,)))
     # Error sqrt(2 x 0.0009 / 3), 4 degrees of freedom, t(0.95) = 2.131847: 0.0522. 13 repeats: (1.7109 + 0.8569) x
     # 0.03 x sqrt(2 / 13) = 0.0302, and 14: (1.7056 + 0.8557) x 0.03 x sqrt(2 / 14) = 0.0290.
     assert result.outcome == "cheaper, quality not shown"
@@ -99,12 +101,23 @@ def test_the_cache_state_of_the_first_wave_counts() -> None:
     warm = jobs(0.8, 5, cache_state="warm")
     cold_first = arm("inductor", replace(warm[0], cache_state="cold"), *warm[1:])
     results = results_of(DESIGN, [BASELINE, cold_first], ACCURACY)
-    assert [results["inductor", at] is None for at in range(5)] == [True, False, False, False, False]
+    assert [each.cost is None for at in range(5) if (each := results["inductor", at])] == [True] + [False] * 4
+    assert results["inductor", 0] is not None  # its quality counts
 
 
 def test_a_successful_job_without_a_bill_does_not_count() -> None:
     unbilled = arm("inductor", *jobs(0.8, 2), replace(job(float("nan")), repeat="2"))
-    assert results_of(DESIGN, [BASELINE, unbilled], ACCURACY)["inductor", 2] is None
+    assert results_of(DESIGN, [BASELINE, unbilled], ACCURACY)["inductor", 2] == Result(None, 0.9, repeat=2)
+
+
+def test_arms_that_train_alike_are_compared_seed_by_seed() -> None:
+    spread = (0.80, 0.90, 0.85)
+    baseline, other = arm("none", *jobs(1.0, 3, spread)), arm("inductor", *jobs(0.8, 3, spread))
+    assert trains_alike(other, baseline)
+    assert verdict(other, baseline).outcome == "cheaper"
+    larger = arm("batch 64", *(replace(each, numbers={**each.numbers, "hp_batch_size": 64.0}) for each in other.jobs))
+    assert not trains_alike(larger, baseline)
+    assert verdict(larger, baseline).outcome == "cheaper, quality not shown"
 
 
 def test_the_unit_of_a_scripts_score_may_be_unknown() -> None:
