@@ -38,7 +38,7 @@ def launch(verb: str, overrides: Mapping[str, str]) -> int:
 
     store = open_store(echo=print_line)
     parallel = _parallel(verb, experiment, selected_arms)
-    design = design_of(experiment.compare) if verb == "compare" else None
+    design = design_of(experiment.compare) if verb == "compare" and len(selected_arms) > 1 else None
     return _run(store, verb, Path(name).stem, selected_arms, repeats, staged, parallel, design, wait=wait)
 
 
@@ -101,7 +101,8 @@ def _run(
         tags={DESIGN: write_design(design)} if design else {},
     )
     jobs = [context.prepare(job) for job in plan(group.id, name, selected_arms, repeats, staged, home())]
-    print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {len(jobs)} jobs")
+    most = "at most " if design and len(design.looks) > 1 else ""
+    print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {most}{len(jobs)} jobs")
     write_plan(store, group, jobs, parallel, design)
     if not wait:
         charts = PngClassCharts()

@@ -38,7 +38,7 @@ def spent_sentence(comparison: Comparison) -> str:
     most = len(comparison.arms) * design.looks[-1]
     if progress.due:
         left = counted(len(progress.due), "job")
-        return f"The comparison is still running: {left} of the current wave have not ended, and {most} is the most."
+        return f"The comparison has not ended: {left} of the current wave of repeats are missing."
     if len(progress.begun) == most:
         return f"It took all {most} jobs to decide." if _has_decided(progress) else ""
     return f"The comparison stopped by itself after {len(progress.begun)} of at most {most} jobs."
