@@ -29,19 +29,18 @@ def run_waves(
     """
     labels = _labels(jobs)
     reported = 0
-    ended: set[tuple[str, int]] = set()
-    outcomes: list[Outcome] = []
+    outcomes: dict[str, Outcome] = {}
     while True:
         state = progress_of(design, labels, arms_of(job_tables.jobs(store.client, group.id)))
         _report(state, reported, design, echo)
         reported = len(state.looks)
         begun = [job for job in jobs if (job.arm, job.repeat) in state.begun]
-        if ended.intersection(state.due):  # a run was deleted while its job ran: the report lists it as missing
-            return begun, outcomes
-        outcomes = run(begun)
-        if not state.due or len(outcomes) < len(begun):
-            return begun, outcomes
-        ended = {(outcome.planned.arm, outcome.planned.repeat) for outcome in outcomes}
+        left = [job for job in begun if job.spec.name not in outcomes]
+        if left:
+            outcomes |= {outcome.planned.spec.name: outcome for outcome in run(left)}
+        # Nothing is left although jobs are due if a run was deleted while its job ran. The report lists it as missing.
+        if not (state.due and left) or len(outcomes) < len(begun):
+            return begun, list(outcomes.values())
 
 
 def _labels(jobs: Sequence[PlannedJob]) -> list[str]:

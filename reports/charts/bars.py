@@ -33,7 +33,11 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
         (values.high, f"{figure(values.median)}{_against_baseline(comparison, arm, column, values)}")
         for _, arm, values in rows
     ]
-    means = "; %: from the means" if any(_interval(contrast, column) for contrast in comparison.contrasts) else ""
+    means = (
+        "; %: estimated from all repeats"
+        if any(_interval(contrast, column) for contrast in comparison.contrasts)
+        else ""
+    )
 
     def draw(axes: Axes) -> None:
         for y, (i, arm, values) in enumerate(rows):

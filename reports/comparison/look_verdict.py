@@ -34,7 +34,7 @@ def outcome_of(look: Look, measure: Measure | None, missing: str, *, has_target:
     if look.cost_outcome == "dearer":
         return "not cheaper", ""
     if quality and quality.shown_beyond:
-        return "not cheaper", f"and the {quality.measure.label} is worse"
+        return "not cheaper", f"but the {quality.measure.label} is worse"
     if look.failure_note:
         return "inconclusive", f"but {look.failure_note}"
     if look.stops == "no gain worth having":

@@ -75,7 +75,7 @@ def test_arms_drop_out_one_by_one(command_line: CommandLine, pause: Path) -> Non
     assert done.returncode == 0, done.stdout + done.stderr
     document = summary(command_line)
     outcomes = {each["arm"]: (each["outcome"], each["reason"]) for each in document["contrasts"]}
-    assert outcomes["batch 16"] == ("not cheaper", "and the accuracy is worse")
+    assert outcomes["batch 16"] == ("not cheaper", "but the accuracy is worse")
     assert outcomes["batch 32"][0] in ("not cheaper", "inconclusive")
     assert arms(command_line).count("batch 16") == 2
 

@@ -52,7 +52,7 @@ def test_a_clear_arm_is_cheaper_at_the_first_look() -> None:
 
 def test_a_loss_of_quality_is_not_cheaper() -> None:
     worse = arm("inductor", *jobs(0.8, 3, tuple(score - 0.1 for score in SCORES)))
-    assert (verdict(worse).outcome, verdict(worse).reason) == ("not cheaper", "and the accuracy is worse")
+    assert (verdict(worse).outcome, verdict(worse).reason) == ("not cheaper", "but the accuracy is worse")
 
 
 def test_quality_that_is_not_shown_is_named_with_the_repeats_that_would_show_it() -> None:

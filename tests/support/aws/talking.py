@@ -26,7 +26,12 @@ def study(folder: Path, *, jobs: int, parallel: int, steps: int, pause: float) -
         "service": "sagemaker",
         "machine": {"instance_type": "ml.g5.xlarge"},
         "aws": {"role": "trainer", "prices": str(folder / "prices.json")},
-        "compare": {"arms": [{"batch_size": 16}, {"batch_size": 64}], "repeats": jobs // 2, "parallel": parallel},
+        "compare": {
+            "arms": [{"batch_size": 16}, {"batch_size": 64}],
+            "repeats": jobs // 2,
+            "stop": "never",
+            "parallel": parallel,
+        },
     }
     (folder / "prices.json").write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 1.408}}')
     path = folder / "talking.yaml"
