@@ -23,6 +23,9 @@ class Design:
     """Least gain worth having, as a share of the baseline's cost."""
     margin: float | None = None
     """Largest acceptable loss of quality, in the metric's unit; None takes the metric's own."""
+    trainings: int = 1
+    """Number of trainings to come, of which the first starts with a cold compile cache. It weights the jobs that
+    started with a cold cache and those that started with a warm one."""
     rules: int = RULES
     """Version of the rules."""
 

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
 
 from judging.design import Design
 from judging.quality import MEASURES, Measure
-from judging.result import Result, costs
+from judging.result import CACHE_STATES, CacheState, Result, costs
 from judging.sequential import Look
 from judging.waves import Progress, Results, progress
 from reports.comparison.arms import Arm, Job, finite
@@ -52,9 +51,8 @@ def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> 
     """Return the result of each job that has ended.
 
     The cost is billable instance seconds, or dollars between instance types. A job does not count if a person stopped
-    it. Its cost does not count if it has no billing record, or if it started with another cache state than most jobs
-    of the arm's first wave.
-    A job that ended before its target failed. Scores whose scale is unknown count as missing.
+    it. Its cost does not count if it has no billing record. A job that ended before its target failed. Scores whose
+    scale is unknown count as missing.
     """
     column = BILLABLE
     if arms and any(currency(arm, arms[0]) is DOLLARS for arm in arms[1:]):
@@ -62,10 +60,9 @@ def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> 
     has_scale = measure is None or scale_is_known(measure, [job for arm in arms for job in arm.jobs], design)
     results: dict[tuple[str, int], Result | None] = {}
     for arm in arms:
-        state = _cache_state(_first_wave(arm, design))
         for job in _ended(arm):
             score = job.number(measure.column) if measure and has_scale else math.nan
-            results[arm.label, int(job.repeat)] = _result(job, column, state, score)
+            results[arm.label, int(job.repeat)] = _result(job, column, score)
     return results
 
 
@@ -83,10 +80,11 @@ def scale_is_known(measure: Measure, jobs: Sequence[Job], design: Design) -> boo
     return not values
 
 
-def _result(job: Job, column: str, state: str | None, score: float) -> Result | None:
+def _result(job: Job, column: str, score: float) -> Result | None:
     cost = job.number(column)
     if job.succeeded and not misses_target(job):
-        return Result(cost if job.cache_state == state and cost > 0 else None, score, repeat=int(job.repeat))
+        cache: CacheState = job.cache_state if job.cache_state in CACHE_STATES else "off"
+        return Result(cost if cost > 0 else None, score, repeat=int(job.repeat), cache=cache)
     if job.text.get("failure_class") in NOT_OF_THE_SETTING:
         return None
     return Result(cost if cost > 0 else 0.0, succeeded=False, repeat=int(job.repeat))
@@ -112,9 +110,3 @@ def _ended(arm: Arm) -> list[Job]:
 def _first_wave(arm: Arm, design: Design) -> list[Job]:
     """Return the jobs of the first wave. What is decided from all jobs would change with each later job."""
     return [job for job in _ended(arm) if int(job.repeat) < design.looks[0]]
-
-
-def _cache_state(first_wave: Sequence[Job]) -> str | None:
-    """Return the state that counts."""
-    states = Counter(job.cache_state for job in first_wave if job.succeeded)
-    return max(states, key=lambda state: (states[state], state == "warm"), default=None)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from judging.break_even import BreakEven
 from judging.quality import Quality
 from reports.comparison.arms import Arm, Job
+from reports.comparison.cache_verdicts import state_sentences, trainings_phrase
 from reports.comparison.comparison import Comparison, Contrast, extra_seconds
 from reports.comparison.equal_work import BILLABLE, currency, has_common_currency, uses_other_machines
 from reports.comparison.verdict import Verdict
@@ -26,7 +27,8 @@ def headline(comparison: Comparison) -> str:
         return f"“{baseline.label}” took {figure(cost.median) if cost else 'an unknown number of'} billable seconds."
     if (best := comparison.best) and best.verdict.ratio:
         fewer = change(best.verdict.ratio.estimate)
-        return f"“{best.arm.label}” is cheaper: {fewer} {noun(best.verdict)} than “{baseline.label}”."
+        trainings = trainings_phrase(best.verdict.caches)
+        return f"“{best.arm.label}” is cheaper: {fewer} {noun(best.verdict)} than “{baseline.label}”{trainings}."
     outcomes = {contrast.verdict.outcome for contrast in contrasts}
     if outcomes == {"not comparable"} and any(arm.compiler_warnings for arm in comparison.arms):
         return "No verdict: a compiler did not run as its setting says."
@@ -42,10 +44,9 @@ def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
     verdict, ratio = contrast.verdict, contrast.verdict.ratio
     if ratio is None:
         return f"{capitalized(verdict.reason)}."
-    sentence = (
-        f"{change(ratio.estimate)} {noun(verdict)} than “{baseline.label}” (95 % interval: "
-        f"{change_interval(ratio)}; {ratio.n_arm} repeats against {ratio.n_baseline})"
-    )
+    trainings = trainings_phrase(verdict.caches)
+    interval = f"95 % interval: {change_interval(ratio)}; {ratio.n_arm} repeats against {ratio.n_baseline}"
+    sentence = f"{change(ratio.estimate)} {noun(verdict)} than “{baseline.label}”{trainings} ({interval})"
     return f"{sentence}, {verdict.reason}." if verdict.reason else f"{sentence}."
 
 
@@ -57,7 +58,9 @@ def noun(verdict: Verdict) -> str:
 def measured_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
     """Return the verdict, the time and the quality of an arm."""
     quality = contrast.verdict.quality
-    sentences = [verdict_sentence(contrast, baseline), *time_sentences(contrast.arm, baseline)]
+    caches = contrast.verdict.caches
+    sentences = [verdict_sentence(contrast, baseline), *(state_sentences(caches) if caches else [])]
+    sentences += time_sentences(contrast.arm, baseline)
     return [*sentences, *([quality_sentence(quality)] if quality else [])]
 
 
@@ -117,13 +120,13 @@ def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
 
 
 def cache_sentences(arm: Arm) -> list[str]:
-    """Return the cache state that the arm's figures come from, and the time of jobs with a different state."""
+    """Return the cache state of the jobs in tables and charts, and the time of jobs with a different state."""
     sentences = []
     for state, jobs in arm.other_cache_states.items():
         extra = extra_seconds(arm, state)
         time = f" ({figure(abs(extra))} s {'more' if extra >= 0 else 'less'} on average)" if extra is not None else ""
         excluded = f"not {counted(len(jobs), 'job')} with a {state} cache{time}"
-        sentences.append(f"The figures include {_compared_jobs(arm)}, but {excluded}.")
+        sentences.append(f"Tables and charts show {_compared_jobs(arm)}, {excluded}.")
     return sentences
 
 
