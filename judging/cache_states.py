@@ -7,12 +7,12 @@ costs. The cost of N trainings to come is one cold job and N - 1 warm ones.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Sequence, Set
 from dataclasses import dataclass
 from statistics import fmean
 
 from judging.intervals import Estimate, mean_estimate, sum_of_squares
-from judging.result import Result, costs
+from judging.result import CacheState, Result, costs
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def log_costs(arm: Sequence[Result], baseline: Sequence[Result]) -> tuple[LogCos
     """
     mine, others = _without_partial(arm), _without_partial(baseline)
     states = [{result.cache for result in side} - {"off"} for side in (mine, others)]
-    kept = {"off", *(states[0] & states[1] if all(states) else states[0] | states[1])}
+    kept: set[CacheState] = {"off", *(states[0] & states[1] if all(states) else states[0] | states[1])}
     return _by_state(mine, kept), _by_state(others, kept)
 
 
@@ -81,7 +81,7 @@ def _without_partial(results: Sequence[Result]) -> list[Result]:
     return [result for result in succeeded if result.cache != "partial"] or succeeded
 
 
-def _by_state(results: Sequence[Result], kept: set[str]) -> LogCosts:
+def _by_state(results: Sequence[Result], kept: Set[CacheState]) -> LogCosts:
     cold, later = (
         tuple(
             math.log(cost)

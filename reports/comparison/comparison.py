@@ -16,7 +16,7 @@ from judging.summaries import geometric_mean
 from judging.waves import Progress
 from reports.comparison.arms import Arm, Job, arms_of, finite
 from reports.comparison.equal_work import BILLABLE, Kind
-from reports.comparison.looks import measure_of, progress_of
+from reports.comparison.looks import measure_of, one_look, progress_of
 from reports.comparison.verdict import Verdict, judge
 from training.contract.errors import InputError, nearest
 
@@ -48,9 +48,14 @@ class Comparison:
     measure: Measure | None
     """The measure of quality."""
     design: Design | None = None
-    """The looks that the group ran under; None if it ran all repeats."""
+    """The looks that the group ran under; None if it did not run in waves."""
     progress: Progress | None = None
-    """The looks so far; None without a design."""
+    """The looks so far, or the only look at jobs that did not run in waves; None by the first rules."""
+
+    @property
+    def rules(self) -> int:
+        """Version of the rules that judge the arms."""
+        return self.progress.design.rules if self.progress else 1
 
     @property
     def baseline(self) -> Arm | None:
@@ -98,19 +103,24 @@ def compare(
     baseline: str | None = None,
     allowed: Set[Kind] = frozenset(),
     design: Design | None = None,
+    is_selection: bool = False,
 ) -> Comparison:
     """Return the comparison of the jobs in a table from `job_tables.jobs`.
 
     `baseline` is the label of the arm that the others are compared with, or the name or run id of one of its jobs. With
     None, it is the arm whose jobs are marked as the baseline. Differences of the `allowed` kinds are accepted. With a
-    `design`, costs are judged at its looks, unless another baseline is chosen. Raises `InputError` for an unknown
-    baseline.
+    `design`, the arms are judged at its looks, or at one look at all jobs if another baseline is chosen. A selection of
+    jobs is judged at one look too. All other jobs are judged by the first rules. `design` is that of the only group of
+    the jobs. Raises `InputError` for an unknown baseline.
     """
     arms = tuple(arms_of(table))
     arms = _with_baseline(arms, baseline) if baseline else arms
     measure = measure_of([job for arm in arms for job in arm.jobs])
-    design = None if baseline or not arms else design
-    progress = progress_of(design, [arm.label for arm in arms], arms) if design else None
+    progress = None
+    if len(arms) > 1 and (is_selection or (design and baseline)):
+        progress, design = one_look(design or Design(), arms, has_seeds=design is not None), None
+    elif arms and design:
+        progress = progress_of(design, [arm.label for arm in arms], arms)
     contrasts = tuple(_contrast(arm, arms[0], measure, allowed, progress) for arm in arms[1:])
     return Comparison(group, arms, contrasts, measure, design, progress)
 

@@ -98,15 +98,16 @@ _KEPT_BY_BOUND = (
 def measured_section(comparison: Comparison) -> Section:
     """Return the definitions of the figures that this comparison has."""
     measure = f"Measured by {comparison.measure.label}. " if comparison.measure else ""
-    kept = _KEPT_BY_BOUND if comparison.design else _KEPT_BY_MEAN
+    kept = _KEPT_BY_BOUND if comparison.progress else _KEPT_BY_MEAN
     quality = Definition("Quality", measure + kept)
     has_target = any(contrast.verdict.target for contrast in comparison.contrasts)
     definitions = (
         *([_SCRIPTS] if comparison.has_scripts else []),
         *_TIMES,
-        *(_WAVES if comparison.design else _JUDGEMENT),
+        *(_WAVES if comparison.progress else _JUDGEMENT),
         quality,
         *([_TARGET] if has_target else []),
+        Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/measuring.md lists them."),
         _BREAK_EVEN,
     )
     return Section(MEASURED, (Definitions(definitions),))

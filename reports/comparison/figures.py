@@ -24,6 +24,7 @@ def summary_of(comparison: Comparison) -> dict[str, Any]:
         "headline": messages.headline(comparison),
         "baseline": comparison.baseline.label if comparison.baseline else None,
         "best": comparison.best.arm.label if comparison.best else None,
+        "rules": comparison.rules,
         "quality_measure": comparison.measure.column if comparison.measure else None,
         "paid_instance_seconds": comparison.billable_instance_seconds,
         "arms": [_arm(arm) for arm in comparison.arms],

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import replace
 
 from judging.design import Design
 from judging.quality import MEASURES, Measure
 from judging.result import CACHE_STATES, CacheState, Result, costs
-from judging.sequential import Look
+from judging.sequential import Look, Reason, look_at_arms
 from judging.waves import Progress, Results, progress
 from reports.comparison.arms import Arm, Job, finite
 from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, misses_target, target_of
@@ -25,10 +26,26 @@ def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed
     first_wave = {arm.label: _first_wave(arm, design) for arm in arms}
     measure = None if target_of(*arms) else measure_of([job for jobs in first_wave.values() for job in jobs])
     results = results_of(design, arms, measure)
-    known = costs([result for result in results.values() if result])
-    resolution = float(bool(known) and all(cost == round(cost) for cost in known))
-    paired = {arm.label for arm in arms if trains_alike(arm, arms[0])}
-    return progress(design, labels, results, measure=measure, paired=paired, seed=seed, resolution=resolution)
+    resolution = _resolution(results)
+    return progress(design, labels, results, measure=measure, paired=_paired(arms), seed=seed, resolution=resolution)
+
+
+def one_look(design: Design, arms: Sequence[Arm], *, has_seeds: bool) -> Progress:
+    """Return the progress of jobs that did not run in waves, or are compared with another baseline than planned.
+
+    All jobs that have ended count. `has_seeds` is True if jobs of two arms with the same repeat have the same seed.
+    """
+    design = replace(design, looks=(max(len(arm.jobs) for arm in arms),))
+    measure = None if target_of(*arms) else measure_of([job for arm in arms for job in arm.jobs])
+    results = results_of(design, arms, measure)
+    by_arm = {arm.label: [each for job, each in results.items() if job[0] == arm.label and each] for arm in arms}
+    baseline = by_arm.pop(arms[0].label)
+    paired = _paired(arms) if has_seeds else frozenset()
+    resolution = _resolution(results)
+    looks = look_at_arms(by_arm, baseline, design, 0, measure=measure, paired=paired, resolution=resolution)
+    stopped: dict[str, Reason] = {label: looks[label].stops or "last look" for label in looks}
+    stopped |= {label: "too few jobs succeeded" for label in by_arm if label not in looks}
+    return Progress(design=design, looks=(looks,), stopped=stopped, due=(), begun=frozenset(results))
 
 
 def trains_alike(arm: Arm, baseline: Arm) -> bool:
@@ -88,6 +105,17 @@ def _result(job: Job, column: str, score: float) -> Result | None:
     if job.text.get("failure_class") in NOT_OF_THE_SETTING:
         return None
     return Result(cost if cost > 0 else 0.0, succeeded=False, repeat=int(job.repeat))
+
+
+def _paired(arms: Sequence[Arm]) -> frozenset[str]:
+    """Return the labels of the arms that train like the baseline."""
+    return frozenset(arm.label for arm in arms if trains_alike(arm, arms[0]))
+
+
+def _resolution(results: Results) -> float:
+    """Return 1 if all costs are whole numbers, as SageMaker's seconds are; otherwise 0."""
+    known = costs([result for result in results.values() if result])
+    return float(bool(known) and all(cost == round(cost) for cost in known))
 
 
 def _training_settings(job: Job) -> frozenset[tuple[str, str | float]]:

@@ -78,6 +78,21 @@ def test_a_clear_comparison_stops_by_itself(command_line: CommandLine, pause: Pa
     assert contrast["quality"]["kept"]
 
 
+def test_a_result_that_the_user_names_fails_the_command(command_line: CommandLine, pause: Path) -> None:
+    dearer = {"compare.arms": "[{batch_size: 8}, {batch_size: 4}]", "fail-on": "worse,dearer"}
+    done = command_line("compare", {"experiment": pause, **dearer})
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert done.stderr.splitlines()[-1] == "--fail-on dearer: “batch 4”."
+    [group] = command_line.runs("group")
+    of_group = {"group": group.data.tags["platform.group"]}
+    assert group.data.tags["platform.rules"] == "2"
+    assert command_line("report", {**of_group, "fail-on": "worse"}).returncode == 0
+    assert command_line("report", {**of_group, "fail-on": "dearer"}).returncode == 3
+    wrong = command_line("report", {**of_group, "fail-on": "dear"})
+    assert wrong.returncode == 2
+    assert "--fail-on contains 'dear': it may contain dearer, worse, inconclusive, failed." in wrong.stderr
+
+
 def test_arms_drop_out_one_by_one(command_line: CommandLine, pause: Path) -> None:
     three = "[{batch_size: 4}, {batch_size: 16}, {batch_size: 32}]"
     done = command_line(
