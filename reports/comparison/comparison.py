@@ -74,6 +74,17 @@ class Comparison:
         return min(cheaper, key=lambda c: c.verdict.ratio.estimate if c.verdict.ratio else 1.0, default=None)
 
     @property
+    def later_best(self) -> tuple[Contrast, int] | None:
+        """The arm that is cheaper from the fewest trainings on, and their number. None if an arm is cheaper already, or
+        if no arm of equal quality ever is."""
+        later = [
+            (contrast, caches.cheaper_from)
+            for contrast in self.contrasts
+            if (caches := contrast.verdict.caches) and caches.cheaper_from and _keeps_quality(contrast.verdict)
+        ]
+        return min(later, key=lambda each: each[1], default=None) if self.best is None else None
+
+    @property
     def billable_instance_seconds(self) -> float:
         """Billable instance seconds of all jobs with a billing record, failed ones included."""
         return sum(seconds for job in self.jobs if (seconds := job.number(BILLABLE)) > 0)
@@ -133,6 +144,10 @@ def extra_seconds(arm: Arm, state: str) -> float | None:
     others = [seconds for job in arm.other_cache_states.get(state, []) if (seconds := job.number(BILLABLE)) > 0]
     compared = arm.positive(BILLABLE)
     return fmean(others) - fmean(compared) if others and compared else None
+
+
+def _keeps_quality(verdict: Verdict) -> bool:
+    return verdict.target is not None or (verdict.quality is not None and verdict.quality.kept)
 
 
 def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:

@@ -11,8 +11,11 @@ from judging.design import Design
 from judging.result import Result
 from reports.comparison.arms import Arm, Job
 from reports.comparison.cache_verdicts import state_sentences, trainings_phrase
+from reports.comparison.comparison import Comparison, Contrast
+from reports.comparison.figures import short_answer_of
 from reports.comparison.look_table import look_sentence
 from reports.comparison.looks import last_looks, progress_of, results_of, scale_is_known, trains_alike
+from reports.comparison.messages import headline
 from reports.comparison.verdict import Verdict, judge
 from tests.support.reports.verdicts import ACCURACY, job
 
@@ -134,6 +137,16 @@ def test_the_sentences_name_each_cache_state_and_the_trainings() -> None:
     assert cold.startswith("With a cold compile cache: not cheaper, 40 % more (")
     assert warm.startswith("With a warm compile cache: cheaper, 20 % fewer (")
     assert cheaper_from == "It is cheaper from 4 trainings on, if only the first starts with a cold cache."
+
+
+def test_the_headline_names_the_trainings_from_which_an_arm_is_cheaper() -> None:
+    baseline, mixed = arm("none", *jobs(1.0, 9)), with_cold_jobs(5, 9)
+    result = verdict(mixed, baseline, Design(looks=(9,)))
+    comparison = Comparison("g", (baseline, mixed), (Contrast(mixed, result, None, {}),), ACCURACY)
+    assert headline(comparison) == (
+        "“inductor” is cheaper than “none” from 4 trainings on, but not for one training with a cold compile cache."
+    )
+    assert short_answer_of(comparison).text == " cheaper from 4 trainings on"
 
 
 def test_jobs_of_one_cache_state_have_one_verdict() -> None:
