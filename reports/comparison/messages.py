@@ -35,11 +35,9 @@ def headline(comparison: Comparison) -> str:
     if outcomes == {"not comparable"}:
         return "No verdict: the settings did not do the same work."
     if later := comparison.later_best:
-        contrast, trainings = later
-        now = trainings_phrase(contrast.verdict.caches).strip()
-        return (
-            f"“{contrast.arm.label}” is cheaper than “{baseline.label}” from {trainings} trainings on, but not {now}."
-        )
+        contrast, first = later
+        cheaper = f"“{contrast.arm.label}” is cheaper than “{baseline.label}” from {first} trainings on"
+        return f"{cheaper}, but not{trainings_phrase(contrast.verdict.caches)}."
     if outcomes == {"not cheaper"}:
         return f"No setting is cheaper than “{baseline.label}”."
     return f"No setting is shown to be cheaper than “{baseline.label}”."
