@@ -28,12 +28,12 @@ def run_waves(
     The tracking server's records alone decide which jobs come next, so all launchers of a group agree.
     """
     labels = _labels(jobs)
-    reported = 0
+    reported: Progress | None = None
     outcomes: dict[str, Outcome] = {}
     while True:
         state = progress_of(design, labels, arms_of(job_tables.jobs(store.client, group.id)))
         _report(state, reported, design, echo)
-        reported = len(state.looks)
+        reported = state
         begun = [job for job in jobs if (job.arm, job.repeat) in state.begun]
         left = [job for job in begun if job.spec.name not in outcomes]
         if left:
@@ -50,8 +50,12 @@ def _labels(jobs: Sequence[PlannedJob]) -> list[str]:
     return sorted(labels, key=lambda label: label not in baselines)
 
 
-def _report(state: Progress, reported: int, design: Design, echo: Callable[[str], None]) -> None:
-    for number in range(reported, len(state.looks)):
+def _report(state: Progress, reported: Progress | None, design: Design, echo: Callable[[str], None]) -> None:
+    """Print the looks and the stopped arms that were not `reported` yet."""
+    for number in range(len(reported.looks) if reported else 0, len(state.looks)):
         echo(f"After {counted(design.looks[number], 'repeat')}:")
         for arm, look in state.looks[number].items():
             echo(f"  {arm}: {look_sentence(look)}")
+    for arm, reason in state.stopped.items():
+        if reason == "too few jobs succeeded" and not (reported and arm in reported.stopped):
+            echo(f"  {arm}: stops: too few jobs to compare")
