@@ -10,6 +10,7 @@ from typing import Any
 
 import pandas as pd
 
+from judging.disturbance import disturbances
 from judging.summaries import Summary, summary
 from tracking.groups.planned_job import job_title
 from tracking.recording.compiler_check import warning
@@ -62,6 +63,11 @@ class Job:
     def is_script(self) -> bool:
         """True for a user's own training script, which is measured from outside."""
         return self.text.get("measured") == "outside"
+
+    @property
+    def disturbances(self) -> list[str] | None:
+        """Reasons why the job's measurement was disturbed; None if that was not measured."""
+        return disturbances(lambda metric: self.number(metric.replace("/", "_")))
 
     def number(self, column: str) -> float:
         """Return the job's number in a column, or NaN if it is missing."""
