@@ -168,7 +168,9 @@ def disturbance_sentences(jobs: Sequence[Job]) -> list[str]:
     reasons = ", ".join(first.disturbances or [])
     verb = "was" if len(disturbed) == 1 else "were"
     count = f"{len(disturbed)} of {counted(len(measured), 'job')} {verb} disturbed"
-    return [f"{count}: during {first.title}, {reasons}."]
+    repeated = sum(job.is_again for job in jobs)
+    again = f" {counted(repeated, 'job')} ran again: the second run counts." if repeated else ""
+    return [f"{count}: during {first.title}, {reasons}.{again}"]
 
 
 def warning_sentences(arm: Arm) -> list[str]:
