@@ -149,7 +149,7 @@ def _cache_rows(plain: Waves, simulated: Simulated) -> Iterator[Row]:
     yield _at_most("false verdicts: one starts cold, many trainings", simulated(replace(one, design=many)), is_decided)
     yield _at_most("an arm that starts cold is called cheaper for one training", simulated(one), is_cheaper)
     gain = replace(plain, arms=(Setting(), Setting(ratio=GAIN, cold_ratio=COLD_RATIO)), design=many)
-    yield from _found_rows("a gain of 10 %", "one starts cold, many trainings", simulated(gain))
+    yield from _detection_rows("a gain of 10 %", "one starts cold, many trainings", simulated(gain))
 
 
 def _gain_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Row]:
@@ -157,12 +157,12 @@ def _gain_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Row
     better = Setting(ratio=GAIN)
     for name, draw in draws(noise).items():
         ended = simulated(replace(plain, seconds=draw, arms=(Setting(), better)))
-        yield from _found_rows("a gain of 10 %", name, ended, has_target=name == PLAIN)
+        yield from _detection_rows("a gain of 10 %", name, ended, has_target=name == PLAIN)
     others = (Setting(),) * 6
     ended = simulated(replace(plain, arms=(Setting(), better, *others)))
-    yield from _found_rows("a gain of 10 %", "one of 7 arms", ended)
+    yield from _detection_rows("a gain of 10 %", "one of 7 arms", ended)
     fail = replace(plain, arms=(Setting(failure_rate=0.1), Setting(ratio=GAIN, failure_rate=0.1)))
-    yield from _found_rows("a gain of 10 %", "both fail in 10 %", simulated(fail))
+    yield from _detection_rows("a gain of 10 %", "both fail in 10 %", simulated(fail))
 
 
 def _quality_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Row]:
@@ -172,22 +172,22 @@ def _quality_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[
         name = f"accuracy with a spread of {spread:.2g}"
         waves = replace(plain, scores=normal(spread))
         same = simulated(replace(waves, arms=(Setting(), Setting(ratio=GAIN))))
-        yield from _found_with_quality_rows(name, same, has_target=spread == QUALITY_SPREAD)
+        yield from _quality_detection_rows(name, same, has_target=spread == QUALITY_SPREAD)
         for margins in (1, 2):
             worse = Setting(ratio=GAIN, accuracy=Setting().accuracy - margins * MARGIN)
             label = f"an arm that costs 10 % less and is worse by {margins} x the margin is called cheaper: {name}"
             yield _at_most(label, simulated(replace(waves, arms=(Setting(), worse))), is_cheaper)
     paired = replace(plain, scores=resampled(noise.quality), is_paired=True, arms=(Setting(), Setting(ratio=GAIN)))
-    yield from _found_with_quality_rows("recorded accuracies, seed by seed", simulated(paired))
+    yield from _quality_detection_rows("recorded accuracies, seed by seed", simulated(paired))
 
 
-def _found_with_quality_rows(name: str, ended: Sequence[Ended], *, has_target: bool = False) -> Iterator[Row]:
+def _quality_detection_rows(name: str, ended: Sequence[Ended], *, has_target: bool = False) -> Iterator[Row]:
     label = "a gain of 10 % at equal quality"
     targets = (MIN_DETECTED_WITH_QUALITY_PERCENT, MAX_JOBS_WITH_QUALITY) if has_target else None
     yield from _two_rows(label, name, ended, targets)
 
 
-def _found_rows(label: str, name: str, ended: Sequence[Ended], *, has_target: bool = False) -> Iterator[Row]:
+def _detection_rows(label: str, name: str, ended: Sequence[Ended], *, has_target: bool = False) -> Iterator[Row]:
     yield from _two_rows(label, name, ended, (MIN_DETECTED_PERCENT, MAX_JOBS) if has_target else None)
 
 
