@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from reports.comparison.comparison import STEADY
+from reports.comparison.arms import STEADY
 from reports.comparison.definitions import MEASURED
 from reports.comparison.equal_work import BILLABLE
 from reports.comparison.job_table import job_sections
