@@ -185,16 +185,24 @@ def _quality_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[
     """Yield the rows of comparisons whose quality is judged too."""
     recorded = float(np.sqrt(np.mean(noise.quality**2)))
     for spread in (QUALITY_SPREAD, recorded):
-        name = f"accuracy with a spread of {spread:.2g}"
         waves = replace(plain, scores=normal(spread))
-        same = simulated(replace(waves, arms=(Setting(), Setting(ratio=GAIN))))
-        yield from _quality_detection_rows(name, same, has_target=spread == QUALITY_SPREAD)
-        for margins in (1, 2):
-            worse = Setting(ratio=GAIN, accuracy=Setting().accuracy - margins * MARGIN)
-            label = f"an arm that costs 10 % less and is worse by {margins} x the margin is called cheaper: {name}"
-            yield _at_most(label, simulated(replace(waves, arms=(Setting(), worse))), is_cheaper)
-    paired = replace(plain, scores=resampled(noise.quality), is_paired=True, arms=(Setting(), Setting(ratio=GAIN)))
-    yield from _quality_detection_rows("recorded accuracies, seed by seed", simulated(paired))
+        name = f"accuracy with a spread of {spread:.2g}"
+        yield from _margin_rows(name, waves, simulated, has_target=spread == QUALITY_SPREAD)
+    paired = replace(plain, scores=resampled(noise.quality), is_paired=True)
+    yield from _margin_rows("recorded accuracies, seed by seed", paired, simulated)
+    apart = replace(paired, seed_differences=normal(QUALITY_SPREAD))
+    name = f"recorded accuracies, seed by seed, with differences of {QUALITY_SPREAD:g}"
+    yield from _margin_rows(name, apart, simulated)
+
+
+def _margin_rows(name: str, waves: Waves, simulated: Simulated, *, has_target: bool = False) -> Iterator[Row]:
+    """Yield the rows of an arm that costs 10 % less, and whose quality is equal or worse."""
+    same = simulated(replace(waves, arms=(Setting(), Setting(ratio=GAIN))))
+    yield from _quality_detection_rows(name, same, has_target=has_target)
+    for margins in (1, 2):
+        worse = Setting(ratio=GAIN, accuracy=Setting().accuracy - margins * MARGIN)
+        label = f"an arm that costs 10 % less and is worse by {margins} x the margin is called cheaper: {name}"
+        yield _at_most(label, simulated(replace(waves, arms=(Setting(), worse))), is_cheaper)
 
 
 def _quality_detection_rows(name: str, ended: Sequence[Ended], *, has_target: bool = False) -> Iterator[Row]:

@@ -43,29 +43,25 @@ class Noise:
 
 def recorded_noise() -> Noise:
     """Return the noise of all recorded grids and repeats."""
-    tables = [table for name in repeats_table.names() if (table := repeats_table.read(name))]
+    read = [table for name in repeats_table.names() if (table := repeats_table.read(name))]
+    tables = [table for table in read if len(_seconds(table)) >= MIN_JOBS]
     quiet = [table for table in tables if not table.setting.is_disturbed]
     disturbed = [table for table in tables if table.setting.is_disturbed]
     grids = [grid for path in sorted(grid_table.FOLDER.glob("*.json")) for grid in grid_table.read(path.stem).values()]
-    settings = [seconds for grid in grids for seconds in equal_jobs(grid)]
-    settings += [_seconds(table) for table in quiet]
-    settings = _estimable(settings)
+    settings = [*_estimable(each for grid in grids for each in equal_jobs(grid)), *map(_seconds, quiet)]
+    accuracies = _estimable(_accuracies(table) for table in quiet if _has_all_rows(table))
     return Noise(
         seconds=concatenated(deviations(np.log(seconds)) for seconds in settings),
         settings=tuple(settings),
-        quality=concatenated(
-            map(deviations, _estimable(_accuracies(table) for table in quiet if _has_all_rows(table)))
-        ),
-        disturbed_seconds=concatenated(
-            deviations(np.log(seconds)) for seconds in _estimable(_seconds(table) for table in disturbed)
-        ),
+        quality=concatenated(map(deviations, accuracies)),
+        disturbed_seconds=concatenated(deviations(np.log(_seconds(table))) for table in disturbed),
         slowdowns=concatenated(slowdowns(quiet, disturbed)),
     )
 
 
 def slowdowns(quiet: Iterable[Repeats], disturbed: Iterable[Repeats]) -> Iterator[Numbers]:
     """Yield the log seconds of each disturbed table, minus the mean of the quiet table of the same setting."""
-    means = {_key(table): np.log(_seconds(table)).mean() for table in quiet if _seconds(table)}
+    means = {_key(table): np.log(_seconds(table)).mean() for table in quiet}
     for table in disturbed:
         if _key(table) in means:
             yield np.log(_seconds(table)) - means[_key(table)]

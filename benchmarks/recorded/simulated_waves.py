@@ -49,6 +49,8 @@ class Waves:
     """Noise of the accuracy; None judges the cost alone."""
     is_paired: bool = False
     """True if the same seed gives all arms the same deviation, and the arms are compared seed by seed."""
+    seed_differences: Draw | None = None
+    """With `is_paired`, deviations of an arm's accuracy from the baseline's of the same seed; None means none."""
     design: Design = field(default_factory=Design)
     job_seconds: float = 40.0
     whole_seconds: bool = False
@@ -158,9 +160,16 @@ def _scores(waves: Waves, random: Generator, repeats: int) -> list[list[float]]:
 
 
 def _score_deviations(waves: Waves, random: Generator, repeats: int) -> Iterator[list[float]]:
-    shared = waves.scores(random, repeats).tolist() if waves.scores else [math.nan] * repeats
-    for _ in waves.arms:
-        yield shared if waves.is_paired or waves.scores is None else waves.scores(random, repeats).tolist()
+    if waves.scores is None:
+        yield from [[math.nan] * repeats] * len(waves.arms)
+        return
+    shared = waves.scores(random, repeats)
+    yield shared.tolist()
+    for _ in waves.arms[1:]:
+        if not waves.is_paired:
+            yield waves.scores(random, repeats).tolist()
+        else:
+            yield (shared + waves.seed_differences(random, repeats) if waves.seed_differences else shared).tolist()
 
 
 def _cache(setting: Setting, *, is_cold: bool) -> CacheState:

@@ -74,6 +74,8 @@ def test_a_shared_deviation_of_the_seed_cancels() -> None:
     paired = simulations(replace(better, is_paired=True), 20, seed=1)
     assert {each.jobs for each in paired} == {6}
     assert np.mean([each.jobs for each in apart]) > 12
+    different = simulations(replace(better, is_paired=True, seed_differences=normal(0.1)), 20, seed=1)
+    assert np.mean([each.jobs for each in different]) > 12
 
 
 def test_launchers_that_take_turns_look_no_more_often() -> None:
