@@ -12,16 +12,15 @@ from __future__ import annotations
 import argparse
 import csv
 import json
-import subprocess
 import sys
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 from statistics import fmean
 from typing import Any, Literal
 
 from benchmarks.support.command import compare
+from benchmarks.support.neighbour import neighbour
 from benchmarks.support.results import Row, write
 
 TABLE = Path(__file__).resolve().parent / "recorded" / "real_comparisons.csv"
@@ -73,7 +72,7 @@ def run(kind: Kind, number: int, folder: Path) -> Comparison:
     beside = number % 2 == 1
     # Another seed is another request, so the command does not resume an earlier comparison.
     chosen = DEMO if kind == "same" else {"experiment": str(SLOWED)}
-    with neighbour() if beside else quiet():
+    with neighbour(is_present=beside):
         group = compare(folder, {**chosen, "seed": str(1000 + 100 * number)})
     summary = json.loads((folder / "home" / "reports" / group / "summary.json").read_text())
     [contrast] = summary["contrasts"]
@@ -90,22 +89,6 @@ def run(kind: Kind, number: int, folder: Path) -> Comparison:
         jobs=sum(arm["jobs"] for arm in summary["arms"]),
         disturbed=sum(arm["disturbed"] for arm in summary["arms"]),
     )
-
-
-@contextmanager
-def neighbour() -> Iterator[None]:
-    """Keep one core busy."""
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) as process:
-        try:
-            yield
-        finally:
-            process.kill()
-
-
-@contextmanager
-def quiet() -> Iterator[None]:
-    """Do nothing beside."""
-    yield
 
 
 def read(path: Path = TABLE) -> list[Comparison]:

@@ -60,14 +60,9 @@ def first_is_cheaper(ended: Ended) -> bool:
     return ended.reasons[0] == "cheaper"
 
 
-def with_disturbed(draw: Draw, share: float = 0.1) -> Draw:
-    """Make this share of the jobs 2 to 10 times as slow, each independently."""
-
-    def drawn(random: Generator, jobs: int) -> Numbers:
-        slower = np.log(random.uniform(2.0, 10.0, jobs))
-        return draw(random, jobs) + np.where(random.random(jobs) < share, slower, 0.0)
-
-    return drawn
+def two_to_ten(random: Generator, jobs: int) -> Numbers:
+    """Draw slowdowns between 2 and 10 times, which other load on a machine was measured to cause."""
+    return np.log(random.uniform(2.0, 10.0, jobs))
 
 
 def draws(noise: Noise) -> dict[str, Draw]:
@@ -79,11 +74,18 @@ def draws(noise: Noise) -> dict[str, Draw]:
         "normal noise of the same spread": normal(noise.spread),
         "heavy tails (t, 3 degrees of freedom)": heavy(noise.spread),
         "slow spells": with_spells(plain),
-        "one job in ten disturbed, 2 to 10 times as slow": with_disturbed(plain),
         "each job 2 % slower than the last": with_drift(plain),
     }
     if len(noise.disturbed_seconds):
-        kinds["noise recorded beside a busy process"] = resampled(noise.disturbed_seconds)
+        kinds["all jobs beside a busy process, as recorded"] = resampled(noise.disturbed_seconds)
+    return kinds
+
+
+def slowdowns(noise: Noise) -> dict[str, Draw]:
+    """Return the kinds of slowdowns of disturbed jobs by name."""
+    kinds: dict[str, Draw] = {"2 to 10 times as slow": two_to_ten}
+    if len(noise.slowdowns):
+        kinds["as slow as recorded beside a busy process"] = resampled(noise.slowdowns)
     return kinds
 
 
@@ -100,6 +102,7 @@ def rows(noise: Noise, comparisons: int = COMPARISONS) -> Iterator[Row]:
     plain = Waves(seconds=resampled(noise.seconds))
     yield from _equal_rows(noise, plain, simulated)
     yield from _failure_rows(plain, simulated)
+    yield from _disturbed_rows(noise, plain, simulated)
     yield from _cache_rows(plain, simulated)
     yield from _gain_rows(noise, plain, simulated)
     yield from _quality_rows(noise, plain, simulated)
@@ -138,6 +141,19 @@ def _failure_rows(plain: Waves, simulated: Simulated) -> Iterator[Row]:
     yield replace(_at_most(name, simulated(dearer), is_cheaper), target=None, met=None)
 
 
+def _disturbed_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Row]:
+    """Yield the rows of comparisons of which one job in ten, on average, is disturbed."""
+    for name, draw in slowdowns(noise).items():
+        for rule in ("keep", "repeat"):
+            waves = replace(plain, slowdowns=draw, design=Design(when_disturbed=rule))
+            label = f"one job in ten disturbed, {name}, when_disturbed: {rule}"
+            ended = simulated(waves)
+            yield _at_most(f"false verdicts: {label}", ended, is_decided)
+            yield _jobs_row(f"jobs until two equal settings stop: {label}", ended, None)
+            gain = simulated(replace(waves, arms=(Setting(), Setting(ratio=GAIN))))
+            yield from _detection_rows("a gain of 10 %", label, gain)
+
+
 def _cache_rows(plain: Waves, simulated: Simulated) -> Iterator[Row]:
     """Yield the rows of arms whose first job has a cold compile cache, and costs 1.5 times as much as later ones."""
     compiled = Setting(cold_ratio=COLD_RATIO)
@@ -169,16 +185,24 @@ def _quality_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[
     """Yield the rows of comparisons whose quality is judged too."""
     recorded = float(np.sqrt(np.mean(noise.quality**2)))
     for spread in (QUALITY_SPREAD, recorded):
-        name = f"accuracy with a spread of {spread:.2g}"
         waves = replace(plain, scores=normal(spread))
-        same = simulated(replace(waves, arms=(Setting(), Setting(ratio=GAIN))))
-        yield from _quality_detection_rows(name, same, has_target=spread == QUALITY_SPREAD)
-        for margins in (1, 2):
-            worse = Setting(ratio=GAIN, accuracy=Setting().accuracy - margins * MARGIN)
-            label = f"an arm that costs 10 % less and is worse by {margins} x the margin is called cheaper: {name}"
-            yield _at_most(label, simulated(replace(waves, arms=(Setting(), worse))), is_cheaper)
-    paired = replace(plain, scores=resampled(noise.quality), is_paired=True, arms=(Setting(), Setting(ratio=GAIN)))
-    yield from _quality_detection_rows("recorded accuracies, seed by seed", simulated(paired))
+        name = f"accuracy with a spread of {spread:.2g}"
+        yield from _margin_rows(name, waves, simulated, has_target=spread == QUALITY_SPREAD)
+    paired = replace(plain, scores=resampled(noise.quality), is_paired=True)
+    yield from _margin_rows("recorded accuracies, seed by seed", paired, simulated)
+    apart = replace(paired, seed_differences=normal(QUALITY_SPREAD))
+    name = f"recorded accuracies, seed by seed, with differences of {QUALITY_SPREAD:g}"
+    yield from _margin_rows(name, apart, simulated)
+
+
+def _margin_rows(name: str, waves: Waves, simulated: Simulated, *, has_target: bool = False) -> Iterator[Row]:
+    """Yield the rows of an arm that costs 10 % less, and whose quality is equal or worse."""
+    same = simulated(replace(waves, arms=(Setting(), Setting(ratio=GAIN))))
+    yield from _quality_detection_rows(name, same, has_target=has_target)
+    for margins in (1, 2):
+        worse = Setting(ratio=GAIN, accuracy=Setting().accuracy - margins * MARGIN)
+        label = f"an arm that costs 10 % less and is worse by {margins} x the margin is called cheaper: {name}"
+        yield _at_most(label, simulated(replace(waves, arms=(Setting(), worse))), is_cheaper)
 
 
 def _quality_detection_rows(name: str, ended: Sequence[Ended], *, has_target: bool = False) -> Iterator[Row]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -29,9 +29,11 @@ class Noise:
     settings: tuple[list[float], ...]
     """Seconds of the jobs of each setting."""
     quality: Numbers
-    """Deviations of the accuracy, only from unmodified experiments: those with fewer rows have more noise."""
+    """Deviations of the accuracy, only from experiments with all of their rows: with fewer, it varies more."""
     disturbed_seconds: Numbers
-    """Deviations of log seconds of jobs that ran at the same time as other programs."""
+    """Deviations of log seconds of jobs that all ran beside a busy process."""
+    slowdowns: Numbers
+    """Log seconds of these jobs, minus the mean of quiet jobs of the same setting."""
 
     @property
     def spread(self) -> float:
@@ -41,24 +43,50 @@ class Noise:
 
 def recorded_noise() -> Noise:
     """Return the noise of all recorded grids and repeats."""
-    tables = [table for name in repeats_table.names() if (table := repeats_table.read(name))]
+    read = [table for name in repeats_table.names() if (table := repeats_table.read(name))]
+    tables = [table for table in read if len(_seconds(table)) >= MIN_JOBS]
+    quiet = [table for table in tables if not table.setting.is_disturbed]
+    disturbed = [table for table in tables if table.setting.is_disturbed]
     grids = [grid for path in sorted(grid_table.FOLDER.glob("*.json")) for grid in grid_table.read(path.stem).values()]
-    settings = [seconds for grid in grids for seconds in equal_jobs(grid)]
-    settings += [_seconds(table) for table in tables if not table.setting.is_disturbed]
-    settings = [seconds for seconds in settings if len(seconds) >= MIN_JOBS]
-    unmodified = [table.rows for table in tables if table.setting.fields.keys() == {"experiment"}]
-    scores = [[row.eval_accuracy for row in rows if math.isfinite(row.eval_accuracy)] for rows in unmodified]
-    disturbed = [_seconds(table) for table in tables if table.setting.is_disturbed]
+    settings = [*_estimable(each for grid in grids for each in equal_jobs(grid)), *map(_seconds, quiet)]
+    accuracies = _estimable(_accuracies(table) for table in quiet if _has_all_rows(table))
     return Noise(
         seconds=concatenated(deviations(np.log(seconds)) for seconds in settings),
         settings=tuple(settings),
-        quality=concatenated(deviations(values) for values in scores if len(values) >= MIN_JOBS),
-        disturbed_seconds=concatenated(deviations(np.log(seconds)) for seconds in disturbed),
+        quality=concatenated(map(deviations, accuracies)),
+        disturbed_seconds=concatenated(deviations(np.log(_seconds(table))) for table in disturbed),
+        slowdowns=concatenated(slowdowns(quiet, disturbed)),
     )
 
 
-def _seconds(repeats: Repeats) -> list[float]:
-    return [row.billable_seconds for row in repeats.rows if row.cache_state != "cold"]
+def slowdowns(quiet: Iterable[Repeats], disturbed: Iterable[Repeats]) -> Iterator[Numbers]:
+    """Yield the log seconds of each disturbed table, minus the mean of the quiet table of the same setting."""
+    means = {_key(table): np.log(_seconds(table)).mean() for table in quiet}
+    for table in disturbed:
+        if _key(table) in means:
+            yield np.log(_seconds(table)) - means[_key(table)]
+
+
+def _key(table: Repeats) -> tuple[object, ...]:
+    return table.setting.machine, *sorted(table.setting.fields.items())
+
+
+def _seconds(table: Repeats) -> list[float]:
+    """Return the seconds of the jobs that the table is for: a quiet table's disturbed jobs are left out."""
+    rows = [row for row in table.rows if table.setting.is_disturbed or not row.is_disturbed]
+    return [row.billable_seconds for row in rows if row.cache_state != "cold"]
+
+
+def _has_all_rows(table: Repeats) -> bool:
+    return not any(name.endswith("_rows") for name in table.setting.fields)
+
+
+def _accuracies(table: Repeats) -> list[float]:
+    return [row.eval_accuracy for row in table.rows if math.isfinite(row.eval_accuracy)]
+
+
+def _estimable(settings: Iterable[list[float]]) -> list[list[float]]:
+    return [values for values in settings if len(values) >= MIN_JOBS]
 
 
 def equal_jobs(grid: Grid) -> list[list[float]]:

@@ -4,7 +4,7 @@
 
 The jobs belong to one `compare` with a single arm. They run one after the other, each with the next seed. Running the
 same command again adds the same number of jobs, or resumes an interrupted recording. Jobs and tracking database stay in
-`--folder`.
+`--folder`. `record_workloads` records all tables of the benchmarks with one command.
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from typing import Any
 
 from benchmarks.recorded.repeats_table import Repeat, Repeats, Setting, read, write
 from benchmarks.support.command import compare
+from benchmarks.support.data import DATA
+from benchmarks.support.neighbour import neighbour
 from experiments.planning.load import load
 from tracking.recording.run_description import environment
 
@@ -42,6 +44,7 @@ def repeat_rows(jobs: Sequence[Mapping[Any, Any]], seed: int, since_ms: float | 
             samples=_number(job, "samples"),
             eval_loss=round(_number(job, "eval_loss"), 6),
             eval_accuracy=round(_number(job, "eval_accuracy"), 6),
+            disturbed=_text(job, "disturbed"),
         )
         for job in sorted(finished, key=lambda job: job["start_time_ms"])
     ]
@@ -52,8 +55,13 @@ def _number(job: Mapping[Any, Any], column: str, missing: float = math.nan) -> f
     return value if math.isfinite(value) else missing
 
 
+def _text(job: Mapping[Any, Any], column: str) -> str:
+    value = job.get(column)
+    return value if isinstance(value, str) else ""
+
+
 def record(name: str, folder: Path, fields: Mapping[str, str], repeats: int, *, is_disturbed: bool) -> None:
-    """Train the jobs and add them to the table."""
+    """Train the jobs and add them to the table. With `is_disturbed`, keep a core busy meanwhile."""
     from mlflow import MlflowClient
 
     from tracking.queries.job_tables import jobs
@@ -61,13 +69,14 @@ def record(name: str, folder: Path, fields: Mapping[str, str], repeats: int, *, 
     here, before = environment(), read(name)
     machine = f"{here['machine']['processor']}, {here['machine']['cores']} cores"
     commit = str(here["git"]["commit"])
-    setting = Setting(fields=dict(fields), machine=machine, commit=commit, is_disturbed=is_disturbed)
+    setting = Setting(fields=_without_folder(fields), machine=machine, commit=commit, is_disturbed=is_disturbed)
     if before and replace(before.setting, commit=commit) != setting:
         sys.exit(f"error: table {name} has a different setting or machine: choose a different name")
     earlier = list(before.rows) if before else []
     seed = earlier[-1].seed + 1 if earlier else load(fields["experiment"], _overrides(fields)).seed
     one_arm = {"compare.arms": "[{}]", "compare.baseline": "null", "compare.repeats": str(repeats), "seed": str(seed)}
-    group = compare(folder, {**fields, **one_arm})
+    with neighbour(is_present=is_disturbed):
+        group = compare(folder, {**fields, **one_arm})
     tracked = jobs(MlflowClient(f"sqlite:///{folder / 'mlflow.db'}"), group).to_dict("records")
     since_ms = tracked[0]["start_time_ms"] - 1000 * _recorded_seconds(earlier) if earlier else None
     added = repeat_rows(tracked, seed, since_ms)
@@ -81,6 +90,11 @@ def _recorded_seconds(rows: Sequence[Repeat]) -> float:
     return rows[-1].started_seconds + rows[-1].billable_seconds
 
 
+def _without_folder(fields: Mapping[str, str]) -> dict[str, str]:
+    """Return the fields with files of the shared data named without their folder, which depends on the machine."""
+    return {name: value.removeprefix(f"{DATA}/") for name, value in fields.items()}
+
+
 def _overrides(fields: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in fields.items() if name != "experiment"}
 
@@ -92,7 +106,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--experiment", required=True)
     parser.add_argument("--repeats", type=int, required=True)
     parser.add_argument("--folder", type=Path, default=Path("repeats"), help="folder for jobs and tracking database")
-    parser.add_argument("--disturbed", action="store_true", help="other programs run on the machine at the same time")
+    parser.add_argument("--disturbed", action="store_true", help="keep one core busy at the same time")
     arguments, others = parser.parse_known_args(argv)
     overrides = {name.removeprefix("--"): value for name, value in zip(others[::2], others[1::2], strict=True)}
     folder = arguments.folder.resolve()

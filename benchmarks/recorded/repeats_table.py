@@ -11,6 +11,7 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 FOLDER = Path(__file__).resolve().parent / "repeats"
 
@@ -32,6 +33,13 @@ class Repeat:
     """Training samples seen."""
     eval_loss: float
     eval_accuracy: float
+    disturbed: str = ""
+    """Why the job's measurement was disturbed, or `no`; empty if it is unknown."""
+
+    @property
+    def is_disturbed(self) -> bool:
+        """True if the job was marked as disturbed. The mark does not depend on the job's time."""
+        return self.disturbed not in ("", "no")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,12 +47,12 @@ class Setting:
     """The setting that all jobs of a table share."""
 
     fields: Mapping[str, str]
-    """The experiment's name and its overridden fields."""
+    """The experiment's name and its overridden fields. Files of the shared data are named without their folder."""
     machine: str
     commit: str
     """Commit of the newest rows."""
     is_disturbed: bool = False
-    """True if other programs ran on the machine at the same time, which makes the jobs differ more."""
+    """True if another process kept a core busy at the same time, which makes the jobs slower and differ more."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -80,5 +88,6 @@ def names(folder: Path = FOLDER) -> list[str]:
 
 
 def _row(cells: Mapping[str, str]) -> Repeat:
-    numbers = {name: float(text) for name, text in cells.items() if name not in ("seed", "cache_state")}
-    return Repeat(seed=int(cells["seed"]), cache_state=cells["cache_state"], **numbers)
+    texts: dict[str, Any] = {"cache_state": cells["cache_state"], "disturbed": cells.get("disturbed", "")}
+    numbers: dict[str, Any] = {name: float(text) for name, text in cells.items() if name not in ("seed", *texts)}
+    return Repeat(seed=int(cells["seed"]), **texts, **numbers)

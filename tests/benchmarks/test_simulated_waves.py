@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import Literal
 
 import numpy as np
 import pytest
@@ -73,9 +74,31 @@ def test_a_shared_deviation_of_the_seed_cancels() -> None:
     paired = simulations(replace(better, is_paired=True), 20, seed=1)
     assert {each.jobs for each in paired} == {6}
     assert np.mean([each.jobs for each in apart]) > 12
+    different = simulations(replace(better, is_paired=True, seed_differences=normal(0.1)), 20, seed=1)
+    assert np.mean([each.jobs for each in different]) > 12
 
 
 def test_launchers_that_take_turns_look_no_more_often() -> None:
     alone, together = (simulations(replace(NOISY, interrupts=each), 50, seed=1) for each in (False, True))
     assert [each.reasons for each in alone] == [each.reasons for each in together]
     assert [each.jobs for each in alone] == [each.jobs for each in together]
+
+
+@pytest.mark.parametrize(("rule", "jobs"), [("keep", 6), ("repeat", 12)])
+def test_disturbed_jobs_run_again_if_asked(rule: Literal["keep", "repeat"], jobs: int) -> None:
+    better = (Setting(), Setting(ratio=0.9))
+    waves = replace(
+        STEADY, arms=better, slowdowns=normal(0.001), disturbed_share=1.0, design=Design(when_disturbed=rule)
+    )
+    ended = simulate_waves(waves, np.random.default_rng(1))
+    assert (ended.reasons, ended.jobs) == (("cheaper",), jobs)
+
+
+def test_repeats_replace_slow_jobs() -> None:
+    slow = replace(NOISY, arms=(Setting(), Setting(ratio=0.9)), slowdowns=lambda _, jobs: np.full(jobs, np.log(5)))
+    kept, repeated = (
+        simulations(replace(slow, design=Design(when_disturbed=rule)), 100, seed=1) for rule in ("keep", "repeat")
+    )
+    found = [sum(each.reasons == ("cheaper",) for each in ends) for ends in (kept, repeated)]
+    assert found[0] <= 90
+    assert found[1] >= 94
