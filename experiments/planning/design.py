@@ -15,4 +15,5 @@ def design_of(compare: Compare) -> Design:
         least_gain=compare.least_gain,
         margin=compare.quality_margin,
         trainings=compare.trainings,
+        when_disturbed=compare.when_disturbed,
     )

@@ -31,7 +31,7 @@ def attach(fields: Mapping[str, str]) -> int:
     if not group.is_open:
         raise InputError(f"group {group.id} has ended: `report --group {group.id}` shows its result.")
     plan = read_plan(store, group)
-    print_line(f"Resuming {group.id}: {jobs_phrase(len(plan.jobs), plan.design)}")
+    print_line(f"Resuming {group.id}: {jobs_phrase(plan.jobs, plan.design)}")
     service = _service(plan.jobs[0].spec, group.id)
     return follow(store, service, group, plan.jobs, plan.parallel, print_line, plan.design, fail_on)
 

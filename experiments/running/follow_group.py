@@ -61,10 +61,11 @@ def follow(
     return code or exit_code(report, fail_on)
 
 
-def jobs_phrase(jobs: int, design: Design | None) -> str:
+def jobs_phrase(jobs: Sequence[PlannedJob], design: Design | None) -> str:
     """Return the number of jobs, such as `at most 18 jobs` for a comparison that may stop earlier."""
     most = "at most " if design and len(design.looks) > 1 else ""
-    return most + counted(jobs, "job")
+    again = ", and one more for each that is disturbed" if any(job.is_again for job in jobs) else ""
+    return f"{most}{counted(sum(not job.is_again for job in jobs), 'job')}{again}"
 
 
 def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], echo: Echo) -> None:

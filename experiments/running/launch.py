@@ -104,12 +104,12 @@ def _run(
         description=selected_arms[0].experiment.description,
         tags={DESIGN: write_design(design)} if design else {},
     )
-    jobs = [context.prepare(job) for job in plan(group.id, name, selected_arms, repeats, staged, home())]
-    print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {jobs_phrase(len(jobs), design)}")
+    jobs = [context.prepare(job) for job in plan(group.id, name, selected_arms, repeats, staged, home(), design)]
+    print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {jobs_phrase(jobs, design)}")
     write_plan(store, group, jobs, parallel, design)
     if not wait:
         charts = PngClassCharts()
-        first = [job for job in jobs if design is None or job.repeat < design.looks[0]]
+        first = [job for job in jobs if design is None or (job.repeat < design.looks[0] and not job.is_again)]
         left = start_jobs(store, context.service, group, first, parallel=parallel, echo=print_line, charts=charts)
         print_line(f"Jobs keep running{f'; {left} more are not started yet' if left else ''}.")
         print_line(f"Follow them with the same command without --wait, or with `attach --group {group.id}`.")

@@ -8,7 +8,7 @@ from judging.design import Design
 from judging.waves import Progress
 from reports.comparison.arms import arms_of
 from reports.comparison.look_table import look_sentence
-from reports.comparison.looks import progress_of
+from reports.comparison.looks import jobs_to_repeat, progress_of
 from reports.model.wording import counted
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group
@@ -31,10 +31,11 @@ def run_waves(
     reported: Progress | None = None
     outcomes: dict[str, Outcome] = {}
     while True:
-        state = progress_of(design, labels, arms_of(job_tables.jobs(store.client, group.id)))
+        arms = arms_of(job_tables.jobs(store.client, group.id))
+        state, again = progress_of(design, labels, arms), jobs_to_repeat(design, arms)
         _report(state, reported, design, echo)
         reported = state
-        begun = [job for job in jobs if (job.arm, job.repeat) in state.begun]
+        begun = [job for job in jobs if (job.arm, job.repeat) in (again if job.is_again else state.begun)]
         left = [job for job in begun if job.spec.name not in outcomes]
         if left:
             outcomes |= {outcome.planned.spec.name: outcome for outcome in run(left)}

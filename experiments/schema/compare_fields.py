@@ -34,6 +34,10 @@ class Compare(Frozen):
     trainings: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     """Number of trainings to come, for which the settings are compared. The first starts with a cold compile cache, and
     all later ones with a warm one."""
+    when_disturbed: Literal["keep", "repeat"] = "keep"
+    """`repeat` runs a job again, once, if other programs or the hypervisor disturbed its measurement. The second job
+    counts in its place, whatever its result. It applies to comparisons of two or more arms. `keep` only marks such
+    jobs."""
     baseline: Name | None = None
     """Label of the arm that the others are compared with. None means the first arm."""
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1

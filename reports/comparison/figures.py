@@ -103,6 +103,7 @@ def _arm(arm: Arm) -> dict[str, Any]:
         "jobs": len(arm.jobs),
         "succeeded": len(arm.succeeded),
         "failed": len(arm.failed),
+        "disturbed": sum(bool(job.disturbances) for job in arm.jobs),
         "repeats": len(arm.compared),
         "setup_seconds": asdict(setup) if setup else None,
         "numbers": summaries,

@@ -48,6 +48,11 @@ def one_look(design: Design, arms: Sequence[Arm], *, has_seeds: bool) -> Progres
     return Progress(design=design, looks=(looks,), stopped=stopped, due=(), begun=frozenset(results))
 
 
+def jobs_to_repeat(design: Design, arms: Sequence[Arm]) -> frozenset[tuple[str, int]]:
+    """Return the arm and repeat of each job of which a second one counts, ended or not."""
+    return frozenset((arm.label, int(job.repeat)) for arm in arms for job in (*arm.replaced, *_to_repeat(design, arm)))
+
+
 def trains_alike(arm: Arm, baseline: Arm) -> bool:
     """Return True if two arms differ in nothing that changes what a seed trains, such as in the compiler alone."""
     return {_training_settings(job) for job in arm.jobs} == {_training_settings(job) for job in baseline.jobs}
@@ -65,7 +70,7 @@ def measure_of(jobs: Sequence[Job]) -> Measure | None:
 
 
 def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> Results:
-    """Return the result of each job that has ended.
+    """Return the result of each job that has ended, except disturbed jobs of which a second one counts.
 
     The cost is billable instance seconds, or dollars between instance types. A job does not count if a person stopped
     it. Its cost does not count if it has no billing record. A job that ended before its target failed. Scores whose
@@ -77,7 +82,10 @@ def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> 
     has_scale = measure is None or scale_is_known(measure, [job for arm in arms for job in arm.jobs], design)
     results: dict[tuple[str, int], Result | None] = {}
     for arm in arms:
+        unsettled = {id(job) for job in (*arm.replaced, *_to_repeat(design, arm))}
         for job in _ended(arm):
+            if id(job) in unsettled:
+                continue
             score = job.number(measure.column) if measure and has_scale else math.nan
             results[arm.label, int(job.repeat)] = _result(job, column, score)
     return results
@@ -133,6 +141,14 @@ def _changes_training(column: str) -> bool:
 
 def _ended(arm: Arm) -> list[Job]:
     return [job for job in arm.jobs if job.repeat.isdecimal() and not job.unfinished]
+
+
+def _to_repeat(design: Design, arm: Arm) -> list[Job]:
+    """Return the disturbed jobs that have no second one yet."""
+    if design.when_disturbed == "keep":
+        return []
+    again = {job.repeat for job in arm.jobs if job.is_again}
+    return [job for job in _ended(arm) if job.succeeded and job.disturbances and job.repeat not in again]
 
 
 def _first_wave(arm: Arm, design: Design) -> list[Job]:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from judging.break_even import BreakEven
 from judging.quality import Quality
 from reports.comparison.arms import Arm, Job
@@ -162,9 +164,25 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     unjudged = comparison.arms[:1] if not comparison.contrasts else ()
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
     sentences += [sentence for arm in comparison.arms for sentence in (*failure_sentences(arm), *spot_sentences(arm))]
+    sentences += disturbance_sentences(comparison.jobs)
     if comparison.has_scripts and comparison.assumes_equal_work:
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
     return sentences
+
+
+def disturbance_sentences(jobs: Sequence[Job]) -> list[str]:
+    """Return the number of disturbed jobs, and the first one with its reasons; empty without any."""
+    measured = [job for job in jobs if job.disturbances is not None]
+    disturbed = [job for job in measured if job.disturbances]
+    if not disturbed:
+        return []
+    first = disturbed[0]
+    reasons = ", ".join(first.disturbances or [])
+    verb = "was" if len(disturbed) == 1 else "were"
+    count = f"{len(disturbed)} of {counted(len(measured), 'job')} {verb} disturbed"
+    repeated = sum(job.is_again for job in jobs)
+    again = f" {counted(repeated, 'job')} ran again: the second run counts." if repeated else ""
+    return [f"{count}: during {first.title}, {reasons}.{again}"]
 
 
 def warning_sentences(arm: Arm) -> list[str]:

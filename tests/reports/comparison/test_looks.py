@@ -14,8 +14,15 @@ from reports.comparison.cache_verdicts import state_sentences, trainings_phrase
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.figures import short_answer_of
 from reports.comparison.look_table import look_sentence
-from reports.comparison.looks import last_looks, progress_of, results_of, scale_is_known, trains_alike
-from reports.comparison.messages import headline
+from reports.comparison.looks import (
+    jobs_to_repeat,
+    last_looks,
+    progress_of,
+    results_of,
+    scale_is_known,
+    trains_alike,
+)
+from reports.comparison.messages import disturbance_sentences, headline
 from reports.comparison.verdict import Verdict, judge
 from tests.support.reports.verdicts import ACCURACY, job
 
@@ -158,6 +165,60 @@ def test_jobs_of_one_cache_state_have_one_verdict() -> None:
 def test_a_successful_job_without_a_bill_does_not_count() -> None:
     unbilled = arm("inductor", *jobs(0.8, 2), replace(job(float("nan")), repeat="2"))
     assert results_of(DESIGN, [BASELINE, unbilled], ACCURACY)["inductor", 2] == Result(None, 0.9, repeat=2)
+
+
+def disturbed(of: Job) -> Job:
+    return replace(of, numbers={**of.numbers, "machine_others_cpu_percent": 48.0})
+
+
+def again(of: Job) -> Job:
+    return replace(of, text={**of.text, "role": "again"})
+
+
+REPEATS_DISTURBED = Design(when_disturbed="repeat")
+
+
+def test_a_disturbed_job_is_due_again_once() -> None:
+    first, second, third = jobs(0.8, 3)
+    other = arm("inductor", first, disturbed(second), third)
+    state = progress_of(REPEATS_DISTURBED, ["none", "inductor"], [BASELINE, other])
+    assert state.due == (("inductor", 1),)
+    assert jobs_to_repeat(REPEATS_DISTURBED, [BASELINE, other]) == {("inductor", 1)}
+    repeated = arm("inductor", first, disturbed(second), third, again(disturbed(jobs(0.8, 2)[1])))
+    state = progress_of(REPEATS_DISTURBED, ["none", "inductor"], [BASELINE, repeated])
+    assert (state.due, state.stopped) == ((), {"inductor": "cheaper"})
+    assert jobs_to_repeat(REPEATS_DISTURBED, [BASELINE, repeated]) == {("inductor", 1)}
+
+
+def test_the_second_job_counts_in_place_of_the_disturbed_one() -> None:
+    slow, fast = disturbed(jobs(4.0, 1)[0]), again(jobs(0.8, 1)[0])
+    other = arm("inductor", slow, *jobs(0.8, 3)[1:], fast)
+    assert [job.number("cost_billable_instance_seconds") for job in other.replaced] == [400.0]
+    assert len(other.succeeded) == 3
+    results = results_of(REPEATS_DISTURBED, [BASELINE, other], ACCURACY)
+    assert results["inductor", 0] == Result(80.0, 0.9, repeat=0)
+    # Also if it failed.
+    lost = arm("inductor", slow, *jobs(0.8, 3)[1:], failed(fast, "OutOfMemory"))
+    counted = results_of(REPEATS_DISTURBED, [BASELINE, lost], ACCURACY)["inductor", 0]
+    assert counted is not None
+    assert not counted.succeeded
+
+
+def test_disturbed_jobs_count_unless_they_are_to_be_repeated() -> None:
+    other = arm("inductor", *map(disturbed, jobs(0.8, 3)))
+    state = progress_of(DESIGN, ["none", "inductor"], [BASELINE, other])
+    assert (state.due, state.stopped) == ((), {"inductor": "cheaper"})
+    assert jobs_to_repeat(DESIGN, [BASELINE, other]) == frozenset()
+
+
+def test_disturbed_jobs_are_counted_in_one_sentence() -> None:
+    quiet = [replace(each, numbers={**each.numbers, "machine_steal_percent": 0.1}) for each in jobs(0.8, 3)]
+    assert disturbance_sentences(quiet) == []
+    assert disturbance_sentences(jobs(0.8, 3)) == []
+    assert disturbance_sentences([quiet[0], disturbed(quiet[1]), again(quiet[1])]) == [
+        "1 of 3 jobs was disturbed: during a, repeat 2, other processes used 48 % of the CPUs. 1 job ran again: "
+        "the second run counts."
+    ]
 
 
 def test_arms_that_train_alike_are_compared_seed_by_seed() -> None:
