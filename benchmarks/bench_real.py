@@ -182,10 +182,9 @@ def main(argv: Sequence[str]) -> None:
         "real",
         list(rows(read())),
         [
-            "Real jobs through `trainfare compare` with its defaults. The demo with 100 rows on one core against "
-            "itself: the arms differ in a field without effect. The gain: a small training whose baseline sleeps after every "
-            "step, so that the other arm costs 15 % less in its script. Starting and ending the job is the same for "
-            "both.",
+            "Real jobs through `trainfare compare` with its defaults. Same: the demo with 100 rows on one core; the "
+            "arms differ in a field without effect. Gain: a small training whose baseline sleeps after every step, so "
+            "that the other arm costs 15 % less in its script. Starting and ending the job is the same for both.",
         ],
     )
 
