@@ -13,9 +13,8 @@ from judging.failures import surcharge
 from judging.intervals import Interval, welch_ends
 from judging.rank_test import RankTest, rank_test
 from judging.result import Result
+from judging.summaries import MIN_RANKED, location
 
-MIN_RANKED = 5
-"""Repeats of each side from which ranks decide. With three against three, no order is rarer than 10 %."""
 FUTILITY_LEVEL = 0.10
 """Probability of stopping an arm at one look although it has the least gain."""
 LEAST_SPREAD = 0.001
@@ -46,10 +45,11 @@ def cost_ratio(
 ) -> CostRatio | None:
     """Return the ratio with its intervals at the two-sided `level`; None if a side has too few successful jobs.
 
-    With jobs of one cache state, the ratio is one of geometric means with Welch's t, and from `MIN_RANKED` repeats on
-    the median of all pairs' ratios. With both states it is that of `trainings` to come; see
-    `cache_states.mean_of_trainings`. Failed jobs add their cost to that of the successful ones, and the interval covers
-    the ratio with and without them: their number is known too badly for an interval of its own.
+    With jobs of one cache state, the ratio is one of geometric means with Welch's t. From `MIN_RANKED` repeats on it is
+    that of typical costs (`summaries.typical`) with the interval of Mann and Whitney's test. With both states it is
+    that of `trainings` to come; see `cache_states.mean_of_trainings`. Failed jobs add their cost to that of the
+    successful ones, and the interval covers the ratio with and without them: their number is known too badly for an
+    interval of its own.
 
     `resolution` is the step to which costs are rounded; see `intervals.ratio_interval`.
     """
@@ -77,7 +77,9 @@ class _Sides:
         if not (self.arm.is_mixed or self.baseline.is_mixed):
             ranks = rank_test(self.arm.all, self.baseline.all)
             if min(ranks.n_arm, ranks.n_baseline) >= MIN_RANKED and ranks.fits(self.level / 2):
-                return self._ratio(*_by_ranks(ranks, self.level, self.rounding))
+                estimate = location(self.arm.all) - location(self.baseline.all)
+                low, high, least = _by_ranks(ranks, self.level, self.rounding)
+                return self._ratio(estimate, min(low, estimate), max(high, estimate), least)
         ends = self._by_means(trainings)
         return self._ratio(*ends) if ends else None
 
@@ -135,8 +137,8 @@ class _Sides:
         return CostRatio(ratio=ratio, least=math.exp(least) * at_least)
 
 
-def _by_ranks(ranks: RankTest, level: float, rounding: float) -> tuple[float, float, float, float]:
-    """Return the same as `_Sides._by_means`, by ranks.
+def _by_ranks(ranks: RankTest, level: float, rounding: float) -> tuple[float, float, float]:
+    """Return the ends of the interval of the logarithm of the ratio, and the one-sided lower end, by ranks.
 
     Rounded costs are often equal, and their ranks show less spread than the costs have: the error of rounding is added.
     """
@@ -144,7 +146,6 @@ def _by_ranks(ranks: RankTest, level: float, rounding: float) -> tuple[float, fl
     rounded, least = math.sqrt(rounding * share), LEAST_SPREAD * math.sqrt(share)
     quantile, one_sided = float(ndtri(1 - level / 2)), float(ndtri(1 - FUTILITY_LEVEL))
     return (
-        ranks.estimate,
         min(ranks.low(level / 2) - quantile * rounded, ranks.estimate - quantile * least),
         max(ranks.high(level / 2) + quantile * rounded, ranks.estimate + quantile * least),
         min(ranks.low(FUTILITY_LEVEL) - one_sided * rounded, ranks.estimate - one_sided * least),

@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
-from judging.intervals import Interval
 from judging.summaries import Summary, gain_percent
 from reports.charts.canvas import BACKGROUND, INK, arm_colour, end_of_axis, plot
-from reports.comparison.arms import STEADY, Arm
-from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.equal_work import DOLLARS
+from reports.comparison.arms import Arm
+from reports.comparison.comparison import Comparison
+from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.model.blocks import Chart
 from reports.model.numbers import figure, signed_percent
 from reports.model.wording import short
@@ -24,31 +24,73 @@ _MAX_RATIO = 20.0
 """Ratio above which an interval is left out, because the chart would be unreadable; the page states it as text."""
 
 
+@dataclass(frozen=True)
+class Bar:
+    """One arm's bar."""
+
+    index: int
+    """Position of the arm in the comparison, which sets the colour."""
+    arm: Arm
+    jobs: Summary
+    """The successful jobs."""
+    value: float
+    """Length of the bar: the typical value of the jobs, or the cost of a usable model, which failed jobs raise."""
+
+
 def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) -> Chart | None:
-    """Return a bar per arm with its median, extremes and change against the baseline; None without numbers."""
-    rows = [(i, arm, values) for i, arm in enumerate(comparison.arms) if (values := arm.summary(column))]
+    """Return a bar per arm with its typical value, its jobs and its change against the baseline; None without numbers.
+
+    The change is that of the bars. A note below the axis states a verdict's estimate that differs visibly.
+    """
+    rows = _rows(comparison, column)
     if not rows:
         return None
     ends = [
-        (values.high, f"{figure(values.median)}{_against_baseline(comparison, arm, column, values)}")
-        for _, arm, values in rows
+        (max(bar.jobs.high, bar.value), f"{figure(bar.value)}{_against_baseline(comparison, bar, rows)}")
+        for bar in rows
     ]
-    means = (
-        "; %: estimated from all repeats"
-        if any(_interval(contrast, column) for contrast in comparison.contrasts)
-        else ""
-    )
 
     def draw(axes: Axes) -> None:
-        for y, (i, arm, values) in enumerate(rows):
-            axes.barh(y, values.median, height=_BAR_HEIGHT, color=arm_colour(i))
-            if values.n > 1:
-                axes.plot([values.low, values.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
-            _label(axes, y, f"{short(arm.label)}  (n = {values.n})", ends[y])
-        _finish(axes, ends, f"{unit}\nmedian; line: lowest to highest{means}")
+        for y, bar in enumerate(rows):
+            _draw(axes, y, bar, bar.arm.values(column))
+            _label(axes, y, f"{short(bar.arm.label)}  (n = {bar.jobs.n})", ends[y])
+        _finish(axes, ends, "\n".join([unit, *_notes(comparison, column, rows)]))
 
-    description = _listed(_description(comparison, arm, column, values) for _, arm, values in rows)
+    description = _listed(_description(comparison, bar, rows) for bar in rows)
     return plot(name, f"{title}: {unit}", _height(len(rows)), draw, description)
+
+
+def _rows(comparison: Comparison, column: str) -> list[Bar]:
+    rows = []
+    for index, arm in enumerate(comparison.arms):
+        if jobs := arm.summary(column):
+            cost = comparison.cost(arm, column) if column in (BILLABLE, DOLLARS.column) else None
+            rows.append(Bar(index, arm, jobs, jobs.typical if cost is None else cost))
+    return rows
+
+
+def _draw(axes: Axes, y: int, bar: Bar, values: Sequence[float]) -> None:
+    """Draw the bar, what failed jobs add to it, and a tick for each successful job."""
+    colour = arm_colour(bar.index)
+    axes.barh(y, bar.jobs.typical, height=_BAR_HEIGHT, color=colour)
+    if bar.value > bar.jobs.typical:
+        lost = bar.value - bar.jobs.typical
+        axes.barh(y, lost, left=bar.jobs.typical, height=_BAR_HEIGHT, color=BACKGROUND, edgecolor=colour, hatch="////")
+    if bar.jobs.n > 1:
+        axes.plot([bar.jobs.low, bar.jobs.high], [y, y], color=INK, linewidth=1)
+        axes.plot(values, [y] * len(values), color=INK, linestyle="none", marker="|", markersize=7, markeredgewidth=1.2)
+
+
+def _notes(comparison: Comparison, column: str, rows: Sequence[Bar]) -> list[str]:
+    """Return the lines below the axis that explain the bars."""
+    notes = ["bar: typical job; ticks: jobs"] if any(bar.jobs.n > 1 for bar in rows) else []
+    if any(bar.value > bar.jobs.typical for bar in rows):
+        notes.append("hatched: what failed jobs add")
+    for contrast in comparison.unlike_shown(column):
+        assert contrast.verdict.ratio is not None
+        estimate = signed_percent(contrast.verdict.ratio.estimate)
+        notes.append(f"“{short(contrast.arm.label, 20)}”: {estimate} in the verdict, from other jobs")
+    return notes
 
 
 def intervals(comparison: Comparison) -> Chart | None:
@@ -119,25 +161,19 @@ def labelled_bars(rows: Sequence[tuple[str, float, str]], name: str, title: str,
     return plot(name, title, _height(len(rows)), draw, _listed(f"{text}, {figure(value)}" for text, value, _ in rows))
 
 
-def _against_baseline(comparison: Comparison, arm: Arm, column: str, values: Summary) -> str:
-    """Return the change against the baseline that the verdict is based on, or else the change between the medians."""
-    contrast = next((c for c in comparison.contrasts if c.arm is arm), None)
-    baseline = comparison.arms[0].summary(column)
-    if contrast is None or baseline is None or baseline.median <= 0 or contrast.verdict.outcome == "not comparable":
+def _against_baseline(comparison: Comparison, bar: Bar, rows: Sequence[Bar]) -> str:
+    """Return the change against the baseline's bar."""
+    contrast = next((c for c in comparison.contrasts if c.arm is bar.arm), None)
+    if contrast is None or rows[0].index > 0 or rows[0].value <= 0 or contrast.verdict.outcome == "not comparable":
         return ""
-    interval = _interval(contrast, column)
-    return f"  {signed_percent(interval.estimate if interval else values.median / baseline.median)}"
+    return f"  {signed_percent(bar.value / rows[0].value)}"
 
 
-def _interval(contrast: Contrast, column: str) -> Interval | None:
-    """Return the ratio of a column's geometric means if the verdict or the steady gain is based on it, or else None."""
-    return {STEADY: contrast.speed_up, contrast.verdict.currency.column: contrast.verdict.ratio}.get(column)
-
-
-def _description(comparison: Comparison, arm: Arm, column: str, values: Summary) -> str:
-    change = _against_baseline(comparison, arm, column, values).strip()
-    median = f"median {figure(values.median)}{f', {change}' if change else ''}"
-    return f"{arm.label}: {median}, {figure(values.low)} to {figure(values.high)}, n = {values.n}"
+def _description(comparison: Comparison, bar: Bar, rows: Sequence[Bar]) -> str:
+    change = _against_baseline(comparison, bar, rows).strip()
+    value = f"typically {figure(bar.value)}{f', {change}' if change else ''}"
+    jobs = bar.jobs
+    return f"{bar.arm.label}: {value}, {figure(jobs.low)} to {figure(jobs.high)}, n = {jobs.n}"
 
 
 def _listed(rows: Iterable[str]) -> str:

@@ -125,19 +125,20 @@ def _thinned(points: np.ndarray) -> np.ndarray:
 
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> None:
-    """Label each line at its end, with its marker. Labels that would overlap are moved apart."""
-    right = end_of_axis([(x, f"● {short(label, _LABEL_LENGTH)}") for _, label, x, _ in ends], _AXIS_POINTS)
+    """Label each line at its end, which a thin line connects with its label. Labels are moved apart if they overlap."""
+    right = end_of_axis([(x, f"–– {short(label, _LABEL_LENGTH)}") for _, label, x, _ in ends], _AXIS_POINTS)
     axes.set_xlim(0, max(right, axes.dataLim.x1))
     low, high = axes.get_ylim()
     gap, last = 0.075 * (high - low), -math.inf
     for i, label, x, y in sorted(ends, key=lambda end: end[3]):
         last = max(y, last + gap)
-        at = x + 0.04 * axes.get_xlim()[1]
-        axes.plot(at, last, marker=arm_marker(i), markersize=6, color=arm_colour(i), clip_on=False)
+        at = x + 0.045 * axes.get_xlim()[1]
+        axes.plot(x, y, marker=arm_marker(i), markersize=6, color=arm_colour(i), clip_on=False)
+        axes.plot([x, at], [y, last], color=arm_colour(i), linewidth=0.8, linestyle=":", clip_on=False)
         axes.annotate(
             short(label, _LABEL_LENGTH),
             (at, last),
-            (6, 0),
+            (2, 0),
             textcoords="offset points",
             va="center",
             fontsize=9.5,

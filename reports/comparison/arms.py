@@ -6,16 +6,22 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from statistics import fmean
 from typing import Any
 
 import pandas as pd
 
 from judging.disturbance import disturbances
+from judging.quality import MEASURES
 from judging.summaries import Summary, summary
 from tracking.groups.planned_job import AGAIN, job_title
 from tracking.recording.compiler_check import warning
 
 STEADY = "throughput_steady_samples_per_second"
+NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished"})
+"""Failure classes that say nothing about the setting: a person stopped the job, or it never ran to its end."""
+_MEANS = frozenset({*(measure.column for measure in MEASURES), "loss"})
+"""Columns of losses and scores, of which verdicts and tables use the mean."""
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
 """Order of preference among cache states with the same number of repeats."""
 
@@ -156,8 +162,14 @@ class Arm:
         return [value for value in self.values(column) if value > 0]
 
     def summary(self, column: str) -> Summary | None:
-        """Return the median, extremes and count over the compared jobs."""
-        return summary(self.values(column))
+        """Return the typical value, extremes and count over the compared jobs. Losses and scores have their mean."""
+        return summary(self.values(column), fmean if column in _MEANS else None)
+
+    def surcharge(self, column: str) -> float:
+        """Return the factor by which failed jobs raise the cost of a usable model; 1 without failures."""
+        succeeded = math.fsum(value for value in finite(self.succeeded, column) if value > 0)
+        lost = [job for job in self.failed if job.text.get("failure_class") not in NOT_OF_THE_SETTING]
+        return 1 + math.fsum(value for value in finite(lost, column) if value > 0) / succeeded if succeeded else 1.0
 
     @property
     def setup_seconds(self) -> list[float]:

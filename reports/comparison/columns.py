@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import replace
 
 from judging.summaries import Summary, summary
 from reports.comparison.arms import STEADY, Arm
@@ -32,8 +33,8 @@ def columns(comparison: Comparison) -> list[Column[Arm]]:
         _metric("end to end", "end to\nend\n/s", "samples/s", END_TO_END),
         _column("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda arm: summary(arm.setup_seconds)),
         _metric("training", "train\ns", "s", _training(comparison)),
-        _metric("billable", "billed\ns", "s", BILLABLE),
-        *([_metric("cost", "cost\nUSD", "USD", DOLLARS.column)] if has_price else []),
+        _cost(comparison, "billable", "billed\ns", "s", BILLABLE),
+        *([_cost(comparison, "cost", "cost\nUSD", "USD", DOLLARS.column)] if has_price else []),
         _metric(*_LOSSES[loss], "", loss, score),
     ]
     if measure and measure.column != loss:
@@ -78,6 +79,17 @@ def _metric(label: str, head: str, unit: str, column: str, text: Callable[[float
     return _column(label, head, unit, lambda arm: arm.summary(column), text)
 
 
+def _cost(comparison: Comparison, label: str, head: str, unit: str, column: str) -> Column[Arm]:
+    """Return a column with the cost of a usable model."""
+    successful = _metric(label, head, unit, column)
+
+    def value(arm: Arm) -> str:
+        cost = comparison.cost(arm, column)
+        return NONE if cost is None else figure(cost)
+
+    return replace(successful, value=value)
+
+
 def _column(
     label: str,
     head: str,
@@ -87,7 +99,7 @@ def _column(
 ) -> Column[Arm]:
     def value(arm: Arm) -> str:
         values = summarized(arm)
-        return text(values.median) if values else NONE
+        return text(values.typical) if values else NONE
 
     def extremes(arm: Arm) -> str:
         values = summarized(arm)
@@ -104,4 +116,4 @@ def _target(arm: Arm) -> str:
 
 def _target_seconds(arm: Arm) -> str:
     seconds = arm.summary("target_seconds")
-    return f"after {figure(seconds.median)} s" if seconds else ""
+    return f"after {figure(seconds.typical)} s" if seconds else ""

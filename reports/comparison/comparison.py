@@ -20,6 +20,8 @@ from reports.comparison.verdict import Verdict, judge
 from training.contract.errors import InputError, nearest
 
 END_TO_END = "throughput_end_to_end_samples_per_second"
+VISIBLE = 0.005
+"""Relative difference between two ratios from which a chart explains it."""
 
 
 @dataclass(frozen=True)
@@ -81,6 +83,27 @@ class Comparison:
             if (caches := contrast.verdict.caches) and caches.cheaper_from and _keeps_quality(contrast.verdict)
         ]
         return min(later, key=lambda each: each[1], default=None) if self.best is None else None
+
+    def cost(self, arm: Arm, column: str) -> float | None:
+        """Return the typical cost of a usable model of an arm, as tables and charts show it; None if it is unknown.
+
+        By the rules of waves, failed jobs count towards the cost of the successful ones.
+        """
+        values = arm.summary(column)
+        return values.typical * (arm.surcharge(column) if self.progress else 1.0) if values else None
+
+    def unlike_shown(self, column: str) -> tuple[Contrast, ...]:
+        """Return the contrasts whose ratio in this unit of cost differs visibly from that of the shown costs.
+
+        A ratio is that of the look that stopped the arm, or of trainings with cold and warm caches; the shown costs are
+        those of all jobs of one cache state.
+        """
+        return tuple(each for each in self.contrasts if each.verdict.currency.column == column and self._differs(each))
+
+    def _differs(self, contrast: Contrast) -> bool:
+        column, ratio = contrast.verdict.currency.column, contrast.verdict.ratio
+        mine, others = (self.cost(arm, column) for arm in (contrast.arm, self.arms[0]))
+        return bool(ratio and mine and others and abs(mine / others / ratio.estimate - 1) > VISIBLE)
 
     @property
     def billable_instance_seconds(self) -> float:

@@ -59,10 +59,11 @@ _WAVES = (
     Definition(
         "Interval",
         "Cost, arm over baseline, at the look that stopped the arm. With three repeats it is the ratio of geometric "
-        "means with Welch's t on the logarithms; from five repeats on the median of the ratios of all pairs of jobs, "
-        "with the interval of Mann and Whitney's exact test. The intervals of all looks and arms hold together in "
-        "95 %. Failed jobs count towards the cost of the successful ones. The best of several arms looks a little "
-        "better than it is, because it was chosen for looking good; the estimate is not corrected for that.",
+        "means with Welch's t on the logarithms; from five repeats on the ratio of the medians of all pairs' means "
+        "(Hodges and Lehmann), with the interval of Mann and Whitney's exact test. The typical costs in tables and "
+        "charts are the same statistics, so their ratio is the estimate. The intervals of all looks and arms hold "
+        "together in 95 %. Failed jobs count towards the cost of the successful ones. The best of several arms looks "
+        "a little better than it is, because it was chosen for looking good; the estimate is not corrected for that.",
     ),
     Definition(
         "Verdict",

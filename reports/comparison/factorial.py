@@ -26,10 +26,10 @@ class Factorial:
     """Contrasts of the arms other than the baseline."""
 
     def texts(self, compiler: str, batch_size: float) -> tuple[str, str]:
-        """Return a cell's texts: the change against the baseline with its interval, and the median cost."""
+        """Return a cell's texts: the change against the baseline with its interval, and the typical cost."""
         arm, contrast = self.arms.get((compiler, batch_size)), self.contrasts.get((compiler, batch_size))
         cost = arm.summary(BILLABLE) if arm else None
-        detail = f"{figure(cost.median)} s" if cost else ""
+        detail = f"{figure(cost.typical)} s" if cost else ""
         if arm is None:
             return NONE, ""
         if contrast is None:

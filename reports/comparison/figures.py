@@ -16,6 +16,8 @@ from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.model.numbers import figure, percent
 from reports.model.report import Metric, ShortAnswer
 
+_COSTS = (BILLABLE, DOLLARS.column)
+
 
 def summary_of(comparison: Comparison) -> dict[str, Any]:
     """Return numbers and verdicts; non-finite numbers are kept, although strict JSON forbids them."""
@@ -43,7 +45,7 @@ def contrast_summary(contrast: Contrast) -> dict[str, Any]:
 
 
 def metrics_of(comparison: Comparison) -> Iterator[Metric]:
-    """Yield each arm's median cost, speed and quality, and its saving against the baseline."""
+    """Yield each arm's typical cost, speed and quality, and its saving against the baseline."""
     columns = {"billable_instance_seconds": BILLABLE, "usd": DOLLARS.column, "steady_samples_per_second": STEADY}
     columns[comparison.loss_column] = comparison.loss_column
     if comparison.measure:
@@ -51,7 +53,8 @@ def metrics_of(comparison: Comparison) -> Iterator[Metric]:
     for arm in comparison.arms:
         for name, column in columns.items():
             values = arm.summary(column)
-            yield Metric(name=name, label=arm.label, value=values.median if values else math.nan)
+            shown = comparison.cost(arm, column) if column in _COSTS else values.typical if values else None
+            yield Metric(name=name, label=arm.label, value=math.nan if shown is None else shown)
     for contrast in comparison.contrasts:
         if ratio := contrast.verdict.ratio:
             yield saving_metric("saving_percent", ratio, contrast.arm.label)
@@ -72,7 +75,7 @@ def short_answer_of(comparison: Comparison) -> ShortAnswer:
         return ShortAnswer("", "no answer yet" if any(job.unfinished for job in comparison.jobs) else "failed")
     if not comparison.contrasts:
         cost = baseline.summary(BILLABLE)
-        return ShortAnswer("", f"{figure(cost.median)} s billed" if cost else "billed seconds unknown")
+        return ShortAnswer("", f"{figure(cost.typical)} s billed" if cost else "billed seconds unknown")
     if (best := comparison.best) and best.verdict.ratio:
         return cheaper(best.arm.label, best.verdict.ratio)
     if later := comparison.later_best:

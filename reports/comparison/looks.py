@@ -11,11 +11,8 @@ from judging.quality import MEASURES, Measure
 from judging.result import CACHE_STATES, CacheState, Result, costs
 from judging.sequential import Look, Reason, look_at_arms
 from judging.waves import Progress, Results, progress
-from reports.comparison.arms import Arm, Job, finite
+from reports.comparison.arms import NOT_OF_THE_SETTING, Arm, Job, finite
 from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, misses_target, target_of
-
-NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished"})
-"""Failure classes that say nothing about the setting: a person stopped the job, or it never ran to its end."""
 
 _ALIKE = frozenset({"hp_seed", "hp_compiler", "hp_save_model", "hp_save_strategy", "hp_save_steps"})
 """Settings with which the same seed still trains the same model, up to rounding. Repeats differ in the seed."""

@@ -26,7 +26,7 @@ def headline(comparison: Comparison) -> str:
         return f"No verdict: none of the {n} jobs succeeded." if n > 1 else "No verdict: the only job did not succeed."
     if not contrasts:
         cost = baseline.summary(BILLABLE)
-        return f"“{baseline.label}” took {figure(cost.median) if cost else 'an unknown number of'} billable seconds."
+        return f"“{baseline.label}” took {figure(cost.typical) if cost else 'an unknown number of'} billable seconds."
     if (best := comparison.best) and best.verdict.ratio:
         fewer = change(best.verdict.ratio.estimate)
         trainings = trainings_phrase(best.verdict.caches)
@@ -93,14 +93,14 @@ def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
     The faster arm may cost more. Empty if both ran on the same machines.
     """
     mine, others = (side.summary("cost_billable_seconds") for side in (arm, baseline))
-    if not uses_other_machines(arm, baseline) or not mine or not others or others.median <= 0:
+    if not uses_other_machines(arm, baseline) or not mine or not others or others.typical <= 0:
         return []
-    ratio = factor(mine.median / others.median)
-    both_times = " against ".join(durations(mine.median, others.median))
+    ratio = factor(mine.typical / others.typical)
+    both_times = " against ".join(durations(mine.typical, others.typical))
     sentence = f"It takes {ratio} times as long: {both_times}"
     costs = [side.summary(currency(arm, baseline).column) for side in (arm, baseline)]
-    if has_common_currency(arm, baseline) and costs[0] and costs[1] and costs[1].median > 0:
-        sentence += f", at {factor(costs[0].median / costs[1].median)} times the cost"
+    if has_common_currency(arm, baseline) and costs[0] and costs[1] and costs[1].typical > 0:
+        sentence += f", at {factor(costs[0].typical / costs[1].typical)} times the cost"
     return [f"{sentence}."]
 
 
@@ -210,7 +210,7 @@ def spot_sentences(arm: Arm) -> list[str]:
         return []
     n = int(sum(interruptions))
     often = f"interrupted {counted(n, 'time')} in {len(arm.compared)} jobs" if n else "never interrupted"
-    billed = f"{figure(savings.median)} % less than its running time"
+    billed = f"{figure(savings.typical)} % less than its running time"
     return [f"On spot capacity, “{arm.label}” was billed {billed}. It was {often}."]
 
 

@@ -96,11 +96,11 @@ class _Figure:
 
 
 def _ratio_of(column: str) -> Callable[[Comparison, Contrast], str]:
-    """Return a function that formats the change between the medians of a column."""
+    """Return a function that formats the change between the typical values of a column."""
 
     def text(comparison: Comparison, contrast: Contrast) -> str:
         mine, others = contrast.arm.summary(column), comparison.arms[0].summary(column)
-        return signed_percent(mine.median / others.median) if mine and others and others.median > 0 else NONE
+        return signed_percent(mine.typical / others.typical) if mine and others and others.typical > 0 else NONE
 
     return text
 
@@ -141,7 +141,7 @@ def _break_even(comparison: Comparison, contrast: Contrast) -> str:
 
 def _spot(comparison: Comparison, contrast: Contrast) -> str:
     saved = contrast.arm.summary("cost_spot_savings_percent")
-    return f"{figure(saved.median)} %" if saved else NONE
+    return f"{figure(saved.typical)} %" if saved else NONE
 
 
 _FIGURES: Mapping[str, _Figure] = {

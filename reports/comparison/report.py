@@ -23,9 +23,11 @@ from reports.model.blocks import Block, Chart, Charts, Definition, Definitions, 
 from reports.model.report import Report, Section
 from reports.model.table import Table, build_table
 
-_MEDIANS = (
-    "Medians over the successful repeats, with the smallest and the largest value below. Compile and warm-up do not "
-    "count towards the steady rate; they do count towards the billable seconds."
+_TYPICAL = (
+    "Typical values over the successful repeats, with the smallest and the largest value below. They are geometric "
+    "means, and from five repeats on the medians of all pairs' means; losses and scores have their mean. The billable "
+    "seconds and the cost include what failed jobs add. Compile and warm-up do not count towards the steady rate; they "
+    "do count towards the billable seconds."
 )
 
 
@@ -114,12 +116,12 @@ def _remarks(comparison: Comparison) -> tuple[Block, ...]:
 
 def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
     if settings := settings_table(comparison):
-        yield Section("The settings", (settings, Text(_MEDIANS, "small")))
+        yield Section("The settings", (settings, Text(_TYPICAL, "small")))
     if comparison.design and (looks := looks_table(comparison)):
         yield Section("The looks", (looks, Text(looks_note(comparison.design), "small")))
     if factorial := factorial_of(comparison):
         note = (
-            f"{' '.join(factorial.sentences())} The 95 % interval is in brackets; below it is the median of the "
+            f"{' '.join(factorial.sentences())} The 95 % interval is in brackets; below it are the typical "
             "billable instance seconds."
         )
         yield Section("Compiler and batch size separately", (factorial.table(), Text(note.strip(), "small")))

@@ -17,9 +17,10 @@ def figure(value: float | None) -> str:
         return NONE
     if math.isinf(value):
         return "∞" if value > 0 else "−∞"
-    if abs(value) >= 100:
+    size = abs(value)
+    if size >= 99.95:  # 100 after rounding
         return f"{value:,.0f}"
-    return f"{value:.1f}" if abs(value) >= 10 else f"{value:.2f}" if abs(value) >= 1 or value == 0 else f"{value:.3g}"
+    return f"{value:.1f}" if size >= 9.995 else f"{value:.2f}" if size >= 0.9995 or value == 0 else f"{value:.3g}"
 
 
 def factor(ratio: float) -> str:
@@ -66,7 +67,7 @@ def signed(value: float) -> str:
 def signed_percent(ratio: float) -> str:
     """Return a ratio as a signed change: 1.25 -> +25 %."""
     gain = gain_percent(ratio)
-    return f"{gain:+,.{_decimals(gain)}f} %".replace("-", "−")
+    return f"{gain:+z,.{_decimals(gain)}f} %".replace("-", "−")
 
 
 def percent(ratio: float) -> str:

@@ -79,7 +79,7 @@ class Column(Generic[Subject]):
     unit: str
     """Unit of the values, or empty."""
     value: Callable[[Subject], str]
-    """Text of the cell: the median if there are several values."""
+    """Text of the cell: the typical value if there are several."""
     detail: Callable[[Subject], str] = lambda _: ""
     """Small print below the text: the smallest and largest value if they differ."""
     kind: Kind = "number"

@@ -165,7 +165,7 @@ def _ends(low: float, high: float) -> str:
 def _repeats(sweep: Sweep, trial: Trial) -> str:
     arm = sweep.arm_of(trial.setting)
     costs = arm.summary(sweep.column) if arm else None
-    return cost_figure(sweep, costs.median) if costs else NONE
+    return cost_figure(sweep, costs.typical) if costs else NONE
 
 
 def _extremes(sweep: Sweep, trial: Trial) -> str:
@@ -187,7 +187,7 @@ def _cell_texts(sweep: Sweep, cell: FactorialCell | None) -> tuple[str, str]:
     if cell is None:
         return NONE, ""
     repeats = cell.arm.summary(sweep.column)
-    cost = f"{cost_figure(sweep, repeats.median)} {cost_unit(sweep)}, n = {repeats.n}" if repeats else "no repeat"
+    cost = f"{cost_figure(sweep, repeats.typical)} {cost_unit(sweep)}, n = {repeats.n}" if repeats else "no repeat"
     if cell.setting == sweep.base:
         return "base", cost
     if cell.ratio is None:

@@ -47,7 +47,9 @@ def test_five_repeats_are_judged_by_ranks() -> None:
     result = look(results(arm), results(baseline), DESIGN, 1)
     assert result is not None
     ratios = sorted(mine / others for mine in arm for others in baseline)
-    assert result.ratio.estimate == pytest.approx(ratios[12])
+    # Of the 15 geometric means of pairs of (80, 81, 82, 83, 300), the 7th is sqrt(81 * 83) = 81.994, the 8th 82 itself,
+    # and the 9th sqrt(82 * 83) = 82.50. Of the baseline's, the 8th is sqrt(101 * 103).
+    assert result.ratio.estimate == pytest.approx(82 / math.sqrt(101 * 103))
     # Level 0.017765: P(U <= 1) = 2 / 252 = 0.0079 fits half of it, and P(U <= 2) = 4 / 252 = 0.0159 does not.
     assert (result.ratio.low, result.ratio.high) == pytest.approx((ratios[1], ratios[-2]))
     # P(U <= 6) = 0.111 is above the 10 % of the one-sided interval, P(U <= 5) = 0.075 is not.

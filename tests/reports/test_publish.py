@@ -53,8 +53,8 @@ def test_a_groups_run_shows_the_answer(fixture: str, request: pytest.FixtureRequ
     assert run.info.run_name == run.data.tags["mlflow.runName"] == "inductor 20 % cheaper (compare demo)"
     matches = tracked.client.search_runs([tracked.experiment_id], f"attributes.run_name = '{run.info.run_name}'")
     assert [each.info.run_id for each in matches] == [run.info.run_id]
-    assert run.data.metrics["billable_instance_seconds/none"] == 101.0
-    assert run.data.metrics["billable_instance_seconds/inductor"] == 81.0
+    assert run.data.metrics["billable_instance_seconds/none"] == pytest.approx((100.5 * 101.5) ** 0.5)
+    assert run.data.metrics["billable_instance_seconds/inductor"] == pytest.approx((80.5 * 81.5) ** 0.5)
     assert run.data.metrics["saving_percent/inductor"] == pytest.approx(19.8, abs=0.05)
     assert set(run.data.metrics) >= SAVED
     assert run.data.tags["platform.headline"].startswith("“inductor” is cheaper: 20 % fewer")
@@ -74,9 +74,10 @@ def test_publishing_again_logs_only_changed_figures(tracked: Tracked, tmp_path: 
     tracked.trained("inductor", 2, 160.5, losses=[])
     after = publish_to(tracked, parent, rendered(tracked), tmp_path / "3")
     assert after.info.run_name == "inconclusive (compare demo)"
-    assert after.data.metrics["billable_instance_seconds/inductor"] == 81.5
+    assert after.data.metrics["billable_instance_seconds/inductor"] == pytest.approx((80.5 * 81.5 * 160.5) ** (1 / 3))
     history = tracked.client.get_metric_history(parent, "billable_instance_seconds/inductor")
-    assert [(point.step, point.value) for point in history] == [(0, 81.0), (0, 81.5)]
+    assert [point.step for point in history] == [0, 0]
+    assert [point.value for point in history] == pytest.approx([(80.5 * 81.5) ** 0.5, (80.5 * 81.5 * 160.5) ** (1 / 3)])
     assert len(tracked.client.get_metric_history(parent, "billable_instance_seconds/none")) == 1
 
 

@@ -91,11 +91,11 @@ def test_curves_add_the_loss_by_samples_and_by_seconds() -> None:
     assert by_seconds == "none: from 2.10 at 50.0 billable seconds to 1.10 at 100."
 
 
-def test_the_bars_show_medians_and_the_change_between_the_means() -> None:
-    """The medians of (100, 102) and (80, 81.6) are 101 and 80.8; the ratio of the geometric means is 0.8."""
+def test_the_ratio_of_the_bars_is_the_change() -> None:
+    """The geometric means of (100, 102) and (80, 81.6) are 101.0 and 80.8: the ratio is 0.8."""
     charts = comparison_charts(compared(), {})
     assert description(charts, "billable") == (
-        "none: median 101, 100 to 102, n = 2; inductor: median 80.8, −20 %, 80.0 to 81.6, n = 2."
+        "none: typically 101, 100 to 102, n = 2; inductor: typically 80.8, −20 %, 80.0 to 81.6, n = 2."
     )
     assert next(chart.title for chart in charts if chart.name == "billable") == (
         "Billable time: billable instance seconds per job"

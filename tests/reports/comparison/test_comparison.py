@@ -57,7 +57,7 @@ def test_break_even_of_each_cache_state(tracked: Any) -> None:
 
 
 def test_samples_of_the_warm_up_are_work(tracked: Any) -> None:
-    """18 s of steady steps at 100 samples/s trained 1,800 of 2,000 samples. The other 200 are worth 2 s of the warm-up.
+    """18 s of steady steps at 100 samples per second train 1,800 of 2,000 samples. The other 200 took 2 s.
 
     A resumed job counts the samples of its earlier attempts too: no more than the warm-up itself is work.
     """

@@ -155,7 +155,7 @@ FACTORIAL = {
     "inductor": ("20 % fewer (12 % to 27 % fewer) 80.0 s", "50 % fewer (45 % to 54 % fewer) 50.0 s"),
 }
 
-# A ratio r of steady rates has the interval 0.911611 r to 1.096959 r. The other rows are ratios of medians.
+# A ratio r of steady rates has the interval 0.911611 r to 1.096959 r. The other rows are ratios of typical values.
 PUBLISHED_TABLE = {
     "steady samples/s": ("+93 %", "+100 % (+82 % to +119 %)", "−20 % (−27 % to −12 %)", "+300 % (+265 % to +339 %)"),
     "training time": ("−38 %", "−40 %", "+25 %", "−67 %"),
@@ -176,18 +176,18 @@ BILLED = {
 CHARTS = {
     "interval": "inductor, batch 16: −20 %, −27 % to −12 %; none, batch 64: +25 %, +14 % to +37 %; "
     "inductor, batch 64: −50 %, −54 % to −45 %.",
-    "billable": "none, batch 16: median 100, 96.0 to 104, n = 3; "
-    "inductor, batch 16: median 80.0, −20 %, 76.8 to 83.3, n = 3; "
-    "none, batch 64: median 125, +25 %, 120 to 130, n = 3; "
-    "inductor, batch 64: median 50.0, −50 %, 48.0 to 52.1, n = 3.",
-    "training": "none, batch 16: median 60.0, 57.6 to 62.5, n = 3; "
-    "inductor, batch 16: median 36.0, −40 %, 34.6 to 37.5, n = 3; "
-    "none, batch 64: median 75.0, +25 %, 72.0 to 78.1, n = 3; "
-    "inductor, batch 64: median 20.0, −67 %, 19.2 to 20.8, n = 3.",
-    "throughput": "none, batch 16: median 100, 96.0 to 104, n = 3; "
-    "inductor, batch 16: median 200, +100 %, 192 to 208, n = 3; "
-    "none, batch 64: median 80.0, −20 %, 76.8 to 83.3, n = 3; "
-    "inductor, batch 64: median 400, +300 %, 384 to 417, n = 3.",
+    "billable": "none, batch 16: typically 100, 96.0 to 104, n = 3; "
+    "inductor, batch 16: typically 80.0, −20 %, 76.8 to 83.3, n = 3; "
+    "none, batch 64: typically 125, +25 %, 120 to 130, n = 3; "
+    "inductor, batch 64: typically 50.0, −50 %, 48.0 to 52.1, n = 3.",
+    "training": "none, batch 16: typically 60.0, 57.6 to 62.5, n = 3; "
+    "inductor, batch 16: typically 36.0, −40 %, 34.6 to 37.5, n = 3; "
+    "none, batch 64: typically 75.0, +25 %, 72.0 to 78.1, n = 3; "
+    "inductor, batch 64: typically 20.0, −67 %, 19.2 to 20.8, n = 3.",
+    "throughput": "none, batch 16: typically 100, 96.0 to 104, n = 3; "
+    "inductor, batch 16: typically 200, +100 %, 192 to 208, n = 3; "
+    "none, batch 64: typically 80.0, −20 %, 76.8 to 83.3, n = 3; "
+    "inductor, batch 64: typically 400, +300 %, 384 to 417, n = 3.",
     # "other" is the billed time without 2 s of load, the start, the training of 2,000 samples at the steady rate, 1.5 s
     # of evaluation and 0.5 s of saving.
     "phases": "; ".join(

@@ -22,7 +22,7 @@ def test_charts_have_descriptions_with_numbers(tracked: Any) -> None:
     assert len(descriptions) == html.count("<svg")
     hostile = '&lt;script&gt;alert(\'x\')&lt;/script&gt; &amp; "α 漢" | $x_1$ #0072b2 id="a"'
     assert descriptions["billable"] == (
-        f"none: median 101, 100 to 102, n = 2; {hostile}: median 81.0, −20 %, 80.5 to 81.5, n = 2."
+        f"none: typically 101, 100 to 102, n = 2; {hostile}: typically 81.0, −20 %, 80.5 to 81.5, n = 2."
     )
     # By hand: 2,000 samples at 100 per second take 20 s; 2 + 1 + 20 + 1.5 + 0.5 s leave 75.5 of 100.5 s.
     parts = "load 2.00, warm-up 1.00, training 20.0, evaluation 1.50, saving 0.5, other 75.5"

@@ -13,6 +13,7 @@ def test_changes_as_text() -> None:
     assert change_interval(Interval(1.05, 1.03, 1.09, 3, 3)) == "3.0 % to 9.0 % more"
     assert change_interval(Interval(1.0, 0.97, 1.05, 3, 3)) == "3.0 % fewer to 5.0 % more"
     assert signed_percent(0.8) == "−20 %"
+    assert signed_percent(0.9999999) == "+0.0 %"
 
 
 def test_figures_and_rates_as_text() -> None:
@@ -28,6 +29,7 @@ def test_figures_and_rates_as_text() -> None:
         "∞",
         "–",
     ]
+    assert [figure(value) for value in (99.97, 9.999, 0.9999, -99.97)] == ["100", "10.0", "1.00", "-100"]
     assert [rate(value) for value in (5e-5, 2e-4, 1.25e-5, 0.001, 0.05)] == [
         "5e-5",
         "2e-4",

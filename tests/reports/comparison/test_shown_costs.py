@@ -1,0 +1,99 @@
+"""Test that the costs in tables and charts have the verdict's ratio, with failures and with many repeats."""
+
+from __future__ import annotations
+
+import re
+
+import pandas as pd
+import pytest
+
+from judging.design import Design
+from reports.charts.report_charts import comparison_charts
+from reports.comparison.columns import columns
+from reports.comparison.comparison import Comparison, compare
+from reports.comparison.equal_work import BILLABLE
+from reports.comparison.figures import metrics_of
+
+SLOW = (100.0, 103.0, 98.0, 240.0, 101.0)
+QUICK = (80.0, 81.0, 83.0, 79.0, 160.0)
+
+
+def compared(
+    design: Design, *arms: tuple[str, tuple[float, ...]], failed: dict[str, float] | None = None
+) -> Comparison:
+    """Return the comparison of arms, given as (label, seconds of each job). `failed` has a failed job's seconds."""
+    rows = [_row(label, at, seconds, "FINISHED") for label, of_jobs in arms for at, seconds in enumerate(of_jobs)]
+    count = {label: len(of_jobs) for label, of_jobs in arms}
+    rows += [_row(label, count[label], seconds, "FAILED") for label, seconds in (failed or {}).items()]
+    return compare(pd.DataFrame(rows), "g", design=design)
+
+
+def _row(label: str, repeat: int, seconds: float, status: str) -> dict[str, object]:
+    return {
+        "run_id": f"{label} {repeat}",
+        "status": status,
+        "arm": label,
+        "baseline": "true" if label == "none" else "false",
+        "repeat": str(repeat),
+        "samples": 2000.0,
+        "eval_accuracy": 0.9,
+        "cost_billable_seconds": seconds,
+        "cost_billable_instance_seconds": seconds,
+    }
+
+
+def shown(comparison: Comparison) -> dict[str, str]:
+    """Return the chart's text for each arm."""
+    [chart] = [chart for chart in comparison_charts(comparison, {}) if chart.name == "billable"]
+    description = re.findall(r"<desc[^>]*>(.*?)</desc>", chart.svg)[0].rstrip(".")
+    return dict(part.split(": ") for part in description.split("; "))
+
+
+@pytest.mark.parametrize(
+    ("design", "repeats", "failed"),
+    [
+        (Design(looks=(3,)), 3, None),
+        (Design(looks=(5,)), 5, None),
+        (Design(looks=(6,)), 5, {"inductor": 70.0, "none": 0.0}),
+    ],
+    ids=["means", "ranks", "with a failed job"],
+)
+def test_the_ratio_of_the_shown_costs_is_the_verdicts(
+    design: Design, repeats: int, failed: dict[str, float] | None
+) -> None:
+    comparison = compared(design, ("none", SLOW[:repeats]), ("inductor", QUICK[:repeats]), failed=failed)
+    [contrast] = comparison.contrasts
+    assert contrast.verdict.ratio is not None
+    mine, others = (comparison.cost(arm, BILLABLE) for arm in (contrast.arm, comparison.arms[0]))
+    assert mine is not None
+    assert others is not None
+    assert mine / others == pytest.approx(contrast.verdict.ratio.estimate)
+    assert comparison.unlike_shown(BILLABLE) == ()
+    metrics = {metric.label: metric.value for metric in metrics_of(comparison) if metric.name == BILLABLE[5:]}
+    assert metrics == {"none": others, "inductor": mine}
+
+
+def test_a_failed_job_raises_the_shown_cost_by_hand() -> None:
+    """Three jobs of 80 s and one that failed after 60 s: 300 / 240 * 80 = 100 s for each usable model."""
+    comparison = compared(
+        Design(looks=(4,)),
+        ("none", (100.0, 100.0, 100.0)),
+        ("inductor", (80.0,) * 3),
+        failed={"inductor": 60.0, "none": 0.0},
+    )
+    assert comparison.cost(comparison.arms[1], BILLABLE) == pytest.approx(100.0)
+    assert shown(comparison)["inductor"] == "typically 100, +0.0 %, 80.0 to 80.0, n = 3"
+    [cost] = [column for column in columns(comparison) if column.label == "billable"]
+    assert cost.value(comparison.arms[1]) == "100"
+
+
+def test_a_ratio_from_an_earlier_look_is_explained() -> None:
+    """“early” stops after three repeats of 60 s against 100 s; the other arm goes on, and two slow jobs of the baseline
+    follow."""
+    baseline, late = (100.0, 101.0, 99.0, 120.0, 121.0), (98.0, 95.0, 92.0, 96.0, 94.0)
+    comparison = compared(Design(looks=(3, 5)), ("none", baseline), ("early", (60.0, 61.0, 59.0)), ("late", late))
+    assert [contrast.arm.label for contrast in comparison.unlike_shown(BILLABLE)] == ["early"]
+    [chart] = [chart for chart in comparison_charts(comparison, {}) if chart.name == "billable"]
+    # 60 s against the typical 101 s of the first three jobs is −40 %, and against 110 s of all five −45 %.
+    assert shown(comparison)["early"].startswith("typically 60.0, −45 %")
+    assert "“early”: −40 % in the verdict, from other jobs" in re.sub("<[^>]+>", "", chart.svg)
