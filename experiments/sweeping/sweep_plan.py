@@ -22,6 +22,8 @@ MAX_TIMED_SIZES = 12
 """Largest number of batch sizes in one calibration."""
 PRECISION = 0.05
 """Relative precision of the throughput at which a throughput trial ends."""
+CALIBRATION_SECONDS = 1.0
+"""Seconds for which a calibration times each batch size, unless the experiment sets them."""
 COSTS = get_args(CostName)
 
 NOT_IN_TRIALS: Mapping[str, Any] = {"save_model": False, "push_to_hub": None, "best_metric": None, "probe": None}
@@ -77,7 +79,7 @@ class SweepPlan:
 
     def calibration(self, compiler: Compiler) -> Arm:
         """Return the arm that measures the step times of the batch sizes with a compiler."""
-        timing = {"batch_sizes": timed_sizes(self.space.batch_sizes), "seconds": self.fields.calibration_seconds}
+        timing = {"batch_sizes": timed_sizes(self.space.batch_sizes), "seconds": self.calibration_seconds}
         fields = {"compiler": compiler, "calibration": timing, "push_to_hub": None, "probe": None}
         experiment = variant(self.experiment, fields, f"the calibration of {compiler}")
         return Arm(label=f"{compiler}, calibration", experiment=experiment, is_baseline=False)
@@ -88,6 +90,17 @@ class SweepPlan:
         if experiment.epochs is not None:
             return math.ceil(experiment.epochs * train_rows)
         return (experiment.max_steps or 0) * experiment.global_batch_size
+
+    @property
+    def calibration_seconds(self) -> float:
+        """Seconds for which each batch size is timed before the trials; 0 without a calibration.
+
+        Only the throughput depends on nothing else. In a search for a quality, a calibration would save no more than
+        the trials that run out of memory, which cost about a job's start, as it does itself.
+        """
+        if self.fields.calibration_seconds is not None:
+            return self.fields.calibration_seconds
+        return CALIBRATION_SECONDS if self.objective.cost == "steady_samples_per_second" else 0.0
 
     @property
     def maximises(self) -> bool:
