@@ -1,17 +1,20 @@
 """Error rates and job counts of comparisons that stop by themselves, simulated with recorded noise.
 
-The cost alone is judged. A *false verdict* calls a setting cheaper or dearer than itself.
+A *false verdict* calls a setting cheaper or dearer than itself. The cost alone is judged, unless a row names the
+quality.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from statistics import fmean
 from typing import Any
 
+import numpy as np
+from numpy.random import Generator
+
 from benchmarks.bench_verdict import (
-    COMPARISONS,
     GAIN,
     MAX_FALSE,
     SEED,
@@ -22,76 +25,189 @@ from benchmarks.bench_verdict import (
     with_drift,
     with_spells,
 )
-from benchmarks.recorded.noise import Noise, recorded_noise
-from benchmarks.recorded.simulated_waves import Draw, Ended, Waves, simulations
+from benchmarks.recorded.noise import Noise, Numbers, recorded_noise
+from benchmarks.recorded.simulated_waves import ACCURACY, Draw, Ended, Setting, Waves, simulations
 from benchmarks.support.results import Row, write
+from judging.design import Design
 
+COMPARISONS = 2_000
 MIN_DETECTED_PERCENT = 95.0
 MAX_JOBS = 9.5
-DIFFERENT = ("cheaper", "dearer")
+MIN_DETECTED_WITH_QUALITY_PERCENT = 90.0
+MAX_JOBS_WITH_QUALITY = 10.0
+QUALITY_SPREAD = 0.01
+MARGIN = ACCURACY.margin
+COLD_RATIO = 1.5
+"""Cost of a job with a cold compile cache, relative to one with a warm cache."""
+MANY = 1_000_000
+"""Number of trainings of which the first, cold one counts nothing."""
+
+Is = Callable[[Ended], bool]
+
+
+def is_decided(ended: Ended) -> bool:
+    """Return True if any arm is called cheaper or dearer."""
+    return any(reason in ("cheaper", "dearer") for reason in ended.reasons)
+
+
+def is_cheaper(ended: Ended) -> bool:
+    """Return True if any arm is called cheaper."""
+    return "cheaper" in ended.reasons
+
+
+def first_is_cheaper(ended: Ended) -> bool:
+    """Return True if the first arm is called cheaper."""
+    return ended.reasons[0] == "cheaper"
+
+
+def with_disturbed(draw: Draw, share: float = 0.1) -> Draw:
+    """Make this share of the jobs 2 to 10 times as slow, each independently."""
+
+    def drawn(random: Generator, jobs: int) -> Numbers:
+        slower = np.log(random.uniform(2.0, 10.0, jobs))
+        return draw(random, jobs) + np.where(random.random(jobs) < share, slower, 0.0)
+
+    return drawn
 
 
 def draws(noise: Noise) -> dict[str, Draw]:
     """Return the kinds of noise by name."""
     plain = resampled(noise.seconds)
-    return {
-        "recorded noise": plain,
+    kinds = {
+        PLAIN: plain,
         "jobs in their recorded order": in_order(noise.seconds),
         "normal noise of the same spread": normal(noise.spread),
         "heavy tails (t, 3 degrees of freedom)": heavy(noise.spread),
         "slow spells": with_spells(plain),
+        "one job in ten disturbed, 2 to 10 times as slow": with_disturbed(plain),
         "each job 2 % slower than the last": with_drift(plain),
     }
+    if len(noise.disturbed_seconds):
+        kinds["noise recorded beside a busy process"] = resampled(noise.disturbed_seconds)
+    return kinds
+
+
+PLAIN = "recorded noise"
+"""Noise for which the targets on gains and job counts hold."""
 
 
 def rows(noise: Noise, comparisons: int = COMPARISONS) -> Iterator[Row]:
     """Yield the rows of every scenario."""
-    kinds = draws(noise)
-    plain = Waves(seconds=kinds["recorded noise"])
-    for name, draw in kinds.items():
-        yield from _equal_rows(name, simulations(replace(plain, seconds=draw), comparisons, SEED), name in _ON_TARGET)
-    short = replace(plain, whole_seconds=True)
-    yield from _equal_rows("whole seconds, jobs of 40 s", simulations(short, comparisons, SEED), False)
-    for arms in (4, 8):
-        several = replace(plain, ratios=(1.0,) * (arms - 1))
-        yield _false_row(f"{arms} equal settings", simulations(several, comparisons, SEED))
-    for name, draw in kinds.items():
-        better = replace(plain, seconds=draw, ratios=(GAIN,))
-        yield from _gain_rows(name, simulations(better, comparisons, SEED), name in _ON_TARGET)
-    one_better = replace(plain, ratios=(GAIN, *(1.0,) * 6))
-    yield from _gain_rows("one of 7 arms", simulations(one_better, comparisons, SEED), False)
+
+    def simulated(waves: Waves) -> Sequence[Ended]:
+        return simulations(waves, comparisons, SEED)
+
+    plain = Waves(seconds=resampled(noise.seconds))
+    yield from _equal_rows(noise, plain, simulated)
+    yield from _failure_rows(plain, simulated)
+    yield from _cache_rows(plain, simulated)
+    yield from _gain_rows(noise, plain, simulated)
+    yield from _quality_rows(noise, plain, simulated)
 
 
-_ON_TARGET = {"recorded noise"}
-"""Noise for which the targets on gains and job counts hold."""
+Simulated = Callable[[Waves], Sequence[Ended]]
 
 
-def _equal_rows(name: str, ended: Sequence[Ended], has_target: bool) -> Iterator[Row]:
-    yield _false_row(name, ended)
-    yield _jobs_row(f"jobs until two equal settings stop: {name}", ended, has_target)
+def _equal_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Row]:
+    """Yield the rows of equal settings."""
+    for name, draw in draws(noise).items():
+        ended = simulated(replace(plain, seconds=draw))
+        yield _at_most(f"false verdicts: {name}", ended, is_decided)
+        yield _jobs_row(f"jobs until two equal settings stop: {name}", ended, MAX_JOBS if name == PLAIN else None)
+    others = {
+        "whole seconds, jobs of 40 s": replace(plain, whole_seconds=True),
+        "a new launcher attaches after every job": replace(plain, interrupts=True),
+        "4 equal settings": replace(plain, arms=(Setting(),) * 4),
+        "8 equal settings": replace(plain, arms=(Setting(),) * 8),
+    }
+    for name, waves in others.items():
+        yield _at_most(f"false verdicts: {name}", simulated(waves), is_decided)
 
 
-def _gain_rows(name: str, ended: Sequence[Ended], has_target: bool) -> Iterator[Row]:
-    percentage = 100 * fmean(each.reasons[0] == "cheaper" for each in ended)
-    label = f"a gain of {100 * (1 - GAIN):.0f} %"
-    target: dict[str, Any] = (
-        {"target": f"at least {MIN_DETECTED_PERCENT:g} %", "met": percentage >= MIN_DETECTED_PERCENT}
-        if has_target
-        else {}
-    )
-    yield Row(name=f"{label} found: {name}", value=percentage, unit="%", n=len(ended), **target)
-    yield _jobs_row(f"jobs until {label} is found: {name}", ended, has_target)
+def _failure_rows(plain: Waves, simulated: Simulated) -> Iterator[Row]:
+    """Yield the rows of arms whose jobs fail. An arm that fails more often than the baseline is truly dearer."""
+    both = (Setting(failure_rate=0.1),) * 2
+    yield _at_most("false verdicts: both fail in 10 %", simulated(replace(plain, arms=both)), is_decided)
+    for rate in (0.1, 0.3):
+        one = replace(plain, arms=(Setting(), Setting(failure_rate=rate)))
+        name = f"an arm that fails in {100 * rate:.0f} %, and else costs the same, is called cheaper"
+        yield _at_most(name, simulated(one), is_cheaper)
+    dearer = replace(plain, arms=(Setting(), Setting(ratio=GAIN, failure_rate=0.3)))
+    # No target: a third of such arms has no failure in its first three jobs, and three jobs cannot show what is rarer.
+    name = "an arm that fails in 30 %, and else costs 10 % less, is called cheaper"
+    yield replace(_at_most(name, simulated(dearer), is_cheaper), target=None, met=None)
 
 
-def _false_row(name: str, ended: Sequence[Ended]) -> Row:
-    value = 100 * fmean(any(reason in DIFFERENT for reason in each.reasons) for each in ended)
+def _cache_rows(plain: Waves, simulated: Simulated) -> Iterator[Row]:
+    """Yield the rows of arms whose first job has a cold compile cache, and costs 1.5 times as much as later ones."""
+    compiled = Setting(cold_ratio=COLD_RATIO)
+    both = replace(plain, arms=(compiled, compiled))
+    one = replace(plain, arms=(Setting(), compiled))
+    many = Design(trainings=MANY)
+    yield _at_most("false verdicts: both start cold, one training", simulated(both), is_decided)
+    yield _at_most("false verdicts: both start cold, many trainings", simulated(replace(both, design=many)), is_decided)
+    yield _at_most("false verdicts: one starts cold, many trainings", simulated(replace(one, design=many)), is_decided)
+    yield _at_most("an arm that starts cold is called cheaper for one training", simulated(one), is_cheaper)
+    gain = replace(plain, arms=(Setting(), Setting(ratio=GAIN, cold_ratio=COLD_RATIO)), design=many)
+    yield from _detection_rows("a gain of 10 %", "one starts cold, many trainings", simulated(gain))
+
+
+def _gain_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Row]:
+    """Yield the rows of an arm that costs 10 % less."""
+    better = Setting(ratio=GAIN)
+    for name, draw in draws(noise).items():
+        ended = simulated(replace(plain, seconds=draw, arms=(Setting(), better)))
+        yield from _detection_rows("a gain of 10 %", name, ended, has_target=name == PLAIN)
+    others = (Setting(),) * 6
+    ended = simulated(replace(plain, arms=(Setting(), better, *others)))
+    yield from _detection_rows("a gain of 10 %", "one of 7 arms", ended)
+    fail = replace(plain, arms=(Setting(failure_rate=0.1), Setting(ratio=GAIN, failure_rate=0.1)))
+    yield from _detection_rows("a gain of 10 %", "both fail in 10 %", simulated(fail))
+
+
+def _quality_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Row]:
+    """Yield the rows of comparisons whose quality is judged too."""
+    recorded = float(np.sqrt(np.mean(noise.quality**2)))
+    for spread in (QUALITY_SPREAD, recorded):
+        name = f"accuracy with a spread of {spread:.2g}"
+        waves = replace(plain, scores=normal(spread))
+        same = simulated(replace(waves, arms=(Setting(), Setting(ratio=GAIN))))
+        yield from _quality_detection_rows(name, same, has_target=spread == QUALITY_SPREAD)
+        for margins in (1, 2):
+            worse = Setting(ratio=GAIN, accuracy=Setting().accuracy - margins * MARGIN)
+            label = f"an arm that costs 10 % less and is worse by {margins} x the margin is called cheaper: {name}"
+            yield _at_most(label, simulated(replace(waves, arms=(Setting(), worse))), is_cheaper)
+    paired = replace(plain, scores=resampled(noise.quality), is_paired=True, arms=(Setting(), Setting(ratio=GAIN)))
+    yield from _quality_detection_rows("recorded accuracies, seed by seed", simulated(paired))
+
+
+def _quality_detection_rows(name: str, ended: Sequence[Ended], *, has_target: bool = False) -> Iterator[Row]:
+    label = "a gain of 10 % at equal quality"
+    targets = (MIN_DETECTED_WITH_QUALITY_PERCENT, MAX_JOBS_WITH_QUALITY) if has_target else None
+    yield from _two_rows(label, name, ended, targets)
+
+
+def _detection_rows(label: str, name: str, ended: Sequence[Ended], *, has_target: bool = False) -> Iterator[Row]:
+    yield from _two_rows(label, name, ended, (MIN_DETECTED_PERCENT, MAX_JOBS) if has_target else None)
+
+
+def _two_rows(label: str, name: str, ended: Sequence[Ended], targets: tuple[float, float] | None) -> Iterator[Row]:
+    """Yield how often the gain is found, and with how many jobs. `targets` are the least share and the most jobs."""
+    value = 100 * fmean(map(first_is_cheaper, ended))
+    target: dict[str, Any] = {"target": f"at least {targets[0]:g} %", "met": value >= targets[0]} if targets else {}
+    yield Row(name=f"{label} found: {name}", value=value, unit="%", n=len(ended), **target)
+    yield _jobs_row(f"jobs until {label} is found: {name}", ended, targets[1] if targets else None)
+
+
+def _at_most(name: str, ended: Sequence[Ended], predicate: Is) -> Row:
+    value = 100 * fmean(map(predicate, ended))
     target, met = f"at most {MAX_FALSE:g} %", value <= MAX_FALSE
-    return Row(name=f"false verdicts: {name}", value=value, unit="%", n=len(ended), target=target, met=met)
+    return Row(name=name, value=value, unit="%", n=len(ended), target=target, met=met)
 
 
-def _jobs_row(name: str, ended: Sequence[Ended], has_target: bool) -> Row:
+def _jobs_row(name: str, ended: Sequence[Ended], most: float | None) -> Row:
     value = fmean(each.jobs for each in ended)
-    target: dict[str, Any] = {"target": f"at most {MAX_JOBS:g}", "met": value <= MAX_JOBS} if has_target else {}
+    target: dict[str, Any] = {"target": f"at most {most:g}", "met": value <= most} if most else {}
     return Row(name=name, value=value, unit="jobs in the mean", n=len(ended), **target)
 
 
@@ -103,11 +219,14 @@ def main() -> None:
         list(rows(noise)),
         [
             "Looks after 3, 5, 7 and 9 repeats of an arm, with the arms' order reversed every round. A gain below 5 % "
-            "is not worth having. An arm stops when its cost is shown to differ, or when a gain worth having is ruled "
-            "out. The error of 5 % is spent over the looks, and divided among several arms by Holm's rule.",
+            "is not worth having. An arm stops when its cost is shown to differ and its quality to be kept or lost, or "
+            "when a gain worth having is ruled out. The error of 5 % is spent over the looks, and divided among "
+            "several arms by Holm's rule.",
             "Three repeats are judged by Welch's t on the logarithms, five and more by ranks: the median of all pairs' "
-            "ratios, with the interval of Mann and Whitney's exact test.",
-            f"Recorded noise: the deviations of {len(noise.seconds)} jobs, as in the benchmark `verdict`.",
+            "ratios, with the interval of Mann and Whitney's exact test. Arms with cold and warm jobs are judged by "
+            "means.",
+            f"Recorded noise: the deviations of {len(noise.seconds)} jobs, as in the benchmark `verdict`. The recorded "
+            f"accuracies are those of {len(noise.quality)} jobs. The margin of quality is {MARGIN:g}.",
         ],
     )
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import cache
+from typing import Literal
 
 from judging.intervals import CONFIDENCE
 from judging.non_inferiority import ERROR
@@ -23,6 +24,12 @@ class Design:
     """Least gain worth having, as a share of the baseline's cost."""
     margin: float | None = None
     """Largest acceptable loss of quality, in the metric's unit; None takes the metric's own."""
+    trainings: int = 1
+    """Number of trainings to come, of which the first starts with a cold compile cache. It weights the jobs that
+    started with a cold cache and those that started with a warm one."""
+    when_disturbed: Literal["keep", "repeat"] = "keep"
+    """`repeat` runs a successful job again, once, if others disturbed its measurement. The second job then counts in
+    place of the first, whatever its result."""
     rules: int = RULES
     """Version of the rules."""
 

@@ -31,6 +31,16 @@ class Interval:
     """Repeats of the baseline."""
 
 
+@dataclass(frozen=True)
+class Estimate:
+    """An estimated value with its error."""
+
+    value: float
+    variance: float
+    """Square of the standard error."""
+    degrees_of_freedom: float
+
+
 def ratio_interval(arm: Sequence[float], baseline: Sequence[float], resolution: float = 0.0) -> Interval | None:
     """Return arm / baseline as a ratio of geometric means with its 95 % interval; None below two values per side.
 
@@ -63,15 +73,26 @@ def difference_interval(
     """
     if min(len(arm), len(baseline)) < 2:
         return None
-    sides = (arm, baseline)
-    variances = [max(_sum_of_squares(side) / (len(side) - 1) + rounding, least_spread**2) / len(side) for side in sides]
-    variance, estimate = math.fsum(variances), fmean(arm) - fmean(baseline)
-    half_width = 0.0
-    if variance > 0:
-        parts = [(own / variance) ** 2 / (len(side) - 1) for own, side in zip(variances, sides, strict=True)]
-        degrees_of_freedom = 1 / math.fsum(parts)
-        half_width = float(stdtrit(degrees_of_freedom, (1 + confidence) / 2)) * math.sqrt(variance)
-    return Interval(estimate, estimate - half_width, estimate + half_width, len(arm), len(baseline))
+    mine, others = mean_estimate(arm, rounding, least_spread), mean_estimate(baseline, rounding, least_spread)
+    low, high = welch_ends(mine, others, confidence)
+    return Interval(mine.value - others.value, low, high, len(arm), len(baseline))
+
+
+def mean_estimate(values: Sequence[float], rounding: float = 0.0, least_spread: float = 0.0) -> Estimate:
+    """Return the mean of at least two values; see `difference_interval` for `rounding` and `least_spread`."""
+    freedom = len(values) - 1
+    variance = max(sum_of_squares(values) / freedom + rounding, least_spread**2)
+    return Estimate(fmean(values), variance / len(values), freedom)
+
+
+def welch_ends(arm: Estimate, baseline: Estimate, confidence: float = CONFIDENCE) -> tuple[float, float]:
+    """Return the ends of the interval of arm - baseline; degrees of freedom by Satterthwaite (1946)."""
+    estimate, variance = arm.value - baseline.value, arm.variance + baseline.variance
+    if variance <= 0:
+        return estimate, estimate
+    parts = [(side.variance / variance) ** 2 / side.degrees_of_freedom for side in (arm, baseline)]
+    half_width = float(stdtrit(1 / math.fsum(parts), (1 + confidence) / 2)) * math.sqrt(variance)
+    return estimate - half_width, estimate + half_width
 
 
 def paired_interval(
@@ -85,13 +106,13 @@ def paired_interval(
     if pairs < 2:
         return None
     differences = [mine - other for mine, other in zip(arm, baseline, strict=True)]
-    spread = max(math.sqrt(_sum_of_squares(differences) / (pairs - 1)), least_spread)
+    spread = max(math.sqrt(sum_of_squares(differences) / (pairs - 1)), least_spread)
     half_width = float(stdtrit(pairs - 1, (1 + confidence) / 2)) * spread / math.sqrt(pairs)
     estimate = fmean(differences)
     return Interval(estimate, estimate - half_width, estimate + half_width, pairs, pairs)
 
 
-def _sum_of_squares(values: Sequence[float]) -> float:
+def sum_of_squares(values: Sequence[float]) -> float:
     """Return the sum of squared distances from the mean."""
     mean = fmean(values)
     return math.fsum((value - mean) ** 2 for value in values)

@@ -5,6 +5,11 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal, get_args
+
+CacheState = Literal["off", "cold", "warm", "partial"]
+"""State of the compile cache when a job starts: no cache, or one with none, all or some of the job's programs."""
+CACHE_STATES: tuple[CacheState, ...] = get_args(CacheState)
 
 
 @dataclass(frozen=True)
@@ -13,12 +18,13 @@ class Result:
 
     cost: float | None
     """Positive, in the same unit for all jobs of a comparison. Of a failed job, what was paid for it; may be 0. None if
-    the cost cannot be compared, such as that of a job with a cold cache among warm ones."""
+    it was not recorded."""
     score: float = math.nan
     """Quality metric of the model; NaN if it was not measured."""
     succeeded: bool = True
     repeat: int | None = None
     """Number of the repeat. Jobs of two arms with the same number have the same seed."""
+    cache: CacheState = "off"
 
 
 def costs(results: Sequence[Result]) -> list[float]:

@@ -6,21 +6,17 @@ out. docs/decisions/0130 compares this rule with others on recorded noise.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from scipy.special import ndtri
-
+from judging.cost_ratio import cost_ratio
 from judging.design import Design
-from judging.failures import failure_note, surcharge
-from judging.intervals import Interval, difference_interval
+from judging.failures import failure_note
+from judging.intervals import Interval
 from judging.non_inferiority import assess_quality
 from judging.quality import Measure, Quality
-from judging.rank_test import RankTest, rank_test
-from judging.result import Result, costs, paired_scores, scores
-from judging.summaries import geometric_mean
+from judging.result import Result, paired_scores, scores
 
 Reason = Literal[
     "cheaper",
@@ -33,21 +29,14 @@ Reason = Literal[
     "last look",
 ]
 
-MIN_RANKED = 5
-"""Repeats of each side from which ranks decide. With three against three, no order is rarer than 10 %."""
-FUTILITY_LEVEL = 0.10
-"""Probability of stopping an arm at one look although it has the least gain."""
-LEAST_SPREAD = 0.001
-"""Least standard deviation of the logarithm of a cost. No recorded job repeats more exactly, so a few equal costs do
-not prove that all are equal."""
-
 
 @dataclass(frozen=True, kw_only=True)
 class Look:
     """The state of one arm at one look."""
 
     ratio: Interval
-    """Cost, arm over baseline, with the interval at the look's level: all looks' intervals hold together in 95 %."""
+    """Cost of the trainings to come, arm over baseline, with the interval at the look's level: all looks' intervals
+    hold together in 95 %."""
     level: float
     """Significance level of the look, two-sided."""
     least_ratio: float
@@ -58,6 +47,12 @@ class Look:
     """Quality against the baseline's; None if it is not measured."""
     failure_note: str = ""
     """Why the arm fails too often to be called cheaper; empty if it does not."""
+    cold: Interval | None = None
+    """Ratio for one training with a cold compile cache; None unless an arm has jobs with and without a cold cache."""
+    warm: Interval | None = None
+    """Ratio for trainings with a warm compile cache, likewise."""
+    cheaper_from: int | None = None
+    """Fewest trainings, the first with a cold cache, for which the arm is cheaper; see `cost_ratio.CostRatio`."""
 
     @property
     def cost_outcome(self) -> Literal["cheaper", "dearer", "undecided"]:
@@ -120,25 +115,30 @@ def look(
     comparisons: int = 1,
     resolution: float = 0.0,
 ) -> Look | None:
-    """Return look `number`, from 0, at the results of two arms; None below two successful jobs on a side.
-
-    Ratios are of geometric means with Welch's t, and from `MIN_RANKED` repeats on medians of all pairs' ratios. Failed
-    jobs add their cost to that of the successful ones, and the interval covers the ratio with and without them: their
-    number is known too badly for an interval of its own.
+    """Return look `number`, from 0, at the results of two arms; None if a side has too few successful jobs.
 
     `measure` is the metric of the scores; None judges the cost alone. With `is_paired`, the scores of the same repeat
     are compared, if at least two repeats succeeded in both arms. The error is divided among `comparisons`.
-    `resolution` is the step to which costs are rounded; see `intervals.ratio_interval`.
+    `resolution` is the step to which costs are rounded; see `cost_ratio`.
     """
-    mine, others = costs(arm), costs(baseline)
-    if min(len(mine), len(others)) < 2:
-        return None
     level = design.levels(comparisons)[number]
-    ratio, least_ratio = _with_failures(*_ratios(mine, others, level, resolution), surcharge(arm) / surcharge(baseline))
+    cost = cost_ratio(arm, baseline, level=level, trainings=design.trainings, resolution=resolution)
+    if cost is None:
+        return None
     quality = _quality(measure, arm, baseline, design, number, is_paired=is_paired)
     is_unmeasured = measure is not None and quality is None
     note = failure_note(arm, baseline)
-    result = Look(ratio=ratio, level=level, least_ratio=least_ratio, stops=None, quality=quality, failure_note=note)
+    result = Look(
+        ratio=cost.ratio,
+        level=level,
+        least_ratio=cost.least,
+        stops=None,
+        quality=quality,
+        failure_note=note,
+        cold=cost.cold,
+        warm=cost.warm,
+        cheaper_from=cost.cheaper_from,
+    )
     reason = _reason(result, design, is_unmeasured=is_unmeasured)
     is_last = number == len(design.looks) - 1
     return replace(result, stops=reason or ("last look" if is_last else None))
@@ -164,56 +164,6 @@ def _quality(
     if is_paired and len(pairs[0]) > 1:
         return assess_quality(measure, *pairs, level=level, margin=design.margin, is_paired=True)
     return assess_quality(measure, *sides, level=level, margin=design.margin)
-
-
-def _ratios(arm: Sequence[float], baseline: Sequence[float], level: float, resolution: float) -> tuple[Interval, float]:
-    """Return the ratio with its interval, and the lower end of its one-sided interval."""
-    logs, others = [math.log(cost) for cost in arm], [math.log(cost) for cost in baseline]
-    rounding = (resolution / min(geometric_mean(arm), geometric_mean(baseline))) ** 2 / 12
-    ranks = rank_test(logs, others)
-    is_ranked = min(len(arm), len(baseline)) >= MIN_RANKED and ranks.fits(level / 2)
-    ends = _by_ranks(ranks, level, rounding) if is_ranked else _by_means(logs, others, level, rounding)
-    estimate, low, high, least = map(math.exp, ends)
-    return Interval(estimate, low, high, len(arm), len(baseline)), least
-
-
-def _by_means(
-    logs: Sequence[float], others: Sequence[float], level: float, rounding: float
-) -> tuple[float, float, float, float]:
-    """Return the difference of the logarithms, the ends of its interval, and the one-sided lower end: by Welch's t."""
-    both = difference_interval(logs, others, rounding, 1 - level, LEAST_SPREAD)
-    one_sided = difference_interval(logs, others, rounding, 1 - 2 * FUTILITY_LEVEL, LEAST_SPREAD)
-    assert both is not None
-    assert one_sided is not None
-    return both.estimate, both.low, both.high, one_sided.low
-
-
-def _by_ranks(ranks: RankTest, level: float, rounding: float) -> tuple[float, float, float, float]:
-    """Return the same as `_by_means`, by ranks.
-
-    Rounded costs are often equal, and their ranks show less spread than the costs have: the error of rounding is added.
-    """
-    share = 1 / ranks.n_arm + 1 / ranks.n_baseline
-    rounded, least = math.sqrt(rounding * share), LEAST_SPREAD * math.sqrt(share)
-    quantile, one_sided = float(ndtri(1 - level / 2)), float(ndtri(1 - FUTILITY_LEVEL))
-    return (
-        ranks.estimate,
-        min(ranks.low(level / 2) - quantile * rounded, ranks.estimate - quantile * least),
-        max(ranks.high(level / 2) + quantile * rounded, ranks.estimate + quantile * least),
-        min(ranks.low(FUTILITY_LEVEL) - one_sided * rounded, ranks.estimate - one_sided * least),
-    )
-
-
-def _with_failures(ratio: Interval, least_ratio: float, factor: float) -> tuple[Interval, float]:
-    """Return the ratio of the costs of usable models, given the ratio of the costs of successful jobs."""
-    wider = Interval(
-        ratio.estimate * factor,
-        ratio.low * min(factor, 1),
-        ratio.high * max(factor, 1),
-        ratio.n_arm,
-        ratio.n_baseline,
-    )
-    return wider, least_ratio * min(factor, 1)
 
 
 def _reason(result: Look, design: Design, *, is_unmeasured: bool) -> Reason | None:

@@ -25,6 +25,7 @@ Results = Mapping[Job, Result | None]
 class Progress:
     """State of a comparison."""
 
+    design: Design
     looks: tuple[Mapping[str, Look], ...]
     """The looks so far, by arm. An arm is missing where it or the baseline had fewer than two costs."""
     stopped: Mapping[str, Reason]
@@ -61,7 +62,7 @@ def progress(
         wave = _in_order(active, repeats, seed)
         begun.update(wave)
         if due := [job for job in wave if job not in results]:
-            return Progress(looks=tuple(looks), stopped=stopped, due=tuple(due), begun=frozenset(begun))
+            return Progress(design=design, looks=tuple(looks), stopped=stopped, due=tuple(due), begun=frozenset(begun))
         known = {arm: _known(results, arm, repeats) for arm in active}
         new = look_at_arms(
             {arm: known[arm] for arm in active[1:]},
@@ -81,7 +82,7 @@ def progress(
                 different += arm in new and new[arm].cost_outcome != "undecided"
         if len(stopped) == len(arms) - 1:
             break
-    return Progress(looks=tuple(looks), stopped=stopped, due=(), begun=frozenset(begun))
+    return Progress(design=design, looks=tuple(looks), stopped=stopped, due=(), begun=frozenset(begun))
 
 
 def _in_order(active: Sequence[str], repeats: int, seed: int) -> list[Job]:

@@ -25,6 +25,8 @@ from training.contract.errors import TrackingError
 
 HEADLINE = "platform.headline"
 """Tag of a group's run with the answer of its latest report; overviews show it."""
+RULES = "platform.rules"
+"""Tag of a group's run with the version of the rules by which its latest report judges it."""
 
 
 def write(report: Report, folder: Path) -> Path:
@@ -51,6 +53,8 @@ def publish(store: Store, run_id: str, report: Report, folder: Path, name: str) 
     log_tables(store, run_id, {"comparison.json": texts_by_title(table)} if table else {})
     run = store.call(store.client.get_run, run_id)
     tags = {MLFLOW_RUN_NOTE: _note(run, report), HEADLINE: report.headline[:5000]}
+    if report.rules is not None:
+        tags[RULES] = str(report.rules)
     if is_ours(name, str(run.info.run_name)):
         tags[MLFLOW_RUN_NAME] = name_with_answer(name, report)
     run_tags = [RunTag(key, value) for key, value in tags.items()]

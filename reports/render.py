@@ -76,8 +76,13 @@ def render_chosen(
     reader = Reader(client)
     whole = table[table["group"].isin(names)]
     reader.note_deleted(dict(zip(whole["group"], whole["experiment_id"], strict=True)))
-    groups = ", ".join(sorted(set(table["group"].dropna())))
-    return _comparison_report(reader, with_common_arms(table), groups, title, options)
+    groups = sorted(set(table["group"].dropna()))
+    is_one_group = len(groups) == 1 and bool(table["group"].notna().all())
+    parent = reader.group_run(groups[0]) if is_one_group else None
+    design = read_design(parent.data.tags) if parent else None
+    is_selection = not is_one_group or design is not None
+    title_of_groups, with_arms = ", ".join(groups), with_common_arms(table)
+    return _comparison_report(reader, with_arms, title_of_groups, title, options, design, is_selection=is_selection)
 
 
 def render_overview(
@@ -106,8 +111,17 @@ def _comparison_report(
     title: str,
     options: CompareOptions,
     design: Design | None = None,
+    *,
+    is_selection: bool = False,
 ) -> Report:
-    comparison = compare(table, group, baseline=options.baseline, allowed=options.allowed, design=design)
+    comparison = compare(
+        table,
+        group,
+        baseline=options.baseline,
+        allowed=options.allowed,
+        design=design,
+        is_selection=is_selection,
+    )
     curves, source = _read(reader, table, comparison, title)
     return comparison_report(comparison, comparison_charts(comparison, curves), source)
 

@@ -61,11 +61,15 @@ class Reader:
         return self._read("files", name, lambda: job_tables.json_artifact(self.client, run_id, name), {})
 
     def parent_run(self, group: str) -> Run | None:
-        """Return the group's parent run, or None if it cannot be read. Also record the group's deleted runs."""
-        parent = self._read("runs", "the run of the group", lambda: job_tables.parent_run(self.client, group), None)
+        """Return `group_run`. Also record the group's deleted runs."""
+        parent = self.group_run(group)
         if parent:
             self.note_deleted({group: parent.info.experiment_id})
         return parent
+
+    def group_run(self, group: str) -> Run | None:
+        """Return the group's own run, or None if it cannot be read."""
+        return self._read("runs", "the run of the group", lambda: job_tables.parent_run(self.client, group), None)
 
     def note_deleted(self, groups: Mapping[str, str]) -> None:
         """Record the deleted runs of these groups' jobs; `groups` maps a group to its experiment's id."""

@@ -39,6 +39,13 @@ WAIT = field(
     show_default=True,
 )
 
+FAIL_ON = field(
+    "fail-on",
+    "Exit with code 3 if any arm has one of these results, separated by commas: dearer, worse (in quality), "
+    "inconclusive, failed (a job).",
+    metavar="RESULTS",
+)
+
 
 def experiment_options(*more: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return the decorator that declares the common options and, after them, the verb's own."""

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import click
 
+from experiments.commands.experiment_options import FAIL_ON
 from experiments.commands.verb import FieldVerb, experiment_field, field
 
 EXAMPLES = (
@@ -24,6 +25,7 @@ EXAMPLES = (
 @field("baseline", "Arm, job or run that the others are compared with.", metavar="NAME")
 @field("allow", "Differences between the jobs' work to ignore, separated by commas.", metavar="KINDS")
 @field("format", "Format of the output.", metavar="text|markdown|json", default="text", show_default=True)
+@FAIL_ON
 def command(fields: Mapping[str, str]) -> int:
     """Report on tracked jobs: a group, or any runs."""
     from experiments.running.write_report import report

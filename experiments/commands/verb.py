@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -129,7 +130,7 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
 
 def field(name: str, help: str, **attributes: Any) -> Callable[[Any], Any]:
     """Return the decorator that declares the option `--name` of a `FieldVerb`; the name may have dots."""
-    return click.option(f"--{name}", name.replace(".", "_"), help=help, **attributes)
+    return click.option(f"--{name}", re.sub(r"[.-]", "_", name), help=help, **attributes)
 
 
 def experiment_field(

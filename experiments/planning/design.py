@@ -10,4 +10,10 @@ def design_of(compare: Compare) -> Design:
     """Return the looks after which arms may stop. With `stop: never`, there is only the last one."""
     earlier = [repeats for repeats in compare.looks if repeats < compare.repeats] if compare.stop == "early" else []
     looks = (*earlier, compare.repeats)
-    return Design(looks=looks, least_gain=compare.least_gain, margin=compare.quality_margin)
+    return Design(
+        looks=looks,
+        least_gain=compare.least_gain,
+        margin=compare.quality_margin,
+        trainings=compare.trainings,
+        when_disturbed=compare.when_disturbed,
+    )

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,7 @@ from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
 from judging.design import Design
 from judging.round_order import round_order
-from tracking.groups.planned_job import DataSource, ModelPlan, PlannedJob, ScriptPlan
+from tracking.groups.planned_job import AGAIN, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.services.local.container import SECRET_VARIABLES
 from training.staging.tokens.staged import Staged
@@ -105,15 +105,37 @@ def source_digest(folder: Path = SOURCE) -> str:
 
 
 def plan(
-    group_id: str, name: str, arms: Sequence[Arm], repeats: int, staged: Sequence[Inputs], home: Path
+    group_id: str,
+    name: str,
+    arms: Sequence[Arm],
+    repeats: int,
+    staged: Sequence[Inputs],
+    home: Path,
+    design: Design | None = None,
 ) -> list[PlannedJob]:
-    """Return a group's jobs in rounds of one job of each arm: see `round_order`. `staged` has each arm's inputs."""
+    """Return a group's jobs in rounds of one job of each arm: see `round_order`. `staged` has each arm's inputs.
+
+    If the design repeats disturbed jobs, each job has a second one after all first ones, which runs only if needed.
+    """
     seed = arms[0].experiment.seed
-    return [
-        job(f"{group_id}-{arms[at].experiment.compiler}-a{at}r{repeat}", name, arms[at], repeat, staged[at], home)
-        for repeat in range(repeats)
-        for at in round_order(len(arms), repeat, seed)
-    ]
+    rounds = [(repeat, at) for repeat in range(repeats) for at in round_order(len(arms), repeat, seed)]
+
+    def jobs(suffix: str) -> list[PlannedJob]:
+        return [
+            job(
+                f"{group_id}-{arms[at].experiment.compiler}-a{at}r{repeat}{suffix}",
+                name,
+                arms[at],
+                repeat,
+                staged[at],
+                home,
+            )
+            for repeat, at in rounds
+        ]
+
+    if design is None or design.when_disturbed == "keep":
+        return jobs("")
+    return [*jobs(""), *(replace(each, tags={**each.tags, "platform.role": AGAIN}) for each in jobs("x"))]
 
 
 def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path) -> PlannedJob:

@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from experiments.running.follow_group import follow
+from experiments.running.fail_on import read_fail_on
+from experiments.running.follow_group import follow, jobs_phrase
 from experiments.running.output import print_line
 from tracking.groups.group import find_group
 from tracking.groups.plan_file import read_plan
@@ -22,6 +23,7 @@ def attach(fields: Mapping[str, str]) -> int:
     group_id = fields.get("group")
     if group_id is None:
         raise InputError("attach needs --group ID: the command that started the jobs printed the id.")
+    fail_on = read_fail_on(fields.get("fail-on", ""))
     store = open_store(echo=print_line)
     group = find_group(store, group_id=group_id, experiment_name="")
     if group.verb == "sweep":
@@ -29,10 +31,9 @@ def attach(fields: Mapping[str, str]) -> int:
     if not group.is_open:
         raise InputError(f"group {group.id} has ended: `report --group {group.id}` shows its result.")
     plan = read_plan(store, group)
-    print_line(f"Resuming {group.id}: {len(plan.jobs)} jobs")
-    return follow(
-        store, _service(plan.jobs[0].spec, group.id), group, plan.jobs, plan.parallel, print_line, plan.design
-    )
+    print_line(f"Resuming {group.id}: {jobs_phrase(plan.jobs, plan.design)}")
+    service = _service(plan.jobs[0].spec, group.id)
+    return follow(store, service, group, plan.jobs, plan.parallel, print_line, plan.design, fail_on)
 
 
 def _service(spec: JobSpec, group_id: str) -> Service:

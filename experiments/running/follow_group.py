@@ -4,9 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from experiments.running.fail_on import exit_code
 from experiments.running.waves import run_waves
 from judging.design import Design
 from reports.charts.class_charts import PngClassCharts
+from reports.model.wording import counted
 from tracking.following.followed_job import Outcome
 from tracking.following.group_session import run_jobs
 from tracking.following.interruption import Detached
@@ -28,10 +30,12 @@ def follow(
     parallel: int,
     echo: Echo,
     design: Design | None = None,
+    fail_on: frozenset[str] = frozenset(),
 ) -> int:
     """Run the remaining jobs and report. With a `design`, the jobs run in waves, and arms stop by themselves.
 
-    Returns the exit code: 0, 1 if a job failed, 130 if a person stopped jobs or detached.
+    Returns the exit code: 0; 1 if a job failed, or all jobs of an arm of a comparison; 3 for a result that `fail_on`
+    names; 130 if a person stopped jobs or detached.
     """
 
     def run(planned: Sequence[PlannedJob]) -> list[Outcome]:
@@ -51,9 +55,17 @@ def follow(
     # Imported late, because importing the charts takes as long as all other imports together.
     from experiments.running.write_report import report_group
 
-    report_group(store, group, group.experiment_name)
+    report = report_group(store, group, group.experiment_name)
     log_trained(store, service, group, outcomes, echo)
-    return _closed(store, group, outcomes, len(jobs), echo)
+    code = _closed(store, group, outcomes, len(jobs), echo, is_comparison=design is not None)
+    return code or exit_code(report, fail_on)
+
+
+def jobs_phrase(jobs: Sequence[PlannedJob], design: Design | None) -> str:
+    """Return the number of jobs, such as `at most 18 jobs` for a comparison that may stop earlier."""
+    most = "at most " if design and len(design.looks) > 1 else ""
+    again = ", and one more for each that is disturbed" if any(job.is_again for job in jobs) else ""
+    return f"{most}{counted(sum(not job.is_again for job in jobs), 'job')}{again}"
 
 
 def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], echo: Echo) -> None:
@@ -75,11 +87,17 @@ def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence
             raise
 
 
-def _closed(store: Store, group: Group, outcomes: Sequence[Outcome], planned: int, echo: Echo) -> int:
+def _closed(
+    store: Store, group: Group, outcomes: Sequence[Outcome], planned: int, echo: Echo, *, is_comparison: bool
+) -> int:
     stopped = len(outcomes) < planned or any(o.failure and o.failure[0] == "Stopped" for o in outcomes)
     failed = [outcome for outcome in outcomes if outcome.failure]
     close_group(store, group, "KILLED" if stopped else "FAILED" if failed else "FINISHED")
     unpushed = [outcome for outcome in outcomes if outcome.push_failure]
     for outcome in unpushed:
         echo(f"{outcome.planned.spec.name} trained, but its model was not pushed: {outcome.push_failure}")
-    return 130 if stopped else 1 if failed or unpushed else 0
+    # A comparison counts failed jobs in its verdict. An arm without a successful job has no verdict.
+    arms = {outcome.planned.arm for outcome in outcomes}
+    trained = {outcome.planned.arm for outcome in outcomes if not outcome.failure}
+    has_failed = arms != trained if is_comparison else bool(failed)
+    return 130 if stopped else 1 if has_failed or unpushed else 0

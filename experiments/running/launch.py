@@ -16,6 +16,7 @@ from experiments.planning.load import Arm, Experiment, arms, load
 from experiments.planning.plan import Inputs, group_key, plan
 from experiments.planning.probe_arms import probes, whole_trainings
 from experiments.planning.staged_inputs import stage_inputs
+from experiments.running.fail_on import read_fail_on
 from experiments.running.output import print_line
 from experiments.running.service_context import open_service_context
 from judging.design import Design
@@ -30,6 +31,7 @@ def launch(verb: str, overrides: Mapping[str, str]) -> int:
     """Run a verb with overrides of the experiment's fields; return the exit code, see `follow`."""
     fields = dict(overrides)
     name, wait = fields.pop("experiment", "demo"), _read_wait(fields.pop("wait", "true"))
+    fail_on = read_fail_on(fields.pop("fail-on", "")) if verb == "compare" else frozenset[str]()
     experiment = load(name, fields)
     selected_arms, repeats = _select_arms(verb, experiment)
     # Data comes first: an error in it leaves nothing behind, not even an empty tracking database.
@@ -39,7 +41,8 @@ def launch(verb: str, overrides: Mapping[str, str]) -> int:
     store = open_store(echo=print_line)
     parallel = _parallel(verb, experiment, selected_arms)
     design = design_of(experiment.compare) if verb == "compare" and len(selected_arms) > 1 else None
-    return _run(store, verb, Path(name).stem, selected_arms, repeats, staged, parallel, design, wait=wait)
+    name = Path(name).stem
+    return _run(store, verb, name, selected_arms, repeats, staged, parallel, design, wait=wait, fail_on=fail_on)
 
 
 def _read_wait(text: str) -> bool:
@@ -76,8 +79,9 @@ def _run(
     design: Design | None,
     *,
     wait: bool,
+    fail_on: frozenset[str],
 ) -> int:
-    from experiments.running.follow_group import follow
+    from experiments.running.follow_group import follow, jobs_phrase
     from reports.charts.class_charts import PngClassCharts
     from tracking.following.group_session import start_jobs
     from tracking.groups.design_tag import DESIGN, write_design
@@ -100,15 +104,14 @@ def _run(
         description=selected_arms[0].experiment.description,
         tags={DESIGN: write_design(design)} if design else {},
     )
-    jobs = [context.prepare(job) for job in plan(group.id, name, selected_arms, repeats, staged, home())]
-    most = "at most " if design and len(design.looks) > 1 else ""
-    print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {most}{len(jobs)} jobs")
+    jobs = [context.prepare(job) for job in plan(group.id, name, selected_arms, repeats, staged, home(), design)]
+    print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {jobs_phrase(jobs, design)}")
     write_plan(store, group, jobs, parallel, design)
     if not wait:
         charts = PngClassCharts()
-        first = [job for job in jobs if design is None or job.repeat < design.looks[0]]
+        first = [job for job in jobs if design is None or (job.repeat < design.looks[0] and not job.is_again)]
         left = start_jobs(store, context.service, group, first, parallel=parallel, echo=print_line, charts=charts)
         print_line(f"Jobs keep running{f'; {left} more are not started yet' if left else ''}.")
         print_line(f"Follow them with the same command without --wait, or with `attach --group {group.id}`.")
         return 0
-    return follow(store, context.service, group, jobs, parallel, print_line, design)
+    return follow(store, context.service, group, jobs, parallel, print_line, design, fail_on)

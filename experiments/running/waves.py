@@ -8,7 +8,7 @@ from judging.design import Design
 from judging.waves import Progress
 from reports.comparison.arms import arms_of
 from reports.comparison.look_table import look_sentence
-from reports.comparison.looks import progress_of
+from reports.comparison.looks import jobs_to_repeat, progress_of
 from reports.model.wording import counted
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group
@@ -28,13 +28,14 @@ def run_waves(
     The tracking server's records alone decide which jobs come next, so all launchers of a group agree.
     """
     labels = _labels(jobs)
-    reported = 0
+    reported: Progress | None = None
     outcomes: dict[str, Outcome] = {}
     while True:
-        state = progress_of(design, labels, arms_of(job_tables.jobs(store.client, group.id)))
+        arms = arms_of(job_tables.jobs(store.client, group.id))
+        state, again = progress_of(design, labels, arms), jobs_to_repeat(design, arms)
         _report(state, reported, design, echo)
-        reported = len(state.looks)
-        begun = [job for job in jobs if (job.arm, job.repeat) in state.begun]
+        reported = state
+        begun = [job for job in jobs if (job.arm, job.repeat) in (again if job.is_again else state.begun)]
         left = [job for job in begun if job.spec.name not in outcomes]
         if left:
             outcomes |= {outcome.planned.spec.name: outcome for outcome in run(left)}
@@ -50,8 +51,12 @@ def _labels(jobs: Sequence[PlannedJob]) -> list[str]:
     return sorted(labels, key=lambda label: label not in baselines)
 
 
-def _report(state: Progress, reported: int, design: Design, echo: Callable[[str], None]) -> None:
-    for number in range(reported, len(state.looks)):
+def _report(state: Progress, reported: Progress | None, design: Design, echo: Callable[[str], None]) -> None:
+    """Print the looks and the stopped arms that were not `reported` yet."""
+    for number in range(len(reported.looks) if reported else 0, len(state.looks)):
         echo(f"After {counted(design.looks[number], 'repeat')}:")
         for arm, look in state.looks[number].items():
             echo(f"  {arm}: {look_sentence(look)}")
+    for arm, reason in state.stopped.items():
+        if reason == "too few jobs succeeded" and not (reported and arm in reported.stopped):
+            echo(f"  {arm}: stops: too few jobs to compare")

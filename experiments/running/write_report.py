@@ -10,6 +10,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import TextIO
 
+from experiments.running.fail_on import exit_code, read_fail_on
 from experiments.running.write_overview import RETRY_SECONDS, overview
 from reports.comparison.equal_work import KINDS, Kind
 from reports.formats.markdown import markdown
@@ -46,6 +47,8 @@ class ReportRequest:
     options: CompareOptions = DEFAULT
     format: str = "text"
     """Printed format, one of FORMATS; `text` is a summary."""
+    fail_on: frozenset[str] = frozenset()
+    """Results for which the command fails; see `reports.comparison.fail_on`."""
 
 
 def report(fields: Mapping[str, str]) -> int:
@@ -55,9 +58,11 @@ def report(fields: Mapping[str, str]) -> int:
         overview(request.experiment)
         return 0
     store = open_store(retry_seconds=RETRY_SECONDS, otherwise="No report was made.")
-    if request.runs:
-        _report_chosen(store, request)
-        return 0
+    rendered = _report_chosen(store, request) if request.runs else _report_one_group(store, request)
+    return exit_code(rendered, request.fail_on)
+
+
+def _report_one_group(store: Store, request: ReportRequest) -> Report:
     title = Path(request.experiment).stem
     group = find_group(store, group_id=request.group, experiment_name=title)
     name = group.experiment_name or title
@@ -69,17 +74,18 @@ def report(fields: Mapping[str, str]) -> int:
         log_separately(store, group.experiment_id, name, [group.id], rendered, folder)
         if request.options == DEFAULT:
             publish(store, group.run_id, rendered, folder, group.name)
-    return 0
+    return rendered
 
 
-def report_group(store: Store, group: Group, title: str) -> None:
-    """Write, print and log the report of a group. If the server refuses to log it, print the refusal."""
+def report_group(store: Store, group: Group, title: str) -> Report:
+    """Write, print, log and return the report of a group. If the server refuses to log it, print the refusal."""
     store.subject = f"the experiment of group '{group.id}'"
     rendered = render(store.client, group.id, title)
     folder = home() / "reports" / group.id
     _print_report(store, rendered, folder, group.experiment_id, "text")
     with tolerate_rejection(print):
         publish(store, group.run_id, rendered, folder, group.name)
+    return rendered
 
 
 def read_request(fields: Mapping[str, str]) -> ReportRequest:
@@ -108,10 +114,11 @@ def read_request(fields: Mapping[str, str]) -> ReportRequest:
         runs=runs,
         options=options,
         format=chosen,
+        fail_on=read_fail_on(fields.get("fail-on", "")),
     )
 
 
-def _report_chosen(store: Store, request: ReportRequest) -> None:
+def _report_chosen(store: Store, request: ReportRequest) -> Report:
     table = chosen_jobs(store.client, request.runs)
     experiment_id = str(table["experiment_id"].iloc[0])
     title = str(store.call(store.client.get_experiment, experiment_id).name)
@@ -121,6 +128,7 @@ def _report_chosen(store: Store, request: ReportRequest) -> None:
     _print_report(store, rendered, folder, experiment_id, request.format)
     with tolerate_rejection(partial(print, file=_location_stream(request.format))):
         log_separately(store, experiment_id, title, request.runs, rendered, folder)
+    return rendered
 
 
 def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: str, chosen: str) -> None:

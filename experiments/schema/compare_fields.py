@@ -31,6 +31,13 @@ class Compare(Frozen):
     quality_margin: Annotated[float, Field(gt=0.0)] | None = None
     """Largest acceptable loss of quality, in the metric's unit. None means 0.03 for accuracy and macro F1, 3 points for
     scores in percent, and 5 % of the baseline's mean for a loss."""
+    trainings: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """Number of trainings to come, for which the settings are compared. The first starts with a cold compile cache, and
+    all later ones with a warm one."""
+    when_disturbed: Literal["keep", "repeat"] = "keep"
+    """`repeat` runs a job again, once, if other programs or the hypervisor disturbed its measurement. The second job
+    counts in its place, whatever its result. It applies to comparisons of two or more arms. `keep` only marks such
+    jobs."""
     baseline: Name | None = None
     """Label of the arm that the others are compared with. None means the first arm."""
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1

@@ -57,7 +57,6 @@ compare:
   arms:
     - compiler: none
     - compiler: inductor
-  repeats: 5
 ```
 
 Any field can be overridden on the command line by its dotted name. Lists may be written with commas:

@@ -15,6 +15,7 @@ from reports.comparison.messages import headline
 from reports.probe.projections import is_probe_table
 from reports.sweep.headline import headline as sweep_headline
 from reports.sweep.sweep import Sweep, is_sweep_table, sweep_of
+from tracking.groups.design_tag import read_design
 from tracking.groups.sweep_file import FILE
 from tracking.queries import job_tables
 from training.contract.errors import InputError
@@ -49,7 +50,8 @@ def winner(client: MlflowClient, group: str) -> Winner:
     if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
         spec = job_tables.json_artifact(client, parent.info.run_id, FILE) if parent else {}
         return _best_job(group, *_sweep_winner(sweep_of(table, group, spec, {}, {})))
-    return _best_job(group, *_comparison_winner(compare(table, group)))
+    design = read_design(parent.data.tags) if parent else None
+    return _best_job(group, *_comparison_winner(compare(table, group, design=design)))
 
 
 def _check_ended(table: pd.DataFrame, group: str, is_open: bool) -> None:

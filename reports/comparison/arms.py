@@ -10,8 +10,9 @@ from typing import Any
 
 import pandas as pd
 
+from judging.disturbance import disturbances
 from judging.summaries import Summary, summary
-from tracking.groups.planned_job import job_title
+from tracking.groups.planned_job import AGAIN, job_title
 from tracking.recording.compiler_check import warning
 
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
@@ -59,9 +60,19 @@ class Job:
         return not self.succeeded and not self.unfinished
 
     @property
+    def is_again(self) -> bool:
+        """True if the job ran because the measurement of an equal job was disturbed."""
+        return self.text.get("role") == AGAIN
+
+    @property
     def is_script(self) -> bool:
         """True for a user's own training script, which is measured from outside."""
         return self.text.get("measured") == "outside"
+
+    @property
+    def disturbances(self) -> list[str] | None:
+        """Reasons why the job's measurement was disturbed; None if that was not measured."""
+        return disturbances(lambda metric: self.number(metric.replace("/", "_")))
 
     def number(self, column: str) -> float:
         """Return the job's number in a column, or NaN if it is missing."""
@@ -81,9 +92,17 @@ class Arm:
     jobs: tuple[Job, ...]
 
     @property
+    def replaced(self) -> list[Job]:
+        """Disturbed jobs in whose place a second job counts."""
+        return [job for job in self.jobs if not self._counts(job)]
+
+    @property
     def succeeded(self) -> list[Job]:
-        """Jobs that finished successfully."""
-        return [job for job in self.jobs if job.succeeded]
+        """Jobs that finished successfully, without replaced ones."""
+        return [job for job in self.jobs if job.succeeded and self._counts(job)]
+
+    def _counts(self, job: Job) -> bool:
+        return job.is_again or not any(each.is_again and each.repeat == job.repeat for each in self.jobs)
 
     @property
     def failed(self) -> list[Job]:

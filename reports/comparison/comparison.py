@@ -16,7 +16,7 @@ from judging.summaries import geometric_mean
 from judging.waves import Progress
 from reports.comparison.arms import Arm, Job, arms_of, finite
 from reports.comparison.equal_work import BILLABLE, Kind
-from reports.comparison.looks import measure_of, progress_of
+from reports.comparison.looks import measure_of, one_look, progress_of
 from reports.comparison.verdict import Verdict, judge
 from training.contract.errors import InputError, nearest
 
@@ -48,9 +48,14 @@ class Comparison:
     measure: Measure | None
     """The measure of quality."""
     design: Design | None = None
-    """The looks that the group ran under; None if it ran all repeats."""
+    """The looks that the group ran under; None if it did not run in waves."""
     progress: Progress | None = None
-    """The looks so far; None without a design."""
+    """The looks so far, or the only look at jobs that did not run in waves; None by the first rules."""
+
+    @property
+    def rules(self) -> int:
+        """Version of the rules that judge the arms."""
+        return self.progress.design.rules if self.progress else 1
 
     @property
     def baseline(self) -> Arm | None:
@@ -67,6 +72,17 @@ class Comparison:
         """The cheapest of the arms that are cheaper than the baseline, or None."""
         cheaper = [c for c in self.contrasts if c.verdict.outcome == "cheaper" and c.verdict.ratio]
         return min(cheaper, key=lambda c: c.verdict.ratio.estimate if c.verdict.ratio else 1.0, default=None)
+
+    @property
+    def later_best(self) -> tuple[Contrast, int] | None:
+        """The arm that is cheaper from the fewest trainings on, and their number. None if an arm is cheaper already, or
+        if no arm of equal quality ever is."""
+        later = [
+            (contrast, caches.cheaper_from)
+            for contrast in self.contrasts
+            if (caches := contrast.verdict.caches) and caches.cheaper_from and _keeps_quality(contrast.verdict)
+        ]
+        return min(later, key=lambda each: each[1], default=None) if self.best is None else None
 
     @property
     def billable_instance_seconds(self) -> float:
@@ -98,19 +114,24 @@ def compare(
     baseline: str | None = None,
     allowed: Set[Kind] = frozenset(),
     design: Design | None = None,
+    is_selection: bool = False,
 ) -> Comparison:
     """Return the comparison of the jobs in a table from `job_tables.jobs`.
 
     `baseline` is the label of the arm that the others are compared with, or the name or run id of one of its jobs. With
     None, it is the arm whose jobs are marked as the baseline. Differences of the `allowed` kinds are accepted. With a
-    `design`, costs are judged at its looks, unless another baseline is chosen. Raises `InputError` for an unknown
-    baseline.
+    `design`, the arms are judged at its looks, or at one look at all jobs if another baseline is chosen. A selection of
+    jobs is judged at one look too. All other jobs are judged by the first rules. `design` is that of the only group of
+    the jobs. Raises `InputError` for an unknown baseline.
     """
     arms = tuple(arms_of(table))
     arms = _with_baseline(arms, baseline) if baseline else arms
     measure = measure_of([job for arm in arms for job in arm.jobs])
-    design = None if baseline or not arms else design
-    progress = progress_of(design, [arm.label for arm in arms], arms) if design else None
+    progress = None
+    if len(arms) > 1 and (is_selection or (design and baseline)):
+        progress, design = one_look(design or Design(), arms, has_seeds=design is not None), None
+    elif arms and design:
+        progress = progress_of(design, [arm.label for arm in arms], arms)
     contrasts = tuple(_contrast(arm, arms[0], measure, allowed, progress) for arm in arms[1:])
     return Comparison(group, arms, contrasts, measure, design, progress)
 
@@ -123,6 +144,10 @@ def extra_seconds(arm: Arm, state: str) -> float | None:
     others = [seconds for job in arm.other_cache_states.get(state, []) if (seconds := job.number(BILLABLE)) > 0]
     compared = arm.positive(BILLABLE)
     return fmean(others) - fmean(compared) if others and compared else None
+
+
+def _keeps_quality(verdict: Verdict) -> bool:
+    return verdict.target is not None or (verdict.quality is not None and verdict.quality.kept)
 
 
 def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:

@@ -61,7 +61,8 @@ _WAVES = (
         "Cost, arm over baseline, at the look that stopped the arm. With three repeats it is the ratio of geometric "
         "means with Welch's t on the logarithms; from five repeats on the median of the ratios of all pairs of jobs, "
         "with the interval of Mann and Whitney's exact test. The intervals of all looks and arms hold together in "
-        "95 %. Failed jobs count towards the cost of the successful ones.",
+        "95 %. Failed jobs count towards the cost of the successful ones. The best of several arms looks a little "
+        "better than it is, because it was chosen for looking good; the estimate is not corrected for that.",
     ),
     Definition(
         "Verdict",
@@ -98,15 +99,16 @@ _KEPT_BY_BOUND = (
 def measured_section(comparison: Comparison) -> Section:
     """Return the definitions of the figures that this comparison has."""
     measure = f"Measured by {comparison.measure.label}. " if comparison.measure else ""
-    kept = _KEPT_BY_BOUND if comparison.design else _KEPT_BY_MEAN
+    kept = _KEPT_BY_BOUND if comparison.progress else _KEPT_BY_MEAN
     quality = Definition("Quality", measure + kept)
     has_target = any(contrast.verdict.target for contrast in comparison.contrasts)
     definitions = (
         *([_SCRIPTS] if comparison.has_scripts else []),
         *_TIMES,
-        *(_WAVES if comparison.design else _JUDGEMENT),
+        *(_WAVES if comparison.progress else _JUDGEMENT),
         quality,
         *([_TARGET] if has_target else []),
+        Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/measuring.md lists them."),
         _BREAK_EVEN,
     )
     return Section(MEASURED, (Definitions(definitions),))

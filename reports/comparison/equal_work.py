@@ -152,6 +152,10 @@ def _images(jobs: Sequence[Job]) -> list[Difference]:
 
 def _machines(arm: Arm, baseline: Arm) -> list[Difference]:
     sides = [arm.compared, baseline.compared]
+    # `precision: auto` chooses by the hardware. Two arms may differ in it, the jobs of one arm may not.
+    for jobs in sides:
+        if precisions := _differing(jobs, "machine", "precision", _text_of("hp_precision")):
+            return precisions
     for jobs in sides if uses_other_machines(arm, baseline) else [[*arm.compared, *baseline.compared]]:
         names = {"device": "device", "instance type": "instance_type"}
         differing = [_differing(jobs, "machine", name, _text_of(column)) for name, column in names.items()]

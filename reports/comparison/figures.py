@@ -24,6 +24,7 @@ def summary_of(comparison: Comparison) -> dict[str, Any]:
         "headline": messages.headline(comparison),
         "baseline": comparison.baseline.label if comparison.baseline else None,
         "best": comparison.best.arm.label if comparison.best else None,
+        "rules": comparison.rules,
         "quality_measure": comparison.measure.column if comparison.measure else None,
         "paid_instance_seconds": comparison.billable_instance_seconds,
         "arms": [_arm(arm) for arm in comparison.arms],
@@ -74,6 +75,9 @@ def short_answer_of(comparison: Comparison) -> ShortAnswer:
         return ShortAnswer("", f"{figure(cost.median)} s billed" if cost else "billed seconds unknown")
     if (best := comparison.best) and best.verdict.ratio:
         return cheaper(best.arm.label, best.verdict.ratio)
+    if later := comparison.later_best:
+        contrast, trainings = later
+        return ShortAnswer(contrast.arm.label, f"{_comma(contrast.arm.label)} cheaper from {trainings} trainings on")
     if outcomes == {"not cheaper"}:
         return ShortAnswer("", "nothing cheaper")
     return ShortAnswer("", "not comparable" if outcomes == {"not comparable"} else "inconclusive")
@@ -81,8 +85,12 @@ def short_answer_of(comparison: Comparison) -> ShortAnswer:
 
 def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
     """Return `inductor 20 % cheaper`."""
-    # Add a comma after a setting that contains digits or commas: `batch 64, 20 % cheaper`.
-    return ShortAnswer(setting, f"{'' if setting.isalpha() else ','} {percent(ratio.estimate)} % cheaper")
+    return ShortAnswer(setting, f"{_comma(setting)} {percent(ratio.estimate)} % cheaper")
+
+
+def _comma(setting: str) -> str:
+    """Return a comma after a setting that contains digits or commas: `batch 64, 20 % cheaper`."""
+    return "" if setting.isalpha() else ","
 
 
 def _arm(arm: Arm) -> dict[str, Any]:
@@ -95,6 +103,7 @@ def _arm(arm: Arm) -> dict[str, Any]:
         "jobs": len(arm.jobs),
         "succeeded": len(arm.succeeded),
         "failed": len(arm.failed),
+        "disturbed": sum(bool(job.disturbances) for job in arm.jobs),
         "repeats": len(arm.compared),
         "setup_seconds": asdict(setup) if setup else None,
         "numbers": summaries,

@@ -40,12 +40,16 @@ def _row(job: Job, url: str | None) -> Row:
     return Row(
         (
             Cell(text=job.title),
-            Cell(text=job.status.lower(), badge=job.status, error=_failure(job)),
+            Cell(text=job.status.lower(), badge=job.status, error=_failure(job), detail=_mark(job)),
             Cell(text=job.cache_state),
             Cell(text=figure(seconds), sort=seconds if 0 < seconds < math.inf else None),
             Cell(text=job.name, url=url, code="" if url else job.run_id),
         )
     )
+
+
+def _mark(job: Job) -> str:
+    return f"disturbed: {', '.join(job.disturbances)}" if job.disturbances else ""
 
 
 def _failure(job: Job) -> str:

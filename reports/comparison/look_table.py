@@ -27,7 +27,7 @@ _ENDINGS: dict[Reason, str] = {
 def look_sentence(look: Look) -> str:
     """Return the result of a look, and whether the arm continues."""
     ending = _ENDINGS[look.stops] if look.stops else "continues"
-    return f"{change(look.ratio.estimate)} ({change_interval(look.ratio)}); {ending}"
+    return f"{_ratio(look)}; {ending}"
 
 
 def spent_sentence(comparison: Comparison) -> str:
@@ -76,7 +76,13 @@ def _cells(progress: Progress, number: int, labels: list[str]) -> Iterator[Cell]
             yield Cell(text="stopped" if has_results else "too few jobs")
             continue
         ending = _ENDINGS[look.stops] if look.stops else "continues"
-        yield Cell(text=f"{change(look.ratio.estimate)} ({change_interval(look.ratio)})", detail=ending)
+        yield Cell(text=_ratio(look), detail=ending)
+
+
+def _ratio(look: Look) -> str:
+    """Return the cost ratio with its interval, and the one with a warm cache if some jobs started with a cold one."""
+    text = f"{change(look.ratio.estimate)} ({change_interval(look.ratio)})"
+    return f"{text}, with a warm cache {change(look.warm.estimate)}" if look.warm else text
 
 
 def _has_decided(progress: Progress) -> bool:

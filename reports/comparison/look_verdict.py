@@ -25,10 +25,13 @@ from reports.model.wording import counted
 Outcome = Literal["cheaper", "cheaper, quality not shown", "not cheaper", "inconclusive", "not comparable"]
 
 
-def outcome_of(look: Look, measure: Measure | None, missing: str, *, has_target: bool) -> tuple[Outcome, str]:
+def outcome_of(
+    look: Look, measure: Measure | None, missing: str, least_gain: float, *, has_target: bool
+) -> tuple[Outcome, str]:
     """Return the outcome and its reason by rules 2 to 9.
 
-    `missing` says why the quality is not known although `measure` names one; it is used only then.
+    `missing` says why the quality is not known although `measure` names one; it is used only then. `least_gain`
+    is the least gain worth having.
     """
     quality = look.quality
     if look.cost_outcome == "dearer":
@@ -38,7 +41,7 @@ def outcome_of(look: Look, measure: Measure | None, missing: str, *, has_target:
     if look.failure_note:
         return "inconclusive", f"but {look.failure_note}"
     if look.stops == "no gain worth having":
-        return "not cheaper", f"a gain of more than {_most_gain(look):.0f} % is ruled out"
+        return "not cheaper", f"and a gain of {100 * least_gain:g} % is unlikely"
     if look.cost_outcome == "undecided":
         return "inconclusive", "but the interval includes 0 %"
     if has_target or (quality and quality.kept):
@@ -48,10 +51,6 @@ def outcome_of(look: Look, measure: Measure | None, missing: str, *, has_target:
     if quality is None:
         return "inconclusive", missing
     return "cheaper, quality not shown", _not_shown(quality)
-
-
-def _most_gain(look: Look) -> float:
-    return max(0.0, 100 * (1 - look.least_ratio))
 
 
 def _not_shown(quality: Quality) -> str:

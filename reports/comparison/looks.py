@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import math
-from collections import Counter
 from collections.abc import Sequence
+from dataclasses import replace
 
 from judging.design import Design
 from judging.quality import MEASURES, Measure
-from judging.result import Result, costs
-from judging.sequential import Look
+from judging.result import CACHE_STATES, CacheState, Result, costs
+from judging.sequential import Look, Reason, look_at_arms
 from judging.waves import Progress, Results, progress
 from reports.comparison.arms import Arm, Job, finite
 from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, misses_target, target_of
@@ -26,10 +26,31 @@ def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed
     first_wave = {arm.label: _first_wave(arm, design) for arm in arms}
     measure = None if target_of(*arms) else measure_of([job for jobs in first_wave.values() for job in jobs])
     results = results_of(design, arms, measure)
-    known = costs([result for result in results.values() if result])
-    resolution = float(bool(known) and all(cost == round(cost) for cost in known))
-    paired = {arm.label for arm in arms if trains_alike(arm, arms[0])}
-    return progress(design, labels, results, measure=measure, paired=paired, seed=seed, resolution=resolution)
+    resolution = _resolution(results)
+    return progress(design, labels, results, measure=measure, paired=_paired(arms), seed=seed, resolution=resolution)
+
+
+def one_look(design: Design, arms: Sequence[Arm], *, has_seeds: bool) -> Progress:
+    """Return the progress of jobs that did not run in waves, or are compared with another baseline than planned.
+
+    All jobs that have ended count. `has_seeds` is True if jobs of two arms with the same repeat have the same seed.
+    """
+    design = replace(design, looks=(max(len(arm.jobs) for arm in arms),))
+    measure = None if target_of(*arms) else measure_of([job for arm in arms for job in arm.jobs])
+    results = results_of(design, arms, measure)
+    by_arm = {arm.label: [each for job, each in results.items() if job[0] == arm.label and each] for arm in arms}
+    baseline = by_arm.pop(arms[0].label)
+    paired = _paired(arms) if has_seeds else frozenset()
+    resolution = _resolution(results)
+    looks = look_at_arms(by_arm, baseline, design, 0, measure=measure, paired=paired, resolution=resolution)
+    stopped: dict[str, Reason] = {label: looks[label].stops or "last look" for label in looks}
+    stopped |= {label: "too few jobs succeeded" for label in by_arm if label not in looks}
+    return Progress(design=design, looks=(looks,), stopped=stopped, due=(), begun=frozenset(results))
+
+
+def jobs_to_repeat(design: Design, arms: Sequence[Arm]) -> frozenset[tuple[str, int]]:
+    """Return the arm and repeat of each job of which a second one counts, ended or not."""
+    return frozenset((arm.label, int(job.repeat)) for arm in arms for job in (*arm.replaced, *_to_repeat(design, arm)))
 
 
 def trains_alike(arm: Arm, baseline: Arm) -> bool:
@@ -49,12 +70,11 @@ def measure_of(jobs: Sequence[Job]) -> Measure | None:
 
 
 def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> Results:
-    """Return the result of each job that has ended.
+    """Return the result of each job that has ended, except disturbed jobs of which a second one counts.
 
     The cost is billable instance seconds, or dollars between instance types. A job does not count if a person stopped
-    it. Its cost does not count if it has no billing record, or if it started with another cache state than most jobs
-    of the arm's first wave.
-    A job that ended before its target failed. Scores whose scale is unknown count as missing.
+    it. Its cost does not count if it has no billing record. A job that ended before its target failed. Scores whose
+    scale is unknown count as missing.
     """
     column = BILLABLE
     if arms and any(currency(arm, arms[0]) is DOLLARS for arm in arms[1:]):
@@ -62,10 +82,12 @@ def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> 
     has_scale = measure is None or scale_is_known(measure, [job for arm in arms for job in arm.jobs], design)
     results: dict[tuple[str, int], Result | None] = {}
     for arm in arms:
-        state = _cache_state(_first_wave(arm, design))
+        unsettled = {id(job) for job in (*arm.replaced, *_to_repeat(design, arm))}
         for job in _ended(arm):
+            if id(job) in unsettled:
+                continue
             score = job.number(measure.column) if measure and has_scale else math.nan
-            results[arm.label, int(job.repeat)] = _result(job, column, state, score)
+            results[arm.label, int(job.repeat)] = _result(job, column, score)
     return results
 
 
@@ -83,13 +105,25 @@ def scale_is_known(measure: Measure, jobs: Sequence[Job], design: Design) -> boo
     return not values
 
 
-def _result(job: Job, column: str, state: str | None, score: float) -> Result | None:
+def _result(job: Job, column: str, score: float) -> Result | None:
     cost = job.number(column)
     if job.succeeded and not misses_target(job):
-        return Result(cost if job.cache_state == state and cost > 0 else None, score, repeat=int(job.repeat))
+        cache: CacheState = job.cache_state if job.cache_state in CACHE_STATES else "off"
+        return Result(cost if cost > 0 else None, score, repeat=int(job.repeat), cache=cache)
     if job.text.get("failure_class") in NOT_OF_THE_SETTING:
         return None
     return Result(cost if cost > 0 else 0.0, succeeded=False, repeat=int(job.repeat))
+
+
+def _paired(arms: Sequence[Arm]) -> frozenset[str]:
+    """Return the labels of the arms that train like the baseline."""
+    return frozenset(arm.label for arm in arms if trains_alike(arm, arms[0]))
+
+
+def _resolution(results: Results) -> float:
+    """Return 1 if all costs are whole numbers, as SageMaker's seconds are; otherwise 0."""
+    known = costs([result for result in results.values() if result])
+    return float(bool(known) and all(cost == round(cost) for cost in known))
 
 
 def _training_settings(job: Job) -> frozenset[tuple[str, str | float]]:
@@ -109,12 +143,14 @@ def _ended(arm: Arm) -> list[Job]:
     return [job for job in arm.jobs if job.repeat.isdecimal() and not job.unfinished]
 
 
+def _to_repeat(design: Design, arm: Arm) -> list[Job]:
+    """Return the disturbed jobs that have no second one yet."""
+    if design.when_disturbed == "keep":
+        return []
+    again = {job.repeat for job in arm.jobs if job.is_again}
+    return [job for job in _ended(arm) if job.succeeded and job.disturbances and job.repeat not in again]
+
+
 def _first_wave(arm: Arm, design: Design) -> list[Job]:
     """Return the jobs of the first wave. What is decided from all jobs would change with each later job."""
     return [job for job in _ended(arm) if int(job.repeat) < design.looks[0]]
-
-
-def _cache_state(first_wave: Sequence[Job]) -> str | None:
-    """Return the state that counts."""
-    states = Counter(job.cache_state for job in first_wave if job.succeeded)
-    return max(states, key=lambda state: (states[state], state == "warm"), default=None)

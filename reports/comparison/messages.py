@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from judging.break_even import BreakEven
 from judging.quality import Quality
 from reports.comparison.arms import Arm, Job
+from reports.comparison.cache_verdicts import state_sentences, trainings_phrase
 from reports.comparison.comparison import Comparison, Contrast, extra_seconds
 from reports.comparison.equal_work import BILLABLE, currency, has_common_currency, uses_other_machines
 from reports.comparison.verdict import Verdict
@@ -26,12 +29,17 @@ def headline(comparison: Comparison) -> str:
         return f"“{baseline.label}” took {figure(cost.median) if cost else 'an unknown number of'} billable seconds."
     if (best := comparison.best) and best.verdict.ratio:
         fewer = change(best.verdict.ratio.estimate)
-        return f"“{best.arm.label}” is cheaper: {fewer} {noun(best.verdict)} than “{baseline.label}”."
+        trainings = trainings_phrase(best.verdict.caches)
+        return f"“{best.arm.label}” is cheaper: {fewer} {noun(best.verdict)} than “{baseline.label}”{trainings}."
     outcomes = {contrast.verdict.outcome for contrast in contrasts}
     if outcomes == {"not comparable"} and any(arm.compiler_warnings for arm in comparison.arms):
         return "No verdict: a compiler did not run as its setting says."
     if outcomes == {"not comparable"}:
         return "No verdict: the settings did not do the same work."
+    if later := comparison.later_best:
+        contrast, first = later
+        cheaper = f"“{contrast.arm.label}” is cheaper than “{baseline.label}” from {first} trainings on"
+        return f"{cheaper}, but not{trainings_phrase(contrast.verdict.caches)}."
     if outcomes == {"not cheaper"}:
         return f"No setting is cheaper than “{baseline.label}”."
     return f"No setting is shown to be cheaper than “{baseline.label}”."
@@ -42,10 +50,9 @@ def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
     verdict, ratio = contrast.verdict, contrast.verdict.ratio
     if ratio is None:
         return f"{capitalized(verdict.reason)}."
-    sentence = (
-        f"{change(ratio.estimate)} {noun(verdict)} than “{baseline.label}” (95 % interval: "
-        f"{change_interval(ratio)}; {ratio.n_arm} repeats against {ratio.n_baseline})"
-    )
+    trainings = trainings_phrase(verdict.caches)
+    interval = f"95 % interval: {change_interval(ratio)}; {ratio.n_arm} repeats against {ratio.n_baseline}"
+    sentence = f"{change(ratio.estimate)} {noun(verdict)} than “{baseline.label}”{trainings} ({interval})"
     return f"{sentence}, {verdict.reason}." if verdict.reason else f"{sentence}."
 
 
@@ -57,7 +64,9 @@ def noun(verdict: Verdict) -> str:
 def measured_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
     """Return the verdict, the time and the quality of an arm."""
     quality = contrast.verdict.quality
-    sentences = [verdict_sentence(contrast, baseline), *time_sentences(contrast.arm, baseline)]
+    caches = contrast.verdict.caches
+    sentences = [verdict_sentence(contrast, baseline), *(state_sentences(caches) if caches else [])]
+    sentences += time_sentences(contrast.arm, baseline)
     return [*sentences, *([quality_sentence(quality)] if quality else [])]
 
 
@@ -117,13 +126,13 @@ def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
 
 
 def cache_sentences(arm: Arm) -> list[str]:
-    """Return the cache state that the arm's figures come from, and the time of jobs with a different state."""
+    """Return the cache state of the jobs in tables and charts, and the time of jobs with a different state."""
     sentences = []
     for state, jobs in arm.other_cache_states.items():
         extra = extra_seconds(arm, state)
         time = f" ({figure(abs(extra))} s {'more' if extra >= 0 else 'less'} on average)" if extra is not None else ""
         excluded = f"not {counted(len(jobs), 'job')} with a {state} cache{time}"
-        sentences.append(f"The figures include {_compared_jobs(arm)}, but {excluded}.")
+        sentences.append(f"Tables and charts show {_compared_jobs(arm)}, {excluded}.")
     return sentences
 
 
@@ -143,9 +152,25 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     unjudged = comparison.arms[:1] if not comparison.contrasts else ()
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
     sentences += [sentence for arm in comparison.arms for sentence in (*failure_sentences(arm), *spot_sentences(arm))]
+    sentences += disturbance_sentences(comparison.jobs)
     if comparison.has_scripts and comparison.assumes_equal_work:
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
     return sentences
+
+
+def disturbance_sentences(jobs: Sequence[Job]) -> list[str]:
+    """Return the number of disturbed jobs, and the first one with its reasons; empty without any."""
+    measured = [job for job in jobs if job.disturbances is not None]
+    disturbed = [job for job in measured if job.disturbances]
+    if not disturbed:
+        return []
+    first = disturbed[0]
+    reasons = ", ".join(first.disturbances or [])
+    verb = "was" if len(disturbed) == 1 else "were"
+    count = f"{len(disturbed)} of {counted(len(measured), 'job')} {verb} disturbed"
+    repeated = sum(job.is_again for job in jobs)
+    again = f" {counted(repeated, 'job')} ran again: the second run counts." if repeated else ""
+    return [f"{count}: during {first.title}, {reasons}.{again}"]
 
 
 def warning_sentences(arm: Arm) -> list[str]:

@@ -13,6 +13,7 @@ from reports.comparison.columns import columns, verdict_column
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.definitions import measured_section
 from reports.comparison.factorial import factorial_of
+from reports.comparison.fail_on import results_by_arm
 from reports.comparison.figures import metrics_of, short_answer_of, summary_of
 from reports.comparison.job_table import job_sections
 from reports.comparison.look_table import looks_note, looks_table, spent_sentence
@@ -60,6 +61,8 @@ def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: S
         summary=summary_of(comparison),
         metrics=tuple(metrics_of(comparison)),
         short_answer=short_answer_of(comparison),
+        results=results_by_arm(comparison),
+        rules=comparison.rules if comparison.contrasts else None,
         comparison_table=with_verdicts,
         rows_csv=source.table.to_csv(index=False),
     )

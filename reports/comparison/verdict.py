@@ -18,14 +18,15 @@ decides:
 
 from __future__ import annotations
 
-from collections.abc import Set
+from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
 
 from judging.intervals import Interval, ratio_interval
 from judging.quality import Measure, Quality, compare_quality
 from judging.summaries import geometric_mean
 from judging.waves import Progress
-from reports.comparison.arms import Arm, finite
+from reports.comparison.arms import Arm, Job, finite
+from reports.comparison.cache_verdicts import CacheVerdicts, cache_verdicts
 from reports.comparison.equal_work import (
     BILLABLE,
     SECONDS,
@@ -59,6 +60,8 @@ class Verdict:
     """Differences in the work that were allowed."""
     allowable: tuple[Kind, ...] = ()
     """Kinds of differences that must be allowed to compare the arms; empty if allowing them does not help."""
+    caches: CacheVerdicts | None = None
+    """Ratios for each state of the compile cache; None if all jobs started with the same one."""
 
 
 def judge(
@@ -107,9 +110,11 @@ def _judge_looks(arm: Arm, baseline: Arm, measure: Measure | None, progress: Pro
     unit, target = currency(arm, baseline), target_of(arm, baseline)
     if target and (verdict := _missed_target(arm, baseline, unit, target)):
         return verdict
-    missing = _missing_quality(arm, baseline, measure) if measure else ""
-    outcome, reason = outcome_of(look, measure, missing, has_target=target is not None)
-    return Verdict(outcome, reason, look.ratio, look.quality, unit, target)
+    design = progress.design
+    missing = _missing_quality([*arm.succeeded, *baseline.succeeded], measure) if measure else ""
+    outcome, reason = outcome_of(look, measure, missing, design.least_gain, has_target=target is not None)
+    caches = cache_verdicts(look, design.trainings)
+    return Verdict(outcome, reason, look.ratio, look.quality, unit, target, caches=caches)
 
 
 def _missed_target(arm: Arm, baseline: Arm, unit: Currency, target: Target) -> Verdict | None:
@@ -146,7 +151,7 @@ def _quality_reason(kept: Quality | None, arm: Arm, baseline: Arm, measure: Meas
     if measure is None:
         return "but no quality was measured"
     if kept is None:
-        return _missing_quality(arm, baseline, measure)
+        return _missing_quality([*arm.compared, *baseline.compared], measure)
     if kept.kept:
         return ""
     if kept.shown_worse:
@@ -154,8 +159,7 @@ def _quality_reason(kept: Quality | None, arm: Arm, baseline: Arm, measure: Meas
     return f"but the {measure.label} may be worse: run more repeats to find out"
 
 
-def _missing_quality(arm: Arm, baseline: Arm, measure: Measure) -> str:
-    jobs = [*arm.compared, *baseline.compared]
+def _missing_quality(jobs: Sequence[Job], measure: Measure) -> str:
     missing = len(jobs) - len(finite(jobs, measure.column))
     if not missing:
         return f"but the unit of {measure.column} is not known: set compare.quality_margin in that unit"

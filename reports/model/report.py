@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from reports.model.blocks import Block, Chart, Charts
@@ -65,6 +65,10 @@ class Report:
     """Numbers and verdicts for `summary.json`."""
     metrics: tuple[Metric, ...] = ()
     short_answer: ShortAnswer = ShortAnswer("", "")
+    results: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    """Labels of the arms with a result that `--fail-on` may name; see `reports.comparison.fail_on`."""
+    rules: int | None = None
+    """Version of the rules that judged a comparison."""
     comparison_table: Table | None = None
     """Table that MLflow's table view shows."""
     rows_csv: str

@@ -174,6 +174,7 @@ def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path:
     BertModel(config).save_pretrained(tmp_path / "model")
     fields = {
         "experiment": "plain_trainer",
+        "compare.repeats": 2,
         "script.channels.model": tmp_path / "model",
         "script.hyperparameters.train_rows": 96,
         "script.hyperparameters.validation_rows": 32,

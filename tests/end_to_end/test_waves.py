@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import os
 import signal
+import subprocess
+import sys
 import time
 from pathlib import Path
 from typing import Any
@@ -12,6 +15,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.end_to_end.conftest import CommandLine
+from tests.support.job.tiny import TINY
 
 # The batch size decides how long a job takes and how good its model is.
 SCRIPT = """\
@@ -78,6 +82,21 @@ def test_a_clear_comparison_stops_by_itself(command_line: CommandLine, pause: Pa
     assert contrast["quality"]["kept"]
 
 
+def test_a_result_that_the_user_names_fails_the_command(command_line: CommandLine, pause: Path) -> None:
+    dearer = {"compare.arms": "[{batch_size: 8}, {batch_size: 4}]", "fail-on": "worse,dearer"}
+    done = command_line("compare", {"experiment": pause, **dearer})
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert done.stderr.splitlines()[-1] == "--fail-on dearer: “batch 4”."
+    [group] = command_line.runs("group")
+    of_group = {"group": group.data.tags["platform.group"]}
+    assert group.data.tags["platform.rules"] == "2"
+    assert command_line("report", {**of_group, "fail-on": "worse"}).returncode == 0
+    assert command_line("report", {**of_group, "fail-on": "dearer"}).returncode == 3
+    wrong = command_line("report", {**of_group, "fail-on": "dear"})
+    assert wrong.returncode == 2
+    assert "--fail-on contains 'dear': it may contain dearer, worse, inconclusive, failed." in wrong.stderr
+
+
 def test_arms_drop_out_one_by_one(command_line: CommandLine, pause: Path) -> None:
     three = "[{batch_size: 4}, {batch_size: 16}, {batch_size: 32}]"
     done = command_line(
@@ -97,6 +116,28 @@ def test_every_repeat_runs_when_asked(command_line: CommandLine, pause: Path) ->
     assert sorted(arms(command_line)) == ["batch 4"] * 4 + ["batch 8"] * 4
     assert "After 4 repeats:" in done.stdout
     assert "After 3 repeats:" not in done.stdout
+
+
+@pytest.mark.slow
+def test_disturbed_jobs_are_repeated_once(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    two = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.baseline": "batch 8", "save_model": "false"}
+    twice = {"compare.repeats": 2, "compare.stop": "never", "compare.when_disturbed": "repeat"}
+    busy = [sys.executable, "-c", "while True: pass"]
+    neighbours = [subprocess.Popen(busy, start_new_session=True) for _ in range(max(1, (os.cpu_count() or 1) // 8))]
+    try:
+        done = command_line("compare", {**reviews, **TINY, **two, **twice})
+    finally:
+        for neighbour in neighbours:
+            neighbour.kill()
+            neighbour.wait()
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "4 jobs, and one more for each that is disturbed" in done.stdout
+    runs = command_line.runs()
+    assert [run.data.tags.get("platform.role") for run in runs] == [None] * 4 + ["again"] * 4
+    assert [run.info.run_name for run in runs[4:]] == [f"{run.info.run_name}, again" for run in runs[:4]]
+    assert all("other processes used" in run.data.tags["platform.disturbed"] for run in runs)
+    assert "8 of 8 jobs were disturbed" in done.stdout
+    assert {arm["repeats"] for arm in summary(command_line)["arms"]} == {2}
 
 
 def test_an_attached_comparison_takes_the_same_looks(command_line: CommandLine, pause: Path) -> None:

@@ -7,10 +7,11 @@ import math
 import pytest
 from scipy import stats
 
+from judging.cost_ratio import LEAST_SPREAD
 from judging.design import Design
 from judging.quality import MEASURES
 from judging.result import Result
-from judging.sequential import LEAST_SPREAD, Look, look, look_at_arms
+from judging.sequential import Look, look, look_at_arms
 
 DESIGN = Design()
 ACCURACY = next(each for each in MEASURES if each.column == "eval_accuracy")

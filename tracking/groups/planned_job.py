@@ -12,12 +12,18 @@ MODEL_ID = "platform.model_id"
 """Tag of a run with the id of the logged model that its job trained."""
 
 
+AGAIN = "again"
+"""Role of a job that runs because the measurement of an equal job was disturbed."""
+
+
 def job_title(arm: str, repeat: int, role: str | None = None) -> str:
     """Return the name of a job in reports and in MLflow, such as `inductor, repeat 2`. Repeats are shown from 1.
 
     The jobs of a sweep have a role. A calibration's arm label already contains the role. For repeats of a sweep's
     winner, number 0 is the winning trial.
     """
+    if role == AGAIN:
+        return f"{job_title(arm, repeat)}, again"
     if role == "calibration":
         return arm
     return f"{arm}, {role}" if role in ("trial", "baseline") else f"{arm}, repeat {repeat + (role != 'confirmation')}"
@@ -95,6 +101,11 @@ class PlannedJob:
     def run_name(self) -> str:
         """Name of the job's run, see `job_title`."""
         return job_title(self.arm, self.repeat, self.tags.get("platform.role"))
+
+    @property
+    def is_again(self) -> bool:
+        """True if the job runs only if the measurement of an equal job was disturbed."""
+        return self.tags.get("platform.role") == AGAIN
 
     def price_on(self, instance_type: str | None) -> Price | None:
         """Return the price of the instance type that the service selected; None selects the job's own type."""

@@ -7,6 +7,7 @@ unavailable, the job's log can be read again: only missing points are added.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -14,6 +15,7 @@ from typing import Any
 from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
+from judging.disturbance import disturbances
 from tracking.groups.group import Group, create_run
 from tracking.groups.planned_job import DataSource, PlannedJob
 from tracking.recording import compiler_check, metric_points, script_metadata
@@ -26,6 +28,8 @@ from training.contract.events import Event
 from training.contract.price import Price
 from training.contract.service import Description
 
+DISTURBED = "platform.disturbed"
+"""Tag of a job's run: why its measurement was disturbed, or `no`."""
 _DESCRIBED = "platform.described"
 _BATCH_METRICS = 1000
 _BATCH_PARAMS = 100
@@ -92,11 +96,14 @@ class Recorder:
         step = int(result.fields.get("steps", 0)) if result else 0
         self._log_batch(metrics=metric_points.final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
         tags = _final_tags(description, result, failure)
+        reasons = disturbances(lambda name: finals.get(name, math.nan))
+        tags |= {} if reasons is None else {DISTURBED: ", ".join(reasons) or "no"}
         self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag()})
         self._log_artifacts(description, result)
         note = job_note(self._planned, finals, failure, self.lines[-20:], log_location)
         note += hub_note(result.fields.get("hub", {}) if result else {})
         note += f"\n\n**{self._planned.arm}**: {self.compiler_warning}." if self.compiler_warning else ""
+        note += f"\n\n**Disturbed**: {', '.join(reasons)}." if reasons else ""
         self._store.tag(self.run_id, {MLFLOW_RUN_NOTE: note})
         status = "FINISHED" if failure is None else "KILLED" if failure[0] == "Stopped" else "FAILED"
         self._store.call(self._store.client.set_terminated, self.run_id, status, int(ended.timestamp() * 1000))

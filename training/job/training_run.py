@@ -37,6 +37,7 @@ from loop.samplers import eval_sampler, train_sampler
 from loop.trainer_callback import Reporter
 from measuring import hardware, result_metrics
 from measuring.clocks import clock_for
+from measuring.machine_load import MachineLoad
 from measuring.meter import Meter
 from processes import hosts, ranks
 from processes.signals import StopRequest
@@ -61,6 +62,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         dropout.install(settings.compiler.compiles_here)
     model = _load_model(settings)
     settings = _drop_unsupported_token_types(settings, model)
+    load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))
     trainer, sampler = _trainer(settings, model, meter)
     reporter = _reporter(settings, trainer, sampler, events, stop)
@@ -80,7 +82,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         trainer.evaluate()
     if settings.arguments.save_model:
         _save(settings, trainer)
-    metrics = {**_result_metrics(settings, trainer, reporter), **(probe.metrics() if probe else {})}
+    metrics = {**_result_metrics(settings, trainer, reporter), **(probe.metrics() if probe else {}), **load.metrics()}
     # The push comes last, so that no other process waits for the upload.
     pushed = _push(settings, trainer, destination, metrics, events) if destination else {}
     _emit_result(

@@ -42,7 +42,7 @@ def test_a_cold_job_is_not_averaged_with_warm_jobs(tracked: Any) -> None:
     # 130.5 against the mean of 80.5, 81.5, 82.5
     assert extra_seconds(contrast.arm, "cold") == pytest.approx(49.0)
     assert messages.cache_sentences(contrast.arm) == [
-        "The figures include the 3 jobs with a warm cache, but not 1 job with a cold cache (49.0 s more on average)."
+        "Tables and charts show the 3 jobs with a warm cache, not 1 job with a cold cache (49.0 s more on average)."
     ]
 
 

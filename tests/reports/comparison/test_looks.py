@@ -10,8 +10,19 @@ import pytest
 from judging.design import Design
 from judging.result import Result
 from reports.comparison.arms import Arm, Job
+from reports.comparison.cache_verdicts import state_sentences, trainings_phrase
+from reports.comparison.comparison import Comparison, Contrast
+from reports.comparison.figures import short_answer_of
 from reports.comparison.look_table import look_sentence
-from reports.comparison.looks import last_looks, progress_of, results_of, scale_is_known, trains_alike
+from reports.comparison.looks import (
+    jobs_to_repeat,
+    last_looks,
+    progress_of,
+    results_of,
+    scale_is_known,
+    trains_alike,
+)
+from reports.comparison.messages import disturbance_sentences, headline
 from reports.comparison.verdict import Verdict, judge
 from tests.support.reports.verdicts import ACCURACY, job
 
@@ -71,7 +82,7 @@ def test_quality_that_is_not_shown_is_named_with_the_repeats_that_would_show_it(
 def test_no_gain_worth_having_is_not_cheaper() -> None:
     result = verdict(arm("inductor", *jobs(1.0, 3)))
     assert result.outcome == "not cheaper"
-    assert result.reason.endswith("is ruled out")
+    assert result.reason == "and a gain of 5 % is unlikely"
 
 
 def test_there_is_no_verdict_before_the_first_look() -> None:
@@ -97,17 +108,117 @@ def test_jobs_that_say_nothing_about_the_setting_do_not_count(failure_class: str
     assert ("inductor", 3) not in results
 
 
-def test_the_cache_state_of_the_first_wave_counts() -> None:
-    warm = jobs(0.8, 5, cache_state="warm")
-    cold_first = arm("inductor", replace(warm[0], cache_state="cold"), *warm[1:])
-    results = results_of(DESIGN, [BASELINE, cold_first], ACCURACY)
-    assert [each.cost is None for at in range(5) if (each := results["inductor", at])] == [True] + [False] * 4
-    assert results["inductor", 0] is not None  # its quality counts
+def with_cold_jobs(cold: int, repeats: int) -> Arm:
+    """Return an arm that costs 140 with a cold cache and 80 with a warm one, where the baseline costs 100."""
+    warm = jobs(0.8, repeats, cache_state="warm")
+    return arm("inductor", *jobs(1.4, cold, cache_state="cold"), *warm[cold:])
+
+
+def test_cold_and_warm_jobs_both_count() -> None:
+    results = results_of(DESIGN, [BASELINE, with_cold_jobs(1, 5)], ACCURACY)
+    assert [each.cache for at in range(5) if (each := results["inductor", at])] == ["cold"] + ["warm"] * 4
+    assert all(each and each.cost for each in results.values())
+
+
+def test_the_verdict_is_for_the_trainings_to_come() -> None:
+    baseline, mixed = arm("none", *jobs(1.0, 9)), with_cold_jobs(5, 9)
+    once = verdict(mixed, baseline, Design(looks=(9,)))
+    often = verdict(mixed, baseline, Design(looks=(9,), trainings=100))
+    assert (once.outcome, often.outcome) == ("not cheaper", "cheaper")
+    for result in (once, often):
+        assert result.caches is not None
+        assert result.caches.cold is not None
+        assert result.caches.warm is not None
+        assert result.caches.cold.estimate == pytest.approx(1.4, rel=0.01)
+        assert result.caches.warm.estimate == pytest.approx(0.8, rel=0.01)
+        # (140 + (N - 1) x 80) / 100 N is 1 at N = 3, so the fourth training is ahead.
+        assert result.caches.cheaper_from == 4
+
+
+def test_the_sentences_name_each_cache_state_and_the_trainings() -> None:
+    baseline, mixed = arm("none", *jobs(1.0, 9)), with_cold_jobs(5, 9)
+    result = verdict(mixed, baseline, Design(looks=(9,), trainings=100))
+    assert trainings_phrase(result.caches) == " for 100 trainings, the first with a cold compile cache"
+    assert result.caches is not None
+    cold, warm, cheaper_from = state_sentences(result.caches)
+    assert cold.startswith("With a cold compile cache: not cheaper, 40 % more (")
+    assert warm.startswith("With a warm compile cache: cheaper, 20 % fewer (")
+    assert cheaper_from == "It is cheaper from 4 trainings on, if only the first starts with a cold cache."
+
+
+def test_the_headline_names_the_trainings_from_which_an_arm_is_cheaper() -> None:
+    baseline, mixed = arm("none", *jobs(1.0, 9)), with_cold_jobs(5, 9)
+    result = verdict(mixed, baseline, Design(looks=(9,)))
+    comparison = Comparison("g", (baseline, mixed), (Contrast(mixed, result, None, {}),), ACCURACY)
+    assert headline(comparison) == (
+        "“inductor” is cheaper than “none” from 4 trainings on, but not for one training with a cold compile cache."
+    )
+    assert short_answer_of(comparison).text == " cheaper from 4 trainings on"
+
+
+def test_jobs_of_one_cache_state_have_one_verdict() -> None:
+    fresh = arm("inductor", *jobs(1.4, 3, cache_state="cold"))
+    assert verdict(fresh).caches is None
+    assert verdict(fresh).outcome == "not cheaper"
 
 
 def test_a_successful_job_without_a_bill_does_not_count() -> None:
     unbilled = arm("inductor", *jobs(0.8, 2), replace(job(float("nan")), repeat="2"))
     assert results_of(DESIGN, [BASELINE, unbilled], ACCURACY)["inductor", 2] == Result(None, 0.9, repeat=2)
+
+
+def disturbed(of: Job) -> Job:
+    return replace(of, numbers={**of.numbers, "machine_others_cpu_percent": 48.0})
+
+
+def again(of: Job) -> Job:
+    return replace(of, text={**of.text, "role": "again"})
+
+
+REPEATS_DISTURBED = Design(when_disturbed="repeat")
+
+
+def test_a_disturbed_job_is_due_again_once() -> None:
+    first, second, third = jobs(0.8, 3)
+    other = arm("inductor", first, disturbed(second), third)
+    state = progress_of(REPEATS_DISTURBED, ["none", "inductor"], [BASELINE, other])
+    assert state.due == (("inductor", 1),)
+    assert jobs_to_repeat(REPEATS_DISTURBED, [BASELINE, other]) == {("inductor", 1)}
+    repeated = arm("inductor", first, disturbed(second), third, again(disturbed(jobs(0.8, 2)[1])))
+    state = progress_of(REPEATS_DISTURBED, ["none", "inductor"], [BASELINE, repeated])
+    assert (state.due, state.stopped) == ((), {"inductor": "cheaper"})
+    assert jobs_to_repeat(REPEATS_DISTURBED, [BASELINE, repeated]) == {("inductor", 1)}
+
+
+def test_the_second_job_counts_in_place_of_the_disturbed_one() -> None:
+    slow, fast = disturbed(jobs(4.0, 1)[0]), again(jobs(0.8, 1)[0])
+    other = arm("inductor", slow, *jobs(0.8, 3)[1:], fast)
+    assert [job.number("cost_billable_instance_seconds") for job in other.replaced] == [400.0]
+    assert len(other.succeeded) == 3
+    results = results_of(REPEATS_DISTURBED, [BASELINE, other], ACCURACY)
+    assert results["inductor", 0] == Result(80.0, 0.9, repeat=0)
+    # Also if it failed.
+    lost = arm("inductor", slow, *jobs(0.8, 3)[1:], failed(fast, "OutOfMemory"))
+    counted = results_of(REPEATS_DISTURBED, [BASELINE, lost], ACCURACY)["inductor", 0]
+    assert counted is not None
+    assert not counted.succeeded
+
+
+def test_disturbed_jobs_count_unless_they_are_to_be_repeated() -> None:
+    other = arm("inductor", *map(disturbed, jobs(0.8, 3)))
+    state = progress_of(DESIGN, ["none", "inductor"], [BASELINE, other])
+    assert (state.due, state.stopped) == ((), {"inductor": "cheaper"})
+    assert jobs_to_repeat(DESIGN, [BASELINE, other]) == frozenset()
+
+
+def test_disturbed_jobs_are_counted_in_one_sentence() -> None:
+    quiet = [replace(each, numbers={**each.numbers, "machine_steal_percent": 0.1}) for each in jobs(0.8, 3)]
+    assert disturbance_sentences(quiet) == []
+    assert disturbance_sentences(jobs(0.8, 3)) == []
+    assert disturbance_sentences([quiet[0], disturbed(quiet[1]), again(quiet[1])]) == [
+        "1 of 3 jobs was disturbed: during a, repeat 2, other processes used 48 % of the CPUs. 1 job ran again: "
+        "the second run counts."
+    ]
 
 
 def test_arms_that_train_alike_are_compared_seed_by_seed() -> None:

@@ -1,6 +1,7 @@
 """Test each rule of the verdict on hand-made jobs."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import pytest
 
@@ -132,6 +133,17 @@ def test_unequal_work_is_not_judged(column: str, value: str, reason: str) -> Non
     other = Arm("x", tuple(Job(**{**vars(j), "text": {**j.text, column: value}}) for j in arm(*CHEAP).jobs))
     verdict = judge(other, BASELINE, ACCURACY)
     assert (verdict.outcome, verdict.reason, verdict.ratio) == ("not comparable", reason, None)
+
+
+def test_the_jobs_of_one_arm_have_one_precision() -> None:
+    def with_precisions(*precisions: str) -> Arm:
+        jobs = zip(arm(*CHEAP).jobs, precisions, strict=True)
+        return Arm("x", tuple(replace(each, text={**each.text, "hp_precision": precision}) for each, precision in jobs))
+
+    mixed = work_differences(with_precisions("bf16", "bf16", "fp32"), BASELINE)
+    assert descriptions(mixed) == ["the precision differs (bf16, fp32)"]
+    # Two arms may compare precisions.
+    assert work_differences(with_precisions("bf16", "bf16", "bf16"), BASELINE) == []
 
 
 def test_equal_samples_are_equal_within_one_percent() -> None:

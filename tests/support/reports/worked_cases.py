@@ -229,7 +229,7 @@ CASES = {
         ratio=(0.8, 0.8 * LOW, 0.8 * HIGH),
         break_even="",
         more=(
-            "The figures include the 3 jobs with a warm cache, but not 1 job with a cold cache (50.0 s more on "
+            "Tables and charts show the 3 jobs with a warm cache, not 1 job with a cold cache (50.0 s more on "
             "average).",
         ),
         cells={"billable": "80.0", "repeats": "3"},

@@ -61,7 +61,14 @@ def test_a_full_training_reports_everything(job: Any) -> None:
     assert 0 < metrics["padding/efficiency"] < 1
     assert metrics["eval_loss"] == evaluations[-1]["values"]["eval_loss"]
     assert {"time/load_seconds", "time/warmup_seconds", "time/eval_seconds", "time/save_seconds"} <= set(metrics)
-    assert {"train_runtime", "train_loss", "eval_accuracy", "eval_f1_macro", "memory/peak_resident_gib"} <= set(metrics)
+    assert {
+        "train_runtime",
+        "train_loss",
+        "eval_accuracy",
+        "eval_f1_macro",
+        "memory/peak_resident_gib",
+        "machine/others_cpu_percent",
+    } <= set(metrics)
     assert "compile/recompiles" not in metrics
     assert "throughput/mfu" not in metrics
 

@@ -1,0 +1,140 @@
+"""Test the measurement of what others take from a job's machine, by hand-made counters and by real processes."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+
+from judging.disturbance import disturbances
+from measuring.gpu_load import GpuLoad
+from measuring.machine_load import JOB_NAME, MachineLoad, Members, Reading, Total, group_of, job_cpus, read
+
+TICKS = os.sysconf("SC_CLK_TCK")
+GROUP = "demo-261123-151035-7551"
+BURN = """\
+import time
+end = time.monotonic() + 1.5
+while time.monotonic() < end:
+    pass
+print(time.process_time())
+"""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    """Counters of a machine with one job of the group, one other job and one process of the system."""
+    proc, cgroup = tmp_path / "proc", tmp_path / "sys" / "fs" / "cgroup"
+    (proc / "pressure").mkdir(parents=True)
+    cgroup.mkdir(parents=True)
+    numbers = [TICKS * seconds for seconds in (100, 5, 20, 1_000, 50, 2, 3, 7, 0, 0)]
+    (proc / "stat").write_text(f"cpu  {' '.join(map(str, numbers))}\ncpu0 1 2 3\n")
+    (proc / "pressure" / "memory").write_text("some avg10=0.00 total=2500000\nfull avg10=0.00 total=9\n")
+    (cgroup / "cpu.stat").write_text("usage_usec 5\nnr_throttled 2\nthrottled_usec 1500000\n")
+    for pid, session, name in ((10, 10, f"{GROUP}-none-a0r0"), (11, 10, ""), (20, 20, "other"), (30, 1, "")):
+        (proc / str(pid)).mkdir()
+        times = " ".join(str(TICKS * seconds) for seconds in (4, 1, 2, 0))
+        (proc / str(pid) / "stat").write_text(f"{pid} (a (b) c) S 1 {pid} {session} 0 -1 0 0 0 0 0 {times} 20 0")
+        (proc / str(pid) / "environ").write_text(f"A=b\0{JOB_NAME}={name}\0")
+    return tmp_path
+
+
+def test_the_counters_are_read(root: Path) -> None:
+    members = Members(GROUP)
+    reading = read(members, root)
+    assert reading is not None
+    # user, nice, system, irq and softirq; not idle and waiting.
+    assert (reading.busy, reading.steal) == (100 + 5 + 20 + 2 + 3, 7)
+    assert reading.sessions == {10: 2 * (4 + 1 + 2)}
+    assert members.sessions == {10}
+    assert (reading.throttled, reading.memory_stalled) == (1.5, 2.5)
+
+
+def test_the_older_control_groups_are_read(root: Path) -> None:
+    cgroup = root / "sys" / "fs" / "cgroup"
+    (cgroup / "cpu.stat").unlink()
+    (cgroup / "cpu").mkdir()
+    (cgroup / "cpu" / "cpu.stat").write_text("nr_throttled 2\nthrottled_time 1500000000\n")
+    reading = read(Members(GROUP), root)
+    assert reading is not None
+    assert reading.throttled == 1.5
+
+
+def test_a_system_without_counters_has_no_reading(tmp_path: Path) -> None:
+    assert read(Members(GROUP), tmp_path) is None
+
+
+def reading(at: float, busy: float, sessions: dict[int, float], steal: float = 0.0) -> Reading:
+    return Reading(at=at, busy=busy, steal=steal, sessions=sessions, throttled=at / 50)
+
+
+def test_others_are_all_but_the_sessions_of_the_group() -> None:
+    total = Total(reading(0, 100, {1: 10}), reading(0, 100, {1: 10}))
+    total.add(reading(10, 112, {1: 18, 2: 1}))
+    # Session 2 began later and has ended by now; its last second still counts as ours.
+    total.add(reading(20, 130, {1: 26}, steal=2))
+    # 30 busy seconds, 16 + 1 of them ours, of 20 s on 2 CPUs.
+    metrics = total.metrics(cpus=2)
+    assert metrics["machine/others_cpu_percent"] == pytest.approx(100 * 13 / 40)
+    assert metrics["machine/steal_percent"] == pytest.approx(100 * 2 / 40)
+    assert metrics["machine/throttled_percent"] == pytest.approx(100 * 0.4 / 20)
+    assert "machine/memory_stalled_percent" not in metrics
+
+
+def test_the_group_is_the_beginning_of_a_job_name() -> None:
+    assert group_of(f"{GROUP}-inductor-a1r0") == GROUP
+    assert group_of("squad-minilm-261123-151035-7551-none-a0r0") == "squad-minilm-261123-151035-7551"
+    assert group_of("my-job") == "my-job"
+
+
+def measured(
+    monkeypatch: pytest.MonkeyPatch, environment: dict[str, str], *, is_own_session: bool
+) -> tuple[float, float, float]:
+    """Run a process that burns a CPU. Return its CPU seconds, those of all others, and those of the whole machine."""
+    monkeypatch.setenv(JOB_NAME, f"{GROUP}-none-a0r0")
+    load = MachineLoad(reads_gpu=False, interval_seconds=0.2).start()
+    begin, before = time.monotonic(), read(Members(""))
+    done = subprocess.run(
+        [sys.executable, "-c", BURN],
+        env=os.environ | environment,
+        start_new_session=not is_own_session,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    metrics = load.metrics()
+    elapsed, after = time.monotonic() - begin, read(Members(""))
+    assert before is not None
+    assert after is not None
+    others = metrics["machine/others_cpu_percent"] / 100 * elapsed * job_cpus()
+    return float(done.stdout), others, after.busy - before.busy
+
+
+TOLERANCE_SECONDS = 0.3
+"""A few ticks of 10 ms per process and reading, and the time between the readings of the test and of the thread."""
+
+
+@pytest.mark.parametrize("name", ["", "demo-261123-151035-0000-none-a0r0"])
+def test_a_process_of_others_that_burns_a_cpu_is_detected(monkeypatch: pytest.MonkeyPatch, name: str) -> None:
+    burnt, others, _ = measured(monkeypatch, {JOB_NAME: name}, is_own_session=False)
+    assert burnt > 0.2
+    assert others > burnt - TOLERANCE_SECONDS
+    assert disturbances(lambda name: 100 * others / (1.5 * job_cpus()) if "others" in name else 0.0)
+
+
+@pytest.mark.parametrize(("name", "is_own_session"), [("", True), (f"{GROUP}-none-a0r1", False)])
+def test_the_jobs_of_the_group_are_not_others(monkeypatch: pytest.MonkeyPatch, name: str, is_own_session: bool) -> None:
+    burnt, others, busy = measured(monkeypatch, {JOB_NAME: name}, is_own_session=is_own_session)
+    assert others < busy - burnt + TOLERANCE_SECONDS
+
+
+def test_slowdowns_of_the_gpus_in_use_are_counted() -> None:
+    load = GpuLoad()
+    assert load.metrics() == {}
+    load.add("98, 1980, 1980, 0x0000000000000004\n0, 345, 1980, 0x0000000000000001\n")
+    load.add("97, 990, 1980, 0x0000000000000020\n99, 1485, 1980, 0x0000000000000000\n")
+    load.add("[N/A], 0, 0, 0x0\nno numbers\n")
+    assert load.metrics() == {"machine/gpu_clock_percent": 75.0, "machine/gpu_slowdown_percent": 50.0}

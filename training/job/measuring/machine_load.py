@@ -1,0 +1,224 @@
+"""Measure how much of the machine others took while a job ran: other processes, the hypervisor and limits.
+
+A job that shares its machine is slower, and its cost says more about the others than about its setting. A thread reads
+Linux's counters every few seconds. Values without a counter are absent, as on macOS. Processes of the same group of
+jobs are not others: they belong to the setting.
+"""
+
+import os
+import re
+import threading
+import time
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any, Dict, Optional, Set, Tuple
+
+from measuring import gpu_load
+
+INTERVAL_SECONDS = 20.0
+JOB_NAME = "TRAINING_JOB_NAME"
+"""Variable of a SageMaker container with the job's name."""
+_GROUP = re.compile(r".+-\d{6}-\d{6}-[0-9a-f]{4}(?=-)")
+"""Name of a group at the beginning of its jobs' names."""
+_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+
+@dataclass(frozen=True)
+class Reading:
+    """Counters of the machine at one instant, in seconds since some time in the past."""
+
+    at: float
+    busy: float
+    """CPU seconds of all processes."""
+    steal: float
+    """CPU seconds that the hypervisor gave to other machines."""
+    sessions: Dict[int, float]
+    """CPU seconds of the sessions of this group's jobs, by session id. Ended children are included."""
+    throttled: Optional[float] = None
+    """Seconds in which a CPU limit stopped the job."""
+    memory_stalled: Optional[float] = None
+    """Seconds in which a process waited for memory."""
+
+
+@dataclass
+class Total:
+    """Sums over the readings of a job."""
+
+    first: Reading
+    last: Reading
+    ours: Dict[int, float] = field(default_factory=dict)
+    """CPU seconds of each session of the group since the first reading. Sessions that ended keep their last value."""
+
+    def add(self, reading: Reading) -> None:
+        """Add the next reading."""
+        for session, seconds in reading.sessions.items():
+            # A session that began later than the first reading counts from its beginning.
+            self.ours[session] = max(self.ours.get(session, 0.0), seconds - self.first.sessions.get(session, 0.0))
+        self.last = reading
+
+    def metrics(self, cpus: int) -> Dict[str, float]:
+        """Return `machine/*` in percent: of the time of `cpus`, or of the elapsed time; empty without elapsed time."""
+        first, last = self.first, self.last
+        elapsed = last.at - first.at
+        if elapsed <= 0:
+            return {}
+        capacity = elapsed * cpus
+        others = max(0.0, last.busy - first.busy - sum(self.ours.values()))
+        metrics = {
+            "machine/others_cpu_percent": 100 * others / capacity,
+            "machine/steal_percent": 100 * (last.steal - first.steal) / capacity,
+        }
+        for name, begin, end in (
+            ("machine/throttled_percent", first.throttled, last.throttled),
+            ("machine/memory_stalled_percent", first.memory_stalled, last.memory_stalled),
+        ):
+            if begin is not None and end is not None:
+                metrics[name] = min(100.0, 100 * (end - begin) / elapsed)
+        return metrics
+
+
+class Members:
+    """Sessions that belong to the jobs of a group."""
+
+    def __init__(self, group: str, *sessions: int) -> None:
+        self.group = group
+        self.sessions = set(sessions)
+        self._checked: Set[str] = set()
+
+    def check(self, session: int, process: Path) -> None:
+        """Add the session if one of its processes has the name of a job of the group."""
+        if not self.group or session in self.sessions or process.name in self._checked:
+            return
+        self._checked.add(process.name)
+        if group_of(_job_name(process / "environ")) == self.group:
+            self.sessions.add(session)
+
+
+class MachineLoad:
+    """Thread that reads the counters until `metrics` is called."""
+
+    def __init__(self, reads_gpu: bool, interval_seconds: float = INTERVAL_SECONDS) -> None:
+        self._members = Members(group_of(os.environ.get(JOB_NAME, "")), os.getsid(0))
+        self._interval_seconds = interval_seconds
+        self._gpu = gpu_load.GpuLoad() if reads_gpu else None
+        self._ended = threading.Event()
+        self._total: Optional[Total] = None
+        self._thread = threading.Thread(target=self._run, name="machine-load", daemon=True)
+
+    def start(self) -> "MachineLoad":
+        """Take the first reading, and start the thread."""
+        self._read()
+        self._thread.start()
+        return self
+
+    def metrics(self) -> Dict[str, float]:
+        """Take the last reading, and return the metrics since the first; empty without counters."""
+        self._ended.set()
+        self._thread.join()
+        self._read()
+        cpu = self._total.metrics(job_cpus()) if self._total else {}
+        return {**cpu, **(self._gpu.metrics() if self._gpu else {})}
+
+    def _run(self) -> None:
+        while not self._ended.wait(self._interval_seconds):
+            self._read()
+
+    def _read(self) -> None:
+        reading = read(self._members)
+        if reading is not None:
+            if self._total is None:
+                self._total = Total(reading, reading)
+            self._total.add(reading)
+        if self._gpu:
+            self._gpu.read()
+
+
+def group_of(job_name: str) -> str:
+    """Return the group's name in a job's name, or the whole name of a job without a group."""
+    match = _GROUP.match(job_name)
+    return match.group() if match else job_name
+
+
+def job_cpus() -> int:
+    """Return the number of CPUs that the job may use."""
+    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+def read(members: Members, root: Path = Path("/")) -> Optional[Reading]:
+    """Return the counters now, or None on a system without them. New sessions of the group are added to `members`."""
+    try:
+        busy, steal = _cpu_seconds((root / "proc" / "stat").read_text())
+    except (OSError, ValueError, IndexError):
+        return None
+    return Reading(
+        at=time.monotonic(),
+        busy=busy,
+        steal=steal,
+        sessions=_sessions(members, root / "proc"),
+        throttled=_throttled_seconds(root / "sys" / "fs" / "cgroup"),
+        memory_stalled=_stalled_seconds(root / "proc" / "pressure" / "memory"),
+    )
+
+
+def _cpu_seconds(text: str) -> Tuple[float, float]:
+    """Return the busy and stolen CPU seconds in /proc/stat."""
+    user, nice, system, _, _, irq, softirq, steal = (int(part) for part in text.split()[1:9])
+    return (user + nice + system + irq + softirq) / _TICKS_PER_SECOND, steal / _TICKS_PER_SECOND
+
+
+def _sessions(members: Members, proc: Path) -> Dict[int, float]:
+    """Return the CPU seconds of the group's sessions."""
+    seconds: Dict[int, float] = {}
+    for process in proc.iterdir():
+        if not process.name.isdigit():
+            continue
+        try:
+            # The name of a process is in parentheses and may contain spaces.
+            fields = (process / "stat").read_text().rpartition(")")[2].split()
+            session = int(fields[3])
+            # Times of the process and of its ended children.
+            ticks = sum(int(part) for part in fields[11:15])
+        except (OSError, ValueError, IndexError):
+            continue  # the process has ended
+        members.check(session, process)
+        seconds[session] = seconds.get(session, 0.0) + ticks / _TICKS_PER_SECOND
+    return {session: value for session, value in seconds.items() if session in members.sessions}
+
+
+def _job_name(environ: Path) -> str:
+    try:
+        variables = environ.read_bytes().decode(errors="replace").split("\0")
+    except OSError:
+        return ""
+    prefix = JOB_NAME + "="
+    return next((each[len(prefix) :] for each in variables if each.startswith(prefix)), "")
+
+
+def _throttled_seconds(cgroup: Path) -> Optional[float]:
+    """Return the seconds in which a CPU limit stopped the job, from version 2 or 1 of control groups."""
+    for path, name, per_second in (
+        (cgroup / "cpu.stat", "throttled_usec", 1e6),
+        (cgroup / "cpu" / "cpu.stat", "throttled_time", 1e9),
+    ):
+        value = _value_of(path, name)
+        if value is not None:
+            return value / per_second
+    return None
+
+
+def _value_of(path: Path, name: str) -> Optional[float]:
+    try:
+        lines = path.read_text().splitlines()
+    except OSError:
+        return None
+    return next((float(line.split()[1]) for line in lines if line.split()[:1] == [name]), None)
+
+
+def _stalled_seconds(path: Path) -> Optional[float]:
+    """Return the seconds in which some process waited for memory, from the kernel's pressure information."""
+    try:
+        text = path.read_text()
+    except OSError:
+        return None
+    match: Any = re.search(r"^some .*total=(\d+)", text, re.MULTILINE)
+    return int(match.group(1)) / 1e6 if match else None
