@@ -68,8 +68,10 @@ class Sweep(Frozen):
     calibration_seconds: Annotated[float, Field(ge=0.0, le=3_600.0)] | None = None
     """Seconds for which each batch size is timed before the trials. None times them for 1 s if the objective is
     throughput, and skips the calibration otherwise, because it rarely pays for itself. 0 always skips it."""
-    repeats: Annotated[int, Field(ge=0, le=1_000)] = 3
-    """Jobs of the winner and of each control after the search, each with a different seed. 0 skips them."""
+    repeats: Annotated[int, Field(ge=0, le=1_000)] = 9
+    """Most jobs of the winner and of each control after the search, each with a different seed. They run in waves and
+    stop as a comparison does, with its fields `compare.looks`, `compare.least_gain` and `compare.quality_margin`. With
+    throughput as the objective, only the repeats of the first look run. 0 skips them."""
 
     max_parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time, over all workers."""

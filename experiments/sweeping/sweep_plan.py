@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 from experiments.planning.arms import Arm, variant
+from experiments.planning.design import design_of
 from experiments.schema.experiment import Experiment
 from experiments.schema.quality_metrics import METRICS_OF_TASKS, TARGET_METRICS
 from experiments.schema.sweep_fields import Sweep
+from judging.design import Design
 from sweeps.space.grid import Point, Space, space
 from sweeps.space.objective import CostName, Objective, Quality
 from sweeps.space.tested_models import tested_batch_sizes
@@ -100,7 +102,7 @@ class SweepPlan:
         """
         if self.fields.calibration_seconds is not None:
             return self.fields.calibration_seconds
-        return CALIBRATION_SECONDS if self.objective.cost == "steady_samples_per_second" else 0.0
+        return CALIBRATION_SECONDS if self._is_rate else 0.0
 
     @property
     def maximises(self) -> bool:
@@ -111,6 +113,24 @@ class SweepPlan:
         """Return the samples between two evaluations of a trial."""
         samples = self.experiment.eval_samples if self.experiment.eval_strategy == "samples" else None
         return samples or max(1, self.samples(train_rows) // self.fields.evaluations)
+
+    @property
+    def repeats(self) -> int:
+        """Most repeats of the winner and of each control. A throughput, which has no looks, takes the first look's."""
+        repeats, first_look = self.fields.repeats, self.experiment.compare.looks[0]
+        return min(repeats, first_look) if self._is_rate else repeats
+
+    @property
+    def design(self) -> Design | None:
+        """Looks at the repeats, as of a comparison with the fields of `compare`; None if they do not run in waves."""
+        if self._is_rate or not self.fields.repeats:
+            return None
+        changes = {"repeats": self.fields.repeats, "when_disturbed": "keep"}
+        return design_of(self.experiment.compare.model_copy(update=changes))
+
+    @property
+    def _is_rate(self) -> bool:
+        return self.objective.cost == "steady_samples_per_second"
 
     def _length(self, point: Point, train_rows: int) -> dict[str, Any]:
         if self.experiment.epochs is not None:
