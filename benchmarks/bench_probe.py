@@ -82,8 +82,7 @@ def main() -> None:
             "MiniLM, compiler none. Billable seconds that a probe projects, compared with those of the training that "
             "follows it. The probe's precision is 5 %; it takes at most a tenth of the training, but at least 28 "
             "steps.",
-            "An interval covers the noise within a job. It does not cover changes of the machine between the probe "
-            "and the training.",
+            "An interval covers the noise within a job. Reports widen it by the spread between jobs: see `next_job`.",
         ],
     )
 

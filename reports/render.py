@@ -22,6 +22,7 @@ from reports.comparison.selected_jobs import with_common_arms
 from reports.model.report import Report
 from reports.overview.overview import Overview, overview_of
 from reports.overview.report import overview_report
+from reports.probe.job_spreads import job_spreads
 from reports.probe.projections import is_probe_table, probes_of
 from reports.probe.report import probe_report
 from reports.report_data import Reader
@@ -129,7 +130,8 @@ def _comparison_report(
 def _probe_report(reader: Reader, table: pd.DataFrame, group: str, title: str) -> Report:
     comparison = compare(table, group)
     curves, source = _read(reader, table, comparison, title)
-    probes = probes_of(table, group, curves)
+    spreads = job_spreads(reader.similar_jobs(comparison.jobs))
+    probes = probes_of(table, group, curves, spreads)
     return probe_report(probes, probe_charts(probes, comparison, curves), source)
 
 

@@ -15,6 +15,7 @@ from reports.comparison.arms import Job
 from reports.comparison.missing_data import deleted
 from tracking.queries import job_tables
 from tracking.queries.metric_histories import histories
+from tracking.queries.similar_jobs import similar_jobs
 from tracking.server.errors import is_final
 from training.contract.errors import TrackingError
 
@@ -59,6 +60,12 @@ class Reader:
     def artifact(self, run_id: str, name: str) -> dict[str, Any]:
         """Return `job_tables.json_artifact`; empty if it cannot be read."""
         return self._read("files", name, lambda: job_tables.json_artifact(self.client, run_id, name), {})
+
+    def similar_jobs(self, jobs: Sequence[Job]) -> pd.DataFrame:
+        """Return the table of all successful jobs with the models and instance types of these jobs, in their
+        experiments; empty if it cannot be read."""
+        read = partial(similar_jobs, self.client, [job.text for job in jobs])
+        return self._read("runs", "the repeats of similar jobs", read, pd.DataFrame())
 
     def parent_run(self, group: str) -> Run | None:
         """Return `group_run`. Also record the group's deleted runs."""

@@ -10,8 +10,8 @@ from matplotlib.ticker import MaxNLocator
 from judging.intervals import Interval
 from judging.summaries import Summary, gain_percent
 from reports.charts.canvas import BACKGROUND, INK, arm_colour, end_of_axis, plot
-from reports.comparison.arms import Arm
-from reports.comparison.comparison import STEADY, Comparison, Contrast
+from reports.comparison.arms import STEADY, Arm
+from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import DOLLARS
 from reports.model.blocks import Chart
 from reports.model.numbers import figure, signed_percent

@@ -9,7 +9,8 @@ import pandas as pd
 from reports.charts.bars import bars, intervals, projections
 from reports.charts.curves import loss_curves
 from reports.charts.phases import phases
-from reports.comparison.comparison import STEADY, Comparison
+from reports.comparison.arms import STEADY
+from reports.comparison.comparison import Comparison
 from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.model.blocks import Chart
 from reports.probe.projections import Probes

@@ -15,6 +15,7 @@ from judging.summaries import Summary, summary
 from tracking.groups.planned_job import AGAIN, job_title
 from tracking.recording.compiler_check import warning
 
+STEADY = "throughput_steady_samples_per_second"
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
 """Order of preference among cache states with the same number of repeats."""
 
@@ -82,6 +83,17 @@ class Job:
     def setup_seconds(self) -> float:
         """Compile plus warm-up seconds; without a compile phase, the warm-up seconds alone."""
         return self.number("time_warmup_seconds") + finite_or_zero(self.number("time_compile_seconds"))
+
+    @property
+    def setup_beyond_steady_seconds(self) -> float:
+        """Compile plus warm-up seconds, less what the samples of the warm-up take at the steady rate.
+
+        The samples of the warm-up are work that is done. They are those that the steady steps did not train. A resumed
+        job counts more samples than it trained itself, so the warm-up takes no less than the steady steps would.
+        """
+        samples = self.number("samples") - self.number(STEADY) * self.number("time_train_steady_seconds")
+        worked = finite_or_zero(samples / self.number(STEADY)) if self.number(STEADY) > 0 else 0.0
+        return self.setup_seconds - min(max(worked, 0.0), self.number("time_warmup_seconds"))
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from judging.summaries import Summary, summary
-from reports.comparison.arms import Arm
-from reports.comparison.comparison import END_TO_END, STEADY, Comparison
+from reports.comparison.arms import STEADY, Arm
+from reports.comparison.comparison import END_TO_END, Comparison
 from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.model.numbers import NONE, figure, rate, score
 from reports.model.table import Column

@@ -8,19 +8,17 @@ from statistics import fmean
 
 import pandas as pd
 
-from judging.break_even import BreakEven, break_even
+from judging.break_even import BreakEven, Pace, break_even
 from judging.design import Design
 from judging.intervals import Interval, ratio_interval
 from judging.quality import Measure
-from judging.summaries import geometric_mean
 from judging.waves import Progress
-from reports.comparison.arms import Arm, Job, arms_of, finite
+from reports.comparison.arms import STEADY, Arm, Job, arms_of, finite
 from reports.comparison.equal_work import BILLABLE, Kind
 from reports.comparison.looks import measure_of, one_look, progress_of
 from reports.comparison.verdict import Verdict, judge
 from training.contract.errors import InputError, nearest
 
-STEADY = "throughput_steady_samples_per_second"
 END_TO_END = "throughput_end_to_end_samples_per_second"
 
 
@@ -165,22 +163,21 @@ def _contrast(
     verdict = judge(arm, baseline, measure, allowed, progress)
     speed_up = ratio_interval(arm.positive(STEADY), baseline.positive(STEADY))
     comparable = verdict.outcome != "not comparable"
-    return Contrast(arm, verdict, speed_up, _break_evens(arm, baseline, speed_up) if comparable else {})
+    return Contrast(arm, verdict, speed_up, _break_evens(arm, baseline) if comparable else {})
 
 
-def _break_evens(arm: Arm, baseline: Arm, speed_up: Interval | None) -> dict[str, BreakEven]:
+def _break_evens(arm: Arm, baseline: Arm) -> dict[str, BreakEven]:
     if not any(job.number(STEADY) > 0 for job in (*arm.succeeded, *baseline.succeeded)):
         return {}  # scripts do not record their steps
-    states = {arm.cache_state: arm.compared, **arm.other_cache_states} if arm.cache_state else {}
-    return {state: _break_even(jobs, arm, baseline, speed_up) for state, jobs in states.items() if state}
+    states = [arm.cache_state, *arm.other_cache_states] if arm.cache_state else []
+    mine, others = _paces(arm), _paces(baseline)
+    return {state: break_even(mine, others, state, baseline.cache_state or "") for state in states if state}
 
 
-def _break_even(jobs: list[Job], arm: Arm, baseline: Arm, speed_up: Interval | None) -> BreakEven:
-    """Return the break-even, from the compile and warm-up time of `jobs` and the arm's steady rate."""
-    setup = [job.setup_seconds for job in jobs if job.setup_seconds >= 0]
-    rates, rates_baseline = arm.positive(STEADY), baseline.positive(STEADY)
-    if not (setup and baseline.setup_seconds and rates and rates_baseline):
-        return BreakEven("not determined")
-    return break_even(
-        (fmean(setup), fmean(baseline.setup_seconds)), (geometric_mean(rates), geometric_mean(rates_baseline)), speed_up
-    )
+def _paces(arm: Arm) -> list[Pace]:
+    """Return the paces of the successful jobs that recorded their compile and warm-up time and their steady rate."""
+    return [
+        Pace(job.setup_beyond_steady_seconds, 1 / job.number(STEADY), job.cache_state)
+        for job in arm.succeeded
+        if job.number(STEADY) > 0 and job.setup_seconds >= 0
+    ]

@@ -82,8 +82,10 @@ _TARGET = Definition(
 )
 _BREAK_EVEN = Definition(
     "Break-even",
-    "N* = (C_arm − C_base) / (1/T_base − 1/T_arm), where C is the compile and warm-up seconds and T the steady "
-    "samples/s. Given only if the interval of the steady gain lies above 1.",
+    "N* = (C_arm − C_base) / (1/T_base − 1/T_arm). T is the steady samples/s. C is the compile and warm-up seconds, "
+    "less what the samples of the warm-up take at the steady rate: they are work that is done. The 95 % interval "
+    "(Fieller) holds every number of samples after which the repeats do not show which arm is ahead. It has no end "
+    "if the steady gain is within the noise.",
 )
 _KEPT_BY_MEAN = (
     "Kept if the mean is no worse than the baseline's by more than 0.01 (accuracy, macro F1), 1 point (F1 and exact "

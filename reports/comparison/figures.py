@@ -10,8 +10,8 @@ from typing import Any
 from judging.intervals import Interval
 from judging.summaries import gain_percent, summary
 from reports.comparison import messages
-from reports.comparison.arms import Arm
-from reports.comparison.comparison import STEADY, Comparison, Contrast
+from reports.comparison.arms import STEADY, Arm
+from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.model.numbers import figure, percent
 from reports.model.report import Metric, ShortAnswer

@@ -116,13 +116,25 @@ def quality_sentence(quality: Quality) -> str:
 def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
     """Return the break-even point of an arm that starts with a compile cache in `state`."""
     start = "" if state == "off" else f"With a {state} compile cache, "
-    sentence = {
-        "at": f"ahead of “{baseline.label}” after {figure(point.samples)} samples, {_minutes(point.minutes)} in",
-        "already ahead": f"ahead of “{baseline.label}” from the start: compile and warm-up take no longer",
-        "never": f"never ahead of “{baseline.label}”: the steady rate is lower and the start takes longer",
-        "not determined": "not determined: the steady gain is within the noise or not measured",
-    }[point.kind]
+    sentence = _break_even(point, f"of “{baseline.label}”")
     return f"{start}{sentence}." if start else f"{capitalized(sentence)}."
+
+
+def _break_even(point: BreakEven, other: str) -> str:
+    samples, low, high = (f"{value or 0:,.0f}" for value in (point.samples, point.low, point.high))
+    interval, shown = (
+        f"95 % interval: {low} to {high}",
+        f", shown after {high} samples" if (point.high or 0) >= 1 else "",
+    )
+    return {
+        "at": f"ahead {other} after {samples} samples ({interval}), {_minutes(point.minutes)} in",
+        "at least": f"ahead {other} after {low} samples or more, or never: the steady gain is within the noise",
+        "until": f"ahead {other} only up to {samples} samples ({interval}), {_minutes(point.minutes)} in",
+        "until at least": f"ahead {other} up to {low} samples or more: the steady rates do not differ beyond the noise",
+        "already ahead": f"ahead {other} from the start: compile and warm-up take no longer{shown}",
+        "never": f"never ahead {other}: the steady rate is lower and the start takes no less{shown}",
+        "not determined": "not determined: the times are within the noise or not measured",
+    }[point.kind]
 
 
 def cache_sentences(arm: Arm) -> list[str]:

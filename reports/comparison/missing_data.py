@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 
-from reports.comparison.arms import Job
-from reports.comparison.comparison import STEADY, Comparison
+from reports.comparison.arms import STEADY, Job
+from reports.comparison.comparison import Comparison
 from reports.comparison.equal_work import BILLABLE
 
 _NAMES = {BILLABLE: "billable seconds", "samples": "samples", STEADY: "steady throughput"}

@@ -132,7 +132,11 @@ def _loss(comparison: Comparison, contrast: Contrast) -> str:
 
 def _break_even(comparison: Comparison, contrast: Contrast) -> str:
     point = next(iter(contrast.break_evens.values()), None)
-    return NONE if point is None else point.kind if point.minutes is None else f"{figure(point.minutes)} min"
+    if point is None:
+        return NONE
+    if point.kind == "at least":
+        return f"after {point.low:,.0f} samples or more"
+    return point.kind if point.minutes is None else f"{figure(point.minutes)} min"
 
 
 def _spot(comparison: Comparison, contrast: Contrast) -> str:

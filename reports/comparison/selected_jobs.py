@@ -33,7 +33,7 @@ def with_common_arms(table: pd.DataFrame) -> pd.DataFrame:
     """
     if table["group"].notna().all() and table["group"].nunique() <= 1:
         return table
-    settings = [_setting(row) for row in table.to_dict("records")]
+    settings = [setting_of(row) for row in table.to_dict("records")]
     labels = _labels(settings)
     flagged = {label for label, row in zip(labels, table["baseline"], strict=True) if row == "true"}
     numbers: dict[str, int] = {}
@@ -47,7 +47,7 @@ def with_common_arms(table: pd.DataFrame) -> pd.DataFrame:
     return table.assign(arm=labels, repeat=repeats, baseline=baselines, **without_role)
 
 
-def _setting(row: Mapping[Any, Any]) -> dict[str, str]:
+def setting_of(row: Mapping[Any, Any]) -> dict[str, str]:
     """Return a job's parameters, with its machine, data and image."""
     job = job_of(row)
     names = [str(name) for name in row if str(name).startswith(("hp_", "job_")) and name not in _IGNORED]

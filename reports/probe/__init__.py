@@ -1,4 +1,5 @@
 """The report of a group of probes: projected time and cost of each arm.
 
-Open `projections.py` first. `messages.py` writes its sentences; `report.py` builds the report.
+Open `projections.py` first. `job_spreads.py` has the spread between a user's own jobs, `messages.py` the sentences, and
+`report.py` builds the report.
 """

@@ -10,8 +10,8 @@ from reports.probe.projections import Probes, Range, arms_with_higher_loss
 from training.contract.failures import one_line_reason
 
 CAVEAT = (
-    "An interval covers only the noise of the measured steps. It does not cover differences between instances of the "
-    "same type, or the quality of the whole training; a comparison measures both."
+    "An interval is for the next job: it covers the noise of the measured steps and the spread between jobs of one "
+    "setting. It does not cover the quality of the whole training; a comparison measures it."
 )
 
 
@@ -29,10 +29,25 @@ def headline(probes: Probes) -> str:
     return f"{answer}, the least of the {len(probes.projected)} arms."
 
 
+def spread_sentences(probes: Probes) -> list[str]:
+    """Return the origin of the spread between jobs that the intervals include."""
+    sentences = []
+    for spread in probes.spreads:
+        percent = figure(100 * spread.relative)
+        source = (
+            f"the spread between {spread.jobs} tracked jobs of this experiment, {percent} %"
+            if spread.jobs
+            else f"the usual spread between jobs, {percent} %: this experiment has too few repeats of its own"
+        )
+        sentences.append(f"The intervals include {source}.")
+    return sentences
+
+
 def sentences(probes: Probes) -> list[str]:
     """Return the remarks about these probes."""
     warnings = [sentence for each in probes.projected for sentence in warning_sentences(each.arm)]
-    return [*warnings, *_fastest(probes), *_uncertain(probes), *_losses(probes), *_failed(probes), _cost(probes)]
+    remarks = [*_fastest(probes), *_uncertain(probes), *_losses(probes), *_failed(probes)]
+    return [*warnings, *remarks, *spread_sentences(probes), _cost(probes)]
 
 
 def _amount(cost: Range, unit: str) -> str:
@@ -43,7 +58,7 @@ def _amount(cost: Range, unit: str) -> str:
 
 def _fastest(probes: Probes) -> list[str]:
     cheapest, fastest = probes.cheapest, probes.fastest
-    if not cheapest or not fastest or cheapest is fastest or cheapest.seconds.overlaps(fastest.seconds):
+    if not cheapest or not fastest or cheapest is fastest or not cheapest.is_faster_or_slower_than(fastest):
         return []
     speed = cheapest.seconds.estimate / fastest.seconds.estimate
     cost = fastest.cost.estimate / cheapest.cost.estimate
@@ -58,7 +73,7 @@ def _uncertain(probes: Probes) -> list[str]:
     if not wide:
         return []
     return [
-        f"{joined(wide)} ran out of samples before the interval was as narrow as requested: raise probe.samples, or "
+        f"{joined(wide)} ran out of samples before the projection was as precise as requested: raise probe.samples, or "
         "measure on a machine with less noise."
     ]
 

@@ -9,7 +9,9 @@ from statistics import fmean
 
 import pandas as pd
 
+from judging.next_job import JobSpread, are_separated, next_job_error
 from reports.comparison.arms import Arm, Job, arms_of
+from reports.probe.job_spreads import Machine, machine_of
 
 SECONDS = "projected_billable_seconds"
 INSTANCE_SECONDS = "projected_billable_instance_seconds"
@@ -31,9 +33,12 @@ class Range:
         """Half the interval's width divided by the estimate."""
         return (self.high - self.low) / 2 / self.estimate if self.estimate > 0 else math.inf
 
-    def overlaps(self, other: Range) -> bool:
-        """Return True if the intervals overlap; the two arms then cannot be distinguished."""
-        return self.low <= other.high and other.low <= self.high
+    def of_the_next_job(self, spread: JobSpread) -> Range:
+        """Return the interval of the next job, from an interval that covers only the steps of one job."""
+        if self.estimate <= 0:
+            return self
+        half_width = self.estimate * next_job_error(self.relative_error, spread)
+        return Range(self.estimate, max(0.0, self.estimate - half_width), self.estimate + half_width)
 
 
 @dataclass(frozen=True)
@@ -43,17 +48,31 @@ class Projected:
     arm: Arm
     job: Job
     seconds: Range
-    """Billable seconds of the whole training."""
+    """Billable seconds of the next job that trains as long."""
     cost: Range
-    """US dollars if every arm has a price; billable instance seconds if all use one instance type; otherwise billable
-    seconds."""
+    """Its cost: US dollars if every arm has a price; billable instance seconds if all use one instance type; otherwise
+    billable seconds."""
+    step_error: float
+    """Relative half-width of the 95 % interval of the seconds from the steps of this job alone."""
+    spread: JobSpread
+    """Spread between jobs of one setting."""
     loss: float
     """Mean training loss over the second half of the samples that all arms have seen; NaN if no loss was logged."""
+
+    def is_separated_from(self, other: Projected) -> bool:
+        """Return True if the two arms are shown to cost differently."""
+        costs, errors = (self.cost.estimate, other.cost.estimate), (self.step_error, other.step_error)
+        return are_separated(costs, errors, (self.spread, other.spread))
+
+    def is_faster_or_slower_than(self, other: Projected) -> bool:
+        """Return True if the two arms are shown to take different times."""
+        seconds, errors = (self.seconds.estimate, other.seconds.estimate), (self.step_error, other.step_error)
+        return are_separated(seconds, errors, (self.spread, other.spread))
 
     @property
     def is_uncertain(self) -> bool:
         """True if the probe ended before its interval was as narrow as requested."""
-        return self.seconds.relative_error > float(self.job.text.get("hp_probe_precision") or math.inf)
+        return self.step_error > float(self.job.text.get("hp_probe_precision") or math.inf)
 
 
 @dataclass(frozen=True)
@@ -78,7 +97,12 @@ class Probes:
     @property
     def as_cheap(self) -> tuple[Projected, ...]:
         """Arms whose cost cannot be distinguished from the cheapest arm's."""
-        return tuple(each for each in self.projected[1:] if each.cost.overlaps(self.projected[0].cost))
+        return tuple(each for each in self.projected[1:] if not each.is_separated_from(self.projected[0]))
+
+    @property
+    def spreads(self) -> tuple[JobSpread, ...]:
+        """The spreads between jobs on the machines of the projected arms, without duplicates."""
+        return tuple(dict.fromkeys(each.spread for each in self.projected))
 
     @property
     def fastest(self) -> Projected | None:
@@ -100,15 +124,23 @@ def is_probe_table(table: pd.DataFrame) -> bool:
     return "hp_probe_precision" in table.columns and bool(table["hp_probe_precision"].notna().any())
 
 
-def probes_of(table: pd.DataFrame, group: str, curves: Mapping[str, pd.DataFrame]) -> Probes:
-    """Return the projections; `curves` are `histories` tables of `loss` by run id."""
+def probes_of(
+    table: pd.DataFrame,
+    group: str,
+    curves: Mapping[str, pd.DataFrame],
+    spreads: Mapping[Machine, JobSpread] | None = None,
+) -> Probes:
+    """Return the projections; `curves` are `histories` tables of `loss` by run id.
+
+    `spreads` are those of `job_spreads`; a machine that is missing has the default spread.
+    """
     arms = arms_of(table)
     projecting = [(arm, job) for arm in arms for job in arm.succeeded if _has_range(job, SECONDS)]
     jobs = [job for _, job in projecting]
     column, unit = _unit_of_cost(jobs)
     common = min((samples for job in jobs if (samples := job.number("samples")) > 0), default=math.nan)
     projected = [
-        Projected(arm, job, _range(job, SECONDS), _range(job, column), _loss(curves.get(job.run_id), common))
+        _projected(arm, job, column, (spreads or {}).get(machine_of(job), JobSpread()), curves, common)
         for arm, job in projecting
     ]
     return Probes(
@@ -137,6 +169,21 @@ def _unit_of_cost(jobs: Sequence[Job]) -> tuple[str, str]:
     ):
         return INSTANCE_SECONDS, "billable instance seconds"
     return SECONDS, "billable seconds"
+
+
+def _projected(
+    arm: Arm, job: Job, column: str, spread: JobSpread, curves: Mapping[str, pd.DataFrame], common: float
+) -> Projected:
+    seconds, cost = _range(job, SECONDS), _range(job, column)
+    return Projected(
+        arm=arm,
+        job=job,
+        seconds=seconds.of_the_next_job(spread),
+        cost=cost.of_the_next_job(spread),
+        step_error=seconds.relative_error,
+        spread=spread,
+        loss=_loss(curves.get(job.run_id), common),
+    )
 
 
 def _has_range(job: Job, column: str) -> bool:

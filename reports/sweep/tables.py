@@ -5,8 +5,7 @@ from __future__ import annotations
 import math
 
 from judging.summaries import gain_percent
-from reports.comparison.arms import Arm
-from reports.comparison.comparison import STEADY
+from reports.comparison.arms import STEADY, Arm
 from reports.comparison.job_table import job_url
 from reports.model.numbers import NONE, figure, money, rate, score, signed_percent
 from reports.model.table import Cell, Column, Heading, Row, Table, build_table

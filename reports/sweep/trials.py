@@ -9,8 +9,7 @@ from typing import Literal
 
 import pandas as pd
 
-from reports.comparison.arms import Job
-from reports.comparison.comparison import STEADY
+from reports.comparison.arms import STEADY, Job
 from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.model.wording import short
 from reports.sweep.sweep_spec import SweepSpec

@@ -82,7 +82,8 @@ def test_the_summary_has_the_break_even(tracked: Any) -> None:
     case.arm.add(tracked, "inductor")
     [contrast] = summary(render(tracked.client, tracked.group, "t"))["contrasts"]
     point = contrast["break_even"]["off"]
-    assert (point["kind"], point["samples"], point["minutes"]) == ("at", pytest.approx(6000), pytest.approx(70 / 60))
+    assert (point["kind"], point["samples"], point["minutes"]) == ("at", pytest.approx(5996.67), pytest.approx(70 / 60))
+    assert (point["low"], point["high"]) == (pytest.approx(5127.14), pytest.approx(7221.25))
     assert contrast["speed_up"]["estimate"] == pytest.approx(2.0)
 
 

@@ -56,6 +56,20 @@ def test_break_even_of_each_cache_state(tracked: Any) -> None:
     assert points["cold"].minutes == pytest.approx(130 / 60)
 
 
+def test_samples_of_the_warm_up_are_work(tracked: Any) -> None:
+    """18 s of steady steps at 100 samples/s trained 1,800 of 2,000 samples. The other 200 are worth 2 s of the warm-up.
+
+    A resumed job counts the samples of its earlier attempts too: no more than the warm-up itself is work.
+    """
+    times = {"time/compile_seconds": 7.0, "time/warmup_seconds": 5.0}
+    tracked.trained("none", 0, 40.0, metrics={**times, "time/train_steady_seconds": 18.0})
+    tracked.trained("none", 1, 40.0, metrics={**times, "time/train_steady_seconds": 8.0})
+    tracked.trained("none", 2, 40.0, metrics=times)
+    jobs = comparison_of(tracked).arms[0].jobs
+    assert [job.setup_seconds for job in jobs] == [12.0] * 3
+    assert [job.setup_beyond_steady_seconds for job in jobs] == pytest.approx([10.0, 7.0, 12.0])
+
+
 def test_failed_jobs_are_counted_and_billed(tracked: Any) -> None:
     comparison = two_arms(tracked)
     assert len(comparison.arms[1].failed) == 1

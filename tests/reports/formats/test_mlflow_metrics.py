@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 
-from reports.comparison.comparison import STEADY, Comparison, compare
+from reports.comparison.arms import STEADY
+from reports.comparison.comparison import Comparison, compare
 from reports.comparison.report import Source, comparison_report
 from reports.formats.mlflow_metrics import MAX_LABELS, metric_labels, run_metrics
 from reports.formats.run_name import MAX_CHARACTERS, is_ours, name_with_answer
@@ -157,20 +158,21 @@ def probes(*arms: tuple[str, float, float]) -> Probes:
 
 
 def test_figures_of_probes() -> None:
+    """The half-width of 840 s is 840 * sqrt((1.25 * 10 / 840)^2 + 0.102558^2) = 87.05; those of the others follow."""
     projected = probes(("ml.g5", 840.0, 0.33), ("ml.p3", 610.0, 0.65))
     assert run_metrics(report(projected)) == {
         "projected_billable_seconds/ml.g5": 840.0,
-        "projected_billable_seconds/ml.g5 low": 830.0,
-        "projected_billable_seconds/ml.g5 high": 850.0,
+        "projected_billable_seconds/ml.g5 low": pytest.approx(752.95, rel=1e-4),
+        "projected_billable_seconds/ml.g5 high": pytest.approx(927.05, rel=1e-4),
         "projected_usd/ml.g5": 0.33,
-        "projected_usd/ml.g5 low": pytest.approx(0.32),
-        "projected_usd/ml.g5 high": pytest.approx(0.34),
+        "projected_usd/ml.g5 low": pytest.approx(0.293922, rel=1e-4),
+        "projected_usd/ml.g5 high": pytest.approx(0.366078, rel=1e-4),
         "projected_billable_seconds/ml.p3": 610.0,
-        "projected_billable_seconds/ml.p3 low": 600.0,
-        "projected_billable_seconds/ml.p3 high": 620.0,
+        "projected_billable_seconds/ml.p3 low": pytest.approx(546.20, rel=1e-4),
+        "projected_billable_seconds/ml.p3 high": pytest.approx(673.80, rel=1e-4),
         "projected_usd/ml.p3": 0.65,
-        "projected_usd/ml.p3 low": pytest.approx(0.64),
-        "projected_usd/ml.p3 high": pytest.approx(0.66),
+        "projected_usd/ml.p3 low": pytest.approx(0.582176, rel=1e-4),
+        "projected_usd/ml.p3 high": pytest.approx(0.717824, rel=1e-4),
     }
 
 

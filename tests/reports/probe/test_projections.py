@@ -47,20 +47,30 @@ def probes(*rows: dict[str, Any], losses: dict[str, list[tuple[float, float]]] |
 
 
 def test_the_cheapest_in_dollars_and_the_fastest_by_hand() -> None:
-    """3,600 s at 0.72 USD per hour cost 0.72 USD; 1,800 s at 1.80 cost 0.90: half the time at 1.25 times the cost."""
+    """3,600 s at 0.72 USD per hour cost 0.72 USD; 1,800 s at 1.80 cost 0.90: half the time at 1.25 times the cost.
+
+    The steps are known to 1 %, and jobs differ by 3.7 %: sqrt(0.0125^2 + 0.102558^2) = 0.103317, 0.65 to 0.79 USD.
+    """
     projected = probes(row("small", 3600, 36, 0.72), row("large", 1800, 18, 1.80))
     assert headline(projected) == (
-        "“small” would cost 0.72 USD (0.71 to 0.73) for the whole training, the least of the 2 arms."
+        "“small” would cost 0.72 USD (0.65 to 0.79) for the whole training, the least of the 2 arms."
     )
     assert sentences(projected)[0] == (
         "The fastest is “large”: 1,800 s, 2.00 times as fast as “small” at 1.25 times its cost."
     )
 
 
-def test_overlapping_intervals_are_not_distinguished() -> None:
+def test_arms_that_may_cost_the_same_are_not_distinguished() -> None:
+    """The ratio of “a” to “b” has the error 1.2 * sqrt(0.05^2 + 0.0472^2 + 2 * 0.0725^2) = 0.148, above 6 %."""
     projected = probes(row("a", 1000, 40, 1.0), row("b", 1060, 40, 1.0), row("c", 2000, 40, 1.0))
     assert [each.arm.label for each in projected.as_cheap] == ["b"]
     assert headline(projected).endswith("; “b” cannot be distinguished from it.")
+
+
+def test_an_arm_is_the_least_from_the_difference_that_the_interval_allows() -> None:
+    """With exact steps, the error of the ratio is 1.2 * sqrt(2) * 1.96 * 0.037 = 0.123070: 13.1 %."""
+    assert "cannot be distinguished" in headline(probes(row("a", 1000, 0, 1.0), row("b", 1130, 0, 1.0)))
+    assert headline(probes(row("a", 1000, 0, 1.0), row("b", 1132, 0, 1.0))).endswith(", the least of the 2 arms.")
 
 
 def test_losses_are_compared_after_the_same_samples() -> None:
@@ -108,6 +118,32 @@ def test_missing_samples_of_one_arm_are_ignored() -> None:
         assert probes(*rows).common_samples == 1000
 
 
+def test_the_spread_is_that_of_own_repeats_of_the_same_model_and_machine(tracked: Any) -> None:
+    """Four jobs of one setting and two of another have 4 degrees of freedom, t = 2.776445.
+
+    Deviations of the logarithms are -a, a, -a, a and -b, b, with a = log(1.05) and b = log(1.02): the spread is
+    sqrt((4 * 0.0023805 + 2 * 0.0003921) / 4) = 0.0507593. Of exact steps, the next job's interval has the half-width
+    2.776445 * sqrt(2) * 0.0507593 = 0.199306.
+    """
+    params = {"hp.model": "small"}
+    tracked.group = "repeats-1"
+    for at, factor in enumerate((1 / 1.05, 1.05, 1 / 1.05, 1.05)):
+        tracked.trained("none", at, 100 * factor, params=params)
+    for at, factor in enumerate((1 / 1.02, 1.02)):
+        tracked.trained("large", at, 50 * factor, params={**params, "hp.batch_size": 64})
+    tracked.trained("another model", 0, 500.0, params={"hp.model": "large"})
+    tracked.trained("another machine", 0, 900.0, params=params, tags={"platform.device": "2 x test processor"})
+    tracked.trained("to a target", 0, 200.0, params={**params, "hp.target_stop": True})
+    tracked.group = "probe-1"
+    projected = {f"projected/billable_seconds{end}": 400.0 for end in ENDS}
+    tracked.trained("none", 0, 60.0, params={**params, "hp.probe_precision": "0.05"}, metrics=projected)
+    report = render(tracked.client, tracked.group, "Probe")
+    [arm] = summary(report)["arms"]
+    assert arm["spread_between_jobs"] == {"relative": pytest.approx(0.0507593, rel=1e-5), "jobs": 6}
+    assert arm["seconds"]["high"] == pytest.approx(400 * 1.199306, rel=1e-5)
+    assert "the spread between 6 tracked jobs of this experiment, 5.08 %" in Page(html_page(report)).text
+
+
 @pytest.fixture
 def report(tracked: Any) -> Report:
     for label, seconds in (("g5 & <b>", 400.0), ("g4dn", 1000.0)):
@@ -122,20 +158,26 @@ ENDS = {"": 1.0, "_low": 0.97, "_high": 1.03}
 
 def test_every_form_of_the_report_has_the_projections(report: Report) -> None:
     page = Page(html_page(report))
-    assert "“g5 & <b>” would cost 0.40 USD (0.39 to 0.41)" in page.text
+    assert "“g5 & <b>” would cost 0.40 USD (0.36 to 0.44)" in page.text
     assert not page.tags & {"link", "img", "b"}
     assert len(page.ids) == len(set(page.ids))
-    assert summary(report)["arms"][0]["cost"] == {"estimate": 0.4, "low": 0.388, "high": pytest.approx(0.412)}
+    # The steps are known to 3 %, and jobs differ by 3.7 %: sqrt(0.0375^2 + 0.102558^2) = 0.109199.
+    [cheapest, _] = summary(report)["arms"]
+    assert cheapest["cost"] == pytest.approx({"estimate": 0.4, "low": 0.356321, "high": 0.443679})
+    assert cheapest["step_error"] == pytest.approx(0.03)
+    assert cheapest["spread_between_jobs"] == {"relative": 0.037, "jobs": 0}
+    assert summary(report)["not_separated_from_the_cheapest"] == []
+    assert "usual spread between jobs, 3.70 %" in page.text
     json.dumps(summary(report), allow_nan=False)
     assert "projection" in chart_names(report)
     # The loss over samples 1,100 to 2,000: the mean of exp(-i / 8) + 0.3 for i from 10 to 19.
     cells = {row["arm"]: " | ".join(row.values()) for row in page_cells(report) if "arm" in row}
     assert cells == {
-        "g5 & <b>": "g5 & <b> | 0.40 0.39–0.41 | 400 388–412 | 3.00 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
-        "g4dn": "g4dn | 1.00 0.97–1.03 | 1,000 970–1,030 | 3.00 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
+        "g5 & <b>": "g5 & <b> | 0.40 0.36–0.44 | 400 356–444 | 10.9 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
+        "g4dn": "g4dn | 1.00 0.89–1.11 | 1,000 891–1,109 | 10.9 | 100 | 1.00 | 0.474 | 2,000 | 60.0",
     }
     [description] = re.findall(r'<desc id="projection-description">(.*?)</desc>', html_page(report))
-    assert description == "g5 &amp; &lt;b&gt;: 0.4, 0.388 to 0.412; g4dn: 1.00, 0.97 to 1.03."
+    assert description == "g5 &amp; &lt;b&gt;: 0.4, 0.356 to 0.444; g4dn: 1.00, 0.891 to 1.11."
     assert "2 probes took 120 billable instance seconds in all." in page.text
     out = io.StringIO()
     print_report(report, out)
