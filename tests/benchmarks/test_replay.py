@@ -154,11 +154,11 @@ def test_a_job_is_recorded_as_its_evaluations_and_its_end() -> None:
         {"samples": 100, "value": 0.9, "billable_seconds": 6},
         {"samples": 200, "value": 0.5, "billable_seconds": 12},
     ]
-    rows = job_rows("none", Point(16, 2.0), completed, curve)
+    rows = job_rows("none", Point(16, 2.0), 0, completed, curve)
     assert rows == [*job(16, 2.0, [0.9, 0.5], 6)]
     failed = {"status": "FAILED", "target_reached": math.nan, "samples": 64.0, "cost_billable_seconds": 4.0}
-    (end,) = job_rows("none", Point(16, 2.0), failed, [])
-    assert (end.samples, end.ended, end.reached, end.billable_seconds) == (0, True, False, 4.0)
+    (end,) = job_rows("none", Point(16, 2.0), 2, failed, [])
+    assert (end.seed, end.samples, end.ended, end.reached, end.billable_seconds) == (2, 0, True, False, 4.0)
 
 
 def test_the_arms_of_a_recording_are_the_points_in_order() -> None:
