@@ -143,7 +143,8 @@ def _sweep_report(reader: Reader, table: pd.DataFrame, parent: Run | None, group
     metric = read_spec(document).metric
     points = reader.histories(calibrations, [f"calibration/{c}" for c in CALIBRATION_COLUMNS])
     curves = reader.histories(trials, [metric]) if metric else {}
-    sweep = sweep_of(table, group, document, points, curves)
+    design = read_design(parent.data.tags) if parent else None
+    sweep = sweep_of(table, group, document, points, curves, design)
     source = _source(reader, table, title, [job for job in jobs if job.succeeded])
     return sweep_report(sweep, sweep_charts(sweep), source, importance_note(sweep))
 

@@ -9,6 +9,7 @@ from __future__ import annotations
 import csv
 import json
 import math
+import random
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
@@ -19,7 +20,7 @@ from typing import Any
 from sweeps.cost_model.costs import Measurement, cost_model
 from sweeps.cost_model.trials import Search
 from sweeps.space.grid import Point, Space
-from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome, cost_of, excess, values_of
+from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome, excess, values_of
 
 FOLDER = Path(__file__).resolve().parent / "grids"
 
@@ -85,15 +86,19 @@ class Grid:
     runs: Mapping[Point, Sequence[Run]]
     """Jobs of each point, one for each seed."""
 
-    def run(self, point: Point, seed: int) -> Run:
-        """Return a point's job. The replay's seed selects one of its recorded jobs."""
-        runs = self.runs[point]
-        return runs[seed % len(runs)]
+    def draw(self, point: Point, seed: int) -> Run:
+        """Return one of a point's jobs, which follows from `seed`: the result of a trial with that seed."""
+        return random.Random(f"{seed} {point}").choice(self.runs[point])
 
     def cost(self, point: Point) -> float:
-        """Return the mean cost of a point's jobs. It is infinite if that of any job is infinite (see `run_cost`)."""
-        costs = [run_cost(self.search.objective, run) for run in self.runs[point]]
-        return statistics.fmean(costs)
+        """Return the mean cost of a successful job of a point, which includes the cost of its jobs without success.
+
+        Infinite if none succeeded, see `succeeded`.
+        """
+        runs = self.runs[point]
+        successes = sum(succeeded(self.search.objective, run) for run in runs)
+        paid = math.fsum(run.ended.billable_instance_seconds for run in runs)
+        return paid / successes if successes else math.inf
 
     @property
     def best_cost(self) -> float:
@@ -106,11 +111,9 @@ class Grid:
         return sum(statistics.fmean(run.ended.billable_instance_seconds for run in runs) for runs in self.runs.values())
 
 
-def run_cost(objective: Objective, run: Run) -> float:
-    """Return a job's cost. It is infinite if the job failed, missed the target or exceeds the bound."""
-    if values_of(objective, run.ended) is None or (excess(objective, run.ended) or 0.0) > 0:
-        return math.inf
-    return cost_of(objective, run.ended)
+def succeeded(objective: Objective, run: Run) -> bool:
+    """Return True if a job completed, reached its target and is within the bound."""
+    return values_of(objective, run.ended) is not None and (excess(objective, run.ended) or 0.0) <= 0
 
 
 def build_grid(spec: GridSpec, rows: Iterable[GridRow], calibration: Sequence[Measurement], compiler: str) -> Grid:
@@ -134,9 +137,6 @@ def build_grid(spec: GridSpec, rows: Iterable[GridRow], calibration: Sequence[Me
         base=Point(spec.base_batch_size),
         costs=cost_model(
             calibration,
-            fixed_seconds=spec.fixed_seconds,
-            evaluation_seconds=spec.evaluation_seconds,
-            samples_between_evaluations=spec.eval_samples,
             calibration_seconds=spec.calibration_seconds.get(compiler, 0.0),
         )
         if calibration

@@ -1,10 +1,11 @@
 r"""Train a full grid of batch sizes and learning rates, and record it as a table for `bench_sweep`.
 
     python -m benchmarks.recorded.record_grid NAME --experiment emotion --batch_sizes 8..256 --multipliers 0.25..4 \
-        --target '{metric: eval_loss, value: 0.45}' --eval_samples 512 [--FIELD VALUE ...]
+        --seeds 3 --precision bf16 --target '{metric: eval_loss, value: 0.45}' --eval_samples 512 [--FIELD VALUE ...]
 
-The grid is one `compare` whose arms are the grid's points. Each job ends at the target. If the recording is
-interrupted, the same command resumes it. Jobs and tracking database stay in `--folder`.
+The grid is one `compare` whose arms are the grid's points, with a repeat for each seed. Each job ends at the target.
+The precision is fixed, so that a later change of `auto` does not change what was recorded. If the recording is
+interrupted, the same command resumes it. Jobs and tracking database stay in `--folder`. Record on an idle machine.
 """
 
 from __future__ import annotations
@@ -47,17 +48,22 @@ def common_fields(arguments: argparse.Namespace, others: Sequence[str]) -> dict[
         "target": json.dumps(target),
         "eval_strategy": "samples",
         "eval_samples": str(arguments.eval_samples),
+        "precision": arguments.precision,
         "save_model": "false",
     }
 
 
-def train_grid(folder: Path, fields: Mapping[str, str], grid: Space, compiler: str) -> str:
-    """Train all points, and return the id of their group."""
-    return compare(folder, {**fields, "compare.arms": json.dumps(arms(grid, compiler)), "compare.repeats": "1"})
+def train_grid(folder: Path, fields: Mapping[str, str], grid: Space, compiler: str, seeds: int) -> str:
+    """Train all points with every seed, and return the id of their group. A complete group is not trained again."""
+    complete = folder / f"{compiler}.group"
+    if complete.exists():
+        return complete.read_text()
+    repeats = {"compare.repeats": str(seeds), "compare.stop": "never"}
+    return compare(folder, {**fields, **repeats, "compare.arms": json.dumps(arms(grid, compiler))})
 
 
-def grid_rows(folder: Path, group: str, grid: Space, compiler: str, metric: str) -> list[GridRow]:
-    """Return the rows of a group whose arms are the points, in the points' order. Exits if a point is missing."""
+def grid_rows(folder: Path, group: str, grid: Space, compiler: str, metric: str, seeds: int) -> list[GridRow]:
+    """Return the rows of a group whose arms are the points, in the points' order. Exits if a job is missing."""
     from mlflow import MlflowClient
 
     from tracking.queries.job_tables import history, jobs
@@ -65,16 +71,16 @@ def grid_rows(folder: Path, group: str, grid: Space, compiler: str, metric: str)
     client = MlflowClient(f"sqlite:///{folder / 'mlflow.db'}")
     by_name = {str(row["job_name"]): row for row in jobs(client, group).to_dict("records")}
     rows: list[GridRow] = []
-    for at, point in enumerate(grid.points):
-        job = by_name.get(f"{group}-{compiler}-a{at}r0")
+    for at, point, seed in ((at, point, seed) for at, point in enumerate(grid.points) for seed in range(seeds)):
+        job = by_name.get(f"{group}-{compiler}-a{at}r{seed}")
         if job is None or not _is_usable(job):
             reason = "has no job" if job is None else f"ended as {job['status']} ({job['failure_class']})"
             sys.exit(
-                f"error: the grid is not complete: batch size {point.batch_size}, learning rate x {point.multiplier:g} "
-                f"{reason}"
+                f"error: the grid is not complete: batch size {point.batch_size}, "
+                f"learning rate x {point.multiplier:g}, seed {seed} {reason}"
             )
         curve = history(client, str(job["run_id"]), [metric]).sort_values("samples").to_dict("records")
-        rows += job_rows(compiler, point, job, curve)
+        rows += job_rows(compiler, point, seed, job, curve)
     return rows
 
 
@@ -82,7 +88,9 @@ def _is_usable(job: Mapping[Any, Any]) -> bool:
     return bool(job["status"] == "FINISHED" or job["failure_class"] == "OutOfMemory")
 
 
-def job_rows(compiler: str, point: Point, job: Mapping[Any, Any], curve: Sequence[Mapping[Any, Any]]) -> list[GridRow]:
+def job_rows(
+    compiler: str, point: Point, seed: int, job: Mapping[Any, Any], curve: Sequence[Mapping[Any, Any]]
+) -> list[GridRow]:
     """Return one row for each evaluation and a last row for the job's end.
 
     A job that ran out of memory has only the last row, at 0 samples.
@@ -97,7 +105,7 @@ def job_rows(compiler: str, point: Point, job: Mapping[Any, Any], curve: Sequenc
             compiler=compiler,
             batch_size=point.batch_size,
             multiplier=point.multiplier,
-            seed=0,
+            seed=seed,
             samples=samples,
             value=round(value, 6),
             billable_seconds=round(seconds, 3),
@@ -165,6 +173,8 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--multipliers", default="0.25..4")
     parser.add_argument("--target", required=True, help="{metric: ..., value: ...}")
     parser.add_argument("--eval_samples", type=int, required=True)
+    parser.add_argument("--seeds", type=int, default=3, help="jobs of each point")
+    parser.add_argument("--precision", choices=("bf16", "fp16", "fp32"), required=True)
     parser.add_argument("--folder", type=Path, default=Path("grid"), help="folder for jobs and tracking database")
     parser.add_argument("--no-calibration", action="store_true")
     arguments, others = parser.parse_known_args(argv)
@@ -184,8 +194,9 @@ def record(name: str, folder: Path, fields: dict[str, str], grid: Space, argumen
     for compiler in arguments.compilers.split(","):
         if not arguments.no_calibration:
             calibration[compiler], figures[compiler] = calibrate(folder, fields, grid, compiler)
-        group = train_grid(folder, fields, grid, compiler)
-        rows += grid_rows(folder, group, grid, compiler, metric)
+        group = train_grid(folder, fields, grid, compiler, arguments.seeds)
+        rows += grid_rows(folder, group, grid, compiler, metric, arguments.seeds)
+        (folder / f"{compiler}.group").write_text(group)
     here = environment()
     spec = GridSpec(
         metric=metric,

@@ -1,102 +1,120 @@
-"""Replay strategies on a recorded grid: samplers and pruning are real, and the jobs' results come from the table."""
+"""Replay sweeps on a grid: sampler, pruning and end are the real ones, and the jobs' results come from the table."""
 
 from __future__ import annotations
 
-import json
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import optuna
-from optuna.samplers import BaseSampler, TPESampler
-from optuna.trial import Trial, TrialState
+from optuna.trial import FrozenTrial, Trial, TrialState
 
-from benchmarks.recorded.grid_table import Grid, Run, run_cost
+from benchmarks.recorded.grid_table import Grid, Run
+from experiments.schema.sweep_fields import Sweep
 from sweeps.cost_model.costs import Measurement, fit_line
-from sweeps.cost_model.expected_improvement import stop_reason
-from sweeps.cost_model.pruning import should_prune
-from sweeps.cost_model.trials import Search, free_points, records
+from sweeps.cost_model.trials import Search, best_trial, records
 from sweeps.space.grid import Point
 from sweeps.space.objective import TrialOutcome
 from sweeps.study.sampler import make_sampler
-from sweeps.study.study import distributions
+from sweeps.study.study import count_trials, distributions
+from sweeps.workers.decisions import Decisions
+from sweeps.workers.outcome import attributes, seconds_of, trial_result
 
-MAX_RATIO = 1.02
-"""A choice is right if its cost is at most this multiple of the best mean cost."""
-MAX_REQUESTS_PER_POINT = 20
-"""Limit on requests to a sampler that repeats points, per point of the grid."""
+MAX_TRIALS: int = Sweep.model_fields["trials"].default
+"""Trials after which a sweep ends at the latest."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Replay:
-    """Costs and choices of a strategy after each trial."""
+    """A sweep that ended by itself."""
 
-    costs: tuple[float, ...]
-    """Billable seconds spent after each trial, ascending."""
-    choices: tuple[Point | None, ...]
-    """Best finished point after each trial."""
-    ends_after: int | None
-    """Number of trials after which a further one was not worth its cost; None if the sweep never stopped."""
-    pruned: tuple[Point, ...]
-    """Points whose jobs were pruned."""
+    seconds: float
+    """Billable seconds of the calibration and of all trials."""
+    trials: int
+    """Number of trials."""
+    choice: Point | None
+    """Best trial's point; None if no trial succeeded."""
+    pruned: tuple[Point, ...] = ()
+    """Points whose jobs were stopped."""
 
-    def cost_until_right(self, grid: Grid) -> float:
-        """Return the cost until the choice was within 2 % of the best and stayed so.
+    def share(self, grid: Grid) -> float:
+        """Return the cost of the sweep as a share of the full grid's."""
+        return self.seconds / grid.full_grid_seconds
 
-        If this never happened, return the cost of the full grid, which would be needed to find the best.
-        """
-        right = [self.is_right(grid, number) for number in range(len(self.choices))]
-        if not right or not right[-1]:
-            return max(grid.full_grid_seconds, self.costs[-1] if self.costs else 0.0)
-        wrong = [number for number, is_right in enumerate(right) if not is_right]
-        return self.costs[wrong[-1] + 1 if wrong else 0]
-
-    def is_right(self, grid: Grid, number: int) -> bool:
-        """Return True if the choice after a trial is within 2 % of the best."""
-        choice = self.choices[number]
-        return choice is not None and grid.cost(choice) <= MAX_RATIO * grid.best_cost
+    def excess(self, grid: Grid) -> float:
+        """Return by how much the choice is dearer than the best point, relative; infinite without a choice."""
+        return math.inf if self.choice is None else grid.cost(self.choice) / grid.best_cost - 1
 
 
-def ours(grid: Grid, seed: int, name: str = "auto") -> Replay:
-    """Replay our strategy, with a calibration, with pruning and without repeated points."""
-    search = vary_start(grid.search, seed, starting_batch_sizes(grid))
-    return _replay(grid, search, seed, make_sampler(name, search, seed), is_ours=True)
+def replay(grid: Grid, sampler: str, start: Point, seed: int, *, is_calibrated: bool) -> Replay:
+    """Replay a sweep from `start`. `seed` draws the sampler's numbers, the calibration and the job of each point."""
+    optuna.logging.set_verbosity(optuna.logging.ERROR)
+    search = replace(_remeasured(grid.search, seed) if is_calibrated else replace(grid.search, costs=None), base=start)
+    decisions = Decisions(search=search, ends_early=True)
+    study = optuna.create_study(directions=search.objective.directions, sampler=make_sampler(sampler, search, seed))
+    seconds, pruned = search.costs.calibration_seconds if search.costs else 0.0, list[Point]()
+    while not _has_ended(decisions, trials := study.get_trials(deepcopy=False)):
+        trial = study.ask(distributions(search.space))
+        point = search.space.point(trial.params)
+        run = grid.draw(point, seed)
+        ended, reason = _train(decisions, trials, trial, run)
+        state, values, end = trial_result(search.objective, ended, reason)
+        for name, value in {**attributes(ended), "end": end}.items():
+            trial.set_user_attr(name, value)
+        study.tell(trial, values, state)
+        seconds += ended.billable_instance_seconds
+        pruned += [point] if state is TrialState.PRUNED and reason else []
+    best = best_trial(search, records(trials, search.space))
+    return Replay(seconds=seconds, trials=len(trials), choice=best.point if best else None, pruned=tuple(pruned))
 
 
-def uncalibrated(grid: Grid, seed: int) -> Replay:
-    """Replay our strategy without a calibration."""
-    search = replace(vary_start(grid.search, seed, starting_batch_sizes(grid)), costs=None)
-    return _replay(grid, search, seed, make_sampler("auto", search, seed), is_ours=True)
+def _has_ended(decisions: Decisions, trials: Sequence[FrozenTrial]) -> bool:
+    return (
+        count_trials(trials) >= MAX_TRIALS
+        or not decisions.free_points(trials)
+        or decisions.stop_reason(trials) is not None
+    )
 
 
-def starting_batch_sizes(grid: Grid) -> tuple[int, ...]:
-    """Return the batch sizes that a sweep may start from. If no size qualifies, return all of them.
+def _train(
+    decisions: Decisions, earlier: Sequence[FrozenTrial], trial: Trial, run: Run
+) -> tuple[TrialOutcome, str | None]:
+    """Replay a job's evaluations. Return its outcome, and the reason why it was stopped or None."""
+    trial.set_user_attr("batch_size", run.point.batch_size)
+    trial.set_user_attr("multiplier", run.point.multiplier)
+    for number, evaluation in enumerate(run.curve, start=1):
+        trial.report(evaluation.value, evaluation.samples)
+        seconds = evaluation.billable_instance_seconds
+        reason = decisions.should_prune(earlier, run.point, run.curve[:number], seconds)
+        if reason and seconds < run.ended.billable_instance_seconds:
+            trial.set_user_attr("seconds", seconds_of(run.curve[:number]))
+            stopped = TrialOutcome(
+                failure=("Stopped", reason),
+                billable_instance_seconds=seconds,
+                samples=evaluation.samples,
+                quality=evaluation.value,
+            )
+            return stopped, reason
+    trial.set_user_attr("seconds", seconds_of(run.curve))
+    return run.ended, None
 
-    A sweep would not start from a batch size that diverges, so these reach the target at their scaled learning rate.
-    """
-    sizes, multiplier = grid.search.space.batch_sizes, grid.search.base.multiplier
-    return tuple(size for size in sizes if math.isfinite(grid.cost(Point(size, multiplier)))) or sizes
+
+def starts(grid: Grid) -> tuple[Point, ...]:
+    """Return the points that a sweep may start from: every batch size with the multiplier of the experiment."""
+    return tuple(Point(size, grid.search.base.multiplier) for size in grid.search.space.batch_sizes)
 
 
-def vary_start(search: Search, seed: int, sizes: Sequence[int] = ()) -> Search:
-    """Return the search with a random starting batch size and a random calibration.
-
-    The starting batch size is drawn from `sizes`, or from the whole search space if `sizes` is empty. Step times are
-    drawn from their calibrated intervals. Our strategy is deterministic, so these are the only differences between
-    sweeps. Seed 0 changes nothing: it starts at the experiment's batch size, with the recorded calibration.
-    """
+def _remeasured(search: Search, seed: int) -> Search:
+    """Return the search as another calibration could have measured it: step times are drawn from their intervals."""
+    if search.costs is None:
+        return search
     generator = random.Random(seed)
-    base = Point(generator.choice(sizes or search.space.batch_sizes), search.base.multiplier) if seed else search.base
-    costs = search.costs
-    if costs is None or not seed:
-        return replace(search, base=base)
-    measured = tuple(_remeasured(row, generator) for row in costs.measured)
-    return replace(search, base=base, costs=replace(costs, measured=measured, line=fit_line(measured)))
+    measured = tuple(_drawn(row, generator) for row in search.costs.measured)
+    return replace(search, costs=replace(search.costs, measured=measured, line=fit_line(measured)))
 
 
-def _remeasured(row: Measurement, generator: random.Random) -> Measurement:
-    """Return the measurement of a batch size as a second calibration could have made it."""
+def _drawn(row: Measurement, generator: random.Random) -> Measurement:
     error = (row.high - row.low) / 2 / 1.96 / row.step_seconds
     factor = math.exp(generator.gauss(0, error if math.isfinite(error) else 0.0))
     return replace(
@@ -106,103 +124,3 @@ def _remeasured(row: Measurement, generator: random.Random) -> Measurement:
         high=row.high * factor,
         samples_per_second=row.samples_per_second / factor,
     )
-
-
-def tpe(grid: Grid, seed: int) -> Replay:
-    """Replay Optuna's default sampler. Every job runs to its end. A repeated point costs nothing."""
-    return _replay(grid, grid.search, seed, TPESampler(seed=seed), is_ours=False)
-
-
-def any_order(grid: Grid, seed: int) -> Replay:
-    """Replay training the full grid in random order, which is random search without repeated points."""
-    search = replace(grid.search, costs=None)
-    return _replay(grid, search, seed, make_sampler("random", search, seed), is_ours=False)
-
-
-def at_random(grid: Grid, seed: int) -> Replay:
-    """Replay Optuna's random sampler. A repeated point costs nothing."""
-    return _replay(grid, grid.search, seed, optuna.samplers.RandomSampler(seed=seed), is_ours=False)
-
-
-STRATEGIES: Mapping[str, Callable[[Grid, int], Replay]] = {
-    "ours": ours,
-    "ours, not calibrated": uncalibrated,
-    "tpe": tpe,
-    "random": at_random,
-    "grid": any_order,
-}
-
-
-def _replay(grid: Grid, search: Search, seed: int, sampler: BaseSampler, *, is_ours: bool) -> Replay:
-    """Run a study whose jobs take their results from the table, until every point is tried."""
-    optuna.logging.set_verbosity(optuna.logging.ERROR)
-    study = optuna.create_study(directions=search.objective.directions, sampler=sampler)
-    spent = search.costs.calibration_seconds if search.costs and is_ours else 0.0
-    tried: dict[Point, Run] = {}
-    finished: dict[Point, Run] = {}
-    costs, choices, pruned = list[float](), list[Point | None](), list[Point]()
-    ends_after: int | None = None
-    for _ in range(MAX_REQUESTS_PER_POINT * len(grid.runs)):
-        earlier = records(study.get_trials(deepcopy=False), search.space)
-        if len(tried) == len(grid.runs) or (is_ours and not free_points(search, earlier)):
-            break
-        if is_ours and ends_after is None and stop_reason(search, earlier):
-            ends_after = len(costs)
-        trial = study.ask(distributions(search.space))
-        point = search.space.point(trial.params)
-        run = grid.run(point, seed)
-        job_seconds = _train(search, study, trial, point, run, is_ours=is_ours)
-        spent += 0.0 if point in tried else job_seconds
-        tried[point] = run
-        if job_seconds < run.ended.billable_instance_seconds:
-            pruned.append(point)
-        elif math.isfinite(run_cost(search.objective, run)):
-            finished[point] = run
-        costs.append(spent)
-        choices.append(min(finished, key=lambda each: run_cost(search.objective, finished[each]), default=None))
-    return Replay(costs=tuple(costs), choices=tuple(choices), ends_after=ends_after, pruned=tuple(pruned))
-
-
-def _train(search: Search, study: optuna.Study, trial: Trial, point: Point, run: Run, *, is_ours: bool) -> float:
-    """Replay a job, pruning it if the strategy would. Report it to Optuna and return its billable seconds."""
-    earlier = records(study.get_trials(deepcopy=False), search.space)
-    trial.set_user_attr("batch_size", point.batch_size)
-    trial.set_user_attr("multiplier", point.multiplier)
-    for number, evaluation in enumerate(run.curve, start=1):
-        if not is_ours:
-            break
-        trial.report(evaluation.value, evaluation.samples)
-        curve, seconds = run.curve[:number], evaluation.billable_instance_seconds
-        reason = should_prune(search, earlier, point, curve, seconds)
-        if reason and seconds < run.ended.billable_instance_seconds:
-            ended = TrialOutcome(
-                billable_instance_seconds=seconds, samples=evaluation.samples, quality=evaluation.value
-            )
-            _end(study, trial, replace(run, curve=curve, ended=ended), f"pruned: {reason}", TrialState.PRUNED)
-            return seconds
-    cost = run_cost(search.objective, run)
-    if run.ended.failure:
-        _end(study, trial, run, f"failed: {run.ended.failure[0]}", TrialState.FAIL)
-    elif not is_ours:
-        # For Optuna's own samplers, a missed target is a very high cost. Only the order matters.
-        study.tell(trial, cost if math.isfinite(cost) else 1e6 * run.ended.billable_instance_seconds)
-    elif run.ended.reached is False:
-        _end(study, trial, run, "not reached", TrialState.PRUNED)
-    else:
-        _end(study, trial, run, "completed", TrialState.COMPLETE, run.ended.billable_instance_seconds)
-    return run.ended.billable_instance_seconds
-
-
-def _end(study: optuna.Study, trial: Trial, run: Run, end: str, state: TrialState, value: float | None = None) -> None:
-    seconds = {str(point.samples): point.billable_instance_seconds for point in run.curve}
-    attrs = {
-        "seconds": json.dumps(seconds),
-        "billable_seconds": run.ended.billable_instance_seconds,
-        "samples": run.ended.samples,
-        "quality": run.ended.quality,
-        "reached": run.ended.reached,
-        "end": end,
-    }
-    for name, attribute in attrs.items():
-        trial.set_user_attr(name, attribute)
-    study.tell(trial, value, state)

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+import pandas as pd
+
 from judging.design import Design
 from judging.waves import Progress
 from reports.comparison.arms import arms_of
@@ -21,17 +23,24 @@ RunJobs = Callable[[Sequence[PlannedJob]], list[Outcome]]
 
 
 def run_waves(
-    store: Store, group: Group, jobs: Sequence[PlannedJob], design: Design, run: RunJobs, echo: Callable[[str], None]
+    store: Store,
+    group: Group,
+    jobs: Sequence[PlannedJob],
+    design: Design,
+    run: RunJobs,
+    echo: Callable[[str], None],
+    rows: Callable[[pd.DataFrame], pd.DataFrame] = lambda table: table,
 ) -> tuple[list[PlannedJob], list[Outcome]]:
     """Run the waves of a comparison with `run`. Return the jobs of all waves so far, and the outcomes of ended jobs.
 
-    The tracking server's records alone decide which jobs come next, so all launchers of a group agree.
+    The tracking server's records alone decide which jobs come next, so all launchers of a group agree. `rows` selects
+    those of the comparison from the table of the group's jobs.
     """
     labels = _labels(jobs)
     reported: Progress | None = None
     outcomes: dict[str, Outcome] = {}
     while True:
-        arms = arms_of(job_tables.jobs(store.client, group.id))
+        arms = arms_of(rows(job_tables.jobs(store.client, group.id)))
         state, again = progress_of(design, labels, arms), jobs_to_repeat(design, arms)
         _report(state, reported, design, echo)
         reported = state

@@ -14,7 +14,7 @@ from training.contract.errors import InputError, nearest
 from training.contract.job_spec import Compiler
 from training.staging.sources.request import Frozen
 
-SamplerName = Literal["auto", "model", "grid", "random", "tpe"]
+SamplerName = Literal["auto", "grid", "random", "tpe"]
 
 
 def _text(value: Any) -> Any:
@@ -61,14 +61,17 @@ class Sweep(Frozen):
     trials: Count = 20
     """Trials per study. Pruned trials count, failed ones do not."""
     sampler: SamplerName = "auto"
-    """Method that chooses the next point: `model` learns the cost of each batch size and the effect of the learning
-    rate, and `auto` uses it where it applies. `grid`, `random` and `tpe` exist for comparison."""
+    """Method that chooses the next point, after the experiment's own. `auto` is Optuna's TPE, or `grid` for throughput
+    and for the Pareto front of a small space. With `auto`, a search ends by itself."""
     pruning: bool = True
     """Stop a trial that can no longer become the best."""
-    calibration_seconds: Annotated[float, Field(ge=0.0, le=3_600.0)] = 1.0
-    """Seconds for which each batch size is timed before the trials. 0 skips the calibration."""
-    repeats: Annotated[int, Field(ge=0, le=1_000)] = 3
-    """Jobs of the winner and of each control after the search, each with a different seed. 0 skips them."""
+    calibration_seconds: Annotated[float, Field(ge=0.0, le=3_600.0)] | None = None
+    """Seconds for which each batch size is timed before the trials. None times them for 1 s if the objective is
+    throughput, and skips the calibration otherwise, because it rarely pays for itself. 0 always skips it."""
+    repeats: Annotated[int, Field(ge=0, le=1_000)] = 9
+    """Most jobs of the winner and of each control after the search, each with a different seed. They run in waves and
+    stop as a comparison does, with its fields `compare.looks`, `compare.least_gain` and `compare.quality_margin`. With
+    throughput as the objective, only the repeats of the first look run. 0 skips them."""
 
     max_parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time, over all workers."""

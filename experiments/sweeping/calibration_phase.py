@@ -32,8 +32,8 @@ def prepare_searches(opened: OpenSweep) -> dict[str, Search]:
     objective = replace(sweep.objective, bound=_bound(opened))
     searches: dict[str, Search] = {}
     for compiler in sweep.fields.compilers:
-        model = _costs(opened, compiler) if sweep.fields.calibration_seconds else None
-        if model or not sweep.fields.calibration_seconds:
+        model = _costs(opened, compiler) if sweep.calibration_seconds else None
+        if model or not sweep.calibration_seconds:
             searches[compiler] = Search(
                 space=sweep.space, objective=objective, samples=opened.jobs.samples, base=sweep.base_point, costs=model
             )
@@ -44,7 +44,7 @@ def prepare_searches(opened: OpenSweep) -> dict[str, Search]:
 
 def _planned(opened: OpenSweep) -> list[PlannedJob]:
     jobs, fields = opened.jobs, opened.jobs.sweep.fields
-    timed = fields.compilers if fields.calibration_seconds else ()
+    timed = fields.compilers if jobs.sweep.calibration_seconds else ()
     planned = [jobs.calibration(opened.group.id, compiler) for compiler in timed]
     if fields.worse_by is not None:
         baseline = jobs.trial(opened.group.id, *jobs.sweep.baseline)
@@ -59,10 +59,9 @@ def _costs(opened: OpenSweep, compiler: str) -> CostModel | None:
         why = f" ({run.failure[0]})" if run and run.failure else ""
         opened.echo(f"Skipping {compiler}: its calibration job {name} did not complete{why}.")
         return None
-    every = opened.jobs.sweep.evaluated_every(opened.jobs.staged.train_rows)
     machines = opened.jobs.sweep.experiment.machine.instance_count
     try:
-        return calibrated_costs(opened.store, run, samples_between_evaluations=every, instance_count=machines)
+        return calibrated_costs(opened.store, run, instance_count=machines)
     except ValueError as error:
         opened.echo(f"Skipping {compiler}: {error}.")
         return None

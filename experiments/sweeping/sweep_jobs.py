@@ -13,6 +13,7 @@ from experiments.planning.plan import job, source_digest
 from experiments.planning.staged_inputs import Echo, stage_inputs
 from experiments.running.service_context import ServiceContext
 from experiments.sweeping.sweep_plan import SweepPlan
+from judging.round_order import round_order
 from sweeps.space.confirmation import Setting
 from sweeps.space.grid import Point
 from tracking.groups.planned_job import PlannedJob
@@ -79,9 +80,12 @@ class SweepJobs:
         return replace(planned, tags={"platform.role": "calibration"})
 
     def confirmation(self, group_id: str, settings: Sequence[Setting]) -> list[PlannedJob]:
-        """Return the repeats of the settings, interleaved so that a drift of the machine affects all settings."""
-        repeats = range(1, self.sweep.fields.repeats + 1)
-        return [self.trial(group_id, compiler, point, repeat) for repeat in repeats for compiler, point in settings]
+        """Return the repeats of the settings, in rounds of one job of each; see `round_order`."""
+        return [
+            self.trial(group_id, *settings[at], repeat + 1)
+            for repeat in range(self.sweep.repeats)
+            for at in round_order(len(settings), repeat, self.sweep.experiment.seed)
+        ]
 
     def trial_names(self, group_id: str) -> set[str]:
         """Return the names of all trials."""

@@ -8,9 +8,11 @@ from dataclasses import dataclass
 from typing import Any, cast, get_args
 
 from experiments.planning.arms import Arm, variant
+from experiments.planning.design import design_of
 from experiments.schema.experiment import Experiment
 from experiments.schema.quality_metrics import METRICS_OF_TASKS, TARGET_METRICS
 from experiments.schema.sweep_fields import Sweep
+from judging.design import Design
 from sweeps.space.grid import Point, Space, space
 from sweeps.space.objective import CostName, Objective, Quality
 from sweeps.space.tested_models import tested_batch_sizes
@@ -22,6 +24,8 @@ MAX_TIMED_SIZES = 12
 """Largest number of batch sizes in one calibration."""
 PRECISION = 0.05
 """Relative precision of the throughput at which a throughput trial ends."""
+CALIBRATION_SECONDS = 1.0
+"""Seconds for which a calibration times each batch size, unless the experiment sets them."""
 COSTS = get_args(CostName)
 
 NOT_IN_TRIALS: Mapping[str, Any] = {"save_model": False, "push_to_hub": None, "best_metric": None, "probe": None}
@@ -77,7 +81,7 @@ class SweepPlan:
 
     def calibration(self, compiler: Compiler) -> Arm:
         """Return the arm that measures the step times of the batch sizes with a compiler."""
-        timing = {"batch_sizes": timed_sizes(self.space.batch_sizes), "seconds": self.fields.calibration_seconds}
+        timing = {"batch_sizes": timed_sizes(self.space.batch_sizes), "seconds": self.calibration_seconds}
         fields = {"compiler": compiler, "calibration": timing, "push_to_hub": None, "probe": None}
         experiment = variant(self.experiment, fields, f"the calibration of {compiler}")
         return Arm(label=f"{compiler}, calibration", experiment=experiment, is_baseline=False)
@@ -90,6 +94,17 @@ class SweepPlan:
         return (experiment.max_steps or 0) * experiment.global_batch_size
 
     @property
+    def calibration_seconds(self) -> float:
+        """Seconds for which each batch size is timed before the trials; 0 without a calibration.
+
+        Only the throughput depends on nothing else. In a search for a quality, a calibration would save no more than
+        the trials that run out of memory, which cost about a job's start, as it does itself.
+        """
+        if self.fields.calibration_seconds is not None:
+            return self.fields.calibration_seconds
+        return CALIBRATION_SECONDS if self._is_rate else 0.0
+
+    @property
     def maximises(self) -> bool:
         """True if the first objective is maximised."""
         return self.objective.directions[0] == "maximize"
@@ -98,6 +113,24 @@ class SweepPlan:
         """Return the samples between two evaluations of a trial."""
         samples = self.experiment.eval_samples if self.experiment.eval_strategy == "samples" else None
         return samples or max(1, self.samples(train_rows) // self.fields.evaluations)
+
+    @property
+    def repeats(self) -> int:
+        """Most repeats of the winner and of each control. A throughput, which has no looks, takes the first look's."""
+        repeats, first_look = self.fields.repeats, self.experiment.compare.looks[0]
+        return min(repeats, first_look) if self._is_rate else repeats
+
+    @property
+    def design(self) -> Design | None:
+        """Looks at the repeats, as of a comparison with the fields of `compare`; None if they do not run in waves."""
+        if self._is_rate or not self.fields.repeats:
+            return None
+        changes = {"repeats": self.fields.repeats, "when_disturbed": "keep"}
+        return design_of(self.experiment.compare.model_copy(update=changes))
+
+    @property
+    def _is_rate(self) -> bool:
+        return self.objective.cost == "steady_samples_per_second"
 
     def _length(self, point: Point, train_rows: int) -> dict[str, Any]:
         if self.experiment.epochs is not None:

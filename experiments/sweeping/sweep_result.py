@@ -3,19 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from experiments.running.follow_group import log_trained
+from experiments.running.waves import run_waves
 from experiments.running.write_report import report_group
 from experiments.sweeping.open_sweep import OpenSweep
 from experiments.sweeping.sweep_metadata import BestPoints, decisions, metadata
+from judging.design import Design
+from reports.sweep.confirmation import repeat_rows
 from sweeps.cost_model.trials import best_trial, records
 from sweeps.space.confirmation import settings
 from sweeps.space.objective import cost_of
 from sweeps.study.study import current_trials
 from sweeps.workers.trial_queue import Part
 from tracking.following.followed_job import Outcome
+from tracking.groups.design_tag import DESIGN, read_design, write_design
 from tracking.groups.group import close_group
+from tracking.groups.planned_job import PlannedJob
 from tracking.groups.sweep_file import write_sweep
+from tracking.queries import job_tables
 
 
 def confirm(opened: OpenSweep, best_points: BestPoints) -> list[Outcome]:
@@ -25,11 +32,48 @@ def confirm(opened: OpenSweep, best_points: BestPoints) -> list[Outcome]:
     if not chosen or not sweep.fields.repeats or sweep.objective.is_front:
         return []  # a Pareto front has no single winner
     planned = opened.jobs.confirmation(opened.group.id, chosen)
-    opened.echo(f"Repeating the winner and its controls: {len(planned)} jobs")
-    outcomes = opened.run(planned)
+    design = _design(opened)
+    most = "at most " if design and len(design.looks) > 1 else ""
+    opened.echo(f"Repeating the winner and its controls: {most}{len(planned)} jobs")
+    if design:
+        planned, outcomes = _run_waves(opened, planned, design)
+    else:
+        outcomes = opened.run(planned)
     if len(outcomes) < len(planned):
         opened.echo("Not all repeats ran: the budget is spent, or a person stopped them.")
     return outcomes
+
+
+def _design(opened: OpenSweep) -> Design | None:
+    """Return the looks at the repeats. They are stored before the first repeat, and do not change later.
+
+    None for repeats that an earlier version began without looks.
+    """
+    store, group = opened.store, opened.group
+    tags = store.call(store.client.get_run, group.run_id).data.tags
+    if stored := read_design(tags):
+        return stored
+    has_begun = len(repeat_rows(job_tables.jobs(store.client, group.id))) > 0
+    design = None if has_begun else opened.jobs.sweep.design
+    if design:
+        store.tag(group.run_id, {DESIGN: write_design(design)})
+    return design
+
+
+def _run_waves(
+    opened: OpenSweep, planned: Sequence[PlannedJob], design: Design
+) -> tuple[list[PlannedJob], list[Outcome]]:
+    """Run the repeats wave by wave. Number 0 of a sweep's setting is its trial, but a comparison counts from 0."""
+    by_name = {job.spec.name: job for job in planned}
+    return run_waves(
+        opened.store,
+        opened.group,
+        [replace(job, repeat=job.repeat - 1) for job in planned],
+        design,
+        lambda wave: opened.run([by_name[job.spec.name] for job in wave]),
+        opened.echo,
+        repeat_rows,
+    )
 
 
 def report(

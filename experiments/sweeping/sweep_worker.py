@@ -50,7 +50,7 @@ def run(opened: OpenSweep) -> int:
 def _part(opened: OpenSweep, compiler: str, search: Search) -> Part:
     fields, study = opened.jobs.sweep.fields, opened.studies[compiler]
     study.sampler = make_sampler(fields.sampler, search, opened.jobs.sweep.experiment.seed)
-    strategy = Decisions(search=search, prunes=fields.pruning, ends_early=fields.sampler in {"auto", "model"})
+    strategy = Decisions(search=search, prunes=fields.pruning, ends_early=fields.sampler == "auto")
     return Part(compiler=compiler, study=study, space=search.space, objective=search.objective, strategy=strategy)
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import math
-
 from judging.intervals import Interval
 from judging.summaries import gain_percent
 from reports.model.numbers import change, change_interval, percent, score
@@ -64,13 +62,15 @@ def _front(sweep: Sweep) -> str:
 def _confirmed(sweep: Sweep, best: Trial, ratio: Interval) -> str:
     contrast = sweep.contrast_of(best.setting)
     outcome = contrast.verdict.outcome if contrast else "inconclusive"
-    is_better = ratio.low > 1 if sweep.spec.is_rate else outcome == "cheaper"
+    is_better = ratio.low > 1 if sweep.spec.is_rate else outcome in ("cheaper", "cheaper, quality not shown")
     n = f"{ratio.n_arm}" if ratio.n_arm == ratio.n_baseline else f"{ratio.n_arm} and {ratio.n_baseline}"
     interval = f"(95 % interval {_interval(ratio)}, n = {n})"
     if is_better:
-        return f"{_achieves(sweep, best.setting, ratio.estimate)} {interval}."
+        doubt = f", {contrast.verdict.reason}" if contrast and outcome == "cheaper, quality not shown" else ""
+        return f"{_achieves(sweep, best.setting, ratio.estimate)} {interval}{doubt}."
     reason = contrast.verdict.reason if contrast and not sweep.spec.is_rate else ""
-    reason = f", {reason}" if reason and not (ratio.low < 1 <= ratio.high) else ""
+    is_known = ratio.low < 1 <= ratio.high and outcome == "inconclusive"
+    reason = f", {reason}" if reason and not is_known else ""
     shown = "is shown not to be" if ratio.low >= 1 and not sweep.spec.is_rate else "is not shown to be"
     better = "faster" if sweep.spec.is_rate else "cheaper"
     return (
@@ -82,10 +82,8 @@ def _unconfirmed(sweep: Sweep, best: Trial) -> str:
     contrast = sweep.contrast_of(best.setting)
     if contrast and contrast.verdict.outcome == "not cheaper":
         return f"{best.setting} is the best of {_trials(sweep)}, but not reliably: {contrast.verdict.reason}."
-    if math.isfinite(sweep.base_cost):
-        answer = _achieves(sweep, best.setting, best.cost / sweep.base_cost)
-        return f"{answer}, based on one job of each."
-    return f"{_is_best(sweep, best)}: {cost_text(sweep, best)}{_goal(sweep)}."
+    compared = "" if sweep.spec.is_front else f". Without repeats of both, it is not compared with {sweep.base}"
+    return f"{_is_best(sweep, best)}: {cost_text(sweep, best)}{_goal(sweep)}{compared}."
 
 
 def _is_best(sweep: Sweep, best: Trial) -> str:

@@ -100,10 +100,9 @@ def _failures(sweep: Sweep) -> list[str]:
 
 def _savings(sweep: Sweep) -> list[str]:
     best, savings = sweep.best, _grid_share(sweep)
-    saving = sweep.base_cost - sweep.cost_of(best) if best else math.nan
     is_in_seconds = sweep.spec.cost == "billable_seconds" and not sweep.spec.is_front
-    if best and is_in_seconds and saving > 0 and _is_not_refuted(sweep, best):
-        trainings = math.ceil(sweep.cost_by_role()[-1].seconds / saving)
+    if best and is_in_seconds and sweep.saving > 0 and _is_not_refuted(sweep, best):
+        trainings = math.ceil(sweep.cost_by_role()[-1].seconds / sweep.saving)
         savings.append(f"The sweep pays off after {counted(trainings, 'training')} with its best setting.")
     return savings
 

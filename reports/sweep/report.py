@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from reports.comparison.definitions import MEASURED
 from reports.comparison.job_table import job_sections
+from reports.comparison.look_table import looks_note, looks_table
 from reports.comparison.ran_on import ran_on_sections
 from reports.comparison.report import Source, chart_sections, settings_table
 from reports.model.blocks import Block, Chart, Command, Definition, Definitions, Sentences, Text
@@ -29,8 +30,9 @@ _DEFINITIONS = (
     ),
     Definition(
         "Interval",
-        "Ratio of the repeats' geometric means with its 95 % interval: Welch's t on the logarithms. Trials do not "
-        "count, because the best of many is partly the luckiest one.",
+        "Cost of the repeats over that of the base's repeats, with its 95 % interval. Trials do not count, because "
+        "the best of many is partly the luckiest one. Each repeat has another seed, so with a target the interval "
+        "includes the spread of the samples that seeds need.",
     ),
     Definition(
         "Calibration",
@@ -91,6 +93,8 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note:
     if sweep.confirmation and (repeats := settings_table(sweep.confirmation)):
         note = "Medians over the successful repeats, with the smallest and the largest value below."
         yield Section("The repeats", (repeats, Text(note, "small")))
+    if sweep.confirmation and sweep.confirmation.design and (looks := looks_table(sweep.confirmation)):
+        yield Section("The looks", (looks, Text(looks_note(sweep.confirmation.design), "small")))
     title = "Calibrations, base setting and repeats"
     yield from job_sections(sweep.other_jobs, source.tracking_uri, title)
     yield Section(MEASURED, (Definitions((*_goal(sweep), *_DEFINITIONS)),))

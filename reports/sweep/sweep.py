@@ -10,11 +10,13 @@ from typing import Any
 
 import pandas as pd
 
+from judging.design import Design
 from judging.intervals import Interval, ratio_interval
 from judging.summaries import geometric_mean
 from reports.comparison.arms import Arm, Job, job_of
-from reports.comparison.comparison import Comparison, Contrast, compare
+from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import BILLABLE, DOLLARS
+from reports.sweep.confirmation import confirmation_of
 from reports.sweep.sweep_spec import SweepSpec, read_spec
 from reports.sweep.trials import (
     COST_COLUMNS,
@@ -124,6 +126,11 @@ class Sweep:
         """Jobs that are not trials."""
         return tuple(job for job in self.jobs if job.text.get("role") != "trial")
 
+    @property
+    def saving(self) -> float:
+        """Cost that the best setting saves: the base's repeats minus its own; NaN unless both were repeated."""
+        return self.repeated_cost(self.base) - self.repeated_cost(self.best.setting) if self.best else math.nan
+
     def repeated_cost(self, setting: Setting) -> float:
         """Return the geometric mean cost of a setting's repeats; NaN without repeats, or if one missed the target."""
         arm = self.arm_of(setting)
@@ -159,14 +166,24 @@ class Sweep:
 
     def contrast_of(self, setting: Setting) -> Contrast | None:
         """Return the comparison of a setting's repeats with the baseline's repeats."""
-        contrasts = self.confirmation.contrasts if self.confirmation else ()
-        return next((each for each in contrasts if setting_of(each.arm.jobs[0]) == setting), None)
+        return next((each for each in self._contrasts if setting_of(each.arm.jobs[0]) == setting), None)
 
     def ratio(self, arm: Arm, base: Arm | None) -> Interval | None:
         """Return the cost of an arm's repeats divided by that of `base`; None if any repeat missed the target."""
         if base is None or arm is base or not all(self._is_reached(job) for job in (*arm.compared, *base.compared)):
             return None
+        contrast = next((each for each in self._contrasts if each.arm is arm), None)
+        if contrast and self._has_looks and not self.spec.is_rate:
+            return contrast.verdict.ratio
         return ratio_interval(arm.positive(self.column), base.positive(self.column))
+
+    @property
+    def _contrasts(self) -> tuple[Contrast, ...]:
+        return self.confirmation.contrasts if self.confirmation else ()
+
+    @property
+    def _has_looks(self) -> bool:
+        return self.confirmation is not None and self.confirmation.progress is not None
 
     def interval_of(self, trial: Trial) -> Interval | None:
         """Return the ratio of the trial's repeats to the base setting's repeats, in cost or in samples per second."""
@@ -211,14 +228,15 @@ def sweep_of(
     document: Mapping[str, Any],
     calibrations: Mapping[str, pd.DataFrame],
     curves: Mapping[str, pd.DataFrame],
+    design: Design | None = None,
 ) -> Sweep:
     """Return the sweep with these jobs (`job_tables.jobs`) and this `sweep.json`.
 
     `calibrations` and `curves` are `histories` tables by run id: the points of calibrations, and the quality of trials.
+    With a `design`, the repeats are judged by its looks.
     """
     jobs = tuple(job_of(row) for row in table.to_dict("records"))
     spec = read_spec(document) if document.get("objective") else _with_target(read_spec(document), jobs)
-    repeated = table[table["role"] == "confirmation"] if "role" in table.columns else table[:0]
     trials = ranked([trial_of(job, spec) for job in jobs if job.text.get("role") == "trial"], spec)
     common = _common_samples(trials)
     qualities = {t.job.run_id: value_at(curves.get(t.job.run_id), spec.metric, common) for t in trials}
@@ -230,7 +248,7 @@ def sweep_of(
             calibration_of(job, calibrations.get(job.run_id)) for job in jobs if job.text.get("role") == "calibration"
         ),
         trials=trials,
-        confirmation=compare(repeated, group) if len(repeated) else None,
+        confirmation=confirmation_of(table, group, design),
         common_samples=common,
         at_common_samples={run: value for run, value in qualities.items() if math.isfinite(value)},
     )

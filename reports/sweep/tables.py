@@ -101,11 +101,12 @@ def best_columns(sweep: Sweep) -> list[Column[Trial]]:
         lambda t: _extremes(sweep, t),
     )
     largest = Column[Trial]("largest batch that fits", "largest\nfits", "", lambda t: _largest(sweep, t))
+    compared = [against] if sweep.confirmation else []
     extra = [repeated] if sweep.confirmation else []
     extra += [largest] if sweep.calibrations else []
     setting = Column[Trial]("setting", "setting", "", lambda t: str(t.setting))
-    known = [column for column in [against, *extra] if any(column.value(t) != NONE for t in sweep.best_trials)]
-    return [setting, _cost(sweep), *known, *_figures(sweep)]
+    known = [column for column in extra if any(column.value(t) != NONE for t in sweep.best_trials)]
+    return [setting, _cost(sweep), *compared, *known, *_figures(sweep)]
 
 
 def peak_memory_gib(trial: Trial) -> float:
@@ -139,7 +140,7 @@ def _against(sweep: Sweep, trial: Trial) -> str:
         return "base"
     if arm and (ratio := sweep.ratio(arm, sweep.arm_of(sweep.base))):
         return signed_percent(ratio.estimate)
-    return signed_percent(trial.cost / sweep.base_cost) if math.isfinite(sweep.base_cost) else NONE
+    return NONE
 
 
 def _interval(sweep: Sweep, trial: Trial) -> str:
@@ -147,7 +148,7 @@ def _interval(sweep: Sweep, trial: Trial) -> str:
     ratio = sweep.ratio(arm, sweep.arm_of(sweep.base)) if arm else None
     if ratio:
         return _ends(ratio.low, ratio.high)
-    if _against(sweep, trial) in ("base", NONE):
+    if trial.setting == sweep.base:
         return ""
     return (_missed(sweep, arm) or "no interval") if arm else "not repeated"
 

@@ -1,4 +1,4 @@
-"""Predict the cost of each setting, and decide which trials are worth running. Pure.
+"""Decide which trials are stopped, and when a search has ended. Pure.
 
-Open `expected_improvement.py` first.
+Open `ending.py` first.
 """

@@ -1,4 +1,4 @@
-"""Predict the cost of a training at each batch size, from its calibration and from completed trials. Pure."""
+"""Step time and memory of each batch size, from a calibration. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import statistics
 from bisect import bisect_left
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import numpy as np
 from scipy.optimize import nnls
@@ -42,21 +42,13 @@ class Measurement:
 
 @dataclass(frozen=True, kw_only=True)
 class CostModel:
-    """Billable instance seconds of a training, by batch size and samples."""
+    """Step times by batch size, and the largest size that fits."""
 
     line: StepTime
     measured: tuple[Measurement, ...]
     """Batch sizes that fit, ascending."""
-    fixed_seconds: float = 0.0
-    """Billable seconds of a job outside of its steps: start, download, load, compilation and upload."""
-    evaluation_seconds_per_sample: float = 0.0
-    """Evaluation time per training sample: the seconds of one evaluation, divided by the samples between two."""
     largest_batch_size: float = math.inf
     """Largest batch size that fits; infinite if every calibrated size fits."""
-    instance_count: int = 1
-    """Instances that are charged."""
-    pace: float = 1.0
-    """Seconds per sample in the trials, divided by the seconds per sample in the calibration."""
     calibration_seconds: float = 0.0
     """Billable seconds of the calibration itself."""
 
@@ -64,19 +56,9 @@ class CostModel:
         """Return the seconds of a step: those of the line, corrected towards the nearest measured sizes."""
         return self.line.step_seconds(batch_size) * self._correction(batch_size)
 
-    def seconds_per_sample(self, batch_size: int) -> float:
-        """Return the billable instance seconds per training sample, including a share of the evaluations."""
-        samples = batch_size * self._devices
-        trained = self.step_seconds(batch_size) / samples + self.evaluation_seconds_per_sample
-        return self.pace * trained * self.instance_count
-
     def samples_per_second(self, batch_size: int) -> float:
         """Return the steady training rate of all devices, without evaluations."""
-        return batch_size * self._devices / (self.pace * self.step_seconds(batch_size))
-
-    def billable_instance_seconds(self, batch_size: int, samples: float) -> float:
-        """Return the billable instance seconds of a job that trains `samples`."""
-        return self.fixed_seconds + samples * self.seconds_per_sample(batch_size)
+        return batch_size * self._devices / self.step_seconds(batch_size)
 
     def fits(self, batch_size: int) -> bool:
         """Return whether the batch size is no larger than the largest that fits."""
@@ -100,15 +82,7 @@ class CostModel:
         return ratios[at - 1] + share * (ratios[at] - ratios[at - 1])
 
 
-def cost_model(
-    rows: Iterable[Measurement],
-    *,
-    fixed_seconds: float = 0.0,
-    evaluation_seconds: float = 0.0,
-    samples_between_evaluations: float = math.inf,
-    instance_count: int = 1,
-    calibration_seconds: float = 0.0,
-) -> CostModel:
+def cost_model(rows: Iterable[Measurement], *, calibration_seconds: float = 0.0) -> CostModel:
     """Return the cost model for a calibration's rows. Raises ValueError with one sentence if no batch size fits."""
     by_size = sorted(rows, key=lambda row: row.batch_size)
     fitting = [row for row in by_size if row.fits and row.step_seconds > 0]
@@ -120,10 +94,7 @@ def cost_model(
     return CostModel(
         line=fit_line(fitting),
         measured=tuple(fitting),
-        fixed_seconds=fixed_seconds,
-        evaluation_seconds_per_sample=evaluation_seconds / samples_between_evaluations,
         largest_batch_size=fitting[-1].batch_size if any(not row.fits for row in by_size) else math.inf,
-        instance_count=instance_count,
         calibration_seconds=calibration_seconds,
     )
 
@@ -170,15 +141,3 @@ def _standard_error(row: Measurement) -> float:
     least = MIN_RELATIVE_ERROR * row.step_seconds
     half = (row.high - row.low) / 2
     return max(half / 1.96, least) if math.isfinite(half) else least
-
-
-def with_trial_pace(costs: CostModel, slopes: Sequence[tuple[int, float]]) -> CostModel:
-    """Adjust the costs to the trials' own pace; `slopes` contains batch sizes and their billable seconds per sample."""
-    ratios = [seconds / costs.seconds_per_sample(size) for size, seconds in slopes if seconds > 0]
-    return replace(costs, pace=costs.pace * statistics.median(ratios)) if ratios else costs
-
-
-def with_fixed_costs(costs: CostModel, jobs: Sequence[tuple[int, int, float]]) -> CostModel:
-    """Return the model with the trials' fixed cost; `jobs` contains batch sizes, samples and billable seconds."""
-    fixed = [seconds - samples * costs.seconds_per_sample(size) for size, samples, seconds in jobs]
-    return replace(costs, fixed_seconds=max(statistics.median(fixed), 0.0)) if fixed else costs

@@ -43,11 +43,6 @@ def best_value(quality: Quality, curve: Sequence[CurvePoint], up_to: float = mat
     return max(values) if quality.higher_is_better else min(values)
 
 
-def is_better(quality: Quality, one: float, other: float) -> bool:
-    """Return whether a value is strictly better than another; False for NaN."""
-    return one > other if quality.higher_is_better else one < other
-
-
 def seconds_per_sample(curve: Sequence[CurvePoint]) -> float:
     """Return the billable seconds per sample between a curve's first and last point; NaN for fewer than two points.
 

@@ -11,7 +11,6 @@ import statistics
 from collections.abc import Sequence
 
 from sweeps.cost_model.curves import best_value, diverged, samples_to_reach, seconds_per_sample, value_at
-from sweeps.cost_model.estimates import quality_goal
 from sweeps.cost_model.trials import Record, Search, best_trial
 from sweeps.space.grid import Point
 from sweeps.space.objective import CurvePoint, Quality
@@ -52,6 +51,12 @@ def should_prune(
     if search.objective.target is None:
         return _reason_beyond_bound(search, goal, others, curve)
     return _reason_out_of_reach(goal, others, curve, billable_instance_seconds, best_seconds)
+
+
+def quality_goal(search: Search) -> tuple[Quality, float] | None:
+    """Return the quality metric and the value that a trial must reach; None if the objective has no such value."""
+    value = search.objective.bound if search.objective.target is None else search.objective.target
+    return None if search.objective.quality is None or value is None else (search.objective.quality, value)
 
 
 def _price(search: Search, records: Sequence[Record]) -> float:

@@ -151,10 +151,11 @@ def eligible_trials(search: Search, records: Sequence[Record]) -> list[Record]:
 def best_trial(search: Search, records: Sequence[Record]) -> Record | None:
     """Return the finished trial with the best cost, or None."""
     sign = -1.0 if search.objective.directions[0] == "maximize" else 1.0
-    return min(eligible_trials(search, records), key=lambda record: sign * _cost(search, record), default=None)
+    return min(eligible_trials(search, records), key=lambda record: sign * cost(search, record), default=None)
 
 
-def _cost(search: Search, record: Record) -> float:
+def cost(search: Search, record: Record) -> float:
+    """Return an ended trial's cost under the objective; NaN if it is unknown."""
     assert record.outcome is not None
     return cost_of(search.objective, record.outcome)
 

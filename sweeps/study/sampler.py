@@ -11,7 +11,6 @@ from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
-from sweeps.cost_model.expected_improvement import best_free_point
 from sweeps.cost_model.trials import Record, Search, free_points, nearest, records
 from sweeps.space.grid import Point
 from sweeps.study.study import distributions
@@ -21,8 +20,9 @@ Choose = Callable[["PointSampler", Study, FrozenTrial, Sequence[Record], Sequenc
 """Function from the trials so far and the free points (at least one) to the next point."""
 
 SMALL_SPACE = 30
-"""Largest number of points for which a front trains all of them instead of using TPE, which begins with ten random
-points."""
+"""Largest number of points for which a front trains all of them instead of using TPE."""
+STARTUP_TRIALS = 3
+"""Trials before TPE begins to choose: the base and random points. Optuna's ten are as many as a sweep takes in all."""
 
 
 class PointSampler(BaseSampler):
@@ -35,7 +35,7 @@ class PointSampler(BaseSampler):
         self.search = search
         self.distributions = distributions(search.space)
         self.random = random.Random(seed)
-        self.tpe = TPESampler(seed=seed)
+        self.tpe = TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
         self._choose = choose
         self._known: dict[int, Record] = {}
 
@@ -51,11 +51,14 @@ class PointSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return the parameters of the next point, or of the space's first point if no point is free."""
+        """Return the parameters of the next point: the base first. If no point is free, return the space's first."""
         others = [each for each in study.get_trials(deepcopy=False) if each.number != trial.number]
         known = records(others, self.search.space, self._known)
         free = free_points(self.search, known)
-        point = self._choose(self, study, trial, known, free) if free else self.search.space.points[0]
+        if self.search.base in free and not known:
+            point = self.search.base
+        else:
+            point = self._choose(self, study, trial, known, free) if free else self.search.space.points[0]
         return self.search.space.params(point)
 
     def sample_independent(
@@ -65,21 +68,11 @@ class PointSampler(BaseSampler):
         return RandomSampler().sample_independent(study, trial, param_name, param_distribution)
 
 
-def _model(
-    sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
-) -> Point:
-    """Choose the point with the largest expected saving; the base first."""
-    return best_free_point(sampler.search, records) or free[0]
-
-
 def _grid(
     sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
 ) -> Point:
-    """Choose all points in order: the base first, then by calibrated rate, with multipliers near 1 before others."""
-    search = sampler.search
-    if search.base in free:
-        return search.base
-    costs = search.costs
+    """Choose all points in order: by calibrated rate, with multipliers near 1 before others."""
+    costs = sampler.search.costs
     return min(
         free,
         key=lambda point: (
@@ -112,21 +105,18 @@ def _tpe(
 def _auto(
     sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
 ) -> Point:
-    """Choose by `model` for a single cost with a goal, by `grid` for throughput and small spaces, else by `tpe`."""
+    """Choose by `grid` for throughput and for the front of a small space, else by `tpe`."""
     return _CHOICES[automatic(sampler.search)](sampler, study, trial, records, free)
 
 
 def automatic(search: Search) -> str:
     """Return the name of the sampler that `auto` uses for a search."""
-    objective = search.objective
-    if not objective.is_front and (objective.target is not None or objective.bound is not None):
-        return "grid" if objective.cost == "steady_samples_per_second" else "model"
-    if objective.cost == "steady_samples_per_second" and not objective.is_front:
-        return "grid"
-    return "grid" if len(search.space.points) <= SMALL_SPACE else "tpe"
+    if search.objective.is_front:
+        return "grid" if len(search.space.points) <= SMALL_SPACE else "tpe"
+    return "grid" if search.objective.cost == "steady_samples_per_second" else "tpe"
 
 
-_CHOICES: dict[str, Choose] = {"auto": _auto, "model": _model, "grid": _grid, "random": _random, "tpe": _tpe}
+_CHOICES: dict[str, Choose] = {"auto": _auto, "grid": _grid, "random": _random, "tpe": _tpe}
 
 SAMPLERS = tuple(_CHOICES)
 

@@ -23,20 +23,10 @@ def measurements(store: Store, run: JobRun) -> list[Measurement]:
     return [_measurement(size, figures) for size, figures in sorted(by_size.items())]
 
 
-def calibrated_costs(
-    store: Store, run: JobRun, *, samples_between_evaluations: float, instance_count: int
-) -> CostModel:
+def calibrated_costs(store: Store, run: JobRun, *, instance_count: int) -> CostModel:
     """Return the cost model of a calibration. Raises ValueError if no batch size fits in memory."""
-    billable_seconds = run.metrics.get("cost/billable_seconds", 0.0)
-    fixed_seconds = max(billable_seconds - run.metrics.get("calibration/seconds", 0.0), 0.0)
-    return cost_model(
-        measurements(store, run),
-        fixed_seconds=instance_seconds(fixed_seconds, instance_count),
-        evaluation_seconds=run.metrics.get("calibration/eval_seconds", 0.0),
-        samples_between_evaluations=samples_between_evaluations,
-        instance_count=instance_count,
-        calibration_seconds=instance_seconds(billable_seconds, instance_count),
-    )
+    seconds = instance_seconds(run.metrics.get("cost/billable_seconds", 0.0), instance_count)
+    return cost_model(measurements(store, run), calibration_seconds=seconds)
 
 
 def _measurement(size: int, figures: dict[str, float]) -> Measurement:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 from sweeps.cost_model import pruning
-from sweeps.cost_model.expected_improvement import stop_reason
+from sweeps.cost_model.ending import stop_reason
 from sweeps.cost_model.trials import Record, Search, free_points, records
 from sweeps.space.grid import Point
 from sweeps.space.objective import CurvePoint
@@ -24,7 +24,7 @@ class Decisions:
     prunes: bool = True
     """True to stop trials that can no longer win."""
     ends_early: bool = True
-    """True to end the study when no free point is expected to save enough; False to compare samplers."""
+    """True to end the study when no better point is likely; False to train all points or `sweep.trials` of them."""
     _known: dict[int, Record] = field(default_factory=dict)
 
     def free_points(self, trials: Sequence[FrozenTrial]) -> Sequence[Point]:
@@ -32,7 +32,7 @@ class Decisions:
         return free_points(self.search, self._records(trials))
 
     def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
-        """Return why no free point is worth its cost, or None."""
+        """Return why no better point is likely, or None."""
         return stop_reason(self.search, self._records(trials)) if self.ends_early else None
 
     def should_prune(

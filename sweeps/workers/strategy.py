@@ -19,7 +19,7 @@ class Strategy(Protocol):
         """Return the points that can still be tried."""
 
     def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
-        """Return why no free point is worth its cost, or None."""
+        """Return why no better point is likely, or None."""
 
     def should_prune(
         self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_instance_seconds: float

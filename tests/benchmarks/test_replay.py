@@ -1,19 +1,18 @@
-"""Strategies replayed on grids: a table worked out by hand, and the cost of our strategy on simulated grids."""
+"""Sweeps replayed on a table worked out by hand."""
 
 from __future__ import annotations
 
 import math
-import statistics
 from pathlib import Path
 
 import pytest
 
+from benchmarks.bench_sweep import Score
 from benchmarks.recorded.grid_table import Grid, GridRow, GridSpec, build_grid, read, write
 from benchmarks.recorded.record_grid import arms, job_rows
-from benchmarks.recorded.replay import Replay, any_order, ours, tpe, uncalibrated, vary_start
+from benchmarks.recorded.replay import Replay, replay, starts
 from sweeps.cost_model.costs import Measurement
 from sweeps.space.grid import Point, Space
-from tests.support.sweeps.simulated import SHAPES, simulated
 
 SPEC = GridSpec(
     metric="eval_loss",
@@ -62,13 +61,11 @@ def test_a_grid_returns_the_cost_of_each_point() -> None:
         Point(16, 2.0): 13,
     }
     assert (recorded.best_cost, recorded.full_grid_seconds) == (13, 31 + 21 + 19 + 13)
-    assert [point.samples for point in recorded.run(Point(8, 2.0), 7).curve] == [100, 200]
 
 
 def test_the_cost_of_several_seeds_is_their_mean() -> None:
     recorded = build_grid(SPEC, [*ROWS, *job(16, 2.0, [0.9, 0.6, 0.5], 6, seed=1)], CALIBRATION, "none")
     assert recorded.cost(Point(16, 2.0)) == pytest.approx((13 + 19) / 2)
-    assert [len(recorded.run(Point(16, 2.0), seed).curve) for seed in (0, 1, 2)] == [2, 3, 2]
 
 
 def test_a_written_table_is_read_unchanged(tmp_path: Path) -> None:
@@ -81,44 +78,60 @@ def test_a_written_table_is_read_unchanged(tmp_path: Path) -> None:
     assert recorded["none"].search.space == small().search.space
 
 
-def test_the_cost_counts_until_the_choice_stays_right() -> None:
-    recorded = small()
-    best, other = Point(16, 2.0), Point(8, 1.0)
-    replay = Replay(costs=(31, 44, 65, 84), choices=(other, best, best, best), ends_after=3, pruned=())
-    assert replay.cost_until_right(recorded) == 44
-    wrong_again = Replay(costs=(13, 44, 65, 84), choices=(best, other, best, best), ends_after=None, pruned=())
-    assert wrong_again.cost_until_right(recorded) == 65
-    never = Replay(costs=(31, 44), choices=(None, other), ends_after=None, pruned=())
-    assert never.cost_until_right(recorded) == recorded.full_grid_seconds
+def test_a_failed_seed_is_part_of_the_cost_of_the_successful_ones() -> None:
+    missed = job(16, 2.0, [0.9, 0.8, 0.7], 6, seed=1)
+    recorded = build_grid(SPEC, [*ROWS, *missed], CALIBRATION, "none")
+    assert recorded.cost(Point(16, 2.0)) == 13 + 19
 
 
-def test_our_cost_includes_calibration_and_pruned_jobs() -> None:
-    replay = ours(small(), 0)
-    assert (replay.costs[0], replay.costs[-1]) == (5 + 31, 5 + 31 + 21 + 19 + 13)
-    assert (replay.choices[0], replay.choices[-1]) == (Point(8, 1.0), Point(16, 2.0))
-    assert uncalibrated(small(), 0).costs[0] == 31
+def test_a_trial_draws_one_of_its_points_seeds() -> None:
+    recorded = build_grid(SPEC, [*ROWS, *job(16, 2.0, [0.9, 0.6, 0.5], 6, seed=1)], CALIBRATION, "none")
+    drawn = [len(recorded.draw(Point(16, 2.0), seed).curve) for seed in range(200)]
+    assert set(drawn) == {2, 3}
+    assert 60 < drawn.count(2) < 140
+    assert recorded.draw(Point(16, 2.0), 5) == recorded.draw(Point(16, 2.0), 5)
+
+
+@pytest.mark.parametrize("start", [Point(8), Point(16)])
+def test_a_sweep_pays_for_all_trials_until_its_end(start: Point) -> None:
+    # Four points are too few to end early: all are trained. The best one's cost decides which jobs are stopped.
+    replayed = replay(small(), "grid", start, 0, is_calibrated=False)
+    assert (replayed.choice, replayed.trials) == (Point(16, 2.0), 4)
+    assert replayed.excess(small()) == 0
+    # From batch 8: 31, 21, then 16 at 18 s with 0.9 after 300 samples, and 13.
+    assert 31 + 13 < replayed.seconds <= 31 + 21 + 19 + 13
+    assert replayed.share(small()) == replayed.seconds / 84
+    calibrated = replay(small(), "grid", start, 0, is_calibrated=True)
+    assert calibrated.seconds >= 5 + 31 + 13
+
+
+def test_a_job_dearer_than_the_best_is_stopped() -> None:
     # At its first evaluation, the job has cost 40 s, more than the base's 31 s, so it is pruned.
     slow = [*ROWS[:7], *job(16, 1.0, [1.2, 1.0, 0.9], 40), *job(16, 2.0, [0.9, 0.5], 40)]
-    stopped = ours(build_grid(SPEC, slow, CALIBRATION, "none"), 0)
+    stopped = replay(build_grid(SPEC, slow, CALIBRATION, "none"), "grid", Point(8), 0, is_calibrated=False)
     assert set(stopped.pruned) == {Point(16, 1.0), Point(16, 2.0)}
-    assert stopped.costs[-1] == 5 + 31 + 21 + 40 + 40
+    assert stopped.seconds == 31 + 21 + 40 + 40
+    assert stopped.choice == Point(8, 2.0)
 
 
-def test_seeds_vary_the_starting_batch_size_and_the_calibration() -> None:
-    search = simulated(SHAPES["accelerator"], seeds=1).search
-    assert vary_start(search, 0) == search
-    others = [vary_start(search, seed) for seed in range(1, 21)]
-    assert {other.base.batch_size for other in others} == set(search.space.batch_sizes)
-    assert search.costs is not None
-    steps = [other.costs.step_seconds(64) / search.costs.step_seconds(64) for other in others if other.costs]
-    # The intervals extend 3 % to either side, which is a standard deviation of 1.5 %.
-    assert 0.005 < statistics.stdev(steps) < 0.03
-    assert vary_start(search, 3) == vary_start(search, 3)
+def test_the_excess_of_a_wrong_choice() -> None:
+    wrong = Replay(seconds=42, trials=2, choice=Point(8, 2.0))
+    assert wrong.excess(small()) == pytest.approx(21 / 13 - 1)
+    assert wrong.share(small()) == 0.5
+    assert Replay(seconds=42, trials=2, choice=None).excess(small()) == math.inf
 
 
-def test_other_strategies_are_charged_once_for_each_point() -> None:
-    assert any_order(small(), 0).costs[-1] == small().full_grid_seconds
-    assert tpe(small(), 0).costs[-1] == small().full_grid_seconds
+def test_a_sweep_may_start_from_every_batch_size() -> None:
+    assert starts(small()) == (Point(8), Point(16))
+
+
+def test_a_score_charges_the_grid_for_wrong_choices() -> None:
+    scored = Score(shares=[0.2, 0.4, 0.3, 0.3], excesses=[0.0, 0.04, 0.06, 0.0])
+    assert scored.share == pytest.approx(0.3)
+    assert scored.share_until_right == pytest.approx(0.3 + 1 / 4)
+    assert scored.excess == pytest.approx(0.025)
+    assert scored.excess_90 == 0.06
+    assert Score(shares=[1.0] * 10, excesses=[*range(10)]).excess_90 == 8
 
 
 def test_larger_batches_are_skipped_after_out_of_memory() -> None:
@@ -129,10 +142,10 @@ def test_larger_batches_are_skipped_after_out_of_memory() -> None:
     ]  # fmt: skip
     recorded = build_grid(SPEC, [*ROWS, *too_large], CALIBRATION, "none")
     assert recorded.cost(Point(32)) == math.inf
-    replay = ours(recorded, 0)
-    assert replay.choices[-1] == Point(16, 2.0)
-    # At most one of the two is trained, because the other does not fit either.
-    assert len(replay.costs) <= 5
+    replayed = replay(recorded, "grid", Point(8), 0, is_calibrated=False)
+    assert replayed.choice == Point(16, 2.0)
+    # Only one of the two is trained, because the other does not fit either.
+    assert replayed.trials == 5
 
 
 def test_a_job_is_recorded_as_its_evaluations_and_its_end() -> None:
@@ -141,46 +154,14 @@ def test_a_job_is_recorded_as_its_evaluations_and_its_end() -> None:
         {"samples": 100, "value": 0.9, "billable_seconds": 6},
         {"samples": 200, "value": 0.5, "billable_seconds": 12},
     ]
-    rows = job_rows("none", Point(16, 2.0), completed, curve)
+    rows = job_rows("none", Point(16, 2.0), 0, completed, curve)
     assert rows == [*job(16, 2.0, [0.9, 0.5], 6)]
     failed = {"status": "FAILED", "target_reached": math.nan, "samples": 64.0, "cost_billable_seconds": 4.0}
-    (end,) = job_rows("none", Point(16, 2.0), failed, [])
-    assert (end.samples, end.ended, end.reached, end.billable_seconds) == (0, True, False, 4.0)
+    (end,) = job_rows("none", Point(16, 2.0), 2, failed, [])
+    assert (end.seed, end.samples, end.ended, end.reached, end.billable_seconds) == (2, 0, True, False, 4.0)
 
 
 def test_the_arms_of_a_recording_are_the_points_in_order() -> None:
     fields = arms(Space(batch_sizes=(8, 16), multipliers=(1.0, 2.0)), "none")
     assert fields[1] == {"compiler": "none", "batch_size": 8, "learning_rate_multiplier": 2.0}
     assert len(fields) == 4
-
-
-@pytest.mark.parametrize("shape", ["accelerator", "drifting", "accuracy"])
-def test_our_strategy_costs_at_most_a_quarter_of_simulated_grids(shape: str) -> None:
-    costs, lost = [], 0
-    for number in range(3):
-        recorded = simulated(SHAPES[shape], seeds=1, number=number)
-        replay = ours(recorded, number)
-        costs.append(replay.cost_until_right(recorded) / recorded.full_grid_seconds)
-        lost += sum(recorded.cost(point) <= recorded.best_cost for point in replay.pruned)
-    assert statistics.median(costs) <= 0.25
-    assert lost == 0
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("shape", ["processor", "lawless"])
-def test_our_strategy_costs_less_than_half_of_tpe_on_simulated_grids(shape: str) -> None:
-    grids = [simulated(SHAPES[shape], seeds=1, number=number) for number in range(10)]
-    mine = [ours(recorded, number) for number, recorded in enumerate(grids)]
-    costs = [run.cost_until_right(grid) / grid.full_grid_seconds for run, grid in zip(mine, grids, strict=True)]
-    others = [tpe(grid, number).cost_until_right(grid) / grid.full_grid_seconds for number, grid in enumerate(grids)]
-    assert statistics.median(costs) <= 0.25
-    assert statistics.median(costs) < 0.5 * statistics.median(others)
-    lost = [point for replay, recorded in zip(mine, grids, strict=True) for point in replay.pruned
-            if recorded.cost(point) <= recorded.best_cost]  # fmt: skip
-    assert lost == []
-
-
-def test_savings_shrink_when_every_learning_rate_is_far_off() -> None:
-    """The base itself misses the target and is paid in full: a fixed cost that no strategy avoids."""
-    recorded = simulated(SHAPES["off by far"], seeds=1)
-    assert ours(recorded, 0).cost_until_right(recorded) < 0.4 * recorded.full_grid_seconds

@@ -10,6 +10,7 @@ from experiments.planning.load import load
 from experiments.schema.overrides import is_field
 from experiments.schema.sweep_fields import SamplerName, with_full_names
 from experiments.sweeping.sweep_plan import SweepPlan, label, plan_sweep, timed_sizes
+from judging.design import Design
 from sweeps.space.grid import Point
 from sweeps.study.sampler import SAMPLERS
 from training.contract.errors import InputError
@@ -92,6 +93,23 @@ def test_trials_for_throughput_are_probes_and_repeats_are_complete() -> None:
     assert sweep.trial("none", Point(8), 1500, is_whole=True).experiment.probe is None
     bounded = plan_sweep(load("demo", {"sweep.objective": "steady_samples_per_second", "sweep.worse_by": "0.02"}))
     assert bounded.trial("none", Point(8), 1500).experiment.probe is None
+
+
+def test_repeats_run_in_waves_except_for_throughput() -> None:
+    design = swept(**{"compare.least_gain": "0.1", "compare.when_disturbed": "repeat"}).design
+    assert design == Design(looks=(3, 5, 7, 9), least_gain=0.1)
+    few = swept(repeats="4")
+    assert few.design == Design(looks=(3, 4))
+    assert (few.repeats, swept(repeats="0").design) == (4, None)
+    rate = swept(objective="steady_samples_per_second")
+    assert (rate.design, rate.repeats) == (None, 3)
+
+
+def test_only_throughput_is_calibrated_unless_asked() -> None:
+    rate = swept(objective="steady_samples_per_second")
+    assert (swept().calibration_seconds, rate.calibration_seconds) == (0, 1)
+    assert swept(calibration_seconds="2").calibration_seconds == 2
+    assert swept(objective="steady_samples_per_second", calibration_seconds="0").calibration_seconds == 0
 
 
 def test_the_baseline_is_the_experiment_itself_under_the_first_compiler() -> None:

@@ -228,7 +228,7 @@ def test_one_compiler_in_dollars_at_a_bound(new: Callable[[], MadeSweep]) -> Non
         sweep.client.log_metric(run_id, "cost/usd", 1 / size)
     report = rendered(sweep)
     page = assert_sound(report)
-    assert "none at batch 128 takes 94 % fewer dollars than none at batch 8, with eval_loss at most 0.42" in page.text
+    assert "none at batch 128 is the best of 3 trials" in page.text
     assert "pareto" in chart_names(report)
 
 

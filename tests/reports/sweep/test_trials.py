@@ -12,7 +12,7 @@ from reports.sweep.grid_cost import grid_of
 from reports.sweep.headline import headline
 from reports.sweep.messages import sentences
 from reports.sweep.trials import value_at
-from tests.support.reports.sweep_tables import DOCUMENT, make_sweep, row, trial
+from tests.support.reports.sweep_tables import DOCUMENT, make_sweep, repeats, row, trial
 
 TRIALS = (
     trial("none", 8, 100.0, trial="0"),
@@ -97,8 +97,10 @@ def test_without_a_model_the_cost_of_the_grid_is_unknown() -> None:
 
 
 def test_the_sweep_pays_off_after_some_trainings() -> None:
-    """All jobs took 312 s and the best setting saves 38 s per training, so the sweep pays off after 9."""
-    assert "The sweep pays off after 9 trainings with its best setting." in sentences(make_sweep(*TRIALS))
+    """All jobs took 312 + 201 + 125 s. Repeats cost 100.5 and 62.5 s: 638 / 38 trainings."""
+    both = [*repeats("none", 8, 100.0, 101.0), *repeats("inductor", 64, 62.0, 63.0, multiplier=2.0)]
+    assert "The sweep pays off after 17 trainings with its best setting." in sentences(make_sweep(*TRIALS, *both))
+    assert not any("pays off" in each for each in sentences(make_sweep(*TRIALS)))
 
 
 def test_a_calibration_is_read_by_its_batch_sizes() -> None:

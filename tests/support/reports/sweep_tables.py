@@ -52,4 +52,4 @@ def repeats(compiler: str, size: float, *billed: float, multiplier: float = 1.0,
 
 def make_sweep(*rows: dict[str, Any], document: dict[str, Any] = DOCUMENT, **read: Any) -> Sweep:
     table = pd.DataFrame([{**each, "run_id": f"r{i}"} for i, each in enumerate(rows)])
-    return sweep_of(table, "g", document, read.get("calibrations", {}), read.get("curves", {}))
+    return sweep_of(table, "g", document, read.get("calibrations", {}), read.get("curves", {}), read.get("design"))

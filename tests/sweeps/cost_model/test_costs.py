@@ -1,4 +1,4 @@
-"""Cost model by batch size, worked out by hand."""
+"""Step times by batch size, worked out by hand."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sweeps.cost_model.costs import CostModel, Measurement, cost_model, fit_line, with_fixed_costs, with_trial_pace
+from sweeps.cost_model.costs import Measurement, cost_model, fit_line
 
 
 def row(batch_size: int, step_seconds: float, devices: int = 1, error: float = 0.0) -> Measurement:
@@ -69,7 +69,7 @@ def test_two_sizes_have_no_error_and_one_has_no_fixed_part() -> None:
 def test_the_line_is_corrected_towards_measured_sizes() -> None:
     costs = cost_model([row(8, 0.28), row(16, 0.36), row(32, 0.52), row(64, 0.84 * 1.2)])
     assert costs.step_seconds(64) == pytest.approx(0.84 * 1.2, rel=0.002)
-    assert costs.seconds_per_sample(8) == pytest.approx(0.28 / 8, rel=0.002)
+    assert costs.samples_per_second(8) == pytest.approx(8 / 0.28, rel=0.002)
     at_32, at_64 = (costs.step_seconds(size) / costs.line.step_seconds(size) for size in (32, 64))
     middle = costs.step_seconds(45) / costs.line.step_seconds(45)
     share = math.log2(45 / 32)
@@ -85,18 +85,9 @@ def test_a_size_with_a_wide_interval_stays_on_the_line() -> None:
     assert costs.step_seconds(128) == pytest.approx(line * (3.0 / line) ** 0.5)
 
 
-def test_a_cost_is_the_fixed_part_and_all_samples_on_all_instances() -> None:
-    costs = cost_model(
-        [row(8, 0.4, devices=2)],
-        fixed_seconds=60,
-        evaluation_seconds=5,
-        samples_between_evaluations=500,
-        instance_count=3,
-    )
-    # A step of 0.4 s holds 16 samples: 0.025 s each, and 0.01 s of evaluation; three machines are paid.
-    assert costs.seconds_per_sample(8) == pytest.approx(3 * 0.035)
-    assert costs.billable_instance_seconds(8, 1000) == pytest.approx(60 + 105)
-    assert costs.samples_per_second(8) == pytest.approx(40)
+def test_the_rate_counts_the_samples_of_all_devices() -> None:
+    # A step of 0.4 s holds 8 samples on each of 2 devices.
+    assert cost_model([row(8, 0.4, devices=2)]).samples_per_second(8) == pytest.approx(40)
 
 
 def test_the_largest_batch_is_known_if_a_larger_one_did_not_fit() -> None:
@@ -111,24 +102,3 @@ def test_a_calibration_without_a_fitting_size_is_an_error(rows: list[Measurement
         ValueError, match=rf"none of the batch sizes that calibration tried fits in memory \(tried: {words}\)"
     ):
         cost_model(rows)
-
-
-def model() -> CostModel:
-    return cost_model(LINE, fixed_seconds=50)
-
-
-def test_trials_correct_the_pace() -> None:
-    # A sample of batch 8 was calibrated at 0.035 s, one of batch 16 at 0.0225 s.
-    slower = with_trial_pace(model(), [(8, 0.07), (16, 0.0225), (16, 0.045)])
-    assert slower.pace == pytest.approx(2)
-    assert slower.seconds_per_sample(32) == pytest.approx(2 * 0.52 / 32)
-    assert slower.samples_per_second(32) == pytest.approx(32 / (2 * 0.52))
-    assert with_trial_pace(model(), []).pace == 1
-
-
-def test_trials_correct_the_fixed_cost() -> None:
-    # 1,000 samples of batch 8 are 35 s, 2,000 of batch 16 are 45 s.
-    jobs = [(8, 1000, 45.0), (16, 2000, 85.0), (16, 2000, 75.0)]
-    assert with_fixed_costs(model(), jobs).fixed_seconds == pytest.approx(30)
-    assert with_fixed_costs(model(), [(8, 1000, 20.0)]).fixed_seconds == 0
-    assert with_fixed_costs(model(), []).fixed_seconds == 50

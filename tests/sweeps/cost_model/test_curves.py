@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sweeps.cost_model.curves import best_value, diverged, is_better, samples_to_reach, seconds_per_sample, value_at
+from sweeps.cost_model.curves import best_value, diverged, samples_to_reach, seconds_per_sample, value_at
 from sweeps.space.objective import CurvePoint, Quality
 
 LOSS = Quality(metric="eval_loss", higher_is_better=False)
@@ -45,8 +45,6 @@ def test_the_best_value_may_not_be_the_last() -> None:
     assert best_value(LOSS, curve(1.0, 0.5, 0.7)) == 0.5
     assert best_value(SCORE, curve(0.1, 0.5, 0.7), up_to=200) == 0.5
     assert math.isnan(best_value(LOSS, curve(math.nan)))
-    assert is_better(LOSS, 0.4, 0.5)
-    assert not is_better(SCORE, 0.5, 0.5)
 
 
 def test_the_cost_of_a_sample_leaves_out_the_first_evaluation() -> None:

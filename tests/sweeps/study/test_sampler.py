@@ -77,7 +77,13 @@ def test_a_space_of_one_point_is_sampled() -> None:
     assert list(distributions(spec.space)) == ["log2_batch_size"]
 
 
-def test_tpe_learns_from_trials_beyond_its_first_ten() -> None:
+@pytest.mark.parametrize("name", SAMPLERS)
+def test_every_sampler_begins_with_the_base(name: str) -> None:
+    spec = search(base=Point(16, 2.0))
+    assert [ask(study_of(spec, name, seed), spec)[1] for seed in range(3)] == [Point(16, 2.0)] * 3
+
+
+def test_tpe_learns_from_trials_beyond_its_first_three() -> None:
     spec = search(space=space("8..1024", "0.0625..16", "powers_of_two", 1))
     near = []
     for seed in range(3):
@@ -109,8 +115,8 @@ def test_throughput_is_tried_in_the_order_of_the_calibration() -> None:
 @pytest.mark.parametrize(
     ("objective", "points", "expected"),
     [
-        (Objective(cost="billable_seconds", quality=LOSS, target=0.5), "8..32", "model"),
-        (Objective(cost="usd", quality=LOSS, bound=0.5), "8..4096", "model"),
+        (Objective(cost="billable_seconds", quality=LOSS, target=0.5), "8..32", "tpe"),
+        (Objective(cost="usd", quality=LOSS, bound=0.5), "8..4096", "tpe"),
         (Objective(cost="steady_samples_per_second"), "8..4096", "grid"),
         (Objective(cost="billable_seconds", quality=LOSS, is_front=True), "8..32", "grid"),
         (Objective(cost="billable_seconds", quality=LOSS, is_front=True), "8..16384", "tpe"),
@@ -122,8 +128,8 @@ def test_the_automatic_sampler_depends_on_objective_and_space(objective: Objecti
 
 
 def test_an_unknown_sampler_is_refused_with_the_known_names() -> None:
-    with pytest.raises(ValueError, match="sampler 'modle' must be one of auto, model, grid, random, tpe"):
-        make_sampler("modle", search(), 0)
+    with pytest.raises(ValueError, match="sampler 'model' must be one of auto, grid, random, tpe"):
+        make_sampler("model", search(), 0)
 
 
 def test_two_objectives_are_sampled_by_tpe() -> None:
