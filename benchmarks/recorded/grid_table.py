@@ -90,6 +90,11 @@ class Grid:
         """Return one of a point's jobs, which follows from `seed`: the result of a trial with that seed."""
         return random.Random(f"{seed} {point}").choice(self.runs[point])
 
+    def draw_other(self, point: Point, seed: int) -> Run:
+        """Return another job of a point than `draw`: the result of a second training; the same if there is only one."""
+        others = [run for run in self.runs[point] if run is not self.draw(point, seed)]
+        return random.Random(f"{seed} {point} again").choice(others or self.runs[point])
+
     def cost(self, point: Point) -> float:
         """Return the mean cost of a successful job of a point, which includes the cost of its jobs without success.
 

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
-from benchmarks.recorded.grid_table import Grid, Run
+from benchmarks.recorded.grid_table import Grid, Run, succeeded
 from experiments.schema.sweep_fields import Sweep
 from sweeps.cost_model.costs import Measurement, fit_line
+from sweeps.cost_model.finalists import choose, finalists
 from sweeps.cost_model.trials import Search, best_trial, records
 from sweeps.space.grid import Point
-from sweeps.space.objective import TrialOutcome
+from sweeps.space.objective import TrialOutcome, cost_of
 from sweeps.study.sampler import make_sampler
 from sweeps.study.study import count_trials, distributions
 from sweeps.workers.decisions import Decisions
@@ -23,6 +24,8 @@ from sweeps.workers.outcome import attributes, seconds_of, trial_result
 
 MAX_TRIALS: int = Sweep.model_fields["trials"].default
 """Trials after which a sweep ends at the latest."""
+FINALISTS: int = Sweep.model_fields["finalists"].default
+"""Most points that are trained a second time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,7 +33,7 @@ class Replay:
     """A sweep that ended by itself."""
 
     seconds: float
-    """Billable seconds of the calibration and of all trials."""
+    """Billable seconds of the calibration, of all trials and of the finalists' second trainings."""
     trials: int
     """Number of trials."""
     choice: Point | None
@@ -65,8 +68,28 @@ def replay(grid: Grid, sampler: str, start: Point, seed: int, *, is_calibrated: 
         study.tell(trial, values, state)
         seconds += ended.billable_instance_seconds
         pruned += [point] if state is TrialState.PRUNED and reason else []
-    best = best_trial(search, records(trials, search.space))
-    return Replay(seconds=seconds, trials=len(trials), choice=best.point if best else None, pruned=tuple(pruned))
+    known = records(trials, search.space)
+    best = best_trial(search, known)
+    second = {point: grid.draw_other(point, seed) for point in finalists(search, known, FINALISTS)}
+    seconds += math.fsum(run.ended.billable_instance_seconds for run in second.values())
+    return Replay(
+        seconds=seconds,
+        trials=len(trials),
+        choice=choose(_costs(grid, second, seed)) or (best.point if best else None),
+        pruned=tuple(pruned),
+    )
+
+
+def _costs(grid: Grid, second: Mapping[Point, Run], seed: int) -> dict[Point, list[float]]:
+    """Return the costs of both trainings of each finalist; infinite without success."""
+    objective = grid.search.objective
+    return {
+        point: [
+            cost_of(objective, each.ended) if succeeded(objective, each) else math.inf
+            for each in (grid.draw(point, seed), run)
+        ]
+        for point, run in second.items()
+    }
 
 
 def _has_ended(decisions: Decisions, trials: Sequence[FrozenTrial]) -> bool:

@@ -68,6 +68,10 @@ class Sweep(Frozen):
     calibration_seconds: Annotated[float, Field(ge=0.0, le=3_600.0)] | None = None
     """Seconds for which each batch size is timed before the trials. None times them for 1 s if the objective is
     throughput, and skips the calibration otherwise, because it rarely pays for itself. 0 always skips it."""
+    finalists: Annotated[int, Field(ge=1, le=10)] = 3
+    """Most settings of each compiler that train a second time, with a different seed, before the winner is chosen. Only
+    settings whose trial cost at most 10 % more than the best one's do; the winner is the cheapest in both trainings
+    together. 1 chooses by the trials alone. Throughput and fronts have no finalists."""
     repeats: Annotated[int, Field(ge=0, le=1_000)] = 9
     """Most jobs of the winner and of each control after the search, each with a different seed. They run in waves and
     stop as a comparison does, with its fields `compare.looks`, `compare.least_gain` and `compare.quality_margin`. With

@@ -16,13 +16,25 @@ from experiments.sweeping.sweep_plan import SweepPlan
 from judging.round_order import round_order
 from sweeps.space.confirmation import Setting
 from sweeps.space.grid import Point
-from tracking.groups.planned_job import PlannedJob
+from tracking.groups.planned_job import FINALIST, PlannedJob
 from training.contract.job_spec import Compiler
 from training.staging.tokens.staged import Staged
 from training.state.home import home
 
-CHANGEABLE_FIELDS = {"trials", "repeats", "max_parallel", "max_billable_seconds", "max_usd", "pruning", "sampler"}
+CHANGEABLE_FIELDS = {
+    "trials",
+    "finalists",
+    "repeats",
+    "max_parallel",
+    "max_billable_seconds",
+    "max_usd",
+    "pruning",
+    "sampler",
+}
 """Fields that may change when a sweep is resumed."""
+
+FINALIST_SEED = 1_001
+"""Added to the experiment's seed in a finalist's second training: more than the largest number of repeats."""
 
 
 @dataclass(frozen=True)
@@ -61,9 +73,17 @@ class SweepJobs:
 
     def trial(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> PlannedJob:
         """Return the job of a point. Each repeat has a different seed."""
-        arm = self.sweep.trial(cast(Compiler, compiler), point, self.staged.train_rows, is_whole=repeat > 0)
+        return self._job(group_id, compiler, point, repeat, "confirmation" if repeat else "trial")
+
+    def second_training(self, group_id: str, compiler: str, point: Point) -> PlannedJob:
+        """Return the second training of a finalist, with a seed that no repeat has."""
+        return self._job(group_id, compiler, point, FINALIST_SEED, FINALIST)
+
+    def _job(self, group_id: str, compiler: str, point: Point, repeat: int, role: str) -> PlannedJob:
+        is_whole = role == "confirmation"
+        arm = self.sweep.trial(cast(Compiler, compiler), point, self.staged.train_rows, is_whole=is_whole)
         tags = {
-            "platform.role": "confirmation" if repeat else "trial",
+            "platform.role": role,
             "platform.batch_size": str(point.batch_size),
             "platform.multiplier": f"{point.multiplier:.6g}",
         }

@@ -9,13 +9,10 @@ from experiments.running.follow_group import log_trained
 from experiments.running.waves import run_waves
 from experiments.running.write_report import report_group
 from experiments.sweeping.open_sweep import OpenSweep
-from experiments.sweeping.sweep_metadata import BestPoints, decisions, metadata
+from experiments.sweeping.sweep_metadata import BestPoints, metadata
 from judging.design import Design
 from reports.sweep.confirmation import repeat_rows
-from sweeps.cost_model.trials import best_trial, records
 from sweeps.space.confirmation import settings
-from sweeps.space.objective import cost_of
-from sweeps.study.study import current_trials
 from sweeps.workers.trial_queue import Part
 from tracking.following.followed_job import Outcome
 from tracking.groups.design_tag import DESIGN, read_design, write_design
@@ -90,14 +87,3 @@ def report(
     report_group(opened.store, opened.group, jobs.name)
     log_trained(opened.store, opened.context.service, opened.group, repeated, opened.echo)
     close_group(opened.store, opened.group, "FINISHED" if best_points else "FAILED")
-
-
-def find_best_points(parts: Sequence[Part]) -> BestPoints:
-    """Return the best point of each compiler that has one."""
-    best_points = {}
-    for part in parts:
-        search = decisions(part).search
-        record = best_trial(search, records(current_trials(part.trials), part.space))
-        if record is not None and record.outcome is not None:
-            best_points[part.compiler] = record.point, cost_of(search.objective, record.outcome)
-    return best_points

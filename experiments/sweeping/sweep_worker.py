@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from experiments.sweeping.calibration_phase import CalibrationIncomplete, prepare_searches
+from experiments.sweeping.finalists_phase import find_best_points, train_finalists
 from experiments.sweeping.open_sweep import OpenSweep
 from experiments.sweeping.sweep_metadata import metadata
-from experiments.sweeping.sweep_result import confirm, find_best_points, report
+from experiments.sweeping.sweep_result import confirm, report
 from reports.charts.class_charts import PngClassCharts
 from sweeps.cost_model.trials import Search
 from sweeps.study.sampler import make_sampler
@@ -41,7 +42,8 @@ def run(opened: OpenSweep) -> int:
         return 130
     echo(f"The search ended: {done.reason}.")
     with hold_lease(opened.storage, f"{opened.name}/repeats of the winner", echo):
-        best_points = find_best_points(parts)
+        train_finalists(opened, parts)
+        best_points = find_best_points(opened, parts)
         repeated = confirm(opened, best_points)
         report(opened, parts, best_points, done.reasons, repeated)
     return 0 if best_points else 1

@@ -95,6 +95,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
         "run_id": trial.job.run_id,
         "end": trial.end,
         "cost": trial.cost,
+        "second_cost": trial.second_cost,
         "quality": trial.quality,
         "samples": trial.job.number("samples"),
     }

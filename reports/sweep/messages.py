@@ -50,11 +50,22 @@ def _warnings(sweep: Sweep) -> list[str]:
 def _certainty(sweep: Sweep) -> list[str]:
     if sweep.best is None or sweep.spec.is_front:
         return []
-    n, has_interval = len(sweep.trials), sweep.interval_of(sweep.best) is not None
-    if sweep.arm_of(sweep.best.setting) is None:
+    return [*_finalists(sweep), *_repeats(sweep, sweep.best)]
+
+
+def _finalists(sweep: Sweep) -> list[str]:
+    n = sum(trial.second_cost is not None for trial in sweep.trials)
+    if not n:
+        return []
+    return [f"The {n} best settings trained a second time with another seed; both trainings together chose the winner."]
+
+
+def _repeats(sweep: Sweep, best: Trial) -> list[str]:
+    n, has_interval = len(sweep.trials), sweep.interval_of(best) is not None
+    if sweep.arm_of(best.setting) is None:
         return [f"The best setting was not repeated. {CAVEAT}" if n > 1 else "The best setting was not repeated."]
     source = f"The interval comes from separate repeats, not from the {n} trials from which this setting was chosen."
-    return [*([source] if n > 1 and has_interval else []), *_better_repeats(sweep, sweep.best)]
+    return [*([source] if n > 1 and has_interval else []), *_better_repeats(sweep, best)]
 
 
 def _better_repeats(sweep: Sweep, best: Trial) -> list[str]:

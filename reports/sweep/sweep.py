@@ -31,9 +31,12 @@ from reports.sweep.trials import (
     setting_of,
     trial_of,
     value_at,
+    with_second_costs,
 )
+from sweeps.cost_model.finalists import choose
+from tracking.groups.planned_job import FINALIST
 
-ROLES = ("calibration", "baseline", "trial", "confirmation")
+ROLES = ("calibration", "baseline", "trial", FINALIST, "confirmation")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,8 +84,10 @@ class Sweep:
 
     @cached_property
     def best(self) -> Trial | None:
-        """The best trial; None if no trial has a comparable cost."""
-        return next((trial for trial in self.trials if trial.has_value), None)
+        """The trial of the best setting; None if no trial has a comparable cost."""
+        sign = -1 if self.spec.is_rate else 1
+        best = [trial for name in self.compilers if (trial := self.best_of(name))]
+        return min(best, key=lambda trial: (sign * trial.mean_cost, self.trials.index(trial)), default=None)
 
     @property
     def train_command(self) -> str | None:
@@ -143,13 +148,17 @@ class Sweep:
         return tuple(trial for trial in self.trials if trial.kind == "failed")
 
     def cost_of(self, trial: Trial) -> float:
-        """Return the cost of a trial's setting: that of its repeats, else the trial's own."""
+        """Return the cost of a trial's setting: that of its repeats, else that of its one or two trainings."""
         repeated = self.repeated_cost(trial.setting)
-        return repeated if math.isfinite(repeated) else trial.cost
+        return repeated if math.isfinite(repeated) else trial.mean_cost
 
     def best_of(self, compiler: str) -> Trial | None:
-        """Return the best trial of a compiler."""
-        return next((trial for trial in self.trials if trial.has_value and trial.setting.compiler == compiler), None)
+        """Return the trial of a compiler's best setting: by both trainings of the finalists, else by the trials."""
+        own = {each.setting: each for each in self.trials if each.has_value and each.setting.compiler == compiler}
+        chosen = choose(
+            {key: (each.cost, each.second_cost) for key, each in own.items() if each.second_cost is not None}
+        )
+        return own[chosen] if chosen else next(iter(own.values()), None)
 
     def of_role(self, role: str) -> list[Job]:
         """Return the jobs with a role."""
@@ -237,7 +246,10 @@ def sweep_of(
     """
     jobs = tuple(job_of(row) for row in table.to_dict("records"))
     spec = read_spec(document) if document.get("objective") else _with_target(read_spec(document), jobs)
-    trials = ranked([trial_of(job, spec) for job in jobs if job.text.get("role") == "trial"], spec)
+    tried, second = (
+        [trial_of(job, spec) for job in jobs if job.text.get("role") == role] for role in ("trial", FINALIST)
+    )
+    trials = ranked(with_second_costs(tried, second), spec)
     common = _common_samples(trials)
     qualities = {t.job.run_id: value_at(curves.get(t.job.run_id), spec.metric, common) for t in trials}
     return Sweep(

@@ -21,6 +21,7 @@ _ROLES = {
     "calibration": "calibrations",
     "baseline": "the base setting",
     "trial": "trials",
+    "finalist": "second trainings",
     "confirmation": "repeats",
     "other": "others",
     "all": "all",
@@ -41,6 +42,7 @@ def trial_table(sweep: Sweep, most: int, tracking_uri: str = "", *, with_reasons
         Column[Trial]("setting", "setting", "", lambda t: str(t.setting), url=lambda t: job_url(tracking_uri, t.job)),
         Column[Trial]("trial", "trial", "", lambda t: f"{t.number:.0f}" if math.isfinite(t.number) else NONE),
         _cost(sweep),
+        *_second_costs(sweep),
         *_figures(sweep),
         Column[Trial]("learning rate", "learn.\nrate", "", lambda t: rate(t.job.number("hp_learning_rate"))),
         Column[Trial](
@@ -119,6 +121,20 @@ def _cost(sweep: Sweep) -> Column[Trial]:
     name = {"billable_seconds": "billed", "usd": "cost"}.get(sweep.spec.cost, "steady")
     unit = cost_unit(sweep)
     return Column(name, f"{name}\n{unit}", unit, lambda t: cost_figure(sweep, t.cost))
+
+
+def _second_costs(sweep: Sweep) -> list[Column[Trial]]:
+    """Return the column of the finalists' second trainings; none without finalists."""
+    if all(trial.second_cost is None for trial in sweep.trials):
+        return []
+    unit = cost_unit(sweep)
+    return [Column("second training", f"second\ntraining {unit}", unit, lambda t: _second_cost(sweep, t))]
+
+
+def _second_cost(sweep: Sweep, trial: Trial) -> str:
+    if trial.second_cost is None:
+        return NONE
+    return cost_figure(sweep, trial.second_cost) if math.isfinite(trial.second_cost) else "no success"
 
 
 def _figures(sweep: Sweep) -> list[Column[Trial]]:

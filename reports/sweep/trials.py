@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Literal
 
 import pandas as pd
@@ -60,6 +60,17 @@ class Trial:
     """Cost by the sweep's objective; NaN if unknown."""
     quality: float
     """Quality of the last evaluation."""
+    second_cost: float | None = None
+    """Cost of the second training of a finalist; NaN if it failed or missed the goal, None without one."""
+
+    @property
+    def mean_cost(self) -> float:
+        """Geometric mean cost of both trainings of a finalist, else the trial's cost."""
+        return self.cost if not self._is_confirmed else math.sqrt(self.cost * (self.second_cost or math.nan))
+
+    @property
+    def _is_confirmed(self) -> bool:
+        return self.second_cost is not None and math.isfinite(self.second_cost)
 
     @property
     def failure(self) -> str:
@@ -143,9 +154,15 @@ def ranked(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
     def key(trial: Trial) -> tuple[bool, int, float, float]:
         comparable = trial.kind in ("completed", "worse") and math.isfinite(trial.cost)
         number = trial.number if math.isfinite(trial.number) else math.inf
-        return not trial.has_value, KINDS.index(trial.kind), sign * trial.cost if comparable else math.inf, number
+        return not trial.has_value, KINDS.index(trial.kind), sign * trial.mean_cost if comparable else math.inf, number
 
     return tuple(sorted(trials, key=key))
+
+
+def with_second_costs(trials: Sequence[Trial], second: Sequence[Trial]) -> list[Trial]:
+    """Return the trials with the costs of the second trainings that have ended."""
+    costs = {each.setting: each.cost if each.has_value else math.nan for each in second if each.kind != "running"}
+    return [replace(trial, second_cost=costs.get(trial.setting)) for trial in trials]
 
 
 def front(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:

@@ -62,7 +62,7 @@ class TrialJobs:
         run = find_job_run(self._store, self._group, planned.spec.name)
         if run is not None and run.has_ended:
             self._store.tag(run.opened.id, {"platform.trial": str(trial_number), "platform.role": "trial"})
-            return _EndedJob(planned.spec.name, _outcome_of(run, self._objective))
+            return _EndedJob(planned.spec.name, outcome_of(run, self._objective))
         planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
         opened = run.opened if run else open_run(self._store, self._group, planned)
         try:
@@ -111,7 +111,7 @@ class _RunningJob:
     def look(self) -> TrialOutcome | None:
         if self._followed.advance() is None:
             return None
-        return _outcome_of(self._read(self.job_name), self._objective)
+        return outcome_of(self._read(self.job_name), self._objective)
 
     def stop(self) -> None:
         self._followed.job.stop()
@@ -153,7 +153,8 @@ def curve(events: Sequence[Event], metric: str, started: float, instances: int) 
     ]
 
 
-def _outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
+def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
+    """Return the outcome of an ended job under the objective."""
     metrics = run.metrics
     return TrialOutcome(
         failure=run.failure,

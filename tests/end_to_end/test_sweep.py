@@ -35,6 +35,19 @@ def kept(command_line: CommandLine) -> dict[str, Any]:
     return content
 
 
+def check_finalists(runs: list[Run]) -> None:
+    """Check that the settings near the best one, and no others, trained a second time with another seed."""
+    by_setting: dict[str, dict[tuple[str, ...], Run]] = {"trial": {}, "finalist": {}}
+    for run in runs:
+        by_setting.get(run.data.tags["platform.role"], {})[setting(run)] = run
+    costs = {at: run.data.metrics["cost/billable_instance_seconds"] for at, run in by_setting["trial"].items()}
+    near = [at for at in sorted(costs, key=costs.__getitem__) if costs[at] <= 1.1 * min(costs.values())][:3]
+    assert by_setting["finalist"].keys() == (set(near) if len(near) > 1 else set())
+    for at, run in by_setting["finalist"].items():
+        assert run.data.params["hp.seed"] != by_setting["trial"][at].data.params["hp.seed"]
+        assert "platform.model_uri" not in run.data.tags
+
+
 @pytest.mark.slow
 def test_a_sweep_registers_its_winner_and_continues_with_more_trials(
     command_line: CommandLine, reviews: dict[str, object]
@@ -72,6 +85,7 @@ def test_a_sweep_registers_its_winner_and_continues_with_more_trials(
     assert set(names.values()) == {1}
     assert by_role(command_line.runs())["calibration"] == 1
     assert len(command_line.runs("group")) == 1
+    check_finalists(command_line.runs())
 
     other = command_line("sweep", {**request, "batch_sizes": "4..8"})
     assert other.returncode == 2
@@ -135,6 +149,7 @@ def test_a_sweep_on_sagemaker_minimises_dollars(
     prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 3600}}))
     there = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
     request = {**reviews, **TINY, **there, "aws.prices": prices, "objective": "usd", "target.value": 5, "repeats": 1}
+    request["finalists"] = 1
     request.pop("machine.cores")
     done = command_line("sweep", {**request, "trials": 2, "max_parallel": 2})
     assert done.returncode == 0, done.stdout + done.stderr

@@ -15,6 +15,9 @@ MODEL_ID = "platform.model_id"
 AGAIN = "again"
 """Role of a job that runs because the measurement of an equal job was disturbed."""
 
+FINALIST = "finalist"
+"""Role of a sweep's second training of one of its best settings."""
+
 
 def job_title(arm: str, repeat: int, role: str | None = None) -> str:
     """Return the name of a job in reports and in MLflow, such as `inductor, repeat 2`. Repeats are shown from 1.
@@ -26,6 +29,8 @@ def job_title(arm: str, repeat: int, role: str | None = None) -> str:
         return f"{job_title(arm, repeat)}, again"
     if role == "calibration":
         return arm
+    if role == FINALIST:
+        return f"{arm}, second training"
     return f"{arm}, {role}" if role in ("trial", "baseline") else f"{arm}, repeat {repeat + (role != 'confirmation')}"
 
 
