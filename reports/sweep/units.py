@@ -33,7 +33,7 @@ def cost_figure(sweep: Sweep, cost: float) -> str:
 
 def cost_text(sweep: Sweep, trial: Trial) -> str:
     """Return a trial's cost with its unit, such as `62.0 billable seconds`."""
-    return f"{cost_figure(sweep, trial.cost)} {cost_noun(sweep)}"
+    return f"{cost_figure(sweep, trial.mean_cost)} {cost_noun(sweep)}"
 
 
 def quality_name(sweep: Sweep) -> str:

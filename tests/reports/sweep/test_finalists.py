@@ -22,7 +22,7 @@ def test_both_trainings_of_the_finalists_choose_the_winner() -> None:
     assert sweep.best is not None
     assert sweep.best.setting.batch_size == 32
     assert [each.setting.batch_size for each in sweep.trials] == [32, 16, 8, 64]
-    assert headline(sweep).startswith("none at batch 32, is the best of 4 trials: 95.5 billable seconds")
+    assert headline(sweep).startswith("none at batch 32 is the best of 4 trials: 95.5 billable seconds")
     assert sentences(sweep)[0] == (
         "The 2 best settings trained a second time with another seed; both trainings together chose the winner."
     )
