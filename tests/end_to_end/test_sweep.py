@@ -39,7 +39,8 @@ def check_finalists(runs: list[Run]) -> None:
     """Check that the settings near the best one, and no others, trained a second time with another seed."""
     by_setting: dict[str, dict[tuple[str, ...], Run]] = {"trial": {}, "finalist": {}}
     for run in runs:
-        by_setting.get(run.data.tags["platform.role"], {})[setting(run)] = run
+        if run.data.tags["platform.role"] in by_setting:
+            by_setting[run.data.tags["platform.role"]][setting(run)] = run
     costs = {at: run.data.metrics["cost/billable_instance_seconds"] for at, run in by_setting["trial"].items()}
     near = [at for at in sorted(costs, key=costs.__getitem__) if costs[at] <= 1.1 * min(costs.values())][:3]
     assert by_setting["finalist"].keys() == (set(near) if len(near) > 1 else set())

@@ -23,7 +23,7 @@ pytestmark = pytest.mark.slow
 
 Fields = Mapping[str, object]
 
-VARYING_METRICS = re.compile(r"second|runtime|^(cost|memory|system)/|^throughput/(model_flops|mfu)")
+VARYING_METRICS = re.compile(r"second|runtime|^(cost|machine|memory|system)/|^throughput/(model_flops|mfu)")
 """Names of metrics whose values differ in any two runs."""
 SPOT = {"cost/spot_interruptions", "cost/spot_savings_percent", "cost/training_seconds"}
 """Metrics of jobs whose billed time is less than their training time."""
