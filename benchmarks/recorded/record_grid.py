@@ -165,7 +165,9 @@ def full_training_samples(experiment: Experiment, folder: Path) -> int:
 
 def main(argv: Sequence[str]) -> None:
     """Train the grid, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("name", help="name of the table")
     parser.add_argument("--experiment", required=True)
     parser.add_argument("--compilers", default="none", help="compilers, separated by commas")

@@ -101,7 +101,9 @@ def _overrides(fields: Mapping[str, str]) -> dict[str, str]:
 
 def main(argv: Sequence[str]) -> None:
     """Train the jobs, and write the table."""
-    parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    parser = argparse.ArgumentParser(
+        description=__doc__, allow_abbrev=False, formatter_class=argparse.RawDescriptionHelpFormatter
+    )
     parser.add_argument("name", help="name of the table")
     parser.add_argument("--experiment", required=True)
     parser.add_argument("--repeats", type=int, required=True)
