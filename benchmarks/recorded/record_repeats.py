@@ -61,7 +61,7 @@ def _text(job: Mapping[Any, Any], column: str) -> str:
 
 
 def record(name: str, folder: Path, fields: Mapping[str, str], repeats: int, *, is_disturbed: bool) -> None:
-    """Train the jobs and add them to the table. With `is_disturbed`, load the machine in spells meanwhile, see `neighbour`."""
+    """Train the jobs and add them to the table. With `is_disturbed`, a `neighbour` loads the machine meanwhile."""
     from mlflow import MlflowClient
 
     from tracking.queries.job_tables import jobs
