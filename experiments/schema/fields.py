@@ -53,7 +53,7 @@ class PushToHub(Frozen):
 
 
 class Probe(Frozen):
-    """How long the command `probe` trains each arm."""
+    """Length of each arm's training under the command `probe`."""
 
     precision: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
     """Relative precision at which an arm stops: half the width of the 95 % interval of the projected seconds from its
