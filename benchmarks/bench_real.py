@@ -3,7 +3,7 @@
     python -m benchmarks.bench_real [--folder FOLDER] [--only N]
 
 Comparisons of the demo with itself alternate with comparisons of a small training that one arm slows down by a known
-share. Every second one of each kind runs beside a process that keeps a core busy. The command resumes: comparisons in
+share. Every second one of each kind runs beside other load. The command resumes: comparisons in
 `recorded/real_comparisons.csv` are not repeated. Afterwards the rows of all recorded comparisons are written.
 """
 
@@ -112,7 +112,7 @@ def append(comparison: Comparison, path: Path = TABLE) -> None:
 def rows(comparisons: Sequence[Comparison]) -> Iterator[Row]:
     """Yield the figures of the recorded comparisons."""
     for beside in (False, True):
-        place = "beside a busy process" if beside else "alone"
+        place = "beside other load" if beside else "alone"
         chosen = [each for each in comparisons if each.beside_neighbour is beside]
         same = [each for each in chosen if each.kind == "same"]
         gain = [each for each in chosen if each.kind == "gain"]

@@ -77,7 +77,7 @@ def draws(noise: Noise) -> dict[str, Draw]:
         "each job 2 % slower than the last": with_drift(plain),
     }
     if len(noise.disturbed_seconds):
-        kinds["all jobs beside a busy process, as recorded"] = resampled(noise.disturbed_seconds)
+        kinds["all jobs beside other load, as recorded"] = resampled(noise.disturbed_seconds)
     return kinds
 
 
@@ -85,7 +85,7 @@ def slowdowns(noise: Noise) -> dict[str, Draw]:
     """Return the kinds of slowdowns of disturbed jobs by name."""
     kinds: dict[str, Draw] = {"2 to 10 times as slow": two_to_ten}
     if len(noise.slowdowns):
-        kinds["as slow as recorded beside a busy process"] = resampled(noise.slowdowns)
+        kinds["as slow as recorded beside other load"] = resampled(noise.slowdowns)
     return kinds
 
 

@@ -35,8 +35,8 @@ class Look:
     """The state of one arm at one look."""
 
     ratio: Interval
-    """Cost of the trainings to come, arm over baseline, with the interval at the look's level: all looks' intervals
-    hold together in 95 %."""
+    """Cost of the trainings to come, arm over baseline, with the interval at the look's level, which allows for
+    looking often."""
     level: float
     """Significance level of the look, two-sided."""
     least_ratio: float

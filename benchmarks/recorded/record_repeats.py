@@ -61,7 +61,7 @@ def _text(job: Mapping[Any, Any], column: str) -> str:
 
 
 def record(name: str, folder: Path, fields: Mapping[str, str], repeats: int, *, is_disturbed: bool) -> None:
-    """Train the jobs and add them to the table. With `is_disturbed`, keep a core busy meanwhile."""
+    """Train the jobs and add them to the table. With `is_disturbed`, a `neighbour` loads the machine meanwhile."""
     from mlflow import MlflowClient
 
     from tracking.queries.job_tables import jobs
@@ -108,7 +108,7 @@ def main(argv: Sequence[str]) -> None:
     parser.add_argument("--experiment", required=True)
     parser.add_argument("--repeats", type=int, required=True)
     parser.add_argument("--folder", type=Path, default=Path("repeats"), help="folder for jobs and tracking database")
-    parser.add_argument("--disturbed", action="store_true", help="keep one core busy at the same time")
+    parser.add_argument("--disturbed", action="store_true", help="load the machine in spells at the same time")
     arguments, others = parser.parse_known_args(argv)
     overrides = {name.removeprefix("--"): value for name, value in zip(others[::2], others[1::2], strict=True)}
     folder = arguments.folder.resolve()

@@ -1,4 +1,4 @@
-"""Record the repeats from which the benchmarks draw their noise: three workloads, quiet and beside a busy process.
+"""Record the repeats from which the benchmarks draw their noise: three workloads, quiet and beside other load.
 
     python -m benchmarks.recorded.record_workloads [--repeats 30] [--only NAME ...] [--folder FOLDER]
 
@@ -24,7 +24,7 @@ BATCH = 5
 COMMON = {
     # Fixed, so that the recordings stay valid if `auto` chooses differently.
     "precision": "fp32",
-    # One thread: beside a busy process, two on two cores wait for each other, and a job takes up to 14 times as long.
+    # One thread: beside other load, two on two cores wait for each other, and a job takes up to 14 times as long.
     "machine.cores": "1",
     "compiler": "none",
     "save_model": "false",
@@ -37,7 +37,7 @@ WORKLOADS: Mapping[str, Mapping[str, str]] = {
         **SST2_TEXT,
         **COMMON,
         "model_overrides": "{n_layer: 2, n_embd: 128, n_head: 2}",
-        "data.train_rows": "1200",
+        "data.train_rows": "800",
         "data.validation_rows": "200",
         "max_length": "128",
         "base_batch_size": "8",
@@ -50,7 +50,7 @@ WORKLOADS: Mapping[str, Mapping[str, str]] = {
         "experiment": "squad-minilm",
         **SQUAD,
         **COMMON,
-        "data.train_rows": "60",
+        "data.train_rows": "40",
         "data.validation_rows": "20",
         "max_length": "128",
         "doc_stride": "48",
@@ -77,7 +77,7 @@ class Part:
 
 def table_name(workload: str, *, is_disturbed: bool) -> str:
     """Return the name of a workload's table."""
-    return f"{workload}-beside-busy-process" if is_disturbed else workload
+    return f"{workload}-beside-load" if is_disturbed else workload
 
 
 def parts(workloads: Sequence[str], repeats: int, recorded: Mapping[str, int]) -> Iterator[Part]:

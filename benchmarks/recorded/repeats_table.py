@@ -52,7 +52,7 @@ class Setting:
     commit: str
     """Commit of the newest rows."""
     is_disturbed: bool = False
-    """True if another process kept a core busy at the same time, which makes the jobs slower and differ more."""
+    """True if other processes loaded the machine in spells, which makes the jobs slower and differ more."""
 
 
 @dataclass(frozen=True, kw_only=True)

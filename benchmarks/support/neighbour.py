@@ -1,21 +1,40 @@
-"""A process that takes CPU time from the jobs beside it."""
+"""Load from other processes beside the jobs."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
+
+SPELL_SECONDS = 10.0
+"""Mean length of the busy and of the idle spells, which are exponentially distributed."""
+PROCESSES_PER_CORE = 2
+
+_SPELLS = """
+import random, sys, time
+draw = random.Random(sys.argv[1])
+mean = float(sys.argv[2])
+while True:
+    end = time.monotonic() + draw.expovariate(1 / mean)
+    while time.monotonic() < end:
+        pass
+    time.sleep(draw.expovariate(1 / mean))
+"""
 
 
 @contextmanager
 def neighbour(*, is_present: bool = True) -> Iterator[None]:
-    """Keep one core busy; do nothing without `is_present`."""
-    if not is_present:
+    """Load all cores in spells: a neighbour that comes and goes. Do nothing without `is_present`.
+
+    During a spell, a job with one thread gets less than half of a core. A constant load would slow all jobs alike.
+    """
+    # All processes draw the same spells.
+    command = [sys.executable, "-c", _SPELLS, str(time.time_ns()), f"{SPELL_SECONDS}"]
+    with ExitStack() as stack:
+        for _ in range(PROCESSES_PER_CORE * (os.cpu_count() or 1) if is_present else 0):
+            process = stack.enter_context(subprocess.Popen(command, start_new_session=True))
+            stack.callback(process.kill)
         yield
-        return
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) as process:
-        try:
-            yield
-        finally:
-            process.kill()

@@ -22,15 +22,15 @@ class Compare(Frozen):
     repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
     """Most jobs per arm, each with a different seed. With `stop: early`, most comparisons need fewer."""
     stop: Literal["early", "never"] = "early"
-    """`early` looks at the comparison after each wave of `looks`, and stops an arm that is shown to cost less or more,
-    or not to gain `least_gain`. `never` runs all repeats."""
+    """`early` looks at the comparison after each wave of `looks`. It stops an arm once its cost and its quality are
+    decided, or once a gain of `least_gain` is ruled out. `never` runs all repeats."""
     looks: Annotated[tuple[RepeatsAtLook, ...], Field(strict=False, min_length=1)] = (3, 5, 7, 9)
-    """Repeats of each arm at each look, ascending. Looks after `repeats` are left out, and `repeats` is the last."""
+    """Repeats of each arm at each look, ascending. Looks above `repeats` are dropped; the last one is at `repeats`."""
     least_gain: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
     """Least gain worth having, as a share of the baseline's cost."""
     quality_margin: Annotated[float, Field(gt=0.0)] | None = None
-    """Largest acceptable loss of quality, in the metric's unit. None means 0.03 for accuracy and macro F1, 3 points for
-    scores in percent, and 5 % of the baseline's mean for a loss."""
+    """Largest acceptable drop in quality, in the metric's unit. None means 0.03 for accuracy and macro F1, 3 points for
+    scores in percent, and 5 % of the baseline's mean for a training or validation loss."""
     trainings: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     """Number of trainings to come, for which the settings are compared. The first starts with a cold compile cache, and
     all later ones with a warm one."""
@@ -41,4 +41,4 @@ class Compare(Frozen):
     baseline: Name | None = None
     """Label of the arm that the others are compared with. None means the first arm."""
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
-    """Jobs to run at the same time. On this machine each job still waits until its cores or devices are free."""
+    """Jobs to run at the same time. A job that runs locally still waits until its cores or devices are free."""

@@ -53,11 +53,11 @@ class PushToHub(Frozen):
 
 
 class Probe(Frozen):
-    """Length of each arm's training in the verb `probe`."""
+    """Length of each arm's training under the command `probe`."""
 
     precision: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
-    """Relative precision at which an arm stops: half the width of the 95 % interval of its projected seconds, divided
-    by the projected seconds."""
+    """Relative precision at which an arm stops: half the width of the 95 % interval of the projected seconds from its
+    steps alone, divided by the projected seconds. The interval for the next job, in the report, is wider."""
     samples: Count | None = None
     """Samples after which an arm stops in any case. None means a tenth of the training."""
     eval_samples: Count = 256

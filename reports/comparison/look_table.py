@@ -59,8 +59,9 @@ def looks_note(design: Design) -> str:
     """Return the rules of the looks in a few sentences."""
     return (
         f"After each wave, an arm stops if it is shown to be cheaper or dearer, or if a gain of "
-        f"{percent(1 - design.least_gain)} % is ruled out. All intervals hold together in 95 %, so looking often does "
-        f"not mislead. Judged by version {design.rules} of the rules; docs/measuring.md lists their assumptions."
+        f"{percent(1 - design.least_gain)} % is ruled out. The intervals allow for looking often: in 95 % of "
+        f"comparisons, no equal arm is called cheaper or dearer at any look. Judged by version {design.rules} of the "
+        f"rules; docs/measuring.md lists their assumptions."
     )
 
 

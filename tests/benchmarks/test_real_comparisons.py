@@ -43,7 +43,7 @@ def test_gains_and_places_are_counted_apart() -> None:
     marked = replace(SAME, beside_neighbour=True, disturbed=3)
     figures = {row.name: row.value for row in rows([GAIN, GAIN, missed, marked])}
     assert figures["a gain of 15 % found, alone"] == 2
-    assert figures["a gain of 15 % found, beside a busy process"] == 0
-    assert figures["jobs until a gain of 15 % is found, beside a busy process"] == 18
+    assert figures["a gain of 15 % found, beside other load"] == 0
+    assert figures["jobs until a gain of 15 % is found, beside other load"] == 18
     # 3 of 6 jobs.
-    assert figures["jobs of the demo marked as disturbed, beside a busy process"] == 50
+    assert figures["jobs of the demo marked as disturbed, beside other load"] == 50

@@ -63,7 +63,7 @@ def test_the_tables_grow_in_turn() -> None:
 
 
 def test_recorded_repeats_are_not_recorded_again() -> None:
-    assert list(parts(["demo"], 12, {"demo": 12, "demo-beside-busy-process": 6})) == [
+    assert list(parts(["demo"], 12, {"demo": 12, "demo-beside-load": 6})) == [
         Part("demo", True, 4),
         Part("demo", True, 2),
     ]
