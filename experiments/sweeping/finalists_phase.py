@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from experiments.sweeping.open_sweep import OpenSweep
 from experiments.sweeping.sweep_metadata import BestPoints, decisions
 from judging.summaries import geometric_mean
+from reports.comparison.arms import NOT_OF_THE_SETTING
 from reports.model.wording import counted
 from sweeps.cost_model.finalists import choose, finalists
 from sweeps.cost_model.trials import Record, best_trial, cost, eligible_trials, records
@@ -20,12 +21,19 @@ from tracking.groups.planned_job import PlannedJob
 from tracking.recording.job_run import find_job_run
 
 
-def train_finalists(opened: OpenSweep, parts: Sequence[Part]) -> None:
-    """Train the finalists of every compiler a second time."""
+def train_finalists(opened: OpenSweep, parts: Sequence[Part]) -> bool:
+    """Train the finalists of every compiler a second time. Return False if a person stopped a job."""
     planned = [job for part in parts for job in _second_trainings(opened, part)]
-    if planned:
-        opened.echo(f"Training the best settings a second time: {counted(len(planned), 'job')}")
-        opened.run(planned)
+    left = [job for job in planned if not _has_ended(opened, job)]
+    if not left:
+        return True
+    opened.echo(f"Training the best settings a second time: {counted(len(left), 'job')}")
+    outcomes = opened.run(left)
+    if any(outcome.failure and outcome.failure[0] == "Stopped" for outcome in outcomes):
+        return False
+    if len(outcomes) < len(left):
+        opened.echo("Not all second trainings ran: the budget is spent.")
+    return True
 
 
 def find_best_points(opened: OpenSweep, parts: Sequence[Part]) -> BestPoints:
@@ -55,12 +63,20 @@ def _second_trainings(opened: OpenSweep, part: Part) -> Iterator[PlannedJob]:
         yield opened.jobs.second_training(opened.group.id, part.compiler, point)
 
 
+def _has_ended(opened: OpenSweep, job: PlannedJob) -> bool:
+    run = find_job_run(opened.store, opened.group, job.spec.name)
+    return run is not None and run.has_ended
+
+
 def _second_cost(opened: OpenSweep, part: Part, point: Point) -> float | None:
-    """Return the cost of a point's second training, infinite without success; None if it has not ended."""
+    """Return the cost of a point's second training, infinite without success.
+
+    None if it has not ended, or if its end says nothing about the setting.
+    """
     objective = decisions(part).search.objective
     planned = opened.jobs.second_training(opened.group.id, part.compiler, point)
     run = find_job_run(opened.store, opened.group, planned.spec.name)
-    if run is None or not run.has_ended:
+    if run is None or not run.has_ended or (run.failure and run.failure[0] in NOT_OF_THE_SETTING):
         return None
     outcome = outcome_of(run, objective)
     is_good = values_of(objective, outcome) is not None and (excess(objective, outcome) or 0.0) <= 0

@@ -38,15 +38,20 @@ def run(opened: OpenSweep) -> int:
     write_sweep(opened.store, opened.group, metadata(sweep, parts, opened.jobs.samples, opened.command))
     done = run_worker(opened.storage, opened.name, parts, _runner(opened, parts), _limits(opened), echo=echo)
     if done.is_stopped:
-        echo("Stopped. The same command resumes the sweep.")
-        return 130
+        return _stopped(opened)
     echo(f"The search ended: {done.reason}.")
     with hold_lease(opened.storage, f"{opened.name}/repeats of the winner", echo):
-        train_finalists(opened, parts)
+        if not train_finalists(opened, parts):
+            return _stopped(opened)
         best_points = find_best_points(opened, parts)
         repeated = confirm(opened, best_points)
         report(opened, parts, best_points, done.reasons, repeated)
     return 0 if best_points else 1
+
+
+def _stopped(opened: OpenSweep) -> int:
+    opened.echo("Stopped. The same command resumes the sweep.")
+    return 130
 
 
 def _part(opened: OpenSweep, compiler: str, search: Search) -> Part:

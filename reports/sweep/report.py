@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from reports.comparison.definitions import MEASURED
+from reports.comparison.fail_on import results_by_arm
 from reports.comparison.job_table import job_sections
 from reports.comparison.look_table import looks_note, looks_table
 from reports.comparison.ran_on import ran_on_sections
@@ -65,6 +66,7 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_no
         missing=source.missing,
         summary=summary_of(sweep),
         metrics=tuple(metrics_of(sweep)),
+        results=results_by_arm(sweep.confirmation) if sweep.confirmation else {"inconclusive": ("the sweep",)},
         short_answer=short_answer_of(sweep),
         rows_csv=source.table.to_csv(index=False),
     )

@@ -9,7 +9,7 @@ from typing import Literal
 
 import pandas as pd
 
-from reports.comparison.arms import STEADY, Job
+from reports.comparison.arms import NOT_OF_THE_SETTING, STEADY, Job
 from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.model.wording import short
 from reports.sweep.sweep_spec import SweepSpec
@@ -160,8 +160,13 @@ def ranked(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
 
 
 def with_second_costs(trials: Sequence[Trial], second: Sequence[Trial]) -> list[Trial]:
-    """Return the trials with the costs of the second trainings that have ended."""
-    costs = {each.setting: each.cost if each.has_value else math.nan for each in second if each.kind != "running"}
+    """Return the trials with the costs of the second trainings that have ended.
+
+    One whose end says nothing about the setting, for example because a person stopped it, does not count.
+    """
+    ended = [each for each in second if each.kind != "running"]
+    counting = [each for each in ended if each.job.text.get("failure_class") not in NOT_OF_THE_SETTING]
+    costs = {each.setting: each.cost if each.has_value else math.nan for each in counting}
     return [replace(trial, second_cost=costs.get(trial.setting)) for trial in trials]
 
 

@@ -35,18 +35,22 @@ def kept(command_line: CommandLine) -> dict[str, Any]:
     return content
 
 
-def check_finalists(runs: list[Run]) -> None:
-    """Check that the settings near the best one, and no others, trained a second time with another seed."""
+def check_finalists(runs: list[Run], train_command: str) -> None:
+    """Check that the settings near the best one, and no others, trained a second time, and that both runs decided."""
     by_setting: dict[str, dict[tuple[str, ...], Run]] = {"trial": {}, "finalist": {}}
     for run in runs:
         if run.data.tags["platform.role"] in by_setting:
             by_setting[run.data.tags["platform.role"]][setting(run)] = run
     costs = {at: run.data.metrics["cost/billable_instance_seconds"] for at, run in by_setting["trial"].items()}
     near = [at for at in sorted(costs, key=costs.__getitem__) if costs[at] <= 1.1 * min(costs.values())][:3]
-    assert by_setting["finalist"].keys() == (set(near) if len(near) > 1 else set())
-    for at, run in by_setting["finalist"].items():
+    second = by_setting["finalist"]
+    assert second.keys() == (set(near) if len(near) > 1 else set())
+    for at, run in second.items():
         assert run.data.params["hp.seed"] != by_setting["trial"][at].data.params["hp.seed"]
         assert "platform.model_uri" not in run.data.tags
+    means = {at: costs[at] * run.data.metrics["cost/billable_instance_seconds"] for at, run in second.items()} or costs
+    compiler, size, multiplier = min(means, key=means.__getitem__)
+    assert f"compiler={compiler} -P batch_size={size} -P learning_rate_multiplier={multiplier}" in train_command
 
 
 @pytest.mark.slow
@@ -86,7 +90,7 @@ def test_a_sweep_registers_its_winner_and_continues_with_more_trials(
     assert set(names.values()) == {1}
     assert by_role(command_line.runs())["calibration"] == 1
     assert len(command_line.runs("group")) == 1
-    check_finalists(command_line.runs())
+    check_finalists(command_line.runs(), kept(command_line)["train_command"])
 
     other = command_line("sweep", {**request, "batch_sizes": "4..8"})
     assert other.returncode == 2

@@ -88,8 +88,7 @@ def test_a_failed_job_raises_the_shown_cost_by_hand() -> None:
 
 
 def test_a_ratio_from_an_earlier_look_is_explained() -> None:
-    """“early” stops after three repeats of 60 s against 100 s; the other arm goes on, and two slow jobs of the baseline
-    follow."""
+    # Two slow jobs of the baseline follow after the arm “early” has stopped.
     baseline, late = (100.0, 101.0, 99.0, 120.0, 121.0), (98.0, 95.0, 92.0, 96.0, 94.0)
     comparison = compared(Design(looks=(3, 5)), ("none", baseline), ("early", (60.0, 61.0, 59.0)), ("late", late))
     assert [contrast.arm.label for contrast in comparison.unlike_shown(BILLABLE)] == ["early"]

@@ -39,6 +39,11 @@ def test_a_finalist_whose_second_training_misses_the_target_does_not_win() -> No
     sweep = make_sweep(*trials, missed, second("none", 8, 101.0))
     assert sweep.best is not None
     assert sweep.best.setting.batch_size == 8
+    stopped = make_sweep(
+        *trials, second("none", 16, 80.0, status="KILLED", failure_class="Stopped", target_reached=0.0)
+    )
+    assert stopped.best is not None
+    assert stopped.best.setting.batch_size == 16  # that a person stopped a job says nothing about the setting
     running = make_sweep(*trials, second("none", 16, 80.0, status="RUNNING"))
     assert running.best is not None
     assert running.best.setting.batch_size == 16  # by the trials alone, until a second training has ended
