@@ -93,11 +93,11 @@ def main() -> None:
         "sweep",
         rows,
         [
-            "Recorded grids (benchmarks/recorded/grids) have every point trained once; made-up surfaces "
-            "(benchmarks/recorded/surfaces.py) have five seeds at each point. A trial draws one seed, and the excess "
-            "compares the means of all.",
-            "Sweeps start from every batch size. Sampler, pruning and end are the real ones. The cost includes pruned "
-            "trials and, if there is one, the calibration.",
+            "The recorded grid (benchmarks/recorded/grids) tweets-minilm has two seeds at each point, the others one; "
+            "made-up surfaces (benchmarks/recorded/surfaces.py) have five. A trial draws one seed, a finalist's second "
+            "training another one, and the excess compares the means of all.",
+            "Sweeps start from every batch size. Sampler, pruning, end and finalists are the real ones. The cost "
+            "includes pruned trials, second trainings and, if there is one, the calibration.",
             f"Cost until the choice is right: a choice that is more than {100 * LEAST_GAIN:g} % dearer than the best "
             "costs the full grid in addition.",
             "The rule for ending was chosen on the grid emotion and on other surfaces than these.",
