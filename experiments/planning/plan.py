@@ -79,8 +79,12 @@ def group_key(
     repeats: int,
     staged: Sequence[Inputs],
     design: Design | None = None,
+    place: str = "",
 ) -> str:
-    """Return the hash of a command's request. A command with an equal hash resumes the open group."""
+    """Return the hash of a command's request. A command with an equal hash resumes the open group.
+
+    `place` is the id of the state folder for local jobs: another folder or machine cannot follow them.
+    """
     request = {
         "verb": verb,
         "name": name,
@@ -92,6 +96,7 @@ def group_key(
         "data": [each.key for each in staged],
         "source": source_digest(),
         **({"design": asdict(design)} if design else {}),
+        **({"place": place} if place else {}),
     }
     return hashlib.sha256(json.dumps(request, sort_keys=True).encode()).hexdigest()[:32]
 

@@ -21,7 +21,7 @@ from experiments.running.output import print_line
 from experiments.running.service_context import open_service_context
 from judging.design import Design
 from training.contract.errors import InputError
-from training.state.home import home
+from training.state.home import home, home_id
 
 if TYPE_CHECKING:
     from tracking.server.store import Store
@@ -95,7 +95,8 @@ def _run(
         context.check(job.spec)
     if context.service.name == "sagemaker":
         record_warm_pool_costs(store, context.service)
-    key = group_key(verb, name, selected_arms, repeats, staged, design)
+    place = home_id(home()) if context.service.name == "local" else ""
+    key = group_key(verb, name, selected_arms, repeats, staged, design, place)
     group = open_group(
         store,
         experiment_name=name,

@@ -13,6 +13,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from models.lookup.evaluation import EVALUATIONS
 from models.lookup.versions import Versions
+from tracking.queries.duplicates import without_duplicates
 from tracking.queries.job_tables import quoted, runs_where
 from tracking.queries.metric_histories import number
 from tracking.server.store import Store
@@ -162,7 +163,8 @@ def _run(store: Store, run_id: str) -> Run:
 
 
 def _jobs_with(store: Store, tag: str, value: str) -> list[Run]:
-    return runs_where(store.client, f"tags.`platform.{tag}` = {quoted(value)} and tags.`platform.kind` = 'job'")
+    runs = runs_where(store.client, f"tags.`platform.{tag}` = {quoted(value)} and tags.`platform.kind` = 'job'")
+    return without_duplicates(runs)
 
 
 def _experiment_name(store: Store, run: Run) -> str:

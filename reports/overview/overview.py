@@ -11,6 +11,7 @@ from typing import TypeVar
 from mlflow.entities import Run
 
 from reports.overview.costs import RUNNING, STATUSES, JobCosts, TrackedJob, costs_of, job_of_run, started_at
+from tracking.queries.duplicates import job_key
 
 Key = TypeVar("Key")
 
@@ -65,14 +66,16 @@ class Overview:
 def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
     """Return the overview of an experiment's runs, which must be ordered by age, oldest first.
 
-    Runs that are neither jobs nor groups are ignored.
+    Runs that are neither jobs nor groups are ignored, and so are further runs of the same job.
     """
     jobs: list[TrackedJob] = []
+    names: set[tuple[str, str]] = set()
     parents: dict[str | None, list[Run]] = {}
     for run in runs:
         kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
-        if kind == "job":
+        if kind == "job" and (name := job_key(run)) not in names:
             jobs.append(job_of_run(run))
+            names |= {name} if name else set()
         elif kind == "group" and group:
             parents.setdefault(group, []).append(run)
     members = {**{group: list[TrackedJob]() for group in parents}, **_group_by(jobs, lambda job: job.group)}

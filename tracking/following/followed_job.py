@@ -6,16 +6,17 @@ import random
 import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 from tracking.following.progress import Progress
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import OpenRun, Recorder
 from tracking.recording.run_tables import ClassCharts
 from tracking.recording.script_log import ScriptLogReader
-from tracking.recording.system_metrics import SystemSampler
+from tracking.recording.system_metrics import JobSampler
 from tracking.server.store import Store
 from training.contract import request
-from training.contract.errors import InputError, QuotaError
+from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
 from training.contract.price import instance_seconds
 from training.contract.service import Service
@@ -63,7 +64,7 @@ class FollowedJob:
         self.due = random.random()
         """Time of the next `advance`, in seconds of the monotonic clock."""
         self._script_log = ScriptLogReader(planned.script.regexes) if planned.script else None
-        self._sampler = SystemSampler() if service.name == "local" else None
+        self._sampler = _sampler(service, planned.spec.name)
 
     @property
     def events(self) -> Sequence[Event]:
@@ -122,6 +123,16 @@ class FollowedJob:
         """Stop sampling system metrics. The job keeps running."""
         if self._sampler:
             self._sampler.close()
+
+
+def _sampler(service: Service, job_name: str) -> JobSampler | None:
+    """Return the sampler of this machine's metrics for a local job, or None."""
+    if service.name != "local":
+        return None
+    try:
+        return JobSampler(Path(service.log_location(job_name)).with_name("sampled.lock"))
+    except JobNotFound:  # the follower reports the deleted job
+        return None
 
 
 def record_refusal(

@@ -15,7 +15,7 @@ from mlflow.entities import Run, RunStatus
 
 from tracking.following.followed_job import FollowedJob, Outcome, record_refusal
 from tracking.following.interruption import Interrupts
-from tracking.groups.group import Group, child_runs
+from tracking.groups.group import Group, child_run, child_runs
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import OpenRun, existing_run, open_run
 from tracking.recording.run_tables import ClassCharts
@@ -149,6 +149,11 @@ class _Jobs:
         name = job.spec.name
         if name not in self._runs:
             self._runs[name] = open_run(self._store, self._group, job)
+            if self._runs[name].has_ended:  # another launcher has run the job meanwhile
+                outcome = _recorded_outcome(job, child_run(self._store, self._group, name))
+                assert outcome is not None
+                self._outcomes[name] = outcome
+                return True
         try:
             self.active[name] = FollowedJob(self._store, self._service, job, self._runs[name], self._echo, self._charts)
         except (QuotaError, InputError) as error:

@@ -16,6 +16,8 @@ from mlflow.entities import Experiment, Run, ViewType
 from mlflow.entities import RunStatus as Status
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
+from tracking.groups.claim import Subject, find_or_open, launch_lock, mark_duplicate
+from tracking.queries.duplicates import counted_run, without_duplicates
 from tracking.queries.job_tables import all_experiment_ids, quoted
 from tracking.server.store import Store
 from training.contract.errors import InputError
@@ -63,29 +65,33 @@ def open_group(
 
     With `joins`, several launchers can work on the group, and a group that has ended is opened again. The group keeps
     its parent run; a run that `mlflow run` opened for a joining launcher only names it. `tags` are added to the parent
-    run.
+    run. Launchers that open the group at the same time all return the same one.
     """
-    experiment_id = _experiment_id(store, experiment_name)
-    _describe_experiment(store, experiment_id, description)
-    if joins and (group := _join_group(store, experiment_id, key, experiment_name, verb)):
-        return group
-    open_runs = _open_runs(store, experiment_id, key)
-    group_id = open_runs[0].data.tags["platform.group"] if open_runs else _new_id(experiment_name)
-    all_tags = {
-        **(tags or {}),
-        "platform.kind": "group",
-        "platform.group": group_id,
-        "platform.group_key": key,
-        "platform.group_state": "open",
-        "platform.experiment": experiment_name,
-        "platform.verb": verb,
-        MLFLOW_RUN_NAME: _name(verb, experiment_name),
-    }
-    run_id = _parent_run_id(store, experiment_id, open_runs, all_tags)
-    for run in open_runs:
-        if run.info.run_id != run_id:
-            _hand_over(store, run, run_id)
-    continued = bool(open_runs)
+    with launch_lock():
+        experiment_id = _experiment_id(store, experiment_name)
+        _describe_experiment(store, experiment_id, description)
+        if joins and (group := _join_group(store, experiment_id, key, experiment_name, verb)):
+            return group
+        open_runs, new_id = _open_runs(store, experiment_id, key), _new_id(experiment_name)
+        group_id = open_runs[0].data.tags["platform.group"] if open_runs else new_id
+        all_tags = {
+            **(tags or {}),
+            "platform.kind": "group",
+            "platform.group": group_id,
+            "platform.group_key": key,
+            "platform.group_state": "open",
+            "platform.experiment": experiment_name,
+            "platform.verb": verb,
+            MLFLOW_RUN_NAME: _name(verb, experiment_name),
+        }
+        if open_runs:
+            run_id = _resume(store, open_runs, all_tags)
+        else:
+            # A launcher on another machine may open the group at the same time: then its run and its id count.
+            identity = {name: all_tags[name] for name in ("platform.group_key", "platform.group_state")}
+            run = find_or_open(store, Subject(experiment_id, identity, all_tags), os.environ.get("MLFLOW_RUN_ID"))
+            run_id, group_id = str(run.info.run_id), run.data.tags["platform.group"]
+    continued = group_id != new_id
     return Group(group_id, run_id, experiment_id, continued=continued, experiment_name=experiment_name, verb=verb)
 
 
@@ -132,9 +138,17 @@ def _missing_group(store: Store, experiments: list[str], query: str, group_id: s
 
 
 def child_runs(store: Store, group: Group) -> dict[str, Run]:
-    """Return the group's job runs by job name. Runs under an earlier parent run are moved to this one."""
+    """Return the run of each of the group's jobs by job name. Runs under an earlier parent run are moved to this one.
+
+    Further runs of the same job, which launchers of earlier versions opened, are marked as duplicates.
+    """
     query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.kind\" = 'job'"
-    runs = {run.data.tags["platform.job_name"]: run for run in _search(store, group.experiment_id, query)}
+    found = _search(store, group.experiment_id, query)
+    runs = {run.data.tags["platform.job_name"]: run for run in without_duplicates(found)}
+    for run in found:
+        counted = runs[run.data.tags["platform.job_name"]].info.run_id
+        if run.info.run_id != counted:
+            mark_duplicate(store, run, counted)
     for run in runs.values():
         if run.data.tags.get(MLFLOW_PARENT_RUN_ID) != group.run_id:
             store.tag(run.info.run_id, {MLFLOW_PARENT_RUN_ID: group.run_id})
@@ -144,7 +158,8 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
 def child_run(store: Store, group: Group, job_name: str) -> Run | None:
     """Return the run of one of the group's jobs."""
     query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.job_name\" = '{job_name}'"
-    return next(iter(_search(store, group.experiment_id, query)), None)
+    runs = [run for run in _search(store, group.experiment_id, query) if run.data.tags.get("platform.kind") == "job"]
+    return counted_run(runs) if runs else None
 
 
 def _experiment_id(store: Store, name: str) -> str:
@@ -185,7 +200,7 @@ def _join_group(store: Store, experiment_id: str, key: str, experiment_name: str
 
 def _open_runs(store: Store, experiment_id: str, key: str) -> list[Run]:
     query = f"tags.\"platform.group_key\" = '{key}' and tags.\"platform.group_state\" = 'open'"
-    return _search(store, experiment_id, query)
+    return [run for run in _search(store, experiment_id, query) if run.data.tags.get("platform.kind") == "group"]
 
 
 def _search(store: Store, experiment_id: str, query: str) -> list[Run]:
@@ -201,27 +216,18 @@ def _search(store: Store, experiment_id: str, query: str) -> list[Run]:
             return runs
 
 
-def _parent_run_id(store: Store, experiment_id: str, open_runs: list[Run], tags: dict[str, str]) -> str:
-    # One call sets all tags: a launcher that is killed between two calls would leave a group that no search finds.
+def _resume(store: Store, open_runs: Sequence[Run], tags: Mapping[str, str]) -> str:
+    """Return the parent run of an open group: the run that `mlflow run` opened, or else the group's own."""
     if own_run_id := os.environ.get("MLFLOW_RUN_ID"):
+        # One call sets all tags: a launcher killed between two calls would leave a group that no search finds.
         store.tag(own_run_id, tags)
+        for run in open_runs:
+            if run.info.run_id != own_run_id:
+                _hand_over(store, run, own_run_id)
         return own_run_id
-    if open_runs:
-        run_id = str(open_runs[0].info.run_id)
-        store.call(store.client.update_run, run_id, status=Status.to_string(Status.RUNNING))
-        return run_id
-    return create_run(store, experiment_id, tags, ("platform.kind", "platform.group"))
-
-
-def create_run(store: Store, experiment_id: str, tags: Mapping[str, str], identifying: Sequence[str]) -> str:
-    """Create a run with these tags and return its id. The tags in `identifying` find it if the answer is lost."""
-    query = " and ".join(f'tags."{name}" = {quoted(tags[name])}' for name in identifying)
-
-    def existing() -> Run | None:
-        return next(iter(store.client.search_runs([experiment_id], query, max_results=1)), None)
-
-    run = store.create(store.client.create_run, experiment_id, tags=dict(tags), existing=existing)
-    return str(run.info.run_id)
+    first = counted_run(open_runs)
+    store.call(store.client.update_run, first.info.run_id, status=Status.to_string(Status.RUNNING))
+    return str(first.info.run_id)
 
 
 def _hand_over(store: Store, run: Run, new_run_id: str) -> None:

@@ -23,6 +23,7 @@ from mlflow.artifacts import download_artifacts, list_artifacts
 from mlflow.entities import Experiment, Run, ViewType
 from mlflow.exceptions import MlflowException
 
+from tracking.queries.duplicates import without_duplicates
 from tracking.queries.metric_histories import curve_table, number, points_of
 from tracking.server.errors import is_foreign, translated
 from training.contract.errors import InputError, nearest
@@ -110,8 +111,8 @@ def runs_where(
 
 
 def table_of(runs: Iterable[Run]) -> pd.DataFrame:
-    """Return one row for each job's run, see `jobs`."""
-    return _typed(pd.DataFrame(map(_row, runs)))
+    """Return one row for each job, see `jobs`. A job with several runs has one row."""
+    return _typed(pd.DataFrame(map(_row, without_duplicates(runs))))
 
 
 def history(

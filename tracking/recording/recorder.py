@@ -16,8 +16,10 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from judging.disturbance import disturbances
-from tracking.groups.group import Group, create_run
+from tracking.groups.claim import Subject, find_or_open, launch_lock
+from tracking.groups.group import Group
 from tracking.groups.planned_job import DataSource, PlannedJob
+from tracking.queries.duplicates import has_ended
 from tracking.recording import compiler_check, metric_points, script_metadata
 from tracking.recording.deduplicate import Deduplicator
 from tracking.recording.run_description import environment, hub_note, job_note
@@ -175,15 +177,17 @@ class OpenRun:
     id: str
     is_described: bool = False
     """True if the job was submitted and everything known before its start is written."""
+    has_ended: bool = False
+    """True if the job's outcome is recorded."""
 
 
 def existing_run(run: Run) -> OpenRun:
-    """Return the state of a run that an earlier launcher opened."""
-    return OpenRun(str(run.info.run_id), is_described=_DESCRIBED in run.data.tags)
+    """Return the state of a run, which any launcher may have opened."""
+    return OpenRun(str(run.info.run_id), is_described=_DESCRIBED in run.data.tags, has_ended=has_ended(run))
 
 
 def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
-    """Create the job's run under its group."""
+    """Return the job's run under its group, or open it. A job has one run, however many launchers follow the group."""
     spec = planned.spec
     tags = {
         MLFLOW_PARENT_RUN_ID: group.run_id,
@@ -203,7 +207,9 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
         **(script_metadata.tags(planned) if planned.script else {}),
         **planned.tags,
     }
-    return OpenRun(create_run(store, group.experiment_id, tags, ("platform.group", "platform.job_name")))
+    identity = {name: tags[name] for name in ("platform.group", "platform.job_name")}
+    with launch_lock():
+        return existing_run(find_or_open(store, Subject(group.experiment_id, identity, tags)))
 
 
 def _version_tag(event: Event) -> dict[str, str]:

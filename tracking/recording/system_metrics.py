@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import threading
 import time
+from pathlib import Path
 
 from mlflow.entities import Metric
 from mlflow.system_metrics.metrics.base_metrics_monitor import BaseMetricsMonitor
@@ -16,6 +17,8 @@ from mlflow.system_metrics.metrics.cpu_monitor import CPUMonitor
 from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
 from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
 from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
+
+from training.state.locks import exclusive_lock
 
 
 class SystemSampler:
@@ -56,6 +59,35 @@ class SystemSampler:
             monitor.clear_metrics()
             with self._lock:
                 self._points += points
+
+
+class JobSampler:
+    """Sampling of system metrics for one job by one of its followers.
+
+    Of all launchers that follow the job, the one that holds the lock samples. When it ends, another one continues.
+    """
+
+    def __init__(self, lock_file: Path) -> None:
+        self._lock_file = lock_file
+        self._descriptor: int | None = None
+        self._sampler: SystemSampler | None = None
+
+    def drain(self) -> list[Metric]:
+        """Return the points sampled since the last call; none while another launcher samples."""
+        if self._sampler is None:
+            try:
+                self._descriptor = exclusive_lock(self._lock_file)
+            except (BlockingIOError, FileNotFoundError):  # another launcher samples, or the folder is deleted
+                return []
+            self._sampler = SystemSampler()
+        return self._sampler.drain()
+
+    def close(self) -> None:
+        """Stop sampling, and let another launcher sample."""
+        if self._sampler is not None and self._descriptor is not None:
+            self._sampler.close()
+            os.close(self._descriptor)
+            self._descriptor = None
 
 
 def _monitors() -> list[BaseMetricsMonitor]:

@@ -24,6 +24,7 @@ from mlflow import MlflowClient, get_tracking_uri
 from mlflow.entities import RunTag
 from mlflow.exceptions import MlflowException
 
+from tracking.server.database import prepare
 from tracking.server.errors import is_final, is_foreign, reason, translated, user_of, without_credentials
 
 Result = TypeVar("Result")
@@ -135,6 +136,7 @@ def open_store(
     """
     logging.getLogger("mlflow.tracking.request_header.registry").addFilter(_is_no_arn_warning)
     try:
+        prepare(uri or get_tracking_uri(), echo)
         client = MlflowClient(tracking_uri=uri)
         Store(client, retry_seconds=3.0, echo=lambda _: None).call(client.search_experiments, max_results=1)
     except TrackingError as error:

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import os
 import re
 import tempfile
+import uuid
 from pathlib import Path
 from urllib.parse import unquote
 
@@ -24,6 +26,20 @@ def home() -> Path:
     if uri.startswith("sqlite:///"):
         return Path(unquote(uri.removeprefix("sqlite:///"))).absolute().parent / ".trainfare"
     return Path.home() / ".trainfare"
+
+
+def home_id(home: Path) -> str:
+    """Return the id of a state folder, which differs between folders and machines. A folder without one gets one."""
+    path = home / "id"
+    with contextlib.suppress(FileNotFoundError):
+        return path.read_text()
+    home.mkdir(parents=True, exist_ok=True)
+    own = home / f".id-{uuid.uuid4().hex}"
+    own.write_text(uuid.uuid4().hex)
+    with contextlib.suppress(FileExistsError):  # another process was faster
+        path.hardlink_to(own)
+    own.unlink()
+    return path.read_text()
 
 
 def compile_cache(home: Path) -> Path:

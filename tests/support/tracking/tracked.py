@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,7 @@ class Tracked:
         self.client = client
         self.experiment_id = experiment_id
         self.group = "demo-1"
+        self._numbers = count()
 
     def job(
         self,
@@ -41,7 +43,7 @@ class Tracked:
             "platform.arm": arm,
             "platform.baseline": "true" if baseline else "false",
             "platform.repeat": str(repeat),
-            "platform.job_name": f"{self.group}-{repeat}",
+            "platform.job_name": f"{self.group}-{next(self._numbers)}",
             "platform.device": "1 x test processor",
             "platform.instance_type": "local",
             "platform.data_key": "abc123",
