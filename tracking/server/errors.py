@@ -38,6 +38,8 @@ _STATUS = re.compile(r"failed with error code (\d{3}) != |\b(\d{3}) (?:Client|Se
 _PATH = re.compile(r"/api/\d\.\d/(mlflow[\w/-]*)")
 _READING = re.compile(r"/(?:get|search|list)[\w-]*$")
 _S3_REFUSAL = re.compile(r"\((?:AccessDenied|InvalidAccessKeyId|ExpiredToken)\)|Unable to locate credentials")
+_SAME_ROW = re.compile(r"UNIQUE constraint failed|violates unique constraint|Duplicate entry")
+"""Two launchers wrote the same parameter or tag at once, on SQLite, PostgreSQL and MySQL. The next attempt finds it."""
 _WRONG_HOST = "Invalid Host header"
 _LACKS_PERMISSION = "Permission denied"
 """Complete answer of MLflow's basic-auth app if a permission is missing."""
@@ -59,6 +61,8 @@ def is_foreign(error: Exception) -> bool:
 
 def is_final(error: Exception) -> bool:
     """Return whether the next attempt would fail in the same way."""
+    if _SAME_ROW.search(str(error)):
+        return False
     if isinstance(error, MlflowException) and error.error_code in _FINAL_CODES:
         return True
     status = _status(error)

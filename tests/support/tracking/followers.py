@@ -61,6 +61,7 @@ def _answer(process: subprocess.Popen[str]) -> str:
 @contextmanager
 def followers(folder: Path, uri: str, homes: Sequence[str], jobs: int) -> Iterator[Followers]:
     """Start a launcher for each of `homes`, names of state folders. All jobs run in one service."""
+    logs = [(folder / f"follower-{number}.txt").open("w") for number in range(len(homes))]
     processes = [
         subprocess.Popen(
             [
@@ -70,14 +71,19 @@ def followers(folder: Path, uri: str, homes: Sequence[str], jobs: int) -> Iterat
                     root=str(ROOT), home=str(folder / home), folder=str(folder), number=number, uri=uri, jobs=jobs
                 ),
             ],
-            cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=(folder / f"follower-{number}.txt").open("w"),
+            cwd=folder,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
             text=True,
-        )  # fmt: skip
-        for number, home in enumerate(homes)
+        )
+        for number, (home, log) in enumerate(zip(homes, logs, strict=True))
     ]
+    for log in logs:
+        log.close()
     try:
         yield Followers(processes)
     finally:
         for process in processes:
             process.kill()
-            process.wait()
+            process.communicate()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 from tracking.groups.planned_job import DataSource, PlannedJob
@@ -34,7 +35,10 @@ say("result", metrics={"eval_accuracy": 0.75, "time/train_steady_seconds": 1.5},
 def source(folder: Path) -> Path:
     """Return a source folder with the script above."""
     folder.mkdir(parents=True, exist_ok=True)
-    (folder / "train.py").write_text(TRAIN_PY)
+    if not (folder / "train.py").exists():  # several launchers may use the folder: none sees an incomplete file
+        new = folder / f"train.py.{os.getpid()}"
+        new.write_text(TRAIN_PY)
+        new.replace(folder / "train.py")
     return folder
 
 
