@@ -16,6 +16,7 @@ from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.warm_pools import record_warm_pool_costs
 from tracking.server.store import Store
+from training.contract.plain_text import without_markup
 from training.contract.service import Service
 from training.state.home import home
 
@@ -48,7 +49,7 @@ def follow(
         return 130
     refusals = [outcome.refusal for outcome in outcomes if outcome.refusal]
     if refusals and len(refusals) == len(jobs):
-        close_group(store, group, "FAILED", note=str(refusals[0]))
+        close_group(store, group, "FAILED", note=without_markup(str(refusals[0])))
         raise refusals[0]
     if service.name == "sagemaker":
         record_warm_pool_costs(store, service)  # a later job may have reused the instances of an earlier job

@@ -7,26 +7,21 @@ from collections.abc import Iterable
 from reports.model.blocks import Block, Command, Items, Sentences, Text
 from reports.model.report import Report
 from reports.model.table import Table
+from training.contract.plain_text import without_markup
 
 PAGE = "The full report is the artifact `report/report.html`."
 
 
 def markdown(report: Report) -> str:
     """Return the headline, the main tables and the remarks."""
-    parts = [f"**{plain(report.headline)}**", *filter(None, map(_block, report.markdown)), PAGE]
+    parts = [f"**{without_markup(report.headline)}**", *filter(None, map(_block, report.markdown)), PAGE]
     return "\n\n".join([*parts, *([_bullets(report.missing)] if report.missing else [])]) + "\n"
-
-
-def plain(text: str) -> str:
-    """Return the text on one line, escaped so that Markdown shows it unchanged."""
-    escaped = "".join(f"\\{char}" if char in r"\`*_[]|#$~" else char for char in " ".join(text.split()))
-    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def _block(block: Block) -> str:
     """Return a block as Markdown; empty for a block that only the page shows."""
     if isinstance(block, Text):
-        return plain(block.text)
+        return without_markup(block.text)
     if isinstance(block, Sentences):
         return _bullets(block.sentences)
     if isinstance(block, Command):
@@ -37,11 +32,11 @@ def _block(block: Block) -> str:
 
 
 def _bullets(sentences: Iterable[str]) -> str:
-    return "\n".join(f"- {plain(sentence)}" for sentence in sentences)
+    return "\n".join(f"- {without_markup(sentence)}" for sentence in sentences)
 
 
 def _item(label: str, outcome: str, texts: Iterable[str]) -> str:
-    return f"- {plain(label)}: *{outcome}*. {plain(' '.join(texts))}"
+    return f"- {without_markup(label)}: *{outcome}*. {without_markup(' '.join(texts))}"
 
 
 def _table(table: Table) -> str:
@@ -52,4 +47,4 @@ def _table(table: Table) -> str:
 
 
 def _row(cells: Iterable[str]) -> str:
-    return "| " + " | ".join(map(plain, cells)) + " |"
+    return "| " + " | ".join(map(without_markup, cells)) + " |"

@@ -17,6 +17,7 @@ from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, Pending
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
 from training.contract.errors import StorageError
+from training.contract.plain_text import without_secrets
 from training.contract.retry import RetryPolicy
 
 Result = TypeVar("Result")
@@ -110,12 +111,10 @@ def is_transient(error: Exception) -> bool:
 
 def reason(error: BaseException) -> str:
     """Return the first line of the database's or the driver's message, without password and final full stop."""
-    from tracking.server.errors import without_credentials  # imported here, because it imports mlflow
-
     cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
     original = cause.orig if isinstance(cause, DBAPIError) and cause.orig else cause
     lines = str(original).strip().splitlines() or [type(original).__name__]
-    return without_credentials(lines[0])[:300].rstrip(".")
+    return without_secrets(lines[0])[:300].rstrip(".")
 
 
 def without_password(url: URL) -> str:

@@ -1,7 +1,7 @@
 """Open the one run of a job or a group, however many launchers open it at the same time.
 
-MLflow has no unique names for runs, so each launcher first creates a claim: a run that no table shows. Then it looks for
-other claims. The launcher whose claim has the lowest run id makes its claim the run; all others mark theirs as
+MLflow has no unique names for runs, so each launcher first creates a claim: a run that no table shows. Then it looks
+for other claims. The launcher whose claim has the lowest run id makes its claim the run; all others mark theirs as
 duplicates and use that run. Clocks do not matter. This is mutual exclusion by reads and writes, as in Lamport's bakery
 (Communications of the ACM 17(8), 1974): a launcher decides only after a search that began after its claim was active,
 so of two launchers at least one sees the other.

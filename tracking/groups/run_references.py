@@ -17,9 +17,9 @@ from mlflow.exceptions import MlflowException
 from tracking.groups.plan_file import FILE as PLAN
 from tracking.groups.planned_job import MODEL_ID
 from tracking.queries.job_tables import quoted
-from tracking.server.errors import without_credentials
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
+from training.contract.plain_text import without_secrets
 
 Result = TypeVar("Result")
 
@@ -236,5 +236,5 @@ class _Server:
             return self.store.call(method, str(self.store.client.tracking_uri))
         # Artifacts that are read without the server raise the errors of their own store.
         except Exception as error:
-            message = without_credentials((str(error).splitlines() or [type(error).__name__])[0])[:300]
+            message = without_secrets((str(error).splitlines() or [type(error).__name__])[0])[:300]
             raise TrackingError(f"The artifacts of run {run.info.run_id} cannot be read: {message}") from error

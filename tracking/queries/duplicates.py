@@ -1,7 +1,7 @@
 """Choose the one run that counts among the runs of the same job.
 
-MLflow accepts any number of runs with equal tags, and earlier versions opened one for each launcher that followed a job.
-All readers choose with the same rule, so that no job counts twice.
+MLflow accepts any number of runs with equal tags, and earlier versions opened one for each launcher that followed a
+job. All readers choose with the same rule, so that no job counts twice.
 """
 
 from __future__ import annotations

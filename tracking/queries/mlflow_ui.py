@@ -18,9 +18,9 @@ from mlflow import get_tracking_uri
 from mlflow.entities import Experiment, Run
 
 from tracking.queries.job_tables import quoted
-from tracking.server.errors import without_credentials
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError, nearest
+from training.contract.plain_text import without_secrets
 
 HOST, PORT = "127.0.0.1", 5000
 LOCAL = f"http://{HOST}:{PORT}"
@@ -105,7 +105,7 @@ def serve(store: Store, log: Path, ready: Callable[[str], None]) -> None:
         code = process.wait()
     finally:
         _stop_server(process)
-    lines = without_credentials(log.read_text("utf-8", "replace")).strip().splitlines()
+    lines = without_secrets(log.read_text("utf-8", "replace")).strip().splitlines()
     last = lines[-1] if lines else "no output"
     raise TrackingError(f"`mlflow ui` ended with exit status {code}: {last} (log: {log})")
 

@@ -27,6 +27,7 @@ from tracking.recording.run_tables import ClassCharts, log_class_distribution, l
 from tracking.recording.warm_pools import pool_tags
 from tracking.server.store import Store
 from training.contract.events import Event
+from training.contract.plain_text import without_markup
 from training.contract.price import Price
 from training.contract.service import Description
 
@@ -104,7 +105,8 @@ class Recorder:
         self._log_artifacts(description, result)
         note = job_note(self._planned, finals, failure, self.lines[-20:], log_location)
         note += hub_note(result.fields.get("hub", {}) if result else {})
-        note += f"\n\n**{self._planned.arm}**: {self.compiler_warning}." if self.compiler_warning else ""
+        if self.compiler_warning:
+            note += f"\n\n**{without_markup(self._planned.arm)}**: {without_markup(self.compiler_warning)}."
         note += f"\n\n**Disturbed**: {', '.join(reasons)}." if reasons else ""
         self._store.tag(self.run_id, {MLFLOW_RUN_NOTE: note})
         status = "FINISHED" if failure is None else "KILLED" if failure[0] == "Stopped" else "FAILED"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -15,6 +16,7 @@ from typing import Any
 import psutil
 
 from tracking.groups.planned_job import PlannedJob
+from training.contract.plain_text import without_markup
 
 ROOT = Path(__file__).resolve().parents[2]
 
@@ -63,17 +65,17 @@ def job_note(
     """Return the Markdown description of a job's run."""
     spec = planned.spec
     lines = [
-        f"**{planned.run_name}**, on {spec.instance_count} x {spec.instance_type}"
+        f"**{without_markup(planned.run_name)}**, on {spec.instance_count} x {without_markup(spec.instance_type)}"
         + (" (the baseline)" if planned.is_baseline else ""),
         "",
-        f"Job `{spec.name}`; data {planned.data.name}{_rows(planned.data.rows)}.",
+        f"Job `{spec.name}`; data {without_markup(planned.data.name)}{_rows(planned.data.rows)}.",
         "",
     ]
     if failure:
-        lines += [f"**{failure[0]}**: {failure[1]}", ""]
+        lines += [f"**{failure[0]}**: {without_markup(failure[1])}", ""]
     if failure and log_tail:
         tail = "\n".join(log_tail).replace("```", "'''")
-        lines += [f"Last lines of the log ({log_location}):", "```", tail[-4000:], "```"]
+        lines += [f"Last lines of the log ({without_markup(log_location)}):", "```", tail[-4000:], "```"]
     if not failure:
         lines += ["| figure | value |", "| --- | --- |"]
         lines += [f"| {label} | {form.format(metrics[name])} |" for name, label, form in _FIGURES if name in metrics]
@@ -83,8 +85,13 @@ def job_note(
 def hub_note(hub: Mapping[str, Any]) -> str:
     """Return the lines about a push to the Hub in a run's description."""
     if "failure" in hub:
-        return f"\n\n**Not pushed** to {hub['repository']}: {hub['failure']}"
-    return f"\n\nPushed to [{hub['repository']}]({hub['url']})" if hub else ""
+        return f"\n\n**Not pushed** to {without_markup(hub['repository'])}: {without_markup(hub['failure'])}"
+    if not hub:
+        return ""
+    # The job reports the address, so a script could report any.
+    is_address = re.fullmatch(r"https?://[\w./:-]+", hub["url"])
+    repository, address = without_markup(hub["repository"]), hub["url"]
+    return f"\n\nPushed to [{repository}]({address})" if is_address else f"\n\nPushed to {repository}"
 
 
 def _rows(rows: Mapping[str, int]) -> str:

@@ -75,8 +75,8 @@ def _make_complete(path: Path, echo: Callable[[str], None]) -> None:
         return
     if present - {"alembic_version"} and not present & _FIRST:
         raise TrackingError(
-            f"The tracking database {path} belongs to another program: it has the tables {', '.join(sorted(present)[:3])}. "
-            "Set MLFLOW_TRACKING_URI to another database."
+            f"The tracking database {path} belongs to another program: it has the tables "
+            f"{', '.join(sorted(present)[:3])}. Set MLFLOW_TRACKING_URI to another database."
         )
     if present:
         aside = set_aside(path)

@@ -15,6 +15,7 @@ from mlflow.exceptions import MlflowException, RestException
 from mlflow.utils.credentials import read_mlflow_creds
 
 from training.contract.errors import NotAllowed, TrackingError
+from training.contract.plain_text import without_secrets
 
 _FINAL_CODES = frozenset(
     {
@@ -77,7 +78,7 @@ def translated(error: Exception, uri: str, subject: str = "the experiment", task
     `subject` names the experiment or model that the call used, and `task` the action that failed, such as "list the
     runs". Messages contain user names, but no passwords.
     """
-    server, status = f"The tracking server {without_credentials(uri)}", _status(error)
+    server, status = f"The tracking server {without_secrets(uri)}", _status(error)
     if status == 401 and uri.startswith("http"):
         return NotAllowed(f"{server} {_unknown(uri)}")
     if status == 403 and uri.startswith("http"):
@@ -92,17 +93,12 @@ def reason(error: Exception) -> str:
     for part, cause in _CAUSES.items():
         if part in text:
             return cause
-    return without_credentials((text.splitlines() or [type(error).__name__])[0])[:300]
+    return without_secrets((text.splitlines() or [type(error).__name__])[0])[:300]
 
 
 def user_of(uri: str) -> str | None:
     """Return the user name for the server at `uri`: the one in the URI, or else the one in MLflow's configuration."""
     return unquote(urlsplit(uri).username or "") or read_mlflow_creds().username or None
-
-
-def without_credentials(text: str) -> str:
-    """Remove the user name and password from every address in a text."""
-    return re.sub(r"(?<=://)[^/\s]*@", "", text)
 
 
 def _status(error: Exception) -> int | None:

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from training.contract.errors import TrackingError
+from training.contract.plain_text import without_secrets
 from training.contract.retry import RetryPolicy
 
 # MLflow's own retries are silent and take minutes; ours are reported. MLflow reads these variables at each request.
@@ -25,7 +26,7 @@ from mlflow.entities import RunTag
 from mlflow.exceptions import MlflowException
 
 from tracking.server.database import prepare
-from tracking.server.errors import is_final, is_foreign, reason, translated, user_of, without_credentials
+from tracking.server.errors import is_final, is_foreign, reason, translated, user_of
 
 Result = TypeVar("Result")
 
@@ -59,7 +60,7 @@ class Store:
     @property
     def uri(self) -> str:
         """Address of the tracking server without user name and password, for messages."""
-        return without_credentials(str(self.client.tracking_uri))
+        return without_secrets(str(self.client.tracking_uri))
 
     def call(self, method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         """Return `method(*args, **kwargs)`, and repeat it while the server does not answer.
@@ -142,7 +143,7 @@ def open_store(
     except TrackingError as error:
         raise type(error)(f"{str(error).rstrip('.')}. {otherwise}") from error
     except (MlflowException, OSError, ImportError) as error:
-        failure = f"The tracking server {without_credentials(uri or get_tracking_uri())} cannot be used"
+        failure = f"The tracking server {without_secrets(uri or get_tracking_uri())} cannot be used"
         raise TrackingError(f"{failure}: {reason(error).rstrip('.')}. {otherwise}") from error
     return Store(client, retry_seconds=retry_seconds, echo=echo)
 

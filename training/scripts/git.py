@@ -7,9 +7,9 @@ import re
 import shutil
 import subprocess
 from pathlib import Path
-from urllib.parse import urlsplit
 
 from training.contract.errors import InputError, nearest
+from training.contract.plain_text import without_secrets
 from training.scripts.folders import atomic_folder
 
 COMMIT_PATTERN = r"[0-9a-f]{40}([0-9a-f]{24})?"
@@ -23,10 +23,11 @@ def is_git_url(source: str) -> bool:
 
 def check_url(url: str) -> None:
     """Raise InputError for a URL with credentials, which would be written to the tracking server and to logs."""
-    if urlsplit(url).password is not None or (url.startswith("http") and urlsplit(url).username is not None):
-        host = urlsplit(url).hostname
+    has_only_user = re.fullmatch(r"ssh://[^/@:?#\s]+@[^@?]*", url)
+    if not has_only_user and (masked := without_secrets(url)) != url:
         raise InputError(
-            f"script.source contains a user name or password for {host}; remove it and use git's credential helper"
+            f"script.source contains a user name, password or token for {masked}; remove it and use git's credential "
+            "helper"
         )
 
 
@@ -97,4 +98,4 @@ def _git(url: str, *arguments: str) -> str:
 def _reason(errors: str) -> str:
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     fatal = [line.removeprefix("fatal: ") for line in lines if line.startswith("fatal: ")]
-    return next(iter(fatal or lines[-1:]), "git failed")[:300]
+    return without_secrets(next(iter(fatal or lines[-1:]), "git failed"))[:300]

@@ -1,4 +1,4 @@
-"""Launchers that follow the same groups at the same time: real processes, each with its own state folder or a shared one."""
+"""Launchers that follow the same groups at the same time: real processes, with shared or separate state folders."""
 
 from __future__ import annotations
 

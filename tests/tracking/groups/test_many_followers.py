@@ -36,7 +36,9 @@ def follow_and_check(folder: Path, uri: str) -> None:
     client = MlflowClient(uri)
     groups = {str(run.data.tags["platform.group"]) for run in runs(client, "group")}
     assert len(groups) >= ROUNDS
-    by_group = {group: [run for run in runs(client, "job") if run.data.tags["platform.group"] == group] for group in groups}
+    by_group = {
+        group: [run for run in runs(client, "job") if run.data.tags["platform.group"] == group] for group in groups
+    }
     trained = [job["TrainingJobName"] for job in LocalService(folder / "service").jobs()]
     for group, own in by_group.items():
         names = sorted(f"{group}-{number}" for number in range(JOBS))
