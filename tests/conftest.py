@@ -12,6 +12,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+import uuid
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -66,6 +67,12 @@ def _forking() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(sys, "executable", forking_interpreter())
         yield
+
+
+@pytest.fixture(autouse=True)
+def _own_slots(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let the jobs of each test hold cores by themselves: jobs of other tests run at the same time."""
+    monkeypatch.setenv("TRAINFARE_SLOTS", str(tmp_path_factory.getbasetemp() / f"slots-{uuid.uuid4().hex}"))
 
 
 @pytest.fixture

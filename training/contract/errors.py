@@ -18,8 +18,8 @@ TrainfareError
 │   └── NotAllowed        the tracking server rejects the credentials, or a permission is missing
 └── StorageError          the database of the sweep studies does not answer, or rejects a call
 
-The command line prints the message of these errors and exits with `exit_code`. Any other exception is a bug in
-trainfare, and its traceback is shown.
+The command line prints the message of these errors and exits with `exit_code`. It also explains errors of the operating
+system and of databases. Any other exception is a bug in trainfare, and its traceback is shown.
 """
 
 from __future__ import annotations

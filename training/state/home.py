@@ -6,10 +6,11 @@ import contextlib
 import hashlib
 import os
 import re
-import tempfile
 import uuid
 from pathlib import Path
 from urllib.parse import unquote
+
+from training.contract.errors import InputError
 
 
 def home() -> Path:
@@ -46,10 +47,15 @@ def compile_cache(home: Path) -> Path:
     """Return the folder of inductor's compile cache, which is always the same for the same `home`.
 
     torch 2.13 splits the C++ compiler's command at spaces and quotes. If the path contains such characters, the cache
-    is in the folder for temporary files.
+    is in `XDG_CACHE_HOME` or `~/.cache`. It is never in a folder in which other users may create files: its compiled
+    code is executed. Raises InputError if both paths contain such characters.
     """
-    folder = home / "compile-cache"
-    if re.fullmatch(r"[A-Za-z0-9_./+-]+", str(folder)):
-        return folder
-    name = hashlib.sha256(os.fsencode(folder)).hexdigest()[:16]
-    return Path(tempfile.gettempdir()) / f"trainfare-compile-cache-{os.getuid()}-{name}"
+    own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "trainfare"
+    name = hashlib.sha256(os.fsencode(home / "compile-cache")).hexdigest()[:16]
+    for folder in (home / "compile-cache", own / f"compile-cache-{name}"):
+        if re.fullmatch(r"[A-Za-z0-9_./+-]+", str(folder)):
+            return folder
+    raise InputError(
+        f"the compile cache can be neither in {home} nor in {own}, because torch cannot compile in paths with blanks "
+        "or quotes: set TRAINFARE_HOME to a folder without them."
+    )

@@ -7,23 +7,24 @@ inherits the descriptor keeps the lock. The holder may delete the locked file. N
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import os
 from pathlib import Path
 
 
-def exclusive_lock(path: Path, *, wait: bool = False) -> int:
+def exclusive_lock(path: Path, *, wait: bool = False, mode: int = 0o600) -> int:
     """Lock a file or a folder against all other processes, and return the descriptor that holds the lock.
 
-    Close the descriptor to release the lock. A missing file is created. Without `wait`, raises BlockingIOError while
-    another process holds a lock. Raises FileNotFoundError if the file's folder does not exist.
+    Close the descriptor to release the lock. A missing file is created with `mode`. Without `wait`, raises
+    BlockingIOError while another process holds a lock. Raises FileNotFoundError if the file's folder does not exist.
     """
-    return _lock(path, fcntl.LOCK_EX, wait)
+    return _lock(path, fcntl.LOCK_EX, wait, mode)
 
 
 def shared_lock(path: Path, *, wait: bool = False) -> int:
     """Lock a file or a folder against exclusive locks; otherwise like `exclusive_lock`."""
-    return _lock(path, fcntl.LOCK_SH, wait)
+    return _lock(path, fcntl.LOCK_SH, wait, 0o600)
 
 
 def is_exclusively_locked(path: Path) -> bool:
@@ -41,10 +42,9 @@ def is_exclusively_locked(path: Path) -> bool:
     return False
 
 
-def _lock(path: Path, operation: int, wait: bool) -> int:
+def _lock(path: Path, operation: int, wait: bool, mode: int) -> int:
     while True:
-        flags = os.O_RDONLY if path.is_dir() else os.O_CREAT | os.O_RDWR
-        descriptor = os.open(path, flags | os.O_CLOEXEC, 0o600)
+        descriptor = _open(path, mode)
         try:
             fcntl.flock(descriptor, operation if wait else operation | fcntl.LOCK_NB)
         except BaseException:
@@ -54,6 +54,18 @@ def _lock(path: Path, operation: int, wait: bool) -> int:
             return descriptor
         # The previous holder deleted the file, and another process may hold a lock on a new file of the same name.
         os.close(descriptor)
+
+
+def _open(path: Path, mode: int) -> int:
+    # In a sticky folder, Linux lets nobody open another user's file with O_CREAT (fs.protected_regular).
+    flags = os.O_CLOEXEC | (os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    while True:
+        with contextlib.suppress(FileNotFoundError):
+            return os.open(path, flags)
+        with contextlib.suppress(FileExistsError):
+            descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
+            os.fchmod(descriptor, mode)  # whatever the process's mask is
+            return descriptor
 
 
 def _is_at(descriptor: int, path: Path) -> bool:

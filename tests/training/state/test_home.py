@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from training.state.home import compile_cache, home
+from training.contract.errors import InputError
+from training.state.home import compile_cache, home, home_id
 
 
 @pytest.mark.parametrize(
@@ -34,10 +35,29 @@ def test_the_environment_variable_takes_precedence(tmp_path: Path, monkeypatch: 
     assert home() == tmp_path / "mine"
 
 
-def test_the_compile_cache_has_a_path_without_spaces_and_quotes(tmp_path: Path) -> None:
+def test_the_compile_cache_has_a_path_without_spaces_and_quotes(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert compile_cache(Path("/data/home")) == Path("/data/home/compile-cache")
     awkward = [tmp_path / name for name in ("a b", "it's", 'say "x"', "ü", "$x")]
     moved = [compile_cache(folder) for folder in awkward]
     assert len(set(moved)) == len(awkward)
     assert all(set(str(folder)).isdisjoint(" '\"$ü") for folder in moved)
     assert compile_cache(awkward[0]) == moved[0]
+    assert all(folder.is_relative_to(tmp_path / "cache") for folder in moved)
+
+
+def test_the_compile_cache_is_never_in_a_folder_of_all_users(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "my cache"))
+    with pytest.raises(
+        InputError, match=r"the compile cache can be neither in .*a b nor in .*my cache/trainfare, beca"
+    ):
+        compile_cache(tmp_path / "a b")
+
+
+def test_a_state_folder_keeps_its_id(tmp_path: Path) -> None:
+    first, second = tmp_path / "first", tmp_path / "second"
+    assert home_id(first) == home_id(first)
+    assert home_id(first) != home_id(second)
+    assert [path.name for path in first.iterdir()] == ["id"]

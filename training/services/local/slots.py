@@ -149,7 +149,7 @@ def _lock_some(root: Path, names: Iterable[str], count: int) -> dict[str, int]:
 
 def _try_lock(path: Path) -> int | None:
     try:
-        return exclusive_lock(path)
+        return exclusive_lock(path, mode=0o666)  # other users lock it, too, if the folder lets them
     except BlockingIOError:
         return None
 
@@ -166,6 +166,8 @@ def _ticket(queue: Path) -> Iterator[Path]:
     The file is locked before it gets this name, so no other process ever sees it unlocked.
     """
     queue.mkdir(exist_ok=True)
+    with contextlib.suppress(PermissionError):  # another user has created it
+        queue.chmod(queue.parent.stat().st_mode & 0o7777)
     unnamed = queue / f".{uuid.uuid4().hex}"
     lock = _try_lock(unnamed)
     ticket = queue / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}"
@@ -189,5 +191,6 @@ def _is_abandoned(ticket: Path) -> bool:
             return False
     except FileNotFoundError:
         return True
-    ticket.unlink(missing_ok=True)
+    with contextlib.suppress(PermissionError):  # another user's
+        ticket.unlink(missing_ok=True)
     return True

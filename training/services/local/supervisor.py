@@ -22,6 +22,7 @@ from training.contract.errors import InputError
 from training.services.local import container, job_record, processes, slots, toolkit
 from training.services.local import outcome as job_outcome
 from training.services.local.job_folder import JobFolder
+from training.state.slots_folder import slots_folder
 
 CREATED = "created"
 EXISTS = "exists"
@@ -117,7 +118,7 @@ def _slot(folder: JobFolder, request: Mapping[str, Any], record: job_record.Reco
             announced = True
         return signal.sigtimedwait({signal.SIGTERM}, seconds) is not None
 
-    return slots.wait_for_slot(folder.path.parent.parent / "slots", slot_request, machine, pause)
+    return slots.wait_for_slot(slots_folder(), slot_request, machine, pause)
 
 
 def _processes(request: Mapping[str, Any]) -> int:

@@ -12,6 +12,7 @@ from tests.conftest import CORES as EVERY_CORE
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running, statuses, supervisor_pid, until
 from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
+from training.state.slots_folder import slots_folder
 
 pytestmark = pytest.mark.usefixtures("every_core")
 CORES = len(EVERY_CORE)
@@ -94,7 +95,7 @@ class TestSlots:
         assert description["TrainingJobStatus"] == "Stopped"
         assert statuses(description) == ["Starting", "Stopped"]
         assert "BillableTimeInSeconds" not in description
-        assert list((harness.root / "slots" / "queue").iterdir()) == []
+        assert list((slots_folder() / "queue").iterdir()) == []
 
     def test_a_waiting_job_that_is_killed_does_not_hold_up_the_queue(self, harness: LocalHarness) -> None:
         everything = {"environment": {"TRAINFARE_CORES": str(CORES)}}

@@ -1,0 +1,103 @@
+"""The folder whose locks all jobs of a machine share, and its refusal where another user could replace them."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.conftest import ROOT
+from training.contract.errors import InputError
+from training.services.local.slots import Machine, SlotRequest, wait_for_slot
+from training.state.slots_folder import slots_folder
+
+NOBODY = 65534
+AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can act as two users")
+
+
+@pytest.fixture
+def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.setenv("TRAINFARE_SLOTS", str(tmp_path / "slots"))
+    return tmp_path / "slots"
+
+
+def test_a_new_folder_is_private(folder: Path) -> None:
+    assert slots_folder() == folder
+    assert folder.stat().st_mode & 0o777 == 0o700
+
+
+def test_without_a_setting_it_is_the_users_own(folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("TRAINFARE_SLOTS")
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path))
+    assert slots_folder() == tmp_path / "trainfare-slots"
+    monkeypatch.setenv("XDG_RUNTIME_DIR", str(tmp_path / "missing"))
+    monkeypatch.setenv("HOME", str(tmp_path / "home"))
+    assert slots_folder() == tmp_path / "home" / ".cache" / "trainfare" / "slots"
+
+
+@pytest.mark.parametrize("mode", [0o777, 0o770])
+def test_a_folder_in_which_others_can_replace_files_is_refused(folder: Path, mode: int) -> None:
+    folder.mkdir()
+    folder.chmod(mode)
+    with pytest.raises(InputError, match=r"^TRAINFARE_SLOTS .*/slots is not safe .*: other users may write to it"):
+        slots_folder()
+    folder.chmod(mode | 0o1000)
+    assert slots_folder() == folder
+
+
+def test_a_link_is_refused(folder: Path, tmp_path: Path) -> None:
+    (tmp_path / "other").mkdir()
+    folder.symlink_to(tmp_path / "other")
+    with pytest.raises(InputError, match="it is not a folder"):
+        slots_folder()
+
+
+@AS_ROOT
+def test_the_folder_of_another_user_is_refused(folder: Path) -> None:
+    folder.mkdir()
+    os.chown(folder, NOBODY, NOBODY)
+    with pytest.raises(InputError, match=rf"it belongs to another user \({NOBODY}\)"):
+        slots_folder()
+
+
+OTHER_USER = """
+import sys
+from pathlib import Path
+from training.services.local.slots import Machine, SlotRequest, wait_for_slot
+slot = wait_for_slot(Path(sys.argv[1]), SlotRequest(gpus=0, cores=1), Machine(gpus=(), cores=(0, 1)), lambda _: True)
+print(slot and slot.cores)
+"""
+
+
+@AS_ROOT
+def test_two_users_never_hold_the_same_core(tmp_path_factory: pytest.TempPathFactory) -> None:
+    """This user holds core 0, so the other one gets core 1. If this user holds both, the other one waits."""
+    folder = Path("/var/tmp") / f"trainfare-test-{os.getpid()}"
+    folder.mkdir()
+    folder.chmod(0o1777)
+    try:
+        machine, one = Machine(gpus=(), cores=(0, 1)), SlotRequest(gpus=0, cores=1)
+        first = wait_for_slot(folder, one, machine, lambda _: True)
+        assert first is not None
+        assert first.cores == (0,)
+        assert _as_nobody(folder) == "(1,)"
+        second = wait_for_slot(folder, one, machine, lambda _: True)
+        assert second is not None
+        assert second.cores == (1,)
+        assert _as_nobody(folder) == "None"
+        for lock in (*first.locks, *second.locks):
+            os.close(lock)
+    finally:
+        subprocess.run(["rm", "-rf", str(folder)], check=True)
+
+
+def _as_nobody(folder: Path) -> str:
+    done = subprocess.run(
+        ["/usr/bin/env", f"PYTHONPATH={ROOT}", sys.executable, "-c", OTHER_USER, str(folder)],
+        user=NOBODY, group=NOBODY, capture_output=True, text=True, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
