@@ -12,12 +12,13 @@ import urllib.request
 from collections.abc import Callable
 from contextlib import suppress
 from pathlib import Path
-from urllib.parse import quote, unquote, urlencode
+from urllib.parse import quote, urlencode
 
 from mlflow import get_tracking_uri
 from mlflow.entities import Experiment, Run
 
 from tracking.queries.job_tables import quoted
+from tracking.server.database import database_file
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError, nearest
 from training.contract.plain_text import without_secrets
@@ -52,9 +53,8 @@ def job_charts(experiment_id: str, group: str) -> str:
 
 def require_database() -> None:
     """Raise `InputError` if the tracking store is a missing SQLite file, because MLflow would create it."""
-    uri = get_tracking_uri().partition("?")[0]
-    path = Path(unquote(uri.removeprefix("sqlite:///")))
-    if uri.startswith("sqlite:///") and not path.exists():
+    path = database_file(get_tracking_uri())
+    if path and not path.exists():
         raise InputError(f"the tracking database {path} does not exist. Run `make compare`, which creates it.")
 
 

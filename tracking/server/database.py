@@ -30,7 +30,9 @@ _FIRST = {"experiments", "runs", "metrics", "params", "tags"}
 
 def database_file(uri: str) -> Path | None:
     """Return the path of the SQLite database that a tracking URI names, or None for any other store."""
-    return Path(unquote(uri.removeprefix(_PREFIX))).absolute() if uri.startswith(_PREFIX) else None
+    if not uri.startswith(_PREFIX):
+        return None
+    return Path(unquote(uri.removeprefix(_PREFIX).partition("?")[0])).absolute()
 
 
 def prepare(uri: str, echo: Callable[[str], None]) -> None:

@@ -109,10 +109,10 @@ def test_a_store_of_an_earlier_mlflow_is_migrated_and_kept(tmp_path: Path) -> No
             "INSERT INTO experiments (experiment_id, name, artifact_location, lifecycle_stage) "
             "VALUES (0, 'Default', './mlruns/0', 'active'), (1, 'demo', './mlruns/1', 'active')"
         )
+        columns = "run_uuid, name, source_type, source_name, entry_point_name, user_id, status, start_time, end_time"
         database.execute(
-            "INSERT INTO runs (run_uuid, name, source_type, source_name, entry_point_name, user_id, status, "
-            "start_time, end_time, source_version, lifecycle_stage, artifact_uri, experiment_id) VALUES ('a', '', 'LOCAL', '', '', "
-            "'u', 'FINISHED', 1000, 2000, '', 'active', './mlruns/1/a/artifacts', 1)"
+            f"INSERT INTO runs ({columns}, source_version, lifecycle_stage, artifact_uri, experiment_id) "
+            "VALUES ('a', '', 'LOCAL', '', '', 'u', 'FINISHED', 1000, 2000, '', 'active', './mlruns/1/a/artifacts', 1)"
         )
     database.close()
     said: list[str] = []
