@@ -21,6 +21,7 @@ from pathlib import Path
 
 import uvicorn
 
+from models.server.access import access
 from models.server.app import App
 from models.server.connection import Connection
 from training.contract.errors import TrainfareError
@@ -36,15 +37,20 @@ LOOK_SECONDS = 1.0
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve until stopped. Return 1 if the model cannot be loaded."""
+    """Serve until stopped. Return 1 if the model cannot be loaded, and 2 for wrong options."""
     options = _parser().parse_args(arguments)
+    try:
+        allowed = access(options.host, options.token_file.read_text().strip() if options.token_file else None)
+    except (OSError, ValueError) as error:
+        print(f"error: {error}.", file=sys.stderr)
+        return 2
     listener = _listener(options.host, options.port)
     address = f"http://{options.host}:{listener.getsockname()[1]}"
     if options.address:
         _write(options.address, json.dumps({"pid": os.getpid(), "address": address}))
     if options.home:
         lock_for_use(options.home.resolve(), [options.model.resolve()])
-    app = App()
+    app = App(allowed)
     server = uvicorn.Server(_config(app))
     failed: list[BaseException] = []
     threading.Thread(target=_load, args=(app, server, options, failed, address), daemon=True).start()
@@ -146,6 +152,9 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--evaluated-precision", help="precision of the evaluation; if it is fp32, auto means fp32")
     parser.add_argument("--max-length", type=int, help="tokens to which inputs are truncated")
     parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument(
+        "--token-file", type=Path, help="file with a token that requests need; required beyond loopback"
+    )
     parser.add_argument("--port", type=int, default=0, help="default: chosen by the system")
     parser.add_argument("--address", type=Path, help="file for the server's address and process id, as JSON")
     parser.add_argument("--home", type=Path, help="state folder; its `jobs prune` keeps the model while it is served")

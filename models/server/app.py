@@ -16,8 +16,10 @@ from starlette.requests import ClientDisconnect, Request
 from starlette.responses import Response
 from starlette.routing import Route
 
+from models.server.access import Access
 from models.server.batcher import Batcher
 from models.server.errors import CLOSE, Header, Refused, busy
+from models.server.memory import give_back_memory
 from models.server.request import MAX_BODY_BYTES, check_head, declared_bytes, parse_body
 
 BODY_SECONDS = 30.0
@@ -27,7 +29,9 @@ MAX_DRAINED_BYTES = 64 * 2**20
 MAX_BUFFERED_BYTES = 96 * 2**20
 """Most bytes in memory for all bodies that are being received."""
 QUICK_BYTES = 16 * 2**10
-"""Longest body that is tokenized in the event loop. A longer one would block other requests, so it gets a thread."""
+"""Longest body that is parsed in the event loop. A longer one would block other requests, so it gets a thread."""
+LARGE_BYTES = 2**20
+"""A longer body takes hundreds of times its size to tokenize, so that memory is given back afterwards."""
 
 
 class Model(Protocol):
@@ -46,7 +50,8 @@ class Model(Protocol):
 class App(Starlette):
     """Application that serves one model. Until the model is set, it answers that the model is loading."""
 
-    def __init__(self) -> None:
+    def __init__(self, access: Access | None = None) -> None:
+        self._access = access or Access()
         routes = [Route("/ping", self._ping), Route("/invocations", self._invocations, methods=["POST"])]
         handlers: Any = {HTTPException: _no_route, Refused: _refusal, ClientDisconnect: _disconnected}
         super().__init__(routes=routes, exception_handlers=handlers)
@@ -62,6 +67,7 @@ class App(Starlette):
         self._model = model
 
     async def _ping(self, request: Request) -> Response:
+        self._access.check_host(request.scope["headers"])
         if self._model is None:
             raise _loading()
         return _json(b"{}")
@@ -80,8 +86,7 @@ class App(Starlette):
         if self._model is None or self._batcher is None:
             raise _loading()
         body = await self._body(request)
-        inputs, parameters = parse_body(body)
-        encoded = await self._encoded(self._model, inputs, parameters, len(body))
+        encoded = await self._encoded(self._model, body)
         answers = await self._batcher.answers(encoded)
         try:
             return json.dumps(answers, allow_nan=False).encode()
@@ -92,6 +97,8 @@ class App(Starlette):
     async def _body(self, request: Request) -> bytes:
         """Return the body. Raises `Refused` if it is too long, too slow or not JSON."""
         headers: Sequence[Header] = request.scope["headers"]
+        self._access.check_host(headers)
+        self._access.check_token(headers)
         declared = declared_bytes(headers)
         if declared is not None and declared > MAX_DRAINED_BYTES:
             raise _too_long(CLOSE)
@@ -128,16 +135,22 @@ class App(Starlette):
             raise Refused(503, "too many bodies are being received: retry in a second.", (b"retry-after", b"1"), CLOSE)
         self._buffered_bytes += count
 
-    async def _encoded(
-        self, model: Model, inputs: object, parameters: Mapping[str, Any], size_bytes: int
-    ) -> Sequence[Any]:
+    async def _encoded(self, model: Model, body: bytes) -> Sequence[Any]:
         def encode() -> Sequence[Any]:
+            inputs, parameters = parse_body(body)
             return model.encode(model.read(inputs, parameters))
 
-        try:
-            if size_bytes <= QUICK_BYTES:
+        def encode_large() -> Sequence[Any]:
+            try:
                 return encode()
-            return await asyncio.get_running_loop().run_in_executor(self._tokenizing, encode)
+            finally:
+                give_back_memory()
+
+        try:
+            if len(body) <= QUICK_BYTES:
+                return encode()
+            work = encode_large if len(body) > LARGE_BYTES else encode
+            return await asyncio.get_running_loop().run_in_executor(self._tokenizing, work)
         except ValueError as error:
             raise Refused(400, str(error)) from None
 

@@ -3,22 +3,29 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Mapping
 from typing import Any, NoReturn
 
-from models.server.errors import Header, Refused, shown
+from models.server.errors import CLOSE, Header, Refused, shown
 
 MAX_BODY_BYTES = 6 * 2**20
 """Largest body that SageMaker passes to an endpoint."""
 MAX_INPUTS = 1024
 """Most inputs of one request. For more, predict a file."""
+MAX_VALUES = 65_536
+"""Most objects, lists and members of a body. A body of millions of empty lists would block all clients for seconds."""
 _KNOWN = ("inputs", "parameters")
+_STRING = re.compile(rb'(?s)"[^"\\]*+(?:\\.[^"\\]*+)*+(?:"|\Z)')
+"""A text in JSON. The possessive quantifiers keep the time linear, whatever the body contains."""
 
 
 def check_head(headers: Iterable[Header]) -> None:
     """Raise `Refused` unless the body is uncompressed JSON in UTF-8 and the client accepts JSON."""
     headers_by_name = {name: value.decode("latin-1").strip().lower() for name, value in headers}
-    kind, _, options = headers_by_name.get(b"content-type", "application/json").partition(";")
+    if b"content-type" not in headers_by_name:
+        raise Refused(415, "Content-Type is missing: it must be application/json.")
+    kind, _, options = headers_by_name[b"content-type"].partition(";")
     if kind.strip() != "application/json":
         raise Refused(415, f"Content-Type is '{shown(kind)}': it must be application/json.")
     charset = dict(option.strip().partition("=")[::2] for option in options.split(";")).get("charset", "utf-8")
@@ -32,8 +39,14 @@ def check_head(headers: Iterable[Header]) -> None:
 
 
 def declared_bytes(headers: Iterable[Header]) -> int | None:
-    """Return the value of Content-Length; None if the body is sent in chunks."""
-    return next((int(value) for name, value in headers if name == b"content-length"), None)
+    """Return the value of Content-Length; None if the body is sent in chunks.
+
+    Raises `Refused` for both at once: a proxy and this server could see different ends of the body (RFC 9112, 6.3).
+    """
+    values = {name: value for name, value in headers if name in (b"content-length", b"transfer-encoding")}
+    if len(values) > 1:
+        raise Refused(400, "the request has Content-Length and Transfer-Encoding: send only one of them.", CLOSE)
+    return int(values[b"content-length"]) if b"content-length" in values else None
 
 
 def parse_body(body: bytes) -> tuple[Any, Mapping[str, Any]]:
@@ -53,7 +66,17 @@ def parse_body(body: bytes) -> tuple[Any, Mapping[str, Any]]:
     return inputs, parameters or {}
 
 
+def _check_size(body: bytes) -> None:
+    """Raise `Refused` for a body with too many values. Counting takes milliseconds; parsing them would take seconds."""
+    if body.count(b"[") + body.count(b"{") + body.count(b",") <= MAX_VALUES:
+        return
+    rest = _STRING.sub(b"", body)
+    if rest.count(b"[") + rest.count(b"{") + rest.count(b",") > MAX_VALUES:
+        raise Refused(400, f"the body has too many values: at most {MAX_VALUES} objects, lists and members.")
+
+
 def _document(body: bytes) -> Any:
+    _check_size(body)
     try:
         text = body.decode("utf-8")
     except UnicodeDecodeError as error:

@@ -60,7 +60,12 @@ class Talk:
 
 def post(body: bytes, *headers: str, path: str = "/invocations", content_type: str = "application/json") -> bytes:
     """Return a request as bytes."""
-    lines = [f"POST {path} HTTP/1.1", "Host: here", f"Content-Type: {content_type}", f"Content-Length: {len(body)}"]
+    lines = [
+        f"POST {path} HTTP/1.1",
+        "Host: localhost",
+        f"Content-Type: {content_type}",
+        f"Content-Length: {len(body)}",
+    ]
     return "\r\n".join([*lines, *headers, "", ""]).encode() + body
 
 
