@@ -3,8 +3,8 @@
     python -m benchmarks.bench_real [--folder FOLDER] [--only N]
 
 Comparisons of the demo with itself alternate with comparisons of a small training that one arm slows down by a known
-share. Every second one of each kind runs beside other load. The command resumes: comparisons in
-`recorded/real_comparisons.csv` are not repeated. Afterwards the rows of all recorded comparisons are written.
+share. Half of each kind needs an idle machine and runs first. The other half runs beside other load. The command
+resumes: comparisons in `recorded/real_comparisons.csv` are not repeated. Afterwards the rows of all recorded comparisons are written.
 """
 
 from __future__ import annotations
@@ -60,11 +60,12 @@ class Comparison:
 
 
 def planned() -> Iterator[tuple[Kind, int]]:
-    """Yield the comparisons in their order: two of the demo with itself, then one with a gain."""
-    for number in range(GAIN):
-        yield "same", 2 * number
-        yield "same", 2 * number + 1
-        yield "gain", number
+    """Yield the comparisons in their order: those that need an idle machine, then those beside other load."""
+    for first in (0, 1):
+        for number in range(first, SAME, 2):
+            yield "same", number
+            if number < GAIN:
+                yield "gain", number
 
 
 def run(kind: Kind, number: int, folder: Path) -> Comparison:

@@ -229,7 +229,12 @@ def main() -> None:
     noise = recorded_noise()
     if not len(noise.quality):
         sys.exit("error: no repeats are recorded; run `python -m benchmarks.recorded.record_repeats` first")
-    tables = {name: table.rows for name in repeats_table.names() if (table := repeats_table.read(name))}
+    tables = {
+        name if number == 1 else f"{name}, recording {number}": part.rows
+        for name in repeats_table.names()
+        if (table := repeats_table.read(name))
+        for number, part in table.recordings.items()
+    }
     rows = [
         Row(name="spread of equal jobs", value=100 * noise.spread, unit="% of their seconds", n=len(noise.seconds)),
         Row(name="spread of their accuracy", value=float(np.std(noise.quality)), unit="", n=len(noise.quality)),

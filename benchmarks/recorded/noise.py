@@ -22,7 +22,7 @@ MIN_JOBS = 3
 
 @dataclass(frozen=True)
 class Noise:
-    """Deviations of recorded jobs from the mean of all jobs with the same setting."""
+    """Deviations of recorded jobs from the mean of all jobs with the same setting, recorded at the same time."""
 
     seconds: Numbers
     """Deviations of log seconds, setting by setting, in the order in which the jobs ran."""
@@ -44,7 +44,7 @@ class Noise:
 def recorded_noise() -> Noise:
     """Return the noise of all recorded grids and repeats."""
     read = [table for name in repeats_table.names() if (table := repeats_table.read(name))]
-    tables = [table for table in read if len(_seconds(table)) >= MIN_JOBS]
+    tables = [part for table in read for part in table.recordings.values() if len(_seconds(part)) >= MIN_JOBS]
     quiet = [table for table in tables if not table.setting.is_disturbed]
     disturbed = [table for table in tables if table.setting.is_disturbed]
     grids = [grid for path in sorted(grid_table.FOLDER.glob("*.json")) for grid in grid_table.read(path.stem).values()]
@@ -60,7 +60,10 @@ def recorded_noise() -> Noise:
 
 
 def slowdowns(quiet: Iterable[Repeats], disturbed: Iterable[Repeats]) -> Iterator[Numbers]:
-    """Yield the log seconds of each disturbed table, minus the mean of the quiet table of the same setting."""
+    """Yield the log seconds of each disturbed table, minus the mean of the quiet table of the same setting.
+
+    Each table is one recording, and only tables of the same recording are compared.
+    """
     means = {_key(table): np.log(_seconds(table)).mean() for table in quiet}
     for table in disturbed:
         if _key(table) in means:
@@ -68,7 +71,7 @@ def slowdowns(quiet: Iterable[Repeats], disturbed: Iterable[Repeats]) -> Iterato
 
 
 def _key(table: Repeats) -> tuple[object, ...]:
-    return table.setting.machine, *sorted(table.setting.fields.items())
+    return tuple(table.recordings), table.setting.machine, *sorted(table.setting.fields.items())
 
 
 def _seconds(table: Repeats) -> list[float]:

@@ -25,7 +25,9 @@ from experiments.planning.load import load
 from tracking.recording.run_description import environment
 
 
-def repeat_rows(jobs: Sequence[Mapping[Any, Any]], seed: int, since_ms: float | None = None) -> list[Repeat]:
+def repeat_rows(
+    jobs: Sequence[Mapping[Any, Any]], seed: int, since_ms: float | None = None, recording: int = 1
+) -> list[Repeat]:
     """Return the successful jobs among the rows of `job_tables.jobs`.
 
     `seed` is the first job's seed. `since_ms` is the start time of the table's first job.
@@ -45,6 +47,7 @@ def repeat_rows(jobs: Sequence[Mapping[Any, Any]], seed: int, since_ms: float | 
             eval_loss=round(_number(job, "eval_loss"), 6),
             eval_accuracy=round(_number(job, "eval_accuracy"), 6),
             disturbed=_text(job, "disturbed"),
+            recording=recording,
         )
         for job in sorted(finished, key=lambda job: job["start_time_ms"])
     ]
@@ -60,8 +63,14 @@ def _text(job: Mapping[Any, Any], column: str) -> str:
     return value if isinstance(value, str) else ""
 
 
-def record(name: str, folder: Path, fields: Mapping[str, str], repeats: int, *, is_disturbed: bool) -> None:
-    """Train the jobs and add them to the table. With `is_disturbed`, a `neighbour` loads the machine meanwhile."""
+def record(
+    name: str, folder: Path, fields: Mapping[str, str], repeats: int, recording: int, *, is_disturbed: bool
+) -> None:
+    """Train the jobs and add them to the table. With `is_disturbed`, a `neighbour` loads the machine meanwhile.
+
+    `recording` is the number of this recording: jobs that are recorded at another time, or on another machine, may take
+    a different time.
+    """
     from mlflow import MlflowClient
 
     from tracking.queries.job_tables import jobs
@@ -79,10 +88,16 @@ def record(name: str, folder: Path, fields: Mapping[str, str], repeats: int, *, 
         group = compare(folder, {**fields, **one_arm})
     tracked = jobs(MlflowClient(f"sqlite:///{folder / 'mlflow.db'}"), group).to_dict("records")
     since_ms = tracked[0]["start_time_ms"] - 1000 * _recorded_seconds(earlier) if earlier else None
-    added = repeat_rows(tracked, seed, since_ms)
+    added = repeat_rows(tracked, seed, since_ms, recording)
     if len(added) < repeats:
         print(f"  {repeats - len(added)} jobs failed and are left out")
     write(name, Repeats(setting=setting, rows=[*earlier, *added]))
+
+
+def next_recording(names: Sequence[str]) -> int:
+    """Return the number of a new recording of the named tables."""
+    tables = filter(None, map(read, names))
+    return max((row.recording for table in tables for row in table.rows), default=0) + 1
 
 
 def _recorded_seconds(rows: Sequence[Repeat]) -> float:
@@ -114,7 +129,8 @@ def main(argv: Sequence[str]) -> None:
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
     fields = {"experiment": arguments.experiment, **overrides}
-    record(arguments.name, folder, fields, arguments.repeats, is_disturbed=arguments.disturbed)
+    number = next_recording([arguments.name])
+    record(arguments.name, folder, fields, arguments.repeats, number, is_disturbed=arguments.disturbed)
 
 
 if __name__ == "__main__":

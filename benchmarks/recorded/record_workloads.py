@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import argparse
 import sys
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from benchmarks.recorded import repeats_table
-from benchmarks.recorded.record_repeats import record
+from benchmarks.recorded.record_repeats import next_recording, record
 from benchmarks.support.data import SQUAD, SST2_TEXT, check_data
 
 BATCH = 5
@@ -91,8 +91,11 @@ def parts(workloads: Sequence[str], repeats: int, recorded: Mapping[str, int]) -
 
 
 def _recorded(workloads: Sequence[str]) -> dict[str, int]:
-    names = [table_name(workload, is_disturbed=each) for workload in workloads for each in (False, True)]
-    return {name: len(table.rows) for name in names if (table := repeats_table.read(name))}
+    return {name: len(table.rows) for name in _tables(workloads) if (table := repeats_table.read(name))}
+
+
+def _tables(workloads: Iterable[str]) -> list[str]:
+    return [table_name(workload, is_disturbed=each) for workload in workloads for each in (False, True)]
 
 
 def main(argv: Sequence[str]) -> None:
@@ -105,9 +108,10 @@ def main(argv: Sequence[str]) -> None:
     check_data()
     folder = arguments.folder.resolve()
     folder.mkdir(parents=True, exist_ok=True)
+    number = next_recording(_tables(WORKLOADS))
     for part in parts(arguments.only, arguments.repeats, _recorded(arguments.only)):
         print(f"{part.table}: {part.repeats} repeats", flush=True)
-        record(part.table, folder, WORKLOADS[part.workload], part.repeats, is_disturbed=part.is_disturbed)
+        record(part.table, folder, WORKLOADS[part.workload], part.repeats, number, is_disturbed=part.is_disturbed)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from __future__ import annotations
 import csv
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from pathlib import Path
 from typing import Any
 
@@ -35,6 +35,8 @@ class Repeat:
     eval_accuracy: float
     disturbed: str = ""
     """Why the job's measurement was disturbed, or `no`; empty if it is unknown."""
+    recording: int = 1
+    """Number of the recording that the job belongs to. The machine may be faster or slower in the next one."""
 
     @property
     def is_disturbed(self) -> bool:
@@ -61,6 +63,12 @@ class Repeats:
 
     setting: Setting
     rows: Sequence[Repeat]
+
+    @property
+    def recordings(self) -> dict[int, Repeats]:
+        """The table's recordings by their number. Only times of the same recording can be compared."""
+        numbers = sorted({row.recording for row in self.rows})
+        return {each: replace(self, rows=[row for row in self.rows if row.recording == each]) for each in numbers}
 
 
 def write(name: str, repeats: Repeats, folder: Path = FOLDER) -> None:
@@ -89,5 +97,6 @@ def names(folder: Path = FOLDER) -> list[str]:
 
 def _row(cells: Mapping[str, str]) -> Repeat:
     texts: dict[str, Any] = {"cache_state": cells["cache_state"], "disturbed": cells.get("disturbed", "")}
-    numbers: dict[str, Any] = {name: float(text) for name, text in cells.items() if name not in ("seed", *texts)}
-    return Repeat(seed=int(cells["seed"]), **texts, **numbers)
+    whole: dict[str, Any] = {"seed": int(cells["seed"]), "recording": int(cells.get("recording", 1))}
+    numbers: dict[str, Any] = {name: float(text) for name, text in cells.items() if name not in {*whole, *texts}}
+    return Repeat(**whole, **texts, **numbers)

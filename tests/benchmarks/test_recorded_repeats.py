@@ -67,3 +67,18 @@ def test_recorded_repeats_are_not_recorded_again() -> None:
         Part("demo", True, 4),
         Part("demo", True, 2),
     ]
+
+
+def test_only_times_of_the_same_recording_are_compared(tmp_path: Path) -> None:
+    # The second recording's machine is twice as fast: 10 s are a slowdown there, but not in the first recording.
+    first, second = (table(QUIET, 10.0, 10.0), table(QUIET, 5.0, 5.0))
+    both = replace(first, rows=[*first.rows, *(replace(row, recording=2) for row in second.rows)])
+    write("demo", both, tmp_path)
+    quiet = read("demo", tmp_path)
+    assert quiet is not None
+    assert [len(part.rows) for part in quiet.recordings.values()] == [2, 2]
+    busy = replace(QUIET, is_disturbed=True)
+    loaded = [replace(part, setting=busy, rows=table(busy, 10.0).rows) for part in quiet.recordings.values()]
+    loaded[1] = replace(loaded[1], rows=[replace(row, recording=2) for row in loaded[1].rows])
+    [in_first, in_second] = slowdowns(quiet.recordings.values(), loaded)
+    assert [*in_first, *in_second] == pytest.approx([0.0, math.log(2)])
