@@ -3,8 +3,9 @@
     python -m benchmarks.bench_real [--folder FOLDER] [--only N]
 
 Comparisons of the demo with itself alternate with comparisons of a small training that one arm slows down by a known
-share. Half of each kind needs an idle machine and runs first. The other half runs beside other load. The command
-resumes: comparisons in `recorded/real_comparisons.csv` are not repeated. Afterwards the rows of all recorded comparisons are written.
+share. Half of each kind needs an idle machine and runs first; the other half runs beside other load. The command
+resumes: comparisons in `recorded/real_comparisons.csv` are not repeated. Afterwards the rows of all recorded
+comparisons are written.
 """
 
 from __future__ import annotations

@@ -46,7 +46,7 @@ def test_disturbed_jobs_of_a_quiet_table_are_left_out() -> None:
 def test_tables_without_marks_can_be_read(tmp_path: Path) -> None:
     write("demo", table(QUIET, 10.0), tmp_path)
     path = tmp_path / "demo.csv"
-    path.write_text("\n".join(line.rsplit(",", 1)[0] for line in path.read_text().splitlines()) + "\n")
+    path.write_text("\n".join(line.rsplit(",", 2)[0] for line in path.read_text().splitlines()) + "\n")
     repeats = read("demo", tmp_path)
     assert repeats is not None
     assert repeats.rows == [replace(REPEAT, disturbed="")]

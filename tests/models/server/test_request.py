@@ -125,7 +125,8 @@ def test_a_client_that_closes_its_sending_half_gets_the_answer(server: ServerFol
 
 
 def test_a_chunked_body_has_the_same_limit(server: ServerFolder) -> None:
-    head = b"POST /invocations HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n"
+    head = b"POST /invocations HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+    head += b"Transfer-Encoding: chunked\r\n\r\n"
     good = b"%x\r\n%s\r\n0\r\n\r\n" % (len(GOOD), GOOD)
     answer = ask(str(server.address()), head + good)
     assert answer is not None
