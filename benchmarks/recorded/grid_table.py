@@ -65,6 +65,8 @@ class GridSpec:
     """Samples between two evaluations."""
     calibration_seconds: Mapping[str, float] = field(default_factory=dict)
     """Billable seconds of each compiler's calibration."""
+    parallel: int = 1
+    """Jobs that ran at the same time. With more than one, equal jobs take different times."""
     machine: str = ""
     commit: str = ""
 
@@ -85,6 +87,8 @@ class Grid:
     search: Search
     runs: Mapping[Point, Sequence[Run]]
     """Jobs of each point, one for each seed."""
+    parallel: int = 1
+    """Jobs that ran at the same time."""
 
     def draw(self, point: Point, seed: int) -> Run:
         """Return one of a point's jobs, which follows from `seed`: the result of a trial with that seed."""
@@ -147,7 +151,7 @@ def build_grid(spec: GridSpec, rows: Iterable[GridRow], calibration: Sequence[Me
         if calibration
         else None,
     )
-    return Grid(search=search, runs=dict(runs))
+    return Grid(search=search, runs=dict(runs), parallel=spec.parallel)
 
 
 def _run(point: Point, rows: Sequence[GridRow], spec: GridSpec) -> Run:

@@ -42,13 +42,14 @@ class Noise:
 
 
 def recorded_noise() -> Noise:
-    """Return the noise of all recorded grids and repeats."""
+    """Return the noise of all recorded repeats, and of the grids whose jobs ran one after the other."""
     read = [table for name in repeats_table.names() if (table := repeats_table.read(name))]
     tables = [part for table in read for part in table.recordings.values() if len(_seconds(part)) >= MIN_JOBS]
     quiet = [table for table in tables if not table.setting.is_disturbed]
     disturbed = [table for table in tables if table.setting.is_disturbed]
     grids = [grid for path in sorted(grid_table.FOLDER.glob("*.json")) for grid in grid_table.read(path.stem).values()]
-    settings = [*_estimable(each for grid in grids for each in equal_jobs(grid)), *map(_seconds, quiet)]
+    alone = [grid for grid in grids if grid.parallel == 1]
+    settings = [*_estimable(each for grid in alone for each in equal_jobs(grid)), *map(_seconds, quiet)]
     accuracies = _estimable(_accuracies(table) for table in quiet if _has_all_rows(table))
     return Noise(
         seconds=concatenated(deviations(np.log(seconds)) for seconds in settings),

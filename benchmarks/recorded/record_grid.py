@@ -210,6 +210,7 @@ def record(name: str, folder: Path, fields: dict[str, str], grid: Space, argumen
         evaluation_seconds=min((each["eval_seconds"] for each in figures.values()), default=0.0),
         eval_samples=arguments.eval_samples,
         calibration_seconds={compiler: each["billable_seconds"] for compiler, each in figures.items()},
+        parallel=int(fields.get("compare.parallel", "1")),
         machine=f"{here['machine']['processor']}, {here['machine']['cores']} cores",
         commit=str(here["git"]["commit"]),
     )
