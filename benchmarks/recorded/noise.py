@@ -48,8 +48,8 @@ def recorded_noise() -> Noise:
     quiet = [table for table in tables if not table.setting.is_disturbed]
     disturbed = [table for table in tables if table.setting.is_disturbed]
     grids = [grid for path in sorted(grid_table.FOLDER.glob("*.json")) for grid in grid_table.read(path.stem).values()]
-    alone = [grid for grid in grids if grid.parallel == 1]
-    settings = [*_estimable(each for grid in alone for each in equal_jobs(grid)), *map(_seconds, quiet)]
+    sequential = [grid for grid in grids if grid.parallel == 1]
+    settings = [*_estimable(each for grid in sequential for each in equal_jobs(grid)), *map(_seconds, quiet)]
     accuracies = _estimable(_accuracies(table) for table in quiet if _has_all_rows(table))
     return Noise(
         seconds=concatenated(deviations(np.log(seconds)) for seconds in settings),

@@ -13,7 +13,6 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from models.lookup.evaluation import EVALUATIONS
 from models.lookup.versions import Versions
-from tracking.queries.duplicates import without_duplicates
 from tracking.queries.job_tables import quoted, runs_where
 from tracking.queries.metric_histories import number
 from tracking.server.store import Store
@@ -163,8 +162,7 @@ def _run(store: Store, run_id: str) -> Run:
 
 
 def _jobs_with(store: Store, tag: str, value: str) -> list[Run]:
-    runs = runs_where(store.client, f"tags.`platform.{tag}` = {quoted(value)} and tags.`platform.kind` = 'job'")
-    return without_duplicates(runs)
+    return runs_where(store.client, f"tags.`platform.{tag}` = {quoted(value)} and tags.`platform.kind` = 'job'")
 
 
 def _experiment_name(store: Store, run: Run) -> str:

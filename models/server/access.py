@@ -41,7 +41,7 @@ class Access:
 
 
 def access(host: str, token: str | None) -> Access:
-    """Return who may use a server that is bound to `host`.
+    """Return the access rules of a server that is bound to `host`.
 
     Raises ValueError if other machines could use it without a token, or if the token is too short.
     """

@@ -43,7 +43,8 @@ class Connection(H11Protocol):
 
     def _close_an_idle_one(self) -> bool:
         """Close the longest idle connection of the client with the most idle ones. Return False if none is idle."""
-        idle = [each for each in self.connections if each is not self and not each.has_open_request()]
+        others = [each for each in self.connections if isinstance(each, Connection) and each is not self]
+        idle = [each for each in others if not each.has_open_request()]
         if not idle:
             return False
         counts = Counter(each.client_address for each in idle)

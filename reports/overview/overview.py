@@ -69,13 +69,13 @@ def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
     Runs that are neither jobs nor groups are ignored, and so are further runs of the same job.
     """
     jobs: list[TrackedJob] = []
-    names: set[tuple[str, str]] = set()
+    seen: set[tuple[str, str] | None] = set()
     parents: dict[str | None, list[Run]] = {}
     for run in runs:
         kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
-        if kind == "job" and (name := job_key(run)) not in names:
+        if kind == "job" and ((key := job_key(run)) is None or key not in seen):
             jobs.append(job_of_run(run))
-            names |= {name} if name else set()
+            seen.add(key)
         elif kind == "group" and group:
             parents.setdefault(group, []).append(run)
     members = {**{group: list[TrackedJob]() for group in parents}, **_group_by(jobs, lambda job: job.group)}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -92,7 +93,7 @@ def open_storage(
         )
     except ImportError as error:
         raise InputError(f"storage {name} needs the driver {address.drivername}, which is not installed") from error
-    except RuntimeError as error:  # raised by Optuna for tables of another version
+    except (RuntimeError, sqlite3.Error) as error:  # a RuntimeError is Optuna's, for tables of another version
         raise StorageError(f"The storage {name} cannot be used: {reason(error)}.") from error
     return Storage(
         rdb=rdb, retries=StorageRetries(name, retry_seconds=retry_seconds, echo=echo), lock=lock, lease=lease

@@ -21,7 +21,6 @@ SMALL_ROOMS = {
     "models/logged/stored": "one file that MLflow stores with a model",
     "sweeps": "its files are in its rooms",
     "tracking": "its files are in its rooms",
-    "tracking/server": "the client and its errors",
     "training": "its files are in its rooms",
     "training/job": "the entry point and the run; the rest is in its rooms",
     "training/job/weights": "a model has few kinds of file",

@@ -132,7 +132,7 @@ def test_deleted_jobs_of_selected_groups_are_reported(tracked: Tracked) -> None:
         tracked.trained("none", 0, 100.0)
         deleted = tracked.trained("none", 1, 101.0, tags={"mlflow.runName": f"{group} #1"})
         tracked.client.delete_run(deleted)
-    names = ["demo-1", "demo-2-0"]
+    names = ["demo-1", "demo-2-2"]
     report = render_chosen(tracked.client, chosen_jobs(tracked.client, names), "t", CompareOptions(), names)
     assert report.missing == ("Missing: demo-1 #1, deleted in MLflow. MLflow can restore deleted runs.",)
 

@@ -55,7 +55,7 @@ def launch_lock() -> Iterator[None]:
 
 @dataclass(frozen=True)
 class Subject:
-    """What a run is opened for."""
+    """Job or group for which a run is opened."""
 
     experiment_id: str
     """MLflow experiment of its run."""
@@ -78,9 +78,9 @@ def find_or_open(
     The caller holds the lock of `claimed_by`, which is the `launch_lock` of this state folder unless specified.
     `own_run_id` is a run to open instead of a new one. It becomes a duplicate if another launcher was faster.
     """
-    found = [run for run in _search(store, subject) if run.data.tags.get(KIND) == subject.kind]
-    if found and not own_run_id:
-        return counted_run(found)
+    opened = [run for run in _search(store, subject) if run.data.tags.get(KIND) == subject.kind]
+    if opened and not own_run_id:
+        return counted_run(opened)
     claimed_by = claimed_by or home_id(home())
     return _Claim(store, subject, _create(store, subject, own_run_id, claimed_by), claimed_by).settle()
 

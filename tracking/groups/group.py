@@ -143,9 +143,9 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
     Further runs of the same job, which launchers of earlier versions opened, are marked as duplicates.
     """
     query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.kind\" = 'job'"
-    found = _search(store, group.experiment_id, query)
-    runs = {run.data.tags["platform.job_name"]: run for run in without_duplicates(found)}
-    for run in found:
+    every = _search(store, group.experiment_id, query)
+    runs = {run.data.tags["platform.job_name"]: run for run in without_duplicates(every)}
+    for run in every:
         counted = runs[run.data.tags["platform.job_name"]].info.run_id
         if run.info.run_id != counted:
             mark_duplicate(store, run, counted)

@@ -108,7 +108,8 @@ def _initialize(path: Path) -> None:
 
 
 def _upgrade(path: Path) -> None:
-    from mlflow.store.db.utils import InitialBase, _upgrade_db
+    from mlflow.store.db.utils import _upgrade_db
+    from mlflow.store.tracking.dbmodels.initial_models import Base as InitialBase
 
     with _engine(path) as engine:
         InitialBase.metadata.create_all(engine)
@@ -156,14 +157,10 @@ def _newest_revision() -> str:
 
 
 def _is_known(revision: str) -> bool:
-    from alembic.script import ScriptDirectory
-    from alembic.util import CommandError
-    from mlflow.store.db.utils import _get_alembic_config
+    import mlflow.store.db_migrations
 
-    try:
-        return ScriptDirectory.from_config(_get_alembic_config("")).get_revision(revision) is not None
-    except CommandError:
-        return False
+    folder = Path(mlflow.store.db_migrations.__path__[0]) / "versions"
+    return any(f'revision = "{revision}"' in path.read_text("utf-8") for path in folder.glob("*.py"))
 
 
 if __name__ == "__main__":

@@ -169,7 +169,7 @@ def test_a_missing_or_invalid_artifact_leaves_nothing(tracked: Tracked, tmp_path
         fetched(tracked, other, tmp_path / "home")
     tags = {"platform.model_artifact": "runs:/x/model", "platform.model_uri": artifact(tmp_path, "job-1")}
     run_id = tracked.job("none", tags=tags)
-    with pytest.raises(InputError, match=r"the model of run \w+ \(demo-1-0\) has no config\.json, so it is not"):
+    with pytest.raises(InputError, match=r"the model of run \w+ \(demo-1-2\) has no config\.json, so it is not"):
         fetched(tracked, run_id, tmp_path / "home")
     assert [path for path in (tmp_path / "home" / "models").iterdir() if path.is_dir()] == []
 

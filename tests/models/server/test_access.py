@@ -1,4 +1,4 @@
-"""Who may use the server: the Host header, the token, and what it takes to bind to other addresses."""
+"""Access to the server: the Host header, the token, and binding to other addresses."""
 
 from __future__ import annotations
 

@@ -18,9 +18,8 @@ import pytest
 
 from models.endpoints.local.server_folder import ServerFolder
 from tests.conftest import ROOT
-from tests.models.server.test_request import memory_bytes
 from tests.support.endpoints.bad_requests import GOOD, LIMIT
-from tests.support.endpoints.small_models import started
+from tests.support.endpoints.small_models import memory_bytes, started
 from tests.support.endpoints.talking import Talk, ask, post
 
 CONNECTIONS = 600

@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 import json
-import os
 from contextlib import closing
 from pathlib import Path
 
-import psutil
 import pytest
 
 from models.endpoints.local.server_folder import ServerFolder
 from tests.support.endpoints.bad_requests import CUT_OFF, GOOD, LIMIT, WRONG_BODIES, WRONG_HEADS, bad_bodies
-from tests.support.endpoints.small_models import started
+from tests.support.endpoints.small_models import memory_bytes, started
 from tests.support.endpoints.talking import Answer, Talk, ask, post
 from tests.support.staging.fast_tokenizers import without_special_tokens
 
@@ -164,10 +162,3 @@ def bombard(server: ServerFolder, count: int, *, seed: int) -> None:
     answer = ask(address, post(GOOD))
     assert answer is not None
     assert json.loads(answer.body) == json.loads(expected.body)
-
-
-def memory_bytes(server: ServerFolder) -> int:
-    """Return the server's resident memory."""
-    server_address = json.loads((server.path / "address.json").read_text())
-    assert server_address["pid"] != os.getpid()
-    return int(psutil.Process(server_address["pid"]).memory_info().rss)
