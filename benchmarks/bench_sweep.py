@@ -93,9 +93,9 @@ def main() -> None:
         "sweep",
         rows,
         [
-            "The recorded grid (benchmarks/recorded/grids) tweets-minilm has two seeds at each point, the others one; "
-            "made-up surfaces (benchmarks/recorded/surfaces.py) have five. A trial draws one seed, a finalist's second "
-            "training another one, and the excess compares the means of all.",
+            "The recorded grids (benchmarks/recorded/grids) tweets-minilm and sst2-gpt2-small have two seeds at each "
+            "point, the others one; made-up surfaces (benchmarks/recorded/surfaces.py) have five. A trial draws one "
+            "seed, a finalist's second training another one, and the excess compares the means of all.",
             "Sweeps start from every batch size. Sampler, pruning, end and finalists are the real ones. The cost "
             "includes pruned trials, second trainings and, if there is one, the calibration.",
             f"Cost until the choice is right: a choice that is more than {100 * LEAST_GAIN:g} % dearer than the best "

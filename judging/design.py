@@ -8,9 +8,9 @@ from typing import Literal
 
 from judging.intervals import CONFIDENCE
 from judging.non_inferiority import ERROR
-from judging.spending import look_levels
+from judging.spending import early_spending, look_levels, pocock_spending
 
-RULES = 2
+RULES = 3
 """Version of the rules by which comparisons are judged. docs/measuring.md lists them."""
 
 
@@ -38,16 +38,16 @@ class Design:
 
         Together, the looks call two equal arms different in at most 5 % / `comparisons`.
         """
-        return _levels(self.looks, (1 - CONFIDENCE) / comparisons)
+        return _levels(self.looks, (1 - CONFIDENCE) / comparisons, self.rules)
 
     def quality_levels(self) -> tuple[float, ...]:
         """Return the one-sided significance level of each look at the quality.
 
         Together, the looks pass an arm that is worse by the margin in at most 5 %.
         """
-        return tuple(level / 2 for level in _levels(self.looks, 2 * ERROR))
+        return tuple(level / 2 for level in _levels(self.looks, 2 * ERROR, self.rules))
 
 
 @cache
-def _levels(looks: tuple[int, ...], error: float) -> tuple[float, ...]:
-    return look_levels(looks, error)
+def _levels(looks: tuple[int, ...], error: float, rules: int) -> tuple[float, ...]:
+    return look_levels(looks, error, pocock_spending if rules == 2 else early_spending)

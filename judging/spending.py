@@ -7,7 +7,7 @@ all looks are fixed before the first job.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import numpy as np
 from scipy.special import ndtr
@@ -19,15 +19,30 @@ _REACH = 6.0
 """Standard deviations up to which the integration goes."""
 
 
+Spending = Callable[[float, float], float]
+"""Function from the share of the planned jobs and the whole error to the error that is spent until then."""
+
+EARLY = 3.0
+"""Parameter of `early_spending`; docs/decisions/0144 compares values."""
+
+
+def early_spending(share: float, error: float) -> float:
+    """Return the error to spend until a look at `share` of the planned jobs (Hwang, Shih and DeCani 1990, gamma 3).
+
+    Two thirds of the error are spent at the first of three looks, so that a clear difference needs few jobs.
+    """
+    return error * math.expm1(-EARLY * share) / math.expm1(-EARLY)
+
+
 def pocock_spending(share: float, error: float) -> float:
     """Return the error to spend until a look at `share` of the planned jobs (Lan and DeMets 1983).
 
-    It spends nearly evenly, as Pocock's bounds (1977) do, so that a clear difference is found at the first looks.
+    It spends nearly evenly, as Pocock's bounds (1977) do. Version 2 of the rules spent in this way.
     """
     return error * math.log(1 + (math.e - 1) * share)
 
 
-def look_levels(looks: Sequence[int], error: float = 0.05) -> tuple[float, ...]:
+def look_levels(looks: Sequence[int], error: float = 0.05, spending: Spending = early_spending) -> tuple[float, ...]:
     """Return the two-sided significance level of each look.
 
     `looks` are the repeats of an arm at each look, ascending; the last is the most. The levels together have the
@@ -42,11 +57,11 @@ def look_levels(looks: Sequence[int], error: float = 0.05) -> tuple[float, ...]:
     for repeats in looks:
         share = repeats / looks[-1]
         step = math.sqrt(share - previous)
-        target = (pocock_spending(share, error) - spent) / 2
+        target = (spending(share, error) - spent) / 2
         bound = _bound(points, weights, step, target)
         levels.append(float(2 * norm.sf(bound / math.sqrt(share))))
         points, weights = _continued(points, weights, step, bound)
-        spent, previous = pocock_spending(share, error), share
+        spent, previous = spending(share, error), share
     return tuple(levels)
 
 

@@ -6,7 +6,8 @@ import numpy as np
 import pytest
 from scipy.stats import norm
 
-from judging.spending import look_levels
+from judging.design import Design
+from judging.spending import early_spending, look_levels, pocock_spending
 
 
 def test_one_look_has_the_whole_error() -> None:
@@ -15,8 +16,21 @@ def test_one_look_has_the_whole_error() -> None:
 
 def test_five_even_looks_have_the_published_bounds() -> None:
     # Lan and DeMets' Pocock-type spending at 5 %, two-sided: the bounds that R's package ldbounds documents.
-    bounds = [norm.isf(level / 2) for level in look_levels([1, 2, 3, 4, 5])]
+    levels = look_levels([1, 2, 3, 4, 5], spending=pocock_spending)
+    bounds = [norm.isf(level / 2) for level in levels]
     assert bounds == pytest.approx([2.4380, 2.4268, 2.4101, 2.3966, 2.3859], abs=2e-4)
+
+
+def test_the_first_of_three_even_looks_spends_two_thirds() -> None:
+    # (1 - exp(-1)) / (1 - exp(-3)) = 0.632121 / 0.950213 = 0.665241
+    assert early_spending(1 / 3, 0.05) == pytest.approx(0.05 * 0.665241, abs=1e-7)
+    assert (early_spending(0.0, 0.05), early_spending(1.0, 0.05)) == pytest.approx((0.0, 0.05))
+
+
+def test_groups_of_version_2_keep_its_levels() -> None:
+    assert Design(rules=2).levels() == pytest.approx((0.0226, 0.0178, 0.0178, 0.0181), abs=1e-4)
+    assert Design().levels() == pytest.approx((0.0333, 0.0179, 0.0120, 0.0078), abs=1e-4)
+    assert Design().quality_levels() == pytest.approx((0.0333, 0.0197, 0.0137, 0.0093), abs=1e-4)
 
 
 def test_equal_settings_differ_at_any_look_in_five_percent() -> None:

@@ -98,7 +98,13 @@ class FollowedJob:
             self._script_log = ScriptLogReader(self.planned.script.regexes)
 
     def _events(self, update: Update) -> Sequence[Event]:
-        return self._script_log.read(update.lines, update.times) if self._script_log else update.events
+        if self._script_log is None:
+            return update.events
+        stopped_before = self._script_log.stopped_expressions
+        events = self._script_log.read(update.lines, update.times)
+        for name in self._script_log.stopped_expressions[len(stopped_before) :]:
+            self._progress.show_warning(f"the expression of metric '{name}' is too slow and is no longer used")
+        return events
 
     def _end(self) -> Outcome:
         self.close()

@@ -60,11 +60,7 @@ def seconds(duration: str) -> float | None:
     return 86_400 * int(match[1] or 0) + 3_600 * int(match[2]) + 60 * int(match[3]) + float(match[4])
 
 
-def matched_values(text: str, patterns: Mapping[str, re.Pattern[str]]) -> dict[str, float]:
+def matched_values(text: str, expressions: MetricExpressions) -> dict[str, float]:
     """Return the last number that each expression matches."""
-    values: dict[str, float] = {}
-    for name, pattern in patterns.items():
-        for match in pattern.finditer(text):
-            value = number(match[1] or "")
-            values |= {} if value is None else {name: value}
-    return values
+    values = ((name, number(match)) for name, match in expressions.matches(text))
+    return {name: value for name, value in values if value is not None}

@@ -8,13 +8,13 @@ the epochs as soon as Trainer's summary reports the runtime and the samples per 
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 from tracking.recording import log_lines
 from training.contract.events import Event
+from training.contract.metric_expressions import MetricExpressions
 from training.contract.service import OTHER_INSTANCE_PREFIX
 
 FINAL_PREFIXES = ("eval_", "train_", "test_", "predict_")
@@ -36,7 +36,7 @@ class ScriptLogReader:
     """Reader of one log. Pass its lines in order, in pages of any size."""
 
     def __init__(self, regexes: Mapping[str, str]) -> None:
-        self._patterns = {name: re.compile(regex) for name, regex in regexes.items()}
+        self._expressions = MetricExpressions(regexes)
         self._events: list[Event] = []
         self._event_count = 0
         self._line_count = 0
@@ -53,6 +53,11 @@ class ScriptLogReader:
         """Samples of the earlier trainings in the same log, without the last one."""
         self._trained: tuple[float, float] | None = None
         """Epochs and samples of the training that ended last."""
+
+    @property
+    def stopped_expressions(self) -> tuple[str, ...]:
+        """Names of the expressions that are no longer searched for, because they took too long."""
+        return self._expressions.stopped
 
     def read(self, lines: Sequence[str], times: Sequence[float]) -> list[Event]:
         """Return the events of further lines; `times` are their times of writing, in seconds since the epoch.
@@ -81,7 +86,7 @@ class ScriptLogReader:
             self._read_table(*table, time)
             return
         by_trainer = log_lines.trainer_values(part)
-        values = {**by_trainer, **log_lines.matched_values(part, self._patterns)}
+        values = {**by_trainer, **log_lines.matched_values(part, self._expressions)}
         if values and (self._pop_progress(values) or values):
             self._read_values(values, time, by_trainer)
 

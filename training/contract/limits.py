@@ -63,9 +63,11 @@ def check_text(field: str, name: str, value: str) -> None:
 
 def check_metric(definition: MetricDefinition) -> None:
     """Raise InputError for an invalid regular expression, or one that does not have exactly one group."""
+    import regex  # with the package that searches the log
+
     try:
-        groups = re.compile(definition.regex).groups
-    except re.error as error:
+        groups = max(re.compile(definition.regex).groups, regex.compile(definition.regex).groups)
+    except (re.error, regex.error) as error:
         raise InputError(
             f"Metric '{definition.name}': '{definition.regex}' is not a regular expression: {error}."
         ) from error

@@ -1,4 +1,4 @@
-"""Failure reason and final metrics of a job that has ended. Pure; standard library only."""
+"""Failure reason and final metrics of a job that has ended. Pure; standard library only, except for metrics."""
 
 from __future__ import annotations
 
@@ -71,13 +71,16 @@ def _signal_text(number: int, out_of_memory: bool) -> str:
 
 def final_metrics(definitions: Sequence[Mapping[str, str]], lines: Iterable[str], time: float) -> list[dict[str, Any]]:
     """Return the last value of each metric in the log, all at `time`, in seconds since the epoch."""
-    patterns = {each["Name"]: re.compile(each["Regex"]) for each in definitions}
+    if not definitions:
+        return []
+    from training.contract.metric_expressions import MetricExpressions  # needs a package, which most jobs can spare
+
+    expressions = MetricExpressions({each["Name"]: each["Regex"] for each in definitions})
     values: dict[str, float] = {}
-    for line in lines if patterns else ():
-        for name, pattern in patterns.items():
-            for match in pattern.finditer(line):
-                value = _number(match.group(1))
-                values |= {} if value is None else {name: value}
+    for line in lines:
+        for name, text in expressions.matches(line):
+            value = _number(text)
+            values |= {} if value is None else {name: value}
     return [{"MetricName": name, "Value": value, "Timestamp": time} for name, value in values.items()]
 
 
