@@ -57,6 +57,10 @@ class Progress:
         self._name, self._echo, self._clock, self._usd_per_second = name, echo, clock, usd_per_second
         self._printed_at = clock()
 
+    def show_warning(self, text: str) -> None:
+        """Print a warning about the job."""
+        self._line(text)
+
     def show(self, events: Iterable[Event]) -> None:
         """Print new events. Steps are printed at most every `_QUIET_SECONDS`."""
         for event in events:

@@ -1,0 +1,40 @@
+"""A user's regular expressions find their numbers, and cannot hold up whoever searches."""
+
+from __future__ import annotations
+
+import time
+
+from training.contract.metric_expressions import LINE_SECONDS, MAX_SLOW_LINES, MetricExpressions
+
+SLOW = r"^(?:x|xx)+(y?)$"
+"""Takes exponential time on a line of many x that ends otherwise."""
+LINE = "x" * 60 + "!"
+
+
+def test_every_match_is_found_in_order() -> None:
+    expressions = MetricExpressions({"loss": r"loss=([\d.]+)", "step": r"step (\d+)"})
+    assert list(expressions.matches("step 3: loss=1.5, loss=1.25")) == [
+        ("loss", "1.5"),
+        ("loss", "1.25"),
+        ("step", "3"),
+    ]
+    assert list(expressions.matches("nothing")) == []
+    assert expressions.stopped == ()
+
+
+def test_a_slow_expression_is_given_up_and_the_others_go_on() -> None:
+    expressions = MetricExpressions({"slow": SLOW, "loss": r"loss=([\d.]+)"})
+    began = time.monotonic()
+    for number in range(50):
+        assert list(expressions.matches(f"{LINE} loss={number}")) == [("loss", str(number))]
+    # Without the limit, one line would take years. The margin is for a machine that does something else meanwhile.
+    assert time.monotonic() - began < 20 * MAX_SLOW_LINES * LINE_SECONDS
+    assert expressions.stopped == ("slow",)
+
+
+def test_a_quick_line_does_not_count_against_an_expression() -> None:
+    expressions = MetricExpressions({"slow": SLOW})
+    assert list(expressions.matches("xxxy")) == [("slow", "y")]
+    assert list(expressions.matches(LINE)) == []
+    assert expressions.stopped == ()
+    assert list(expressions.matches("xxy")) == [("slow", "y")]
