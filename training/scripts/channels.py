@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from training.contract.errors import InputError, nearest
-from training.scripts.folders import digest_folder
+from training.scripts.folders import check_folder, digest_folder
 from training.staging.models.model_files import PACKAGE_PREFIX, locate
 from training.staging.sources.docstrings import docstring_file
 from training.staging.sources.files import digest_file
@@ -62,4 +62,10 @@ def _path(name: str, source: str, home: Path) -> Path:
     if not path.exists():
         siblings = (entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else ()
         raise InputError(f"script.channels.{name} {source!r} does not exist.{nearest(path.name, siblings)}")
+    if path.is_dir():
+        check_folder(f"script.channels.{name}", path, path, all_files=True)
+    elif not path.is_file():
+        raise InputError(
+            f"script.channels.{name} {source!r} is a device, a pipe or a socket: it must be a file or folder"
+        )
     return path

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import stat
 import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -27,6 +28,43 @@ def files_of(folder: Path, *, all_files: bool) -> Iterator[Path]:
     for parent, folders, names in os.walk(folder, followlinks=True):
         folders[:] = sorted(name for name in folders if all_files or not is_ignored(name))
         yield from (Path(parent) / name for name in sorted(names) if all_files or not is_ignored(name))
+
+
+def check_folder(field: str, folder: Path, root: Path, *, all_files: bool) -> None:
+    """Raise InputError for a link out of `root`, a link to a folder that contains it, or a file that is not regular.
+
+    Such a file would copy another user's secrets, never end, or block. `field` names the folder in the message. The
+    folder is `root` or within it.
+    """
+    outermost, pending = root.resolve(), [folder]
+    while pending:
+        parent = pending.pop()
+        for entry in sorted(os.scandir(parent), key=lambda entry: entry.name):
+            if not all_files and is_ignored(entry.name):
+                continue
+            path = Path(entry.path)
+            _check_entry(field, path, outermost)
+            if entry.is_dir():
+                pending.append(path)
+
+
+def _check_entry(field: str, path: Path, outermost: Path) -> None:
+    try:
+        target = path.resolve(strict=True)
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise InputError(f"{field}: {path} cannot be read: {error.strerror or error}") from error
+    except RuntimeError as error:  # Python 3.11 and 3.12 report a loop of links in this way
+        raise InputError(f"{field}: {path} is a link that leads to itself") from error
+    if path.is_symlink():
+        if not target.is_relative_to(outermost):
+            raise InputError(
+                f"{field}: {path} is a link to {target}, which is outside {outermost}: replace it by a copy"
+            )
+        if path.parent.resolve().is_relative_to(target):
+            raise InputError(f"{field}: {path} is a link to a folder that contains it: remove it")
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise InputError(f"{field}: {path} is a device, a pipe or a socket: only files and folders can be used")
 
 
 def digest_folder(folder: Path, *, all_files: bool) -> str:

@@ -11,7 +11,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from training.contract.errors import InputError, nearest
-from training.scripts.folders import IGNORED_PATTERNS, atomic_folder, digest_folder, files_of
+from training.scripts.folders import IGNORED_PATTERNS, atomic_folder, check_folder, digest_folder, files_of
 from training.scripts.git import check_url, checkout, is_git_url
 from training.services.local.request_rules import PROGRAM_PATTERN
 
@@ -39,6 +39,7 @@ def find_script(
         root, commit = checkout(source, revision, folder)
         script_folder = _within(root, directory, source)
         _check(script_folder, entry_point, source)
+        check_folder("script.source", script_folder, root, all_files=False)
         description = f"{source} at {revision or 'its default branch'} ({commit[:12]})"
         return ScriptSource(folder=script_folder, identity=f"{commit}/{directory or ''}", description=description)
     if revision is not None:
@@ -48,6 +49,7 @@ def find_script(
         raise InputError(f"script.source {source!r} is neither a folder nor a git URL.{_sibling(root)}")
     script_folder = _within(root, directory, source)
     _check(script_folder, entry_point, source)
+    check_folder("script.source", script_folder, script_folder, all_files=False)
     _check_size(script_folder)
     digest = digest_folder(script_folder, all_files=False)
     copy = _copied(script_folder, folder / digest[:40])
