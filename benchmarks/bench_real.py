@@ -170,6 +170,7 @@ def main(argv: Sequence[str]) -> None:
             "Real jobs through `trainfare compare` with its defaults. Same: the demo with 100 rows on one core; the "
             "arms differ in a field without effect. Gain: a small training whose baseline sleeps after every step, so "
             "that the other arm costs 15 % less in its script. Starting and ending the job is the same for both.",
+            "Judged by version 2 of the rules. Version 3 differs in the levels of the looks.",
         ],
     )
 
