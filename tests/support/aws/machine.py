@@ -35,7 +35,7 @@ class Machine:
         self.root = root if at == 0 else root / self.host
         self.checkpoints = self.root / "checkpoints"
         self._name = job_name
-        self._service = LocalService(self.root)
+        self._service = LocalService(self.root, self.root / "slots")  # each instance has cores of its own
         self._sent: str | None = None
 
     @property

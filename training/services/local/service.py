@@ -3,7 +3,9 @@
 All state is on disk, under the service's root, so any process can describe, follow or stop any job:
 
     jobs/<name>/    request.json, state.json, log.txt, supervisor.txt, supervisor.lock, opt/ml/ (the container)
-    slots/          a lock for each core and GPU, and the queue of waiting jobs
+
+The locks of cores and GPUs, and the queue of waiting jobs, are in a folder that all jobs of the machine share:
+`training.state.slots_folder`.
 """
 
 from __future__ import annotations
@@ -30,6 +32,7 @@ from training.contract.service import TERMINAL_STATUSES, Description, LogPage, R
 from training.services.local import job_record, processes, request_rules, supervisor
 from training.services.local.job_folder import JobFolder, State
 from training.services.local.log_times import LogTimes
+from training.state.slots_folder import VARIABLE
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
@@ -55,7 +58,9 @@ class LocalService:
     log_delay_seconds = 0.0
     jobs_command = "python -m experiments jobs"
 
-    def __init__(self, root: Path) -> None:
+    def __init__(self, root: Path, slots: Path | None = None) -> None:
+        """Run the jobs in the state folder `root`. `slots` has the locks of cores; None is this machine's folder."""
+        self._slots = slots
         # A job's processes are found by this path, so every process must use the same spelling.
         self._root = root.resolve()
 
@@ -81,11 +86,12 @@ class LocalService:
             shutil.rmtree(staged.path, ignore_errors=True)
 
     def _start(self, staged: JobFolder, folder: Path) -> None:
+        slots = {} if self._slots is None else {VARIABLE: str(self._slots)}
         module = [sys.executable, "-m", supervisor.__name__, str(staged.path), str(folder)]
         with (staged.path / "supervisor.txt").open("ab") as errors:
             started = subprocess.run(
                 module,
-                env=os.environ | {"PYTHONPATH": str(REPOSITORY)},
+                env=os.environ | {"PYTHONPATH": str(REPOSITORY)} | slots,
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,
