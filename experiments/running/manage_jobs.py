@@ -84,10 +84,14 @@ def _stop(service: Service, name: str) -> None:
 
 def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Table:
     table = Table(box=None, header_style="bold")
-    longest = max((len(description["TrainingJobName"]) for description in descriptions), default=0)
-    table.add_column("job", no_wrap=True, min_width=longest)
-    table.add_column("status", no_wrap=True)
-    table.add_column("started", no_wrap=True)
+    names, statuses = (
+        max((len(description[field]) for description in descriptions), default=0)
+        for field in ("TrainingJobName", "SecondaryStatus")
+    )
+    # Only the reason may be cut off.
+    table.add_column("job", no_wrap=True, min_width=names)
+    table.add_column("status", no_wrap=True, min_width=statuses)
+    table.add_column("started", no_wrap=True, min_width=16)
     table.add_column("billable s", no_wrap=True, justify="right")
     table.add_column("USD", no_wrap=True, justify="right")
     table.add_column("reason", overflow="ellipsis", no_wrap=True)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from training.contract.errors import ServiceError
 from training.state.locks import exclusive_lock, is_exclusively_locked
 
 TAIL_BYTES = 64 * 1024
@@ -16,6 +17,10 @@ TAIL_BYTES = 64 * 1024
 
 State = dict[str, Any]
 """The fields of a Description that change, with times in seconds since the epoch, and `SupervisorPid`."""
+
+
+class DamagedJob(ServiceError):
+    """A file of the job's folder was changed or cut off, for example by a full disk."""
 
 
 @dataclass(frozen=True)
@@ -43,11 +48,25 @@ class JobFolder:
         return self.path / "request.json"
 
     def request(self) -> dict[str, Any]:
-        """Return the `CreateTrainingJob` request, unchanged."""
-        return dict(json.loads(self.request_file.read_bytes()))
+        """Return the `CreateTrainingJob` request, unchanged. Raises `DamagedJob` if its file cannot be read."""
+        return self._json(self.request_file, "TrainingJobName")
 
     def state(self) -> State:
-        return dict(json.loads((self.path / "state.json").read_bytes()))
+        """Return the job's state. Raises `DamagedJob` if its file cannot be read."""
+        return self._json(self.path / "state.json", "TrainingJobStatus")
+
+    def _json(self, path: Path, required: str) -> dict[str, Any]:
+        """Return a JSON object that has the field `required`. Raises `DamagedJob`, or FileNotFoundError."""
+        try:
+            content = json.loads(path.read_bytes())
+        except FileNotFoundError:
+            raise
+        except (OSError, ValueError) as error:
+            reason = getattr(error, "strerror", None) or "it is not JSON"
+            raise DamagedJob(f"{path} is damaged: {reason}") from error
+        if not isinstance(content, dict) or required not in content:
+            raise DamagedJob(f"{path} is damaged: it has no field {required}")
+        return content
 
     def write_state(self, state: State) -> None:
         """Replace the state atomically: a reader sees either the old state or the new one."""

@@ -30,7 +30,7 @@ from training.contract.errors import ArtifactError, JobExists, JobNotFound, Serv
 from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request
 from training.services.local import job_record, processes, request_rules, supervisor
-from training.services.local.job_folder import JobFolder, State
+from training.services.local.job_folder import DamagedJob, JobFolder, State
 from training.services.local.log_times import LogTimes
 from training.state.slots_folder import VARIABLE
 
@@ -107,9 +107,12 @@ class LocalService:
             raise ServiceError(f"Job {folder.name} could not be started: {reason}.")
 
     def describe(self, job_name: str) -> Description:
-        """Return the job's state now. Raises JobNotFound."""
+        """Return the job's state now; a job whose folder is damaged has failed. Raises JobNotFound."""
         folder = self._job(job_name)
-        return _description(folder.request(), _state(folder))
+        try:
+            return _description(folder.request(), _state(folder))
+        except DamagedJob as error:
+            return _damaged(folder, str(error))
 
     def stop(self, job_name: str) -> None:
         """Stop the job: SIGTERM, then SIGKILL after 120 s of grace. Does nothing if the job has ended."""
@@ -133,7 +136,7 @@ class LocalService:
         folder = self._job(job_name)
         offset_bytes = _offset(cursor)
         # Read the status before the log: if the job has ended, the log that is read next is complete.
-        complete = _state(folder)["TrainingJobStatus"] in TERMINAL_STATUSES
+        complete = _has_ended(folder)
         if not folder.log.exists():
             return LogPage(lines=[], cursor=str(offset_bytes))
         marks = LogTimes(folder.log)
@@ -231,6 +234,22 @@ def _state(folder: JobFolder) -> State:
     end = max(state["LastModifiedTime"], last_output)
     failed = job_record.with_transition(job_record.with_billing(state, end), "Failed", "Training job failed", end)
     return failed | {"FailureReason": ABANDONED}
+
+
+def _has_ended(folder: JobFolder) -> bool:
+    try:
+        return _state(folder)["TrainingJobStatus"] in TERMINAL_STATUSES
+    except DamagedJob:
+        return True
+
+
+def _damaged(folder: JobFolder, reason: str) -> Description:
+    """Return the description of a job whose files cannot be read. Its times are those of its folder."""
+    changed = datetime.fromtimestamp(folder.path.stat().st_mtime, UTC)
+    known = {"TrainingJobName": folder.name, "CreationTime": changed, "LastModifiedTime": changed}
+    known |= {"SecondaryStatusTransitions": [], "Environment": {}}
+    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed"}
+    return {**known, **failed, "FailureReason": f"InternalServerError: {reason}."}
 
 
 def _description(request: Request, state: State) -> Description:

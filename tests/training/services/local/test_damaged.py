@@ -1,0 +1,81 @@
+"""A damaged job folder fails its own job, with the file in the reason, and no other."""
+
+from __future__ import annotations
+
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from experiments.running.manage_jobs import print_jobs, print_log
+from tests.support.services.following import ended
+from tests.support.services.harness import LocalHarness
+from training.contract.errors import JobNotFound, ServiceError
+from training.services.launcher import submit
+
+
+def folder(path: Path) -> None:
+    path.unlink()
+    path.mkdir()
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-20]),
+    "random bytes": lambda path: path.write_bytes(random.Random(1).randbytes(300)),
+    "a list": lambda path: path.write_text("[1, 2]"),
+    "another object": lambda path: path.write_text("{}"),
+    "a folder": folder,
+}
+
+
+@pytest.fixture(scope="module")
+def two_jobs(tmp_path_factory: pytest.TempPathFactory) -> LocalHarness:
+    """A service with two jobs that ended."""
+    harness = LocalHarness(tmp_path_factory.mktemp("damaged"))
+    for name in ("job", "other"):
+        ended(submit(harness.service, harness.request("print('a line')", name=name)))
+    return harness
+
+
+@pytest.mark.parametrize("damage", DAMAGE)
+@pytest.mark.parametrize("file", ["state.json", "request.json"])
+def test_a_damaged_file_fails_its_own_job(
+    two_jobs: LocalHarness, file: str, damage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = two_jobs.job_folder() / file
+    kept = path.with_name("kept")
+    shutil.copy(path, kept)
+    try:
+        DAMAGE[damage](path)
+        description = two_jobs.service.describe("job")
+        assert description["TrainingJobStatus"] == "Failed"
+        assert description["FailureReason"].startswith(f"InternalServerError: {path.resolve()} is damaged: ")
+        assert two_jobs.service.describe("other")["TrainingJobStatus"] == "Completed"
+        assert two_jobs.service.logs("job").lines == ["a line"]
+        monkeypatch.setenv("TRAINFARE_HOME", str(two_jobs.root))
+        print_jobs("local", None)
+        shown = capsys.readouterr().out
+        assert {tuple(line.split()[:2]) for line in shown.splitlines()} >= {("job", "Failed"), ("other", "Completed")}
+        print_log("local", "job")
+        assert "a line" in capsys.readouterr().out
+    finally:
+        if path.is_dir():
+            path.rmdir()
+        kept.replace(path)
+    assert two_jobs.service.describe("job")["TrainingJobStatus"] == "Completed"
+
+
+def test_a_job_whose_state_is_damaged_cannot_be_stopped(two_jobs: LocalHarness) -> None:
+    path = two_jobs.job_folder("other") / "state.json"
+    text = path.read_text()
+    try:
+        path.write_text("")
+        with pytest.raises(ServiceError, match=r"state\.json is damaged: it is not JSON$"):
+            two_jobs.service.stop("other")
+    finally:
+        path.write_text(text)
+    with pytest.raises(JobNotFound):
+        two_jobs.service.stop("missing")
