@@ -89,7 +89,7 @@ def test_a_result_that_the_user_names_fails_the_command(command_line: CommandLin
     assert done.stderr.splitlines()[-1] == "--fail-on dearer: “batch 4”."
     [group] = command_line.runs("group")
     of_group = {"group": group.data.tags["platform.group"]}
-    assert group.data.tags["platform.rules"] == "2"
+    assert group.data.tags["platform.rules"] == "3"
     assert command_line("report", {**of_group, "fail-on": "worse"}).returncode == 0
     assert command_line("report", {**of_group, "fail-on": "dearer"}).returncode == 3
     wrong = command_line("report", {**of_group, "fail-on": "dear"})
