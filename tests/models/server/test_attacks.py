@@ -72,7 +72,7 @@ def test_good_clients_are_answered_beside_hostile_bodies(server: ServerFolder, b
     good_seconds(address, 0.5)
     with repeated(address, post(body)):
         durations = good_seconds(address)
-    # Parsed in the event loop, one of these bodies blocks everybody for seconds, and each client sends the next at once.
+    # Parsed in the event loop, one such body blocks everybody for seconds, and each client sends the next at once.
     assert len(durations) >= 3
 
 
