@@ -58,7 +58,8 @@ def _lock(path: Path, operation: int, wait: bool, mode: int) -> int:
 
 def _open(path: Path, mode: int) -> int:
     # In a sticky folder, Linux lets nobody open another user's file with O_CREAT (fs.protected_regular).
-    flags = os.O_CLOEXEC | (os.O_RDONLY if path.is_dir() else os.O_RDWR)
+    # A link is refused: another user may have made it, and one that leads nowhere could be neither opened nor created.
+    flags = os.O_CLOEXEC | os.O_NOFOLLOW | (os.O_RDONLY if path.is_dir() else os.O_RDWR)
     while True:
         with contextlib.suppress(FileNotFoundError):
             return os.open(path, flags)

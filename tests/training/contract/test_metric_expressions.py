@@ -1,4 +1,4 @@
-"""A user's regular expressions find their numbers, and cannot hold up whoever searches."""
+"""Regular expressions of users: matches, and the time limit of a search."""
 
 from __future__ import annotations
 

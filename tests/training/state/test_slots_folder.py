@@ -53,6 +53,22 @@ def test_a_link_is_refused(folder: Path, tmp_path: Path) -> None:
         slots_folder()
 
 
+def test_links_of_other_users_are_not_followed(folder: Path, tmp_path: Path) -> None:
+    victim = tmp_path / "victim"
+    victim.mkdir(mode=0o700)
+    folder.mkdir()
+    folder.chmod(0o1777)
+    request, machine = SlotRequest(gpus=0, cores=1), Machine(gpus=(), cores=(0,))
+    (folder / "queue").symlink_to(victim)
+    with pytest.raises(InputError, match="queue is a link"):
+        wait_for_slot(folder, request, machine, lambda _: True)
+    assert victim.stat().st_mode & 0o777 == 0o700
+    (folder / "queue").unlink()
+    (folder / "core-0").symlink_to(tmp_path / "missing")
+    with pytest.raises(OSError, match="symbolic links"):
+        wait_for_slot(folder, request, machine, lambda _: True)
+
+
 @AS_ROOT
 def test_the_folder_of_another_user_is_refused(folder: Path) -> None:
     folder.mkdir()

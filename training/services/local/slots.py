@@ -165,9 +165,12 @@ def _ticket(queue: Path) -> Iterator[Path]:
 
     The file is locked before it gets this name, so no other process ever sees it unlocked.
     """
-    queue.mkdir(exist_ok=True)
-    with contextlib.suppress(PermissionError):  # another user has created it
-        queue.chmod(queue.parent.stat().st_mode & 0o7777)
+    try:
+        queue.mkdir()
+        queue.chmod(queue.parent.stat().st_mode & 0o7777)  # other users wait in it, too, if the folder lets them
+    except FileExistsError:
+        if queue.is_symlink():
+            raise InputError(f"{queue} is a link, which another user may have made: remove it.") from None
     unnamed = queue / f".{uuid.uuid4().hex}"
     lock = _try_lock(unnamed)
     ticket = queue / f"{time.time_ns():020d}-{uuid.uuid4().hex[:8]}"
