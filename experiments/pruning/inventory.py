@@ -155,6 +155,7 @@ def _jobs(home: Path) -> dict[str, LocalJob | None]:
 def _job(service: LocalService, folder: JobFolder) -> LocalJob | None:
     """Return a job, or None if its state cannot be read."""
     try:
+        folder.state()  # the service describes a damaged job as failed, but this one may still be running
         status = service.describe(folder.name)["TrainingJobStatus"]
         return LocalJob(
             name=folder.name,
