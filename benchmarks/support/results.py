@@ -68,7 +68,7 @@ def spread(values: Sequence[float]) -> float | None:
 def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), *, is_part: bool = False) -> None:
     """Write `benchmarks/results/<name>.json`, print the rows, and regenerate docs/benchmarks.md.
 
-    With `is_part`, keep the rows in the file that are not replaced, if they are of the same machine and commit.
+    With `is_part`, keep the rows and notes in the file that are not replaced, if machine and commit are the same.
     """
     here = environment()
     machine = {**here["machine"], "python": here["python"], "packages": here["packages"], "gpu": _gpu()}
@@ -82,7 +82,7 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), *, is_part:
     }
     file = FOLDER / f"{name}.json"
     if is_part and file.exists():
-        result["rows"] = [*_others(json.loads(file.read_text()), result), *result["rows"]]
+        _keep_others(json.loads(file.read_text()), result)
     FOLDER.mkdir(exist_ok=True)
     file.write_text(json.dumps(result, indent=1, ensure_ascii=False) + "\n")
     for row in rows:
@@ -90,12 +90,13 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), *, is_part:
     PAGE.write_text(page())
 
 
-def _others(before: dict[str, Any], now: dict[str, Any]) -> list[dict[str, Any]]:
-    """Return the rows of an earlier measurement that the new one does not replace."""
+def _keep_others(before: dict[str, Any], now: dict[str, Any]) -> None:
+    """Add the rows and notes of an earlier measurement that the new one does not replace."""
     if any(before[key] != now[key] for key in ("machine", "commit")):
-        return []
+        return
     measured_now = {row["name"] for row in now["rows"]}
-    return [row for row in before["rows"] if row["name"] not in measured_now]
+    now["rows"] = [row for row in before["rows"] if row["name"] not in measured_now] + now["rows"]
+    now["notes"] = [note for note in before["notes"] if note not in now["notes"]] + now["notes"]
 
 
 def page() -> str:
