@@ -67,7 +67,7 @@ def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) ->
 
 def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
     """Tokenize the texts. Raises `BadInputs` for a text that leaves no room for new tokens."""
-    encodings = loaded.backend.encode_batch_fast([each.text for each in examples])
+    encodings = loaded.encodings([each.text for each in examples])
     for example, encoding in zip(examples, encodings, strict=True):
         _check_room(loaded, example, len(encoding.ids))
     return [

@@ -70,8 +70,11 @@ def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
 
     Raises `BadInputs` for an input without tokens.
     """
-    values = [each.text if each.text_pair is None else (each.text, each.text_pair) for each in examples]
-    encodings = loaded.backend.encode_batch_fast(values)
+    if any(each.text_pair is not None for each in examples):
+        pairs = [each.text if each.text_pair is None else (each.text, each.text_pair) for each in examples]
+        encodings = loaded.backend.encode_batch_fast(pairs)
+    else:
+        encodings = loaded.encodings([each.text for each in examples])
     return [Encoded(each, (_row(loaded, each, one),)) for each, one in zip(examples, encodings, strict=True)]
 
 

@@ -12,6 +12,7 @@ import torch
 import transformers
 
 from models.loading.answer_spans import answer_spans
+from models.loading.beginnings import encode_texts, tokenizes_by_word
 from models.loading.encoding import Padding, Row, pad_rows
 from models.loading.precision import choose_precision
 from training.contract.errors import InputError
@@ -32,6 +33,8 @@ class Loaded:
     """The fast tokenizer of Transformers."""
     backend: Any
     """The same tokenizer in the `tokenizers` library; it truncates to `max_length` and does not pad."""
+    tokenizes_by_word: bool
+    """True if `backend` certainly tokenizes the words of a text one by one."""
     padding: Padding
     max_length: int | None
     """Most tokens of a row, including special tokens; None if the model has no limit."""
@@ -45,6 +48,12 @@ class Loaded:
     """fp32 | bf16 | fp16."""
     answer_options: Any
     """Options for question answering that the training recorded: `answer_spans.AnswerOptions`."""
+
+    def encodings(self, texts: Sequence[str]) -> list[Any]:
+        """Return the encodings of texts, truncated to `max_length`. Of a long text, only the beginning is read."""
+        if self.max_length is None or not self.tokenizes_by_word:
+            return list(self.backend.encode_batch_fast(texts))
+        return encode_texts(self.backend, texts, self.max_length)
 
     def forward(self, rows: Sequence[Row]) -> Any:
         """Run the rows as one padded batch and return the model's output."""
@@ -70,11 +79,13 @@ def load(
     if model.config.pad_token_id is None:  # GPT-like models use it to find a row's last token
         model.config.pad_token_id = pad
     limit = _limit(read_config(folder), tokenizer, max_length)
+    backend = _backend(tokenizer, limit)
     return Loaded(
         folder=folder,
         model=model,
         tokenizer=tokenizer,
-        backend=_backend(tokenizer, limit),
+        backend=backend,
+        tokenizes_by_word=tokenizes_by_word(backend),
         padding=Padding(
             token=int(pad or 0), type=tokenizer.pad_token_type_id, on_left=tokenizer.padding_side == "left"
         ),

@@ -23,7 +23,7 @@ import uvicorn
 
 from models.server.access import access
 from models.server.app import App
-from models.server.connection import Connection
+from models.server.connection import HEAD_BYTES, Connection
 from training.contract.errors import TrainfareError
 from training.state.shared_folders import lock_for_use
 
@@ -31,7 +31,9 @@ IDLE_SECONDS = 75
 """Longest time that a connection may be idle between two requests."""
 GRACE_SECONDS = 10
 """Time for running requests to finish when the server must stop."""
-HEAD_BYTES = 64 * 1024
+SWITCH_SECONDS = 0.0005
+"""Longest time that a thread keeps Python's lock while the event loop waits for it. With Python's 5 ms, a batch in the
+loop, which releases the lock a hundred times, takes half a second beside a thread that reads a long body."""
 LOOK_SECONDS = 1.0
 """Interval for checking whether the lifetime has ended."""
 
@@ -50,6 +52,7 @@ def main(arguments: Sequence[str]) -> int:
         _write(options.address, json.dumps({"pid": os.getpid(), "address": address}))
     if options.home:
         lock_for_use(options.home.resolve(), [options.model.resolve()])
+    sys.setswitchinterval(SWITCH_SECONDS)
     app = App(allowed)
     server = uvicorn.Server(_config(app))
     failed: list[BaseException] = []

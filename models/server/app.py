@@ -8,6 +8,7 @@ import sys
 import traceback
 from collections.abc import Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import nullcontext
 from typing import Any, Protocol
 
 from starlette.applications import Starlette
@@ -18,20 +19,18 @@ from starlette.routing import Route
 
 from models.server.access import Access
 from models.server.batcher import Batcher
-from models.server.errors import CLOSE, Header, Refused, busy
+from models.server.bodies import Bodies
+from models.server.errors import Header, Refused, busy
 from models.server.memory import give_back_memory
-from models.server.request import MAX_BODY_BYTES, check_head, declared_bytes, parse_body
+from models.server.request import check_head, parse_body
 
-BODY_SECONDS = 30.0
-"""Longest time for a body to arrive."""
-MAX_DRAINED_BYTES = 64 * 2**20
-"""Most bytes that are read and discarded of a body that is too long, so that its sender gets to read the refusal."""
-MAX_BUFFERED_BYTES = 96 * 2**20
-"""Most bytes in memory for all bodies that are being received."""
-QUICK_BYTES = 16 * 2**10
-"""Longest body that is parsed in the event loop. A longer one would block other requests, so it gets a thread."""
-LARGE_BYTES = 2**20
+QUICK_BYTES = 2 * 2**10
+"""Longest body that is parsed and tokenized in the event loop. A longer one could block other requests for more than
+10 ms, whatever it contains, so it gets a thread."""
+LARGE_BYTES = 128 * 2**10
 """A longer body takes hundreds of times its size to tokenize, so that memory is given back afterwards."""
+MAX_LARGE = 2
+"""Most large bodies that are tokenized or answered at the same time. Others wait in line."""
 
 
 class Model(Protocol):
@@ -58,8 +57,10 @@ class App(Starlette):
         self.router.redirect_slashes = False
         self._model: Model | None = None
         self._batcher: Batcher | None = None
-        self._buffered_bytes = 0
+        self._bodies = Bodies()
+        self._large = asyncio.Semaphore(MAX_LARGE)
         self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokenizer")
+        self._tokenizing_large = ThreadPoolExecutor(1, thread_name_prefix="large")
 
     def serve(self, model: Model) -> None:
         """Set the model that answers requests from now on."""
@@ -85,55 +86,18 @@ class App(Starlette):
     async def _answer(self, request: Request) -> bytes:
         if self._model is None or self._batcher is None:
             raise _loading()
-        body = await self._body(request)
-        encoded = await self._encoded(self._model, body)
-        answers = await self._batcher.answers(encoded)
+        headers: Sequence[Header] = request.scope["headers"]
+        self._access.check_host(headers)
+        self._access.check_token(headers)
+        async with self._bodies.received(request) as body:
+            check_head(headers)
+            async with self._large if len(body) > LARGE_BYTES else nullcontext():
+                answers = await self._batcher.answers(await self._encoded(self._model, body))
         try:
             return json.dumps(answers, allow_nan=False).encode()
         except ValueError:
             problem = "the model's answer is not a finite number: check the model's weights, or use precision fp32."
             raise Refused(500, problem) from None
-
-    async def _body(self, request: Request) -> bytes:
-        """Return the body. Raises `Refused` if it is too long, too slow or not JSON."""
-        headers: Sequence[Header] = request.scope["headers"]
-        self._access.check_host(headers)
-        self._access.check_token(headers)
-        declared = declared_bytes(headers)
-        if declared is not None and declared > MAX_DRAINED_BYTES:
-            raise _too_long(CLOSE)
-        try:
-            async with asyncio.timeout(BODY_SECONDS):
-                body = await self._read(request)
-        except TimeoutError:
-            raise Refused(408, f"the body did not arrive within {BODY_SECONDS:.0f} s.", CLOSE) from None
-        check_head(headers)
-        return body
-
-    async def _read(self, request: Request) -> bytes:
-        chunks: list[bytes] = []
-        total = held = 0
-        try:
-            async for chunk in request.stream():
-                total += len(chunk)
-                if total > MAX_DRAINED_BYTES:
-                    raise _too_long(CLOSE)
-                if total <= MAX_BODY_BYTES:
-                    self._reserve(len(chunk))
-                    held += len(chunk)
-                    chunks.append(chunk)
-                else:
-                    chunks.clear()
-        finally:
-            self._buffered_bytes -= held
-        if total > MAX_BODY_BYTES:
-            raise _too_long()
-        return b"".join(chunks)
-
-    def _reserve(self, count: int) -> None:
-        if self._buffered_bytes + count > MAX_BUFFERED_BYTES:
-            raise Refused(503, "too many bodies are being received: retry in a second.", (b"retry-after", b"1"), CLOSE)
-        self._buffered_bytes += count
 
     async def _encoded(self, model: Model, body: bytes) -> Sequence[Any]:
         def encode() -> Sequence[Any]:
@@ -146,11 +110,13 @@ class App(Starlette):
             finally:
                 give_back_memory()
 
+        loop = asyncio.get_running_loop()
         try:
             if len(body) <= QUICK_BYTES:
                 return encode()
-            work = encode_large if len(body) > LARGE_BYTES else encode
-            return await asyncio.get_running_loop().run_in_executor(self._tokenizing, work)
+            if len(body) <= LARGE_BYTES:
+                return await loop.run_in_executor(self._tokenizing, encode)
+            return await loop.run_in_executor(self._tokenizing_large, encode_large)
         except ValueError as error:
             raise Refused(400, str(error)) from None
 
@@ -180,7 +146,3 @@ def _disconnected(request: Request, error: ClientDisconnect) -> Response:
 
 def _loading() -> Refused:
     return busy("the model is loading: retry in a second.")
-
-
-def _too_long(*headers: Header) -> Refused:
-    return Refused(413, f"the body is too long: at most {MAX_BODY_BYTES} bytes (6 MiB), as on SageMaker.", *headers)

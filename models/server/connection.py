@@ -7,12 +7,14 @@ and answers invalid HTTP in plain text.
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import sys
 from collections import Counter
 from typing import Any
 
 import h11
+from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from models.server.errors import CLOSE, JSON, Refused, busy, shown
@@ -22,45 +24,81 @@ HEAD_SECONDS = 20.0
 UNREAD_SECONDS = 30
 """Longest time that a response may stay unread in the network's buffers."""
 MAX_CONNECTIONS = 512
-"""Most open connections. For a further one, an idle connection of the client with the most idle ones is closed."""
+"""Most open connections. For a further one, a connection that waits for its client is closed."""
+HEAD_BYTES = 16 * 1024
+"""Longest head of a request. One of 64 KiB with thousands of headers takes 15 ms to parse."""
+READ_BYTES = 16 * 1024
+"""Most bytes that one read takes from a connection, so that no client keeps the event loop busy for long."""
+MAX_CHUNKS_PER_READ = 256
+"""Most chunks in one read of a chunked body. A body in chunks of one byte takes a hundred times longer to read."""
+_CHUNK = re.compile(rb"\r\n(?=[0-9A-Fa-f]{1,16}(?:;[^\r\n]*)?\r\n)")
+
+
+class _Flow(FlowControl):
+    """Flow control that reads no further request while earlier ones fill the buffer (pipelining)."""
+
+    def __init__(self, connection: Connection) -> None:
+        super().__init__(connection.transport)
+        self._connection = connection
+
+    def resume_reading(self) -> None:
+        if len(self._connection.conn.trailing_data[0]) <= HEAD_BYTES:
+            super().resume_reading()
 
 
 class Connection(H11Protocol):
     """A client's connection."""
 
     _head_timer: asyncio.TimerHandle | None = None
-    _idle_since: float = 0.0
+    _waiting_since: float = 0.0
+    _has_answered: bool = False
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         """Accept the connection, unless too many are open."""
         super().connection_made(transport)
+        self.flow = _Flow(self)
+        transport.max_size = READ_BYTES  # type: ignore[attr-defined]
         raw: socket.socket = transport.get_extra_info("socket")
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
-        self._idle_since = self.loop.time()
-        if len(self.connections) > MAX_CONNECTIONS and not self._close_an_idle_one():
+        self._waiting_since = self.loop.time()
+        if len(self.connections) > MAX_CONNECTIONS and not self._close_a_waiting_one():
             self._refuse(busy("too many connections are open: retry in a second."))
         self._watch_head()
 
-    def _close_an_idle_one(self) -> bool:
-        """Close the longest idle connection of the client with the most idle ones. Return False if none is idle."""
+    def _close_a_waiting_one(self) -> bool:
+        """Close a connection that waits for its client. Return False if all others are being answered.
+
+        Of the client with the most such connections, it is the one that has waited longest, and one that has never
+        been answered before any other.
+        """
         others = [each for each in self.connections if isinstance(each, Connection) and each is not self]
-        idle = [each for each in others if not each.has_open_request()]
-        if not idle:
+        waiting = [each for each in others if each.waits_for_client()]
+        if not waiting:
             return False
-        counts = Counter(each.client_address for each in idle)
-        chosen = max(idle, key=lambda each: (counts[each.client_address], -each.idle_since))
-        chosen.transport.close()
+        counts = Counter(each.client_address for each in waiting)
+        max(waiting, key=lambda each: (counts[each.client_address], *each.staleness)).give_way()
         return True
+
+    def waits_for_client(self) -> bool:
+        """Return whether the connection is idle, or has received only a part of a request."""
+        return not self.has_open_request() or self.cycle.more_body
+
+    @property
+    def staleness(self) -> tuple[bool, float]:
+        """Order in which connections give way: those without any answer first, then those that have waited longest."""
+        return not self._has_answered, -self._waiting_since
+
+    def give_way(self) -> None:
+        """Close the connection in favour of another."""
+        if self.has_open_request():
+            self._refuse(busy("too many connections are open, and this body is late: retry in a second."))
+        else:
+            self.transport.close()
 
     @property
     def client_address(self) -> str:
         """Address of the client, without its port."""
         return self.client[0] if self.client else ""
-
-    @property
-    def idle_since(self) -> float:
-        """Time of the last response or of the connection's start, in seconds of the event loop's clock."""
-        return self._idle_since
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Stop the timer for the head."""
@@ -71,8 +109,17 @@ class Connection(H11Protocol):
         """Read the next bytes."""
         if self.transport.is_closing():
             return
+        if self._is_chunked() and len(_CHUNK.findall(data)) > MAX_CHUNKS_PER_READ:
+            self._refuse(Refused(400, "the chunks of the body are too small: send at least 64 bytes in each."))
+            return
+        before = self.cycle
         super().data_received(data)
+        if self.cycle is not before:
+            self._waiting_since = self.loop.time()
         self._watch_head()
+
+    def _is_chunked(self) -> bool:
+        return self.has_open_request() and any(name == b"transfer-encoding" for name, _ in self.headers)
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Answer a client that has closed only its sending half."""
@@ -89,7 +136,8 @@ class Connection(H11Protocol):
     def on_response_complete(self) -> None:
         """Wait for the next request."""
         super().on_response_complete()
-        self._idle_since = self.loop.time()
+        self._waiting_since = self.loop.time()
+        self._has_answered = True
         self._watch_head()
 
     def send_400_response(self, msg: str) -> None:

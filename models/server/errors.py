@@ -24,9 +24,9 @@ class Refused(Exception):
         return json.dumps({"code": self.status, "message": str(self)}).encode()
 
 
-def busy(sentence: str) -> Refused:
+def busy(sentence: str, *headers: Header) -> Refused:
     """Return a refusal with status 503 that asks the client to retry after a second."""
-    return Refused(503, sentence, (b"retry-after", b"1"))
+    return Refused(503, sentence, (b"retry-after", b"1"), *headers)
 
 
 def shown(text: str, most: int = 60) -> str:

@@ -1,0 +1,80 @@
+"""Examples that wait for the model, and the fair choice of the next ones. Pure."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Protocol
+
+
+class Encoded(Protocol):
+    """A tokenized example."""
+
+    @property
+    def length(self) -> int:
+        """Number of tokens in the request's longest row."""
+
+    @property
+    def cost(self) -> int:
+        """Tokens that the model processes."""
+
+    @property
+    def new_tokens(self) -> int:
+        """Most tokens to generate; 0 if the model runs once."""
+
+
+class PendingRequest:
+    """A request: its answers so far, and the number of missing ones. Only the event loop changes it."""
+
+    def __init__(self, count: int, done: asyncio.Future[list[Any]]) -> None:
+        self.done = done
+        self.answers: list[Any] = [None] * count
+        self.missing = count
+
+
+Waiting = tuple[PendingRequest, int, Encoded]
+"""A request, the position of an example in it, and the example."""
+
+
+@dataclass
+class Lane:
+    """Waiting examples of many requests. Every turn takes one example of each request, then a second of each, ..."""
+
+    max_examples: int
+    """Most examples of one turn."""
+    max_seconds: float
+    """Longest estimated time of a turn of several examples."""
+    is_running: bool = False
+    """True while a turn is running or about to start."""
+    _requests: deque[deque[Waiting]] = field(default_factory=deque)
+
+    def add(self, examples: Sequence[Waiting]) -> None:
+        """Add the examples of a request behind those of the others."""
+        if examples:
+            self._requests.append(deque(examples))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._requests))
+
+    def take(self, seconds_of: Callable[[Encoded], float]) -> list[Waiting]:
+        """Remove and return the examples of the next turn. Requests that have failed or were cancelled are dropped.
+
+        A request with a thousand texts thus delays a request with one text by at most a turn.
+        """
+        taken: list[Waiting] = []
+        seconds = 0.0
+        while self._requests and len(taken) < self.max_examples:
+            request = self._requests[0]
+            if request[0][0].done.done():
+                self._requests.popleft()
+                continue
+            seconds += seconds_of(request[0][2])
+            if taken and seconds > self.max_seconds:
+                break
+            taken.append(request.popleft())
+            self._requests.popleft()
+            if request:
+                self._requests.append(request)
+        return taken
