@@ -112,13 +112,13 @@ def _smaller_bodies() -> dict[str, Attack]:
 
 def _many_texts() -> dict[str, Attack]:
     """Return requests with many texts. The harmless clients send as many texts per second, one in each request."""
-    short = Load(raw=post(texts(TEXT, 512)), clients=2, per_second=0.25)
+    several = Load(raw=post(texts(TEXT, 512)), clients=2, per_second=0.25)
+    full = Load(raw=post(texts(TEXT, 1024)), clients=4, per_second=0.5)
     long = Load(raw=post(texts((PROSE * 20)[:2500], 32)), clients=2, per_second=0.25)
-    full = Load(raw=post(texts(TEXT, 1024)), clients=4, per_second=2.0)
     return {
-        "512 texts in a request": Attack(short, Load(raw=post(text(TEXT)), clients=2, per_second=128)),
-        "32 long texts in a request": Attack(long, Load(raw=post(text((PROSE * 20)[:2500])), clients=2, per_second=8)),
-        "4 clients with 1,024 texts": Attack(full, replace(full, raw=post(texts(TEXT, 100)))),
+        "512 texts in a request": Attack(several, Load(raw=post(text(TEXT)), clients=8, per_second=128)),
+        "1,024 texts in a request": Attack(full, Load(raw=post(texts(TEXT, 16)), clients=8, per_second=32)),
+        "32 long texts in a request": Attack(long, Load(raw=post(text((PROSE * 20)[:2500])), clients=8, per_second=8)),
     }
 
 

@@ -52,7 +52,7 @@ class App(Starlette):
     def __init__(self, access: Access | None = None) -> None:
         self._access = access or Access()
         routes = [Route("/ping", self._ping), Route("/invocations", self._invocations, methods=["POST"])]
-        handlers: Any = {HTTPException: _no_route, Refused: _refusal, ClientDisconnect: _disconnected}
+        handlers: Any = {HTTPException: _no_route, Refused: _refusal}
         super().__init__(routes=routes, exception_handlers=handlers)
         self.router.redirect_slashes = False
         self._model: Model | None = None
@@ -76,12 +76,14 @@ class App(Starlette):
     async def _invocations(self, request: Request) -> Response:
         try:
             return _json(await self._answer(request))
-        except (Refused, ClientDisconnect):
-            raise
+        # Handled here, because Starlette takes longer, and closes the connection after an unexpected error.
+        except Refused as refused:
+            return _refusal(request, refused)
+        except ClientDisconnect:
+            return Response(status_code=400)  # Nobody reads it.
         except Exception:
-            # Handled here, because Starlette would close the connection.
             traceback.print_exc(file=sys.stderr)
-            raise Refused(500, "an unexpected error occurred: see the server's log.") from None
+            return _refusal(request, Refused(500, "an unexpected error occurred: see the server's log."))
 
     async def _answer(self, request: Request) -> bytes:
         if self._model is None or self._batcher is None:
@@ -137,11 +139,6 @@ def _no_route(request: Request, error: HTTPException) -> Response:
     allowed = sorted((error.headers or {}).get("Allow", "").split(", "))
     sentence = f"{request.scope['path']} accepts {allowed[0]} requests only."
     return _refusal(request, Refused(405, sentence, (b"allow", ", ".join(allowed).encode())))
-
-
-def _disconnected(request: Request, error: ClientDisconnect) -> Response:
-    """Return a response for Starlette; nobody reads it, because the client has closed the connection."""
-    return Response(status_code=400)
 
 
 def _loading() -> Refused:

@@ -25,9 +25,11 @@ MAX_WAITING = 4096
 """Most examples that may wait for the model. A request may take at most half of the free room, so that requests with
 many examples never lock out those with one; others are refused with 503."""
 MAX_LOOP_SECONDS = 0.05
-"""Longest estimated time that an example may block the event loop, by the time per token of the last batch."""
+"""Longest estimated time that an example may block the event loop, by the time per token of the last batches."""
 SHORT_TURN_SECONDS = 0.02
 """Longest estimated time of a turn of several short examples. A request that arrives waits for one turn."""
+MAX_SLOWDOWN = 1.5
+"""Most by which the estimate grows after a batch, so that one disturbed batch does not make short examples long."""
 MAX_SHORT_AT_ONCE = 128
 """Most short examples of a turn."""
 LONG_TURN_SECONDS = 0.5
@@ -118,6 +120,10 @@ class Batcher:
             work.missing -= 1
             if not work.missing:
                 work.done.set_result(work.answers)
+        # Two passes of the loop: the first reads the requests that have arrived meanwhile, and the second adds them.
+        loop.call_soon(loop.call_soon, self._continue, loop, lane)
+
+    def _continue(self, loop: asyncio.AbstractEventLoop, lane: Lane) -> None:
         lane.is_running = False
         self._start(loop, lane)
 
@@ -130,7 +136,8 @@ class Batcher:
                 began = time.perf_counter()
                 outcomes += zip(batch, self._answers([example for _, _, example in batch]), strict=True)
                 tokens = sum(example.cost for _, _, example in batch)
-                self._seconds_per_token = (time.perf_counter() - began) / max(1, tokens)
+                seconds_per_token = (time.perf_counter() - began) / max(1, tokens)
+                self._seconds_per_token = min(seconds_per_token, MAX_SLOWDOWN * self._seconds_per_token)
         except BaseException as error:  # a panic in the Rust code of tokenizers is not an `Exception`
             traceback.print_exc(file=sys.stderr)
             answered = {id(each) for each, _ in outcomes}

@@ -40,7 +40,7 @@ Waiting = tuple[PendingRequest, int, Encoded]
 
 @dataclass
 class Lane:
-    """Waiting examples of many requests. Every turn takes one example of each request, then a second of each, ..."""
+    """Waiting examples of many requests."""
 
     max_examples: int
     """Most examples of one turn."""
@@ -59,22 +59,22 @@ class Lane:
         return sum(map(len, self._requests))
 
     def take(self, seconds_of: Callable[[Encoded], float]) -> list[Waiting]:
-        """Remove and return the examples of the next turn. Requests that have failed or were cancelled are dropped.
+        """Remove and return the examples of the next turn, in rounds of one example of each request.
 
-        A request with a thousand texts thus delays a request with one text by at most a turn.
+        The turn ends with the round that completes a request. So a request with one text waits for the running turn and
+        for a short one, however many texts others have sent. Requests that have failed or were cancelled are dropped.
         """
+        self._requests = deque(request for request in self._requests if not request[0][0].done.done())
         taken: list[Waiting] = []
-        seconds = 0.0
-        while self._requests and len(taken) < self.max_examples:
-            request = self._requests[0]
-            if request[0][0].done.done():
+        seconds, before = 0.0, len(self._requests)
+        while self._requests and len(self._requests) == before:
+            for _ in range(before):
+                request = self._requests[0]
+                seconds += seconds_of(request[0][2])
+                if len(taken) == self.max_examples or (taken and seconds > self.max_seconds):
+                    return taken
+                taken.append(request.popleft())
                 self._requests.popleft()
-                continue
-            seconds += seconds_of(request[0][2])
-            if taken and seconds > self.max_seconds:
-                break
-            taken.append(request.popleft())
-            self._requests.popleft()
-            if request:
-                self._requests.append(request)
+                if request:
+                    self._requests.append(request)
         return taken
