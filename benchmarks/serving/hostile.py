@@ -93,6 +93,10 @@ def _large_bodies() -> dict[str, Attack]:
         "5.9 MB of commas and texts": filled(b"", b',""', LARGE),
         "5.9 MB of long numbers": filled(b'{"inputs": [', b"9" * 4300 + b",", LARGE, b"9]}"),
         "5.9 MB of hard words": hard_words(LARGE),
+        "5.9 MB of hard words in a pair": hard_words(LARGE).replace(
+            b'{"inputs": "', b'{"inputs": {"text_pair": "a", "text": "'
+        )
+        + b"}",
         "5.9 MB of one word": filled(b'{"inputs": "', b"a", LARGE, b'"}'),
     }
     return {name: bodies(body, LARGE, 1.0, clients=2) for name, body in kinds.items()}

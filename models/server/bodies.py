@@ -36,7 +36,8 @@ class _Body:
 class Bodies:
     """The bodies in memory."""
 
-    def __init__(self) -> None:
+    def __init__(self, max_bytes: int = MAX_BUFFERED_BYTES) -> None:
+        self._max_bytes = max_bytes
         self._bytes = 0
 
     @asynccontextmanager
@@ -74,7 +75,7 @@ class Bodies:
 
     def _hold(self, body: _Body, chunk: bytes) -> None:
         more = max(0, body.total - ALWAYS_BYTES) - body.counted
-        if self._bytes + more > MAX_BUFFERED_BYTES:
+        if self._bytes + more > self._max_bytes:
             raise busy("too many long bodies are being received or answered: retry in a second.", CLOSE)
         self._bytes += more
         body.counted += more

@@ -15,6 +15,8 @@ from urllib.parse import urlsplit
 
 import pytest
 
+from benchmarks.attacks.endpoint import Arena, arena
+from benchmarks.serving.hostile import attacks
 from models.endpoints.local.server_folder import ServerFolder
 from tests.conftest import ROOT
 from tests.support.endpoints.bad_requests import GOOD, LIMIT
@@ -98,6 +100,56 @@ def test_a_client_in_use_keeps_its_connection_beside_idle_ones(server: ServerFol
                 answer = talk.answer()
                 assert answer is not None
                 assert answer.status == 200
+
+
+@pytest.fixture(scope="module")
+def stage(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Arena]:
+    """A server with good and other clients."""
+    with arena(tmp_path_factory.mktemp("arena"), tiny_model) as stage:
+        yield stage
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", attacks())
+def test_no_good_answer_is_lost_beside_an_attack(stage: Arena, name: str) -> None:
+    block = stage.block(name, "hostile", 2.0)
+    assert block.answers["200"] > 0
+    assert block.lost == 0
+    assert stage.take_log() == ""
+    assert stage.server.is_alive()
+
+
+@pytest.mark.slow
+def test_memory_does_not_grow_from_attack_to_attack(stage: Arena) -> None:
+    names = [
+        "5.9 MB of hard words in a pair",
+        "5.9 MB of one word",
+        "pipelined requests",
+        "40 unfinished bodies of 5.9 MB",
+    ]
+    for name in names:
+        stage.block(name, "hostile", 2.0)
+    before = stage.memory_mb()
+    for name in names:
+        stage.block(name, "hostile", 2.0)
+    assert stage.memory_mb() - before < 200
+
+
+@pytest.mark.slow
+def test_a_kept_connection_stays_open_beside_unfinished_bodies(server: ServerFolder) -> None:
+    """An unfinished body gives way to a new connection, before a connection that has been answered."""
+    address = urlsplit(str(server.address()))
+    with ExitStack() as stack, closing(Talk(str(server.address()))) as talk:
+        talk.send(post(GOOD))
+        assert talk.answer() is not None
+        for _ in range(CONNECTIONS):
+            other = stack.enter_context(closing(socket.create_connection((address.hostname, address.port), timeout=30)))
+            other.sendall(post(GOOD)[:-5])
+        assert good_seconds(str(server.address()), 0.5)
+        talk.send(post(GOOD))
+        answer = talk.answer()
+        assert answer is not None
+        assert answer.status == 200
 
 
 @pytest.mark.slow

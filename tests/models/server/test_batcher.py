@@ -100,6 +100,47 @@ def test_an_overload_is_refused_and_not_run() -> None:
     assert not any("c" in batch for batch in model.batches)
 
 
+def test_a_request_takes_at_most_half_of_the_free_room() -> None:
+    """After 1,500 of 4,096, 2,596 are free: 1,298 are accepted and 1,299 are refused. One always fits."""
+    model = Doubling()
+
+    async def ask() -> None:
+        batcher = Batcher(model)
+        tasks = [asyncio.create_task(batcher.answers([Word("a")]))]
+        await asyncio.to_thread(model.has_begun.wait)
+        tasks.append(asyncio.create_task(batcher.answers([Word("b")] * 1500)))
+        await asyncio.sleep(0)
+        with pytest.raises(Refused, match="1500 inputs are already waiting"):
+            await batcher.answers([Word("c")] * 1299)
+        tasks += [asyncio.create_task(batcher.answers([Word("d")] * count)) for count in (1298, 1)]
+        model.may_go_on.set()
+        assert [len(each) for each in await asyncio.gather(*tasks)] == [1, 1500, 1298, 1]
+
+    assert MAX_WAITING == 4096
+    asyncio.run(ask())
+
+
+def test_short_examples_do_not_wait_for_long_ones() -> None:
+    """The long example ends only after the short one is answered."""
+    short_is_answered = threading.Event()
+
+    def model(examples: Sequence[Word]) -> list[str]:
+        if any(each.new_tokens for each in examples):
+            assert short_is_answered.wait(30)
+        return [each.text for each in examples]
+
+    async def ask() -> list[str]:
+        batcher = Batcher(model)
+        await batcher.answers([Word("a")])  # The batcher does not know yet that the model is fast.
+        mixed = asyncio.create_task(batcher.answers([Word("b", new_tokens=9), Word("c")]))
+        await asyncio.sleep(0)
+        assert await asyncio.wait_for(batcher.answers([Word("d")]), 30) == ["d"]
+        short_is_answered.set()
+        return await mixed
+
+    assert asyncio.run(ask()) == ["b", "c"]
+
+
 def test_a_disconnected_client_does_not_block_others() -> None:
     model = Doubling()
 

@@ -162,3 +162,32 @@ def bombard(server: ServerFolder, count: int, *, seed: int) -> None:
     answer = ask(address, post(GOOD))
     assert answer is not None
     assert json.loads(answer.body) == json.loads(expected.body)
+
+
+def test_a_long_head_is_refused_even_if_it_arrives_at_once(server: ServerFolder) -> None:
+    address = str(server.address())
+    assert refused(ask(address, post(GOOD, *["a:"] * 10_000))).status == 431
+    answer = ask(address, post(GOOD, *["a:"] * 3_000))
+    assert answer is not None
+    assert answer.status == 200
+
+
+@pytest.mark.parametrize(("size", "status"), [(1, 400), (80, 200)])
+def test_chunks_of_a_byte_are_refused(server: ServerFolder, size: int, status: int) -> None:
+    body = json.dumps({"inputs": "a" * 60_000}).encode()
+    chunks = [body[start : start + size] for start in range(0, len(body), size)]
+    head = post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
+    raw = head + b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in chunks) + b"0\r\n\r\n"
+    answer = ask(str(server.address()), raw)
+    assert answer is not None
+    assert answer.status == status
+    if status == 400:
+        assert answer.json()["message"] == "the chunks of the body are too small: send at least 64 bytes in each."
+
+
+def test_pipelined_requests_are_answered_in_order(server: ServerFolder) -> None:
+    """About 150 kB, of which the server reads 16 kB at a time."""
+    with closing(Talk(str(server.address()))) as talk:
+        talk.send((b"GET /ping HTTP/1.1\r\nHost: localhost\r\n\r\n" + post(GOOD)) * 600)
+        answers = [talk.answer() for _ in range(1200)]
+    assert [answer and len(answer.json()) for answer in answers] == [0, 1] * 600
