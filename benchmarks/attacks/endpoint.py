@@ -30,13 +30,17 @@ BLOCK_SECONDS = 4.0
 MAX_RATIO = 2.0
 """Target for the p99 beside an attack, as a multiple of that beside the harmless load."""
 MAX_GROWTH_MB = 200
-PAUSE_SECONDS = 1.0
-"""Pause after each block, so that what a load leaves behind does not reach the next."""
+PAUSE_SECONDS = 0.3
+SETTLE_SECONDS = 60.0
+"""Longest time for the server to finish what a load has left behind."""
+IDLE_PERCENT = 10.0
+"""Most CPU time of a server with nothing to do, as a share of one core."""
 START_SECONDS = 240
 NOTE = (
     "endpoint: MiniLM with six labels; 4 good clients send 60 short texts per second. Beside them run, alternately, an "
     "attack and an equal load of harmless requests: as many connections, requests per second and bytes (texts, for "
-    "requests with many texts). An attempt is one block of 4 s; a good request without a 200 is lost."
+    "requests with many texts). An attempt is one block of 4 s; a good request without a 200 is lost. The model uses "
+    "one thread: with two on two cores, any other program makes OpenMP's threads wait for each other."
 )
 
 
@@ -113,15 +117,25 @@ class Arena:
         self.good.begin(attack, "good", seconds)
         outcome = self.good.outcome()
         self.others.outcome()
-        time.sleep(PAUSE_SECONDS)
+        self._settle()
         latencies = outcome["seconds"]
         p99 = 1000 * statistics.quantiles(latencies, n=100, method="inclusive")[98] if len(latencies) > 1 else 0.0
         return Block(p99, Counter(outcome["answers"]))
 
+    def _settle(self) -> None:
+        """Wait until the server has nothing to do, so that what a load leaves behind does not reach the next."""
+        server = psutil.Process(self._process_id())
+        deadline = time.monotonic() + SETTLE_SECONDS
+        time.sleep(PAUSE_SECONDS)
+        while server.cpu_percent(interval=PAUSE_SECONDS) > IDLE_PERCENT and time.monotonic() < deadline:
+            pass
+
+    def _process_id(self) -> int:
+        return int(json.loads((self.server.path / "address.json").read_text())["pid"])
+
     def memory_mb(self) -> float:
         """Return the server's resident memory."""
-        process = json.loads((self.server.path / "address.json").read_text())["pid"]
-        return float(psutil.Process(process).memory_info().rss / 1e6)
+        return float(psutil.Process(self._process_id()).memory_info().rss / 1e6)
 
     def take_log(self) -> str:
         """Return the server's output since the last call."""
@@ -178,7 +192,7 @@ def arena(folder: Path, model: Path) -> Iterator[Arena]:
 
 def run(folder: Path) -> Result:
     """Run every attack."""
-    os.environ.setdefault("HF_HUB_OFFLINE", "1")
+    os.environ |= {"HF_HUB_OFFLINE": "1", "OMP_NUM_THREADS": "1"}
     make_model(folder / "model")
     counts, rows = Counts("endpoint"), []
     with arena(folder, folder / "model") as stage:

@@ -11,9 +11,9 @@ from typing import Any
 
 CHARACTERS_PER_TOKEN = 8
 """Characters of a text that are tokenized first, for each token that the model accepts."""
-GROWTH = 4
+GROWTH = 2
 """Factor by which the beginning grows if it has too few words."""
-MARGIN_WORDS = 64
+MARGIN_WORDS = 32
 """Words between the last token that is kept and the end of the beginning. What follows can change the last characters
 of the beginning (accents) and its last words (blanks, special tokens), but not words this far before its end."""
 _LOCAL_NORMALIZERS = {

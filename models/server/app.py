@@ -94,6 +94,8 @@ class App(Starlette):
         async with self._bodies.received(request) as body:
             check_head(headers)
             async with self._large if len(body) > LARGE_BYTES else nullcontext():
+                if len(body) > LARGE_BYTES and await request.is_disconnected():  # while it waited in line
+                    raise ClientDisconnect
                 answers = await self._batcher.answers(await self._encoded(self._model, body))
         try:
             return json.dumps(answers, allow_nan=False).encode()
