@@ -112,6 +112,7 @@ def stage(tiny_model: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 @pytest.mark.slow
 @pytest.mark.parametrize("name", attacks())
 def test_no_good_answer_is_lost_beside_an_attack(stage: Arena, name: str) -> None:
+    stage.take_log()
     block = stage.block(name, "hostile", 2.0)
     assert block.answers["200"] > 0
     assert block.lost == 0
