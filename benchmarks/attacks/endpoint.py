@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import signal
 import statistics
 import subprocess
 import sys
@@ -81,8 +80,8 @@ class Clients:
 
     def close(self) -> None:
         """End the process."""
-        self._process.send_signal(signal.SIGKILL)
-        self._process.wait()
+        with self._process:  # closes the pipes and waits
+            self._process.kill()
 
 
 @contextmanager
