@@ -25,9 +25,10 @@ MAX_WAITING = 4096
 """Most examples that may wait for the model. A request may take at most half of the free room, so that requests with
 many examples never lock out those with one; others are refused with 503."""
 MAX_LOOP_SECONDS = 0.05
-"""Longest estimated time that an example may block the event loop, by the time per token of the last batches."""
+"""Longest estimated time that an example, or the first round of a turn, may block the event loop. The estimate uses the
+time per token of the last batches."""
 SHORT_TURN_SECONDS = 0.02
-"""Longest estimated time of a turn of several short examples. A request that arrives waits for one turn."""
+"""Estimated time up to which further rounds fill a turn of short examples. A new request waits for one turn."""
 MAX_SLOWDOWN = 1.5
 """Most by which the estimate grows after a batch, so that one disturbed batch does not make short examples long."""
 MAX_SHORT_AT_ONCE = 128
@@ -56,8 +57,8 @@ class Batcher:
 
     def __init__(self, run: Callable[[Sequence[Any]], Sequence[Any]]) -> None:
         self._run = run
-        self._short = Lane(MAX_SHORT_AT_ONCE, SHORT_TURN_SECONDS)
-        self._long = Lane(MAX_EXAMPLES, LONG_TURN_SECONDS)
+        self._short = Lane(MAX_SHORT_AT_ONCE, MAX_LOOP_SECONDS, SHORT_TURN_SECONDS)
+        self._long = Lane(MAX_EXAMPLES, LONG_TURN_SECONDS, LONG_TURN_SECONDS)
         self._seconds_per_token = math.inf  # the first batch runs in a thread
 
     async def answers(self, examples: Sequence[Encoded]) -> list[Any]:

@@ -45,7 +45,9 @@ class Lane:
     max_examples: int
     """Most examples of one turn."""
     max_seconds: float
-    """Longest estimated time of a turn of several examples."""
+    """Longest estimated time of a turn's first round, unless it has only one example."""
+    fill_seconds: float
+    """Estimated time up to which further rounds fill a turn."""
     is_running: bool = False
     """True while a turn is running or about to start."""
     _requests: deque[deque[Waiting]] = field(default_factory=deque)
@@ -66,15 +68,16 @@ class Lane:
         """
         self._requests = deque(request for request in self._requests if not request[0][0].done.done())
         taken: list[Waiting] = []
-        seconds, before = 0.0, len(self._requests)
+        seconds, limit, before = 0.0, self.max_seconds, len(self._requests)
         while self._requests and len(self._requests) == before:
             for _ in range(before):
                 request = self._requests[0]
                 seconds += seconds_of(request[0][2])
-                if len(taken) == self.max_examples or (taken and seconds > self.max_seconds):
+                if len(taken) == self.max_examples or (taken and seconds > limit):
                     return taken
                 taken.append(request.popleft())
                 self._requests.popleft()
                 if request:
                     self._requests.append(request)
+            limit = self.fill_seconds
         return taken

@@ -33,7 +33,7 @@ def turn(lane: Lane) -> list[Any]:
 
 
 def test_a_turn_ends_with_the_round_that_completes_a_request(add: Add) -> None:
-    lane = Lane(max_examples=100, max_seconds=100)
+    lane = Lane(max_examples=100, max_seconds=100, fill_seconds=100)
     add(lane, "a", 5)
     add(lane, "b", 2)
     add(lane, "c", 4)
@@ -45,7 +45,7 @@ def test_a_turn_ends_with_the_round_that_completes_a_request(add: Add) -> None:
 
 
 def test_a_turn_is_limited_by_time_and_the_next_request_continues(add: Add) -> None:
-    lane = Lane(max_examples=100, max_seconds=3)
+    lane = Lane(max_examples=100, max_seconds=3, fill_seconds=3)
     add(lane, "a", 4)
     add(lane, "b", 4)
     assert turn(lane) == ["a0", "b0", "a1"]
@@ -53,20 +53,30 @@ def test_a_turn_is_limited_by_time_and_the_next_request_continues(add: Add) -> N
     assert turn(lane) == ["a3", "b3"]
 
 
+def test_further_rounds_have_a_shorter_time(add: Add) -> None:
+    """The first round takes 4 of 5 seconds, so the second does not begin. A single request fills 2 seconds."""
+    lane = Lane(max_examples=100, max_seconds=5, fill_seconds=2)
+    for name in "abcd":
+        add(lane, name, 2)
+    assert [turn(lane), turn(lane)] == [["a0", "b0", "c0", "d0"], ["a1", "b1", "c1", "d1"]]
+    add(lane, "e", 5)
+    assert [turn(lane), turn(lane), turn(lane)] == [["e0", "e1"], ["e2", "e3"], ["e4"]]
+
+
 def test_a_turn_is_limited_by_examples(add: Add) -> None:
-    lane = Lane(max_examples=2, max_seconds=100)
+    lane = Lane(max_examples=2, max_seconds=100, fill_seconds=100)
     add(lane, "a", 3)
     assert [turn(lane), turn(lane)] == [["a0", "a1"], ["a2"]]
 
 
 def test_an_example_that_takes_longer_than_a_turn_runs_on_its_own(add: Add) -> None:
-    lane = Lane(max_examples=9, max_seconds=0.5)
+    lane = Lane(max_examples=9, max_seconds=0.5, fill_seconds=0.5)
     add(lane, "a", 2)
     assert [turn(lane), turn(lane), turn(lane)] == [["a0"], ["a1"], []]
 
 
 def test_a_cancelled_request_is_dropped(add: Add) -> None:
-    lane = Lane(max_examples=9, max_seconds=9)
+    lane = Lane(max_examples=9, max_seconds=9, fill_seconds=9)
     add(lane, "a", 3).cancel()
     add(lane, "b", 1)
     assert turn(lane) == ["b0"]

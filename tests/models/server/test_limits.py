@@ -63,7 +63,7 @@ def request(body: bytes) -> Request:
 
 
 def test_long_bodies_count_until_they_are_answered_and_short_ones_never() -> None:
-    """Of each body, the first 65,536 bytes are free: 80,000 + 30,000 > 100,000."""
+    """The first 65,536 bytes of each body are free: 80,000 + 30,000 > 100,000."""
     long, other, short = (b"x" * (ALWAYS_BYTES + extra) for extra in (80_000, 30_000, 0))
 
     async def receive_all() -> None:
