@@ -74,8 +74,10 @@ class Connection(H11Protocol):
         Of the client with the most such connections, they are those that have waited longest, and those that have never
         been answered before any others.
         """
-        others = [each for each in self.connections if isinstance(each, Connection) and each is not self]
-        waiting = [each for each in others if each.waits_for_client()]
+        links = [each for each in self.connections if isinstance(each, Connection) and not each.transport.is_closing()]
+        if len(links) <= MAX_CONNECTIONS:  # Those closed for an earlier connection are not gone yet.
+            return True
+        waiting = [each for each in links if each.waits_for_client() and each is not self]
         counts = Counter(each.client_address for each in waiting)
         order = [(counts[each.client_address], *each.staleness, id(each), each) for each in waiting]
         for *_, chosen in heapq.nlargest(CLOSED_AT_ONCE, order):
@@ -84,7 +86,7 @@ class Connection(H11Protocol):
 
     def waits_for_client(self) -> bool:
         """Return whether the connection is idle, or has received only a part of a request."""
-        return not self.transport.is_closing() and (not self.has_open_request() or self.cycle.more_body)
+        return not self.has_open_request() or self.cycle.more_body
 
     @property
     def staleness(self) -> tuple[bool, float]:

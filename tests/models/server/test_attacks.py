@@ -123,7 +123,7 @@ def test_no_good_answer_is_lost_beside_an_attack(stage: Arena, name: str) -> Non
 @pytest.mark.slow
 def test_memory_does_not_grow_from_attack_to_attack(stage: Arena) -> None:
     names = [
-        "5.9 MB of hard words in a pair",
+        "5.9 MB of hard words",
         "5.9 MB of one word",
         "pipelined requests",
         "40 unfinished bodies of 5.9 MB",
