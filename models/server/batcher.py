@@ -27,13 +27,13 @@ many examples never lock out those with one; others are refused with 503."""
 MAX_LOOP_SECONDS = 0.05
 """Longest estimated time that an example, or the first round of a turn, may block the event loop. The estimate uses the
 time per token of the last batches."""
-SHORT_TURN_SECONDS = 0.02
+SHORT_TURN_SECONDS = 0.015
 """Estimated time up to which further rounds fill a turn of short examples. A new request waits for one turn."""
 MAX_SLOWDOWN = 1.5
 """Most by which the estimate grows after a batch, so that one disturbed batch does not make short examples long."""
 MAX_SHORT_AT_ONCE = 128
 """Most short examples of a turn."""
-LONG_TURN_SECONDS = 0.5
+LONG_TURN_SECONDS = 0.1
 """Longest estimated time of a turn of several long examples. Generated tokens do not count: the examples of a batch
 generate theirs at the same time."""
 

@@ -38,6 +38,10 @@ Waiting = tuple[PendingRequest, int, Encoded]
 """A request, the position of an example in it, and the example."""
 
 
+CALM_TURNS = 10
+"""Turns without a completed request after which turns become longer: no short requests arrive, so nobody waits."""
+
+
 @dataclass
 class Lane:
     """Waiting examples of many requests."""
@@ -47,9 +51,11 @@ class Lane:
     max_seconds: float
     """Longest estimated time of a turn's first round, unless it has only one example."""
     fill_seconds: float
-    """Estimated time up to which further rounds fill a turn."""
+    """Estimated time up to which further rounds fill a turn; `max_seconds` after `CALM_TURNS`."""
     is_running: bool = False
     """True while a turn is running or about to start."""
+    _turns: int = 0
+    """Turns since a request was completed."""
     _requests: deque[deque[Waiting]] = field(default_factory=deque)
 
     def add(self, examples: Sequence[Waiting]) -> None:
@@ -68,6 +74,8 @@ class Lane:
         """
         self._requests = deque(request for request in self._requests if not request[0][0].done.done())
         taken: list[Waiting] = []
+        self._turns += 1
+        fill_seconds = self.fill_seconds if self._turns <= CALM_TURNS else self.max_seconds
         seconds, limit, before = 0.0, self.max_seconds, len(self._requests)
         while self._requests and len(self._requests) == before:
             for _ in range(before):
@@ -79,5 +87,7 @@ class Lane:
                 self._requests.popleft()
                 if request:
                     self._requests.append(request)
-            limit = self.fill_seconds
+                else:
+                    self._turns = 0
+            limit = fill_seconds
         return taken

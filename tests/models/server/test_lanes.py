@@ -63,6 +63,16 @@ def test_further_rounds_have_a_shorter_time(add: Add) -> None:
     assert [turn(lane), turn(lane), turn(lane)] == [["e0", "e1"], ["e2", "e3"], ["e4"]]
 
 
+def test_turns_are_longer_while_no_request_is_completed(add: Add) -> None:
+    """Ten turns of 2 seconds, then 3 seconds, until a short request is completed."""
+    lane = Lane(max_examples=100, max_seconds=3, fill_seconds=2)
+    add(lane, "a", 40)
+    assert [len(turn(lane)) for _ in range(12)] == [2] * 10 + [3] * 2
+    add(lane, "b", 1)
+    assert turn(lane) == ["a26", "b0"]
+    assert turn(lane) == ["a27", "a28"]
+
+
 def test_a_turn_is_limited_by_examples(add: Add) -> None:
     lane = Lane(max_examples=2, max_seconds=100, fill_seconds=100)
     add(lane, "a", 3)
