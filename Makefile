@@ -104,7 +104,7 @@ licences: $(DEV)
 # List what `make setup` installs, with hashes, in the format CycloneDX.
 sbom: $(DEV)
 	@mkdir -p test-artifacts
-	$(BIN)/cyclonedx-py requirements --pyproject pyproject.toml --output-reproducible --validate \
+	$(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible --validate \
 		--output-file test-artifacts/sbom.json requirements.lock
 
 clean:

@@ -24,7 +24,7 @@ class Pin:
         return self.version.partition("+")[0]
 
     def with_hashes_of(self, *others: Pin) -> Pin:
-        """Return the pin of the release in all its builds: with the hashes of those `others` that are of this release."""
+        """Return the pin of this release in all its builds: with the hashes of those `others` that are builds of it."""
         same = [each.hashes for each in others if (each.name, each.release) == (self.name, self.release)]
         return Pin(self.name, self.release, self.hashes.union(*same))
 

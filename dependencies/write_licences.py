@@ -24,11 +24,12 @@ UNKNOWN = "UNKNOWN"
 INTRODUCTION = """\
 # Licences
 
-trainfare itself is licensed under Apache-2.0 (`LICENSE`). This page lists the licences of the packages that `make setup`
-installs, as their metadata states them. On Linux, PyTorch's GPU build also needs the packages of
-`requirements-gpu.lock`: most of them are NVIDIA's, under NVIDIA's own licence terms.
+trainfare itself is licensed under Apache-2.0 (`LICENSE`). This page lists the licences of the packages that
+`make setup` installs, as their metadata states them. On Linux, PyTorch's build for GPUs also needs the packages of
+`requirements-gpu.lock`. Most of them are NVIDIA's, under NVIDIA's own licence terms.
 
-`make licences` generates this page. Do not edit it. `make sbom` writes the same packages with their hashes as CycloneDX.
+`make licences` generates this page. Do not edit it. `make sbom` lists the same packages with their hashes, in the
+format CycloneDX.
 
 | package | version | licence |
 | --- | --- | --- |
@@ -40,7 +41,9 @@ def main() -> None:
     lock = parse((ROOT / "requirements.lock").read_text("utf-8"))
     licences = installed_licences(sorted(lock))
     if unknown := [name for name in lock if licences.get(name, UNKNOWN) == UNKNOWN]:
-        sys.exit(f"error: the metadata of {', '.join(unknown)} names no licence: read it, and add it to READ_BY_PEOPLE.")
+        sys.exit(
+            f"error: the metadata of {', '.join(unknown)} names no licence: read it, and add it to READ_BY_PEOPLE."
+        )
     rows = [f"| {name} | {lock[name].version} | {licences[name]} |\n" for name in sorted(lock)]
     PAGE.write_text(INTRODUCTION + "".join(rows), "utf-8")
 

@@ -29,9 +29,9 @@ RUNTIME, CPU, GPU, DEV, OLDEST = (
 )
 UNHASHED = ROOT / "requirements.txt"
 OPTIONS = (
-    "--generate-hashes --allow-unsafe --strip-extras --no-annotate --no-header --no-emit-index-url "
-    "--no-emit-find-links --no-emit-trusted-host --no-reuse-hashes --quiet"
-).split()
+    *("--quiet", "--generate-hashes", "--no-reuse-hashes", "--allow-unsafe", "--strip-extras", "--no-annotate"),
+    *("--no-header", "--no-emit-index-url", "--no-emit-find-links", "--no-emit-trusted-host"),
+)
 
 
 def main(*options: str) -> None:
