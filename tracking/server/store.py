@@ -27,6 +27,7 @@ from mlflow.exceptions import MlflowException
 
 from tracking.server.database import prepare
 from tracking.server.errors import is_final, is_foreign, reason, translated, user_of
+from tracking.server.reachable import require_answer
 
 Result = TypeVar("Result")
 
@@ -138,6 +139,7 @@ def open_store(
     logging.getLogger("mlflow.tracking.request_header.registry").addFilter(_is_no_arn_warning)
     try:
         prepare(uri or get_tracking_uri(), echo)
+        require_answer(uri or get_tracking_uri())
         client = MlflowClient(tracking_uri=uri)
         Store(client, retry_seconds=3.0, echo=lambda _: None).call(client.search_experiments, max_results=1)
     except TrackingError as error:
