@@ -13,6 +13,7 @@ from urllib.parse import unquote
 
 from training.services.local import toolkit
 from training.services.local.variables import script_variables
+from training.state.digests import damage
 
 ROOT = "/opt/ml"
 """Root of the folders in a container."""
@@ -51,6 +52,19 @@ def local_path(uri: str) -> Path:
     if not uri.startswith("/"):
         raise DataError(f"'{uri}' is not a local path; it must be a file:// URI or an absolute path")
     return Path(uri)
+
+
+def check_inputs(request: Mapping[str, Any]) -> None:
+    """Raise DataError if the source or a channel differs from the digest that was recorded when it was made."""
+    source = str(toolkit.decoded(request["HyperParameters"])["sagemaker_submit_directory"])
+    channels = request.get("InputDataConfig", [])
+    uris = {f"channel '{each['ChannelName']}':": each["DataSource"]["S3DataSource"]["S3Uri"] for each in channels}
+    try:
+        for name, uri in {"source": source, **uris}.items():
+            if text := damage(local_path(uri)):
+                raise DataError(f"{name} {text}. Run the same command again: it makes the files again")
+    except OSError as error:
+        raise DataError(_message(error)) from error
 
 
 def relocate_paths(request: Mapping[str, Any], base: Path) -> dict[str, Any]:

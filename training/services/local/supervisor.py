@@ -94,6 +94,7 @@ def supervise(folder: JobFolder, request: Mapping[str, Any], record: job_record.
     if slot is None:
         record.end("Stopped", "Training job stopped before it started")
         return
+    container.check_inputs(request)  # before the download, from which on time is billed
     record.enter("Downloading", "Downloading input data and the source")
     request = container.relocate_paths(request, folder.base)
     container.create_folders(folder.base, request)
