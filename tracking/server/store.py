@@ -89,9 +89,9 @@ class Store:
                 f"The tracking server {self.uri} has not answered for {seconds:.0f} s: {reason(error)}"
             ) from error
 
-    def _report_silence(self, seconds: float) -> None:
+    def _report_silence(self, seconds: float, error: Exception) -> None:
         if seconds >= _SILENT_SECONDS:
-            self._echo(f"The tracking server has not answered for {seconds:.0f} s; nothing is lost.")
+            self._echo(f"The tracking server has not answered for {seconds:.0f} s ({reason(error)}); nothing is lost.")
 
     def create(
         self, method: Callable[..., Result], *args: Any, existing: Callable[[], Result | None], **kwargs: Any
