@@ -61,7 +61,7 @@ def together(folder: Path, kind: str, count: int) -> Counts:
 
 
 def undisturbed_seconds(folder: Path, kind: str) -> float:
-    """Return how long a first use takes, in seconds."""
+    """Return the seconds of an undisturbed first use."""
     started = time.monotonic()
     assert wait(start(lambda: USES[kind](made(folder), "first"), folder.with_suffix(".txt")), LIMIT_SECONDS) == 0
     return time.monotonic() - started
@@ -85,7 +85,7 @@ def check(counts: Counts, name: str, folder: Path, kind: str, names: Iterable[st
 
 
 def damage(path: Path) -> str:
-    """Return what is wrong with a database and its folder, or no text."""
+    """Return the damage of a database and its folder, or an empty text."""
     with closing(sqlite3.connect(path)) as database:
         answer = str(database.execute("PRAGMA integrity_check").fetchone()[0])
     left = [each.name for each in path.parent.iterdir() if ".new-" in each.name or "incomplete" in each.name]
