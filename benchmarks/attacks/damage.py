@@ -28,16 +28,16 @@ SEED = 17
 EXPECTED_CODES = (0, 1, 2)
 
 
-def attack(folder: Path, attempts: int, only: tuple[str, ...] = tuple(KINDS)) -> Counts:
+def attack(folder: Path, attempts: int, seed: int = SEED) -> Counts:
     """Damage a file, run the commands and check what they print, `attempts` times."""
-    counts, draw = Counts("damaged state file"), random.Random(SEED)
+    counts, draw = Counts("damaged state file"), random.Random(seed)
     sys.executable = forking_interpreter()  # so that jobs start in milliseconds
     preload()
     place = make_place(folder)
     ways = [way for way in WAYS if way != "no rights" or os.getuid() != 0]
     for number in range(attempts):
         place.restore()
-        kind = only[number % len(only)]
+        kind = list(KINDS)[number % len(KINDS)]
         path, way = draw.choice(place.files(kind)), draw.choice(ways)
         WAYS[way](path)
         attempt(counts, place, kind, path, way, folder / f"{number}.txt")
@@ -81,7 +81,7 @@ def attempt(counts: Counts, place: Place, kind: str, path: Path, way: str, outpu
 
 
 def problems(words: list[str], code: int | None, text: str, *, must_succeed: bool) -> list[str]:
-    """Return what a command did wrong: a hang, an unknown exit code, or a failure without a sentence."""
+    """Return the faults of a command: a hang, an unknown exit code, or a failure without a sentence."""
     verb = " ".join(words[:2])
     if code is None:
         return [f"{verb} did not end"]
@@ -92,7 +92,7 @@ def problems(words: list[str], code: int | None, text: str, *, must_succeed: boo
 
 
 def wrong_training(place: Place, kind: str, words: list[str], code: int | None, text: str) -> list[str]:
-    """Return what the training did wrong: it used damaged inputs, or failed although they can be made again."""
+    """Return the faults of the training: it used damaged inputs, or failed although they can be made again."""
     if code != 0:
         return [f"the training failed: {text[-300:]}"] if kind in MADE_AGAIN else []
     if words == on_data(place, 3):
