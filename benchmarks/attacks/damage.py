@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import os
 import random
 import sys
@@ -25,6 +26,11 @@ from training.state.digests import digest
 ATTEMPTS = 100
 LIMIT_SECONDS = 60.0
 SEED = 17
+PRELOADED = (
+    *("alembic.command", "mlflow.store.tracking.sqlalchemy_store", "pandas", "PIL.Image"),
+    *("experiments.running.attach_group", "experiments.running.launch", "experiments.running.manage_jobs"),
+    *("experiments.running.write_report", "models.logged.group_models", "tracking.groups.run_references"),
+)
 EXPECTED_CODES = (0, 1, 2)
 
 
@@ -47,20 +53,18 @@ def attack(folder: Path, attempts: int, seed: int = SEED) -> Counts:
 
 def preload() -> None:
     """Import what the commands import."""
-    import experiments.running.attach_group
-    import experiments.running.launch
-    import experiments.running.manage_jobs
-    import experiments.running.write_report  # noqa: F401
+    for name in PRELOADED:
+        importlib.import_module(name)
 
 
 def attempt(counts: Counts, place: Place, kind: str, path: Path, way: str, output: Path) -> None:
     """Run the commands on the damaged state, and count the attempt."""
     name = path.relative_to(place.work).as_posix()
     target = next((job for job in place.jobs if job in name), place.jobs[0])
-    groups = sorted({job[: job.rindex("-", 0, job.rindex("-"))] for job in place.jobs})
+    groups = sorted({job.rsplit("-", 2)[0] for job in place.jobs})
     training = on_data(place, 3) if kind == "staged data" or "staged/" in name else by_script(place, 3)
     commands = [["jobs", "list"], ["jobs", "log", target], ["jobs", "stop", target], ["jobs", "prune"]]
-    commands += [["attach", "--group", group] for group in groups] + [["report", "--group", group] for group in groups]
+    commands += [["attach", "--group", group] for group in groups] + [["report", "--group", target.rsplit("-", 2)[0]]]
     listing, faults = "", list[str]()
     for words in (*commands, training):
         before = output.stat().st_size if output.exists() else 0
