@@ -40,7 +40,7 @@ def attack(folder: Path, attempts: int, seed: int = SEED) -> Counts:
     sys.executable = forking_interpreter()  # so that jobs start in milliseconds
     preload()
     place = make_place(folder)
-    ways = [way for way in WAYS if way != "no rights" or os.getuid() != 0]
+    ways = [way for way in WAYS if way != "no rights" or not os.access(locked(folder), os.R_OK)]
     for number in range(attempts):
         place.restore()
         kind = list(KINDS)[number % len(KINDS)]
@@ -49,6 +49,14 @@ def attack(folder: Path, attempts: int, seed: int = SEED) -> Counts:
         attempt(counts, place, kind, path, way, folder / f"{number}.txt")
         kill_left(place)
     return counts
+
+
+def locked(folder: Path) -> Path:
+    """Return a file without rights, which root may read, unless it lacks the capability dac_override."""
+    path = folder / "locked"
+    path.touch()
+    path.chmod(0)
+    return path
 
 
 def preload() -> None:
@@ -72,7 +80,9 @@ def attempt(counts: Counts, place: Place, kind: str, path: Path, way: str, outpu
         text = output.read_bytes()[before:].decode("utf-8", "replace")
         listing = listing or text
         faults += problems(words, code, text, must_succeed=words == ["jobs", "list"])
-    faults += wrong_training(place, kind, training, code, text)
+    # Files without rights are explained, and not deleted: they may be another user's.
+    must_train = kind in MADE_AGAIN and way != "no rights"
+    faults += wrong_training(place, training, code, text, must_train=must_train)
     rows = [line.split()[0] for line in listing.splitlines() if line.split()]
     others = [job for job in place.jobs if job not in name]
     counts.add(
@@ -95,10 +105,10 @@ def problems(words: list[str], code: int | None, text: str, *, must_succeed: boo
     return [] if code == 0 or is_explained else [f"{verb} failed without a reason: {text[-300:]}"]
 
 
-def wrong_training(place: Place, kind: str, words: list[str], code: int | None, text: str) -> list[str]:
+def wrong_training(place: Place, words: list[str], code: int | None, text: str, *, must_train: bool) -> list[str]:
     """Return the faults of the training: it used damaged inputs, or failed although they can be made again."""
     if code != 0:
-        return [f"the training failed: {text[-300:]}"] if kind in MADE_AGAIN else []
+        return [f"the training failed: {text[-300:]}"] if must_train else []
     if words == on_data(place, 3):
         kept = {each.name: digest(each) for each in (place.template / "home" / "staged").glob("[!.]*")}
         used = {each.name: digest(each) for each in (place.work / "home" / "staged").glob("[!.]*")}

@@ -72,7 +72,7 @@ WAYS: dict[str, Callable[[Path], object]] = {
     "a link to itself": _loop,
     "no rights": lambda path: path.chmod(0),
 }
-"""Ways to damage a file. Root may read everything, so for root the last one changes nothing."""
+"""Ways to damage a file. The last one is not tried by root, who may read everything."""
 
 
 @dataclass(frozen=True)
