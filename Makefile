@@ -13,7 +13,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 export HF_HUB_DISABLE_TELEMETRY ?= 1
 export MLFLOW_DISABLE_TELEMETRY ?= true
 
-.PHONY: setup compare ui test test-slow test-browser test-oldest check format docs bench lock clean
+.PHONY: setup compare ui test test-slow test-browser test-oldest check format docs bench lock licences sbom clean
 
 setup: $(RUNTIME)
 
@@ -62,37 +62,50 @@ $(VENV)/bin/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "trainfare needs Python 3.11 or later: set PYTHON=... to choose one")'
 	$(PYTHON) -m venv $(VENV)
 
-# Lock files are complete, so pip resolves nothing. pip would compile on one core, and would compile the packages' tests.
-PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
+# Lock files are complete, so pip resolves nothing, and it accepts no file whose hash is not in them. pip would compile
+# on one core, and would compile the packages' tests.
+PIP := -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
+PIP_LOCKED := $(PIP) --require-hashes -r
 COMPILE := -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib
+# Without an NVIDIA GPU, PyTorch's build for CPUs is installed first, if pip's settings offer it: it is far smaller.
+TORCH_FOR_CPU = command -v nvidia-smi >/dev/null || $(1) $(PIP_LOCKED) requirements-cpu.lock 2>/dev/null || true
+# The build for GPUs names the packages that it needs on Linux; the build for CPUs names none.
+IS_GPU_BUILD := -c 'import sys; from importlib.metadata import requires; sys.exit("nvidia-" not in str(requires("torch")))'
 
-# The second line installs the command `trainfare`.
-$(RUNTIME): requirements.lock pyproject.toml | $(VENV)/bin/python
-	$(BIN)/python $(PIP_INSTALL) -r requirements.lock
-	$(BIN)/python $(PIP_INSTALL) --no-build-isolation --editable .
+$(RUNTIME): requirements.lock requirements-cpu.lock requirements-gpu.lock pyproject.toml | $(VENV)/bin/python
+	@$(call TORCH_FOR_CPU,$(BIN)/python)
+	$(BIN)/python $(PIP_LOCKED) requirements.lock
+	@if [ "$$(uname -s)" = Linux ] && $(BIN)/python $(IS_GPU_BUILD); then \
+		$(BIN)/python $(PIP_LOCKED) requirements-gpu.lock; fi
+	$(BIN)/python $(PIP) --no-build-isolation --editable .
 	@$(BIN)/python $(COMPILE) || true  # A few packages contain templates that are not valid Python.
 	@touch $@
 
 $(DEV): requirements-dev.lock $(RUNTIME)
-	$(BIN)/python $(PIP_INSTALL) -r requirements-dev.lock
+	$(BIN)/python $(PIP_LOCKED) requirements-dev.lock
 	@$(BIN)/python $(COMPILE) || true  # A few packages contain templates that are not valid Python.
 	@touch $@
 
 # Oldest versions that must run the job and read its channels. SageMaker's Training Compiler images have similar ones.
 $(OLDEST): requirements-oldest.lock
 	$(PYTHON) -m venv --clear .venv-oldest
-	.venv-oldest/bin/python $(PIP_INSTALL) -r requirements-oldest.lock
+	@$(call TORCH_FOR_CPU,.venv-oldest/bin/python)
+	.venv-oldest/bin/python $(PIP_LOCKED) requirements-oldest.lock
 	@touch $@
 
-# Resolve pyproject.toml again, in a separate environment.
-lock:
-	rm -rf .venv-lock
-	$(PYTHON) -m venv .venv-lock
-	.venv-lock/bin/python -m pip install --quiet $$($(PYTHON) -c 'import tomllib; p = tomllib.load(open("pyproject.toml", "rb")); print(*p["project"]["dependencies"], *p["build-system"]["requires"])')
-	.venv-lock/bin/python -m pip freeze --all | sed 's/+cpu$$//' | grep -v '^pip==' > requirements.lock
-	.venv-lock/bin/python -m pip install --quiet -c requirements.lock $$($(PYTHON) -c 'import tomllib; print(*tomllib.load(open("pyproject.toml", "rb"))["dependency-groups"]["dev"])')
-	.venv-lock/bin/python -m pip freeze --all | sed 's/+cpu$$//' | grep -vxFf requirements.lock | grep -v '^pip==' > requirements-dev.lock
-	rm -rf .venv-lock
+# Resolve pyproject.toml, and write the lock files. Pinned versions stay, unless OPTIONS=--upgrade is given.
+lock: $(DEV)
+	$(BIN)/python -m dependencies.write_locks $(OPTIONS)
+
+# Generate docs/licences.md.
+licences: $(DEV)
+	$(BIN)/python -m dependencies.write_licences
+
+# List what `make setup` installs, with hashes, in the format CycloneDX.
+sbom: $(DEV)
+	@mkdir -p test-artifacts
+	$(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible --validate \
+		--output-file test-artifacts/sbom.json requirements.lock
 
 clean:
 	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -144,8 +144,8 @@ def check_data(path: Path, home: Path) -> None:
 
 def leftovers(home: Path) -> list[Path]:
     """Return the incomplete stagings in a state folder."""
-    folder = home / "staged"
-    return [path for path in folder.iterdir() if read_manifest(path) is None] if folder.exists() else []
+    folders = (path for path in (home / "staged").glob("*") if path.is_dir())
+    return [path for path in folders if read_manifest(path) is None]
 
 
 def fuzz(files: int, seed: int, folder: Path) -> tuple[Counter[str], list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -32,9 +33,14 @@ class ScriptInputs:
         return [f"requirements.txt of the script lists packages that are missing: {', '.join(unmet)}"] if unmet else []
 
 
-def script_inputs(script: Script, home: Path) -> ScriptInputs:
+def script_inputs(script: Script, home: Path, echo: Callable[[str], None] = lambda _: None) -> ScriptInputs:
     """Return the script's source and channels. Raises InputError if one is missing or the script cannot run."""
     source = find_script(
-        script.source, script.entry_point, home / "sources", revision=script.revision, directory=script.directory
+        script.source,
+        script.entry_point,
+        home / "sources",
+        revision=script.revision,
+        directory=script.directory,
+        echo=echo,
     )
     return ScriptInputs(source=source, channels=find_channels(script.channels, home))

@@ -43,11 +43,11 @@ def _staged(experiment: Experiment, echo: Echo) -> Inputs:
     if experiment.script is not None:
         from experiments.planning.script_inputs import script_inputs
 
-        return script_inputs(experiment.script, home())
+        return script_inputs(experiment.script, home(), echo)
     from experiments.planning.hyperparameters import staging_request
     from training.staging.stage import stage
 
-    staged = stage(staging_request(experiment), home())
+    staged = stage(staging_request(experiment), home(), echo)
     if not staged.cached:
         echo(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
     return staged

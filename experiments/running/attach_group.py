@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -15,6 +15,8 @@ from tracking.server.store import open_store
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.contract.service import Service
+from training.services.local.container import local_path
+from training.state.digests import damage
 from training.state.home import home
 
 
@@ -33,6 +35,8 @@ def attach(fields: Mapping[str, str]) -> int:
     plan = read_plan(store, group)
     print_line(f"Resuming {group.id}: {jobs_phrase(plan.jobs, plan.design)}")
     service = _service(plan.jobs[0].spec, group.id)
+    if service.name == "local":
+        _check_inputs([each for job in plan.jobs for each in (job.spec.source_uri, *job.spec.channels.values())])
     return follow(store, service, group, plan.jobs, plan.parallel, print_line, plan.design, fail_on)
 
 
@@ -53,3 +57,10 @@ def _service(spec: JobSpec, group_id: str) -> Service:
             "the machine where it was started, with the same TRAINFARE_HOME."
         )
     return LocalService(home())
+
+
+def _check_inputs(uris: Sequence[str]) -> None:
+    """Raise InputError if staged data or a script's copy is damaged: only the group's command can make it again."""
+    for uri in sorted(set(uris)):
+        if text := damage(local_path(uri)):
+            raise InputError(f"{text}. Run the command that started the group again: it makes the files again.")

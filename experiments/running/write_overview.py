@@ -26,12 +26,12 @@ def overview(name: str) -> None:
     store = open_store(retry_seconds=RETRY_SECONDS, otherwise="No overview was made.")
     with ReadProgress("runs", sys.stderr) as reading:
         made, report = render_overview(store.client, name, Path(name).stem, progress=reading.update)
+    print_report(report)
     folder = home() / "reports" / f"overview-{made.experiment_id}"
     folder.mkdir(parents=True, exist_ok=True)
     page = folder / "overview.html"
     page.write_text(html_page(report), encoding="utf-8")
     (folder / "groups.csv").write_text(report.rows_csv, encoding="utf-8")
-    print_report(report)
     print(f"\nOverview: {page}")
     if "MLFLOW_RUN_ID" in os.environ:
         store.subject = f"experiment '{made.name}'"

@@ -132,11 +132,11 @@ def _report_chosen(store: Store, request: ReportRequest) -> Report:
 
 
 def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: str, chosen: str) -> None:
-    """Write the report to `folder` and print it, then its location.
+    """Print the report, write it to `folder`, and print its location.
 
-    The location goes to standard error if standard output is Markdown or JSON for other programs.
+    It is printed first, because the folder may be one that cannot be written to. The location goes to standard error if
+    standard output is Markdown or JSON for other programs.
     """
-    page = write(rendered, folder)
     stream = _location_stream(chosen)
     if chosen == "markdown":
         print(markdown(rendered))
@@ -146,7 +146,7 @@ def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: s
         print()
         print_report(rendered)
         print()
-    print(f"Report: {page}", file=stream)
+    print(f"Report: {write(rendered, folder)}", file=stream)
     print(f"MLflow: {_ui_location(store.uri, experiment_id)}", file=stream, flush=True)
 
 

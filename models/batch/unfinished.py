@@ -9,13 +9,15 @@ from __future__ import annotations
 import json
 import os
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import ExitStack
 from pathlib import Path
-from typing import Any, BinaryIO, Self
+from typing import Any, BinaryIO, Self, TypeVar
 
 from training.contract.errors import InputError
 from training.state.locks import exclusive_lock
+
+Result = TypeVar("Result")
 
 
 class Unfinished:
@@ -90,7 +92,7 @@ class Unfinished:
             fresh.write_text(json.dumps(identity, indent=1), "utf-8")
             fresh.replace(path)
             return
-        stored = json.loads(path.read_bytes())
+        stored = self._read(path.name, lambda text: dict(json.loads(text)))
         other = next((name for name in {**stored, **identity} if stored.get(name) != identity.get(name)), None)
         if other is not None:
             raise InputError(
@@ -98,9 +100,19 @@ class Unfinished:
                 f"delete it, or choose a different output"
             )
 
+    def _read(self, name: str, read: Callable[[bytes], Result]) -> Result:
+        try:
+            return read((self.folder / name).read_bytes())
+        except (ValueError, TypeError, LookupError) as error:
+            raise InputError(
+                f"{self.folder / name} is damaged: delete {self.folder}, or choose a different output"
+            ) from (error)
+
     def _read_window(self) -> dict[int, Any]:
-        lines = (self.folder / "window.jsonl").read_bytes().splitlines()
-        answers = {each["at"]: each["answer"] for each in map(json.loads, lines)}
+        def read(text: bytes) -> dict[int, Any]:
+            return {int(each["at"]): each["answer"] for each in map(json.loads, text.splitlines())}
+
+        answers = self._read("window.jsonl", read)
         return {at: answer for at, answer in answers.items() if at >= self.done}
 
 

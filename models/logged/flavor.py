@@ -15,7 +15,7 @@ import json
 import platform
 import shutil
 from collections.abc import Mapping
-from importlib.metadata import PackageNotFoundError, version
+from importlib.metadata import version
 from pathlib import Path
 from typing import Any
 
@@ -25,6 +25,7 @@ from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
 
 from models.loading.answer_spans import PATH as ANSWER_SPANS
 from models.logged.checkpoint import Checkpoint
+from models.logged.pinned_packages import PACKAGES, pinned
 from tracking.groups.planned_job import ModelPlan
 
 WEIGHTS = "model"
@@ -40,7 +41,6 @@ PIPELINES = {
     "question-answering": "QuestionAnsweringPipeline",
     "causal-lm": "TextGenerationPipeline",
 }
-REQUIREMENTS = ("mlflow", "torch", "transformers", "accelerate", "tokenizers", "safetensors", "numpy", "pandas")
 CODE = Path(__file__).resolve().parent / "stored" / "trainfare_pyfunc.py"
 SPANS = "trainfare_answer_spans.py"
 """File name of the stored copy of `answer_spans.py`."""
@@ -137,19 +137,10 @@ def _write_code(folder: Path) -> None:
 
 def _write_environment(folder: Path) -> None:
     """Pin the versions installed here. The model runs under them, even if it was trained with different ones."""
-    lines = [f"{name}=={version}" for name in REQUIREMENTS if (version := _version(name))]
-    (folder / "requirements.txt").write_text("\n".join(lines) + "\n", "utf-8")
+    (folder / "requirements.txt").write_text("\n".join(pinned(PACKAGES)) + "\n", "utf-8")
     environment = {
         "python": platform.python_version(),
-        "build_dependencies": ["pip", "setuptools", "wheel"],
+        "build_dependencies": pinned(["pip", "setuptools"]),
         "dependencies": ["-r requirements.txt"],
     }
     (folder / "python_env.yaml").write_text(yaml.safe_dump(environment, sort_keys=False), "utf-8")
-
-
-def _version(package: str) -> str | None:
-    """Return the version of an installed package without its build suffix (`+cpu`); None if it is not installed."""
-    try:
-        return version(package).partition("+")[0]
-    except PackageNotFoundError:
-        return None

@@ -11,6 +11,7 @@ from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 
 from tracking.queries.job_tables import quoted
+from tracking.server.reachable import require_answer
 from tracking.server.store import Store
 from training.contract.errors import InputError
 
@@ -48,7 +49,9 @@ class Versions:
     def __init__(self, store: Store) -> None:
         uri = str(store.client.tracking_uri)
         # By default a client uses the registry set for the whole process, not the one of its tracking server.
-        self.client = MlflowClient(tracking_uri=uri, registry_uri=os.environ.get("MLFLOW_REGISTRY_URI") or uri)
+        registry_uri = os.environ.get("MLFLOW_REGISTRY_URI") or uri
+        require_answer(registry_uri)
+        self.client = MlflowClient(tracking_uri=uri, registry_uri=registry_uri)
         self._store = store
 
     def by_uri(self, uri: str) -> Version:

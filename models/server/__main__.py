@@ -118,7 +118,7 @@ def _warm_up(task: str) -> object:
 def _end_when_over(server: uvicorn.Server, path: Path) -> None:
     """Stop the server when its lifetime has ended. A later `deploy` may extend the lifetime."""
     while True:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, TypeError, LookupError):
             kept = json.loads(path.read_bytes())
             if kept["when_over"] == "delete" and kept["expires"] is not None and kept["expires"] <= time.time():
                 print("The lifetime of this endpoint has ended.", flush=True)

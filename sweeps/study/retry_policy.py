@@ -54,11 +54,12 @@ class StorageRetries:
         """
         is_reported, started = False, self._policy.clock()
 
-        def report_silence(seconds: float) -> None:
+        def report_silence(seconds: float, error: Exception) -> None:
             nonlocal is_reported
             if seconds >= _SILENT_SECONDS and not is_reported:
                 is_reported = True
-                self._echo(f"The storage {self.name} does not answer; jobs keep running, and nothing is lost.")
+                silence = f"The storage {self.name} does not answer ({reason(error)})"
+                self._echo(f"{silence}; jobs keep running, and nothing is lost.")
 
         try:
             answer = self._policy.call(

@@ -67,14 +67,14 @@ def _link_to_installed_packages(folder: Path) -> Path:
 
 @pytest.fixture
 def git_url(tmp_path: Path) -> Iterator[str]:
-    """The URL of a git server that serves this repository, with one small package in requirements.lock.
+    """The URL of a git server that serves this repository, with one small package in requirements.txt.
 
-    `make setup` installs the real lock file, without resolving it.
+    `make setup` installs the same packages from the lock file, without resolving them.
     """
     checkout, served = tmp_path / "checkout", tmp_path / "trainfare.git"
     git = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost"]
     subprocess.run([*git, "clone", "--quiet", str(ROOT), str(checkout)], check=True)
-    (checkout / "requirements.lock").write_text(f"{_link_to_installed_packages(tmp_path)}\n")
+    (checkout / "requirements.txt").write_text(f"{_link_to_installed_packages(tmp_path)}\n")
     # MLflow asks for the branch of HEAD, and whoever tests one commit has none.
     for words in (["checkout", "--quiet", "-B", "served"], ["commit", "--quiet", "-am", "Link to installed packages"]):
         subprocess.run([*git, "-C", str(checkout), *words], check=True)
@@ -91,7 +91,7 @@ def git_url(tmp_path: Path) -> Iterator[str]:
 
 @pytest.mark.slow
 def test_mlflow_run_installs_a_git_checkout_and_trains(command_line: CommandLine, git_url: str, tmp_path: Path) -> None:
-    """`--env-manager virtualenv` installs requirements.lock and trains; MLflow keeps its environments in HOME."""
+    """`--env-manager virtualenv` installs requirements.txt and trains; MLflow keeps its environments in HOME."""
     parameters = {"experiment": "demo", "data.train_rows": 64, "data.validation_rows": 32, "batch_size": 8}
     words = [word for name, value in parameters.items() for word in ("-P", f"{name}={value}")]
     done = subprocess.run(

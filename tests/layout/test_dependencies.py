@@ -36,7 +36,7 @@ def normalised(name: str) -> str:
 def own_modules() -> frozenset[str]:
     """Return our own top-level names. The job imports its own files and rooms as top-level modules."""
     flat = {path.stem for path in (ROOT / JOB).iterdir() if path.suffix == ".py" or path.is_dir()}
-    return frozenset({*ORDER, "benchmarks", "tests", *flat})
+    return frozenset({*ORDER, "benchmarks", "dependencies", "tests", *flat})
 
 
 def imported_modules(folder: str) -> Iterator[tuple[str, str]]:

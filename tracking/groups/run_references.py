@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import tempfile
 from collections.abc import Callable, Collection, Iterator, Mapping, Sequence, Set
 from dataclasses import dataclass, field
@@ -160,7 +161,7 @@ def _job_reference(server: _Server, runs: Sequence[Run], experiment: str, with_l
 
 def _inputs(server: _Server, group: _Group) -> str:
     """Return the plan of an open group and the data keys of its jobs. A sweep has no plan; its jobs share one key."""
-    plans = [server.text(run, PLAN) for run in group.open_runs if PLAN in server.artifacts(run)]
+    plans = [server.plan(run) for run in group.open_runs if PLAN in server.artifacts(run)]
     runs = server.runs(f"{_is('kind', 'job')} and {_is('group', group.id)}")
     return "\n".join([*plans, *(run.data.tags.get("platform.data_key", "") for run in runs)])
 
@@ -223,13 +224,22 @@ class _Server:
             raise
         return bool(model.status == LoggedModelStatus.READY)
 
-    def text(self, run: Run, name: str) -> str:
-        artifact_uri = f"{run.info.artifact_uri}/{name}"
+    def plan(self, run: Run) -> str:
+        """Return the text of an open group's plan. Raises `TrackingError` if it is damaged: it may name any folder."""
+        artifact_uri = f"{run.info.artifact_uri}/{PLAN}"
         with tempfile.TemporaryDirectory() as folder:
             path = self._read(
                 run, lambda uri: download_artifacts(artifact_uri=artifact_uri, dst_path=folder, tracking_uri=uri)
             )
-            return Path(path).read_text("utf-8")
+            content = Path(path).read_bytes()
+        try:
+            json.loads(content)["jobs"]
+            return content.decode("utf-8")
+        except (ValueError, TypeError, LookupError) as error:
+            raise TrackingError(
+                f"The {PLAN} of run {run.info.run_id} is damaged, so nobody knows which folders its open group needs: "
+                "delete the run in MLflow if the group is not to resume"
+            ) from error
 
     def _read(self, run: Run, method: Callable[[str], Result]) -> Result:
         try:

@@ -48,6 +48,7 @@ _CAUSES = {
     "Connection refused": "nothing listens at this address",
     "Failed to resolve": "its host name cannot be resolved",
     "timed out": "no answer in time",
+    "timeout expired": "no answer in time",
     "Connection aborted": "the connection was interrupted",
 }
 
@@ -87,7 +88,7 @@ def translated(error: Exception, uri: str, subject: str = "the experiment", task
     return kind(f"{server} {'refused' if is_final(error) else f'did not {task}'}: {reason(error)}")
 
 
-def reason(error: Exception) -> str:
+def reason(error: BaseException) -> str:
     """Return the cause of an error in a few words, or else the first line of its message."""
     text = str(error)
     for part, cause in _CAUSES.items():

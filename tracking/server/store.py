@@ -27,6 +27,7 @@ from mlflow.exceptions import MlflowException
 
 from tracking.server.database import prepare
 from tracking.server.errors import is_final, is_foreign, reason, translated, user_of
+from tracking.server.reachable import require_answer
 
 Result = TypeVar("Result")
 
@@ -88,9 +89,9 @@ class Store:
                 f"The tracking server {self.uri} has not answered for {seconds:.0f} s: {reason(error)}"
             ) from error
 
-    def _report_silence(self, seconds: float) -> None:
+    def _report_silence(self, seconds: float, error: Exception) -> None:
         if seconds >= _SILENT_SECONDS:
-            self._echo(f"The tracking server has not answered for {seconds:.0f} s; nothing is lost.")
+            self._echo(f"The tracking server has not answered for {seconds:.0f} s ({reason(error)}); nothing is lost.")
 
     def create(
         self, method: Callable[..., Result], *args: Any, existing: Callable[[], Result | None], **kwargs: Any
@@ -138,6 +139,7 @@ def open_store(
     logging.getLogger("mlflow.tracking.request_header.registry").addFilter(_is_no_arn_warning)
     try:
         prepare(uri or get_tracking_uri(), echo)
+        require_answer(uri or get_tracking_uri())
         client = MlflowClient(tracking_uri=uri)
         Store(client, retry_seconds=3.0, echo=lambda _: None).call(client.search_experiments, max_results=1)
     except TrackingError as error:

@@ -34,7 +34,10 @@ PART = re.compile(r"trainfare-part (\d+ \S+) (\d+)/(\d+) (.*)", re.DOTALL)
 EVENT_KINDS = frozenset({"start", "phase", "metric", "result", "failure", "note"})
 
 FAILURE_CLASSES = frozenset(
-    {"OutOfMemory", "BadData", "Capacity", "Killed", "TimeLimit", "Stopped", "Refused", "Vanished", "Error"}
+    {
+        *("OutOfMemory", "DiskFull", "BadData", "Capacity", "Killed", "TimeLimit", "Stopped", "Refused", "Vanished"),
+        "Error",
+    }
 )
 """Reasons why a job did not complete. `Refused`: it never started. `Vanished`: its service no longer knows it."""
 

@@ -13,6 +13,7 @@ from training.contract.service import Description
 REASON_PATTERNS = (
     ("Vanished", r"though it was created: it may have been deleted"),
     ("OutOfMemory", r"OutOfMemory|out of memory|can(?:no|')t allocate memory|\bMemoryError\b|std::bad_alloc"),
+    ("DiskFull", r"DiskFull|No space left on device|Disk quota exceeded"),
     ("Capacity", r"^CapacityError\b"),
     ("BadData", r"^ClientError: (source|channel) |Data download failed"),
     ("Killed", r"\bKilled( by|:)|\bSIGKILL\b"),

@@ -52,12 +52,12 @@ class RetryPolicy:
         method: Callable[[], Result],
         *,
         is_transient: Callable[[Exception], bool],
-        on_failure: Callable[[float], object] = lambda _: None,
+        on_failure: Callable[[float, Exception], object] = lambda _, __: None,
     ) -> Result:
         """Return `method()`, and repeat it while it raises transient errors.
 
-        `on_failure` is called with the elapsed seconds after each failed attempt except the last. An error that is not
-        transient is raised immediately. After `total_seconds`, any error is raised.
+        `on_failure` is called with the elapsed seconds and the error after each failed attempt except the last. An
+        error that is not transient is raised immediately. After `total_seconds`, any error is raised.
         """
         started = self.clock()
         pauses = growing_pauses(self.first_pause_seconds, self.factor, self.longest_pause_seconds)
@@ -68,5 +68,5 @@ class RetryPolicy:
                 elapsed_seconds = self.clock() - started
                 if not is_transient(error) or elapsed_seconds >= self.total_seconds:
                     raise
-            on_failure(elapsed_seconds)
+                on_failure(elapsed_seconds, error)
             self.sleep(min(next(pauses), self.total_seconds - elapsed_seconds))

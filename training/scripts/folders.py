@@ -1,14 +1,11 @@
-"""Compute digests of folders, and write folders atomically."""
+"""Files of a script's folder: which belong to it, whether they can be copied, and their digest."""
 
 from __future__ import annotations
 
 import hashlib
 import os
-import shutil
 import stat
-import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager
 from fnmatch import fnmatch
 from pathlib import Path
 
@@ -78,19 +75,3 @@ def digest_folder(folder: Path, *, all_files: bool) -> str:
             raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
         digest.update(os.fsencode(path.relative_to(folder)) + b"\0" + content)
     return digest.hexdigest()
-
-
-@contextmanager
-def atomic_folder(folder: Path) -> Iterator[Path]:
-    """Yield an empty temporary folder that is renamed to `folder` at the end, or deleted after an error."""
-    unfinished = folder.parent / f".unfinished-{uuid.uuid4().hex}"
-    try:
-        unfinished.mkdir(parents=True)
-        yield unfinished
-        if not folder.exists():
-            unfinished.rename(folder)
-    except (OSError, shutil.Error) as error:
-        if not folder.exists():  # If it exists, another process has just written the same folder.
-            raise InputError(f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)

@@ -6,11 +6,12 @@ import os
 import re
 import shutil
 import subprocess
+from collections.abc import Callable
 from pathlib import Path
 
 from training.contract.errors import InputError, nearest
 from training.contract.plain_text import without_secrets
-from training.scripts.folders import atomic_folder
+from training.state.digests import is_usable, new_folder
 
 COMMIT_PATTERN = r"[0-9a-f]{40}([0-9a-f]{24})?"
 TIMEOUT_SECONDS = 600
@@ -31,15 +32,18 @@ def check_url(url: str) -> None:
         )
 
 
-def checkout(url: str, revision: str | None, folder: Path) -> tuple[Path, str]:
+def checkout(
+    url: str, revision: str | None, folder: Path, echo: Callable[[str], None] = lambda _: None
+) -> tuple[Path, str]:
     """Return (subfolder of `folder` with the files at `revision`, commit). None is the default branch.
 
-    An existing commit is not fetched again. The commit of a branch or tag is looked up at each call.
+    An existing commit is not fetched again, unless its files are damaged, which `echo` reports. The commit of a branch
+    or tag is looked up at each call.
     """
     commit = revision if revision and re.fullmatch(COMMIT_PATTERN, revision) else _commit_of(url, revision)
     files = folder / commit
-    if not files.is_dir():
-        with atomic_folder(files) as unfinished:
+    if not is_usable(files, echo):
+        with new_folder(files) as unfinished:
             _git(url, "init", "--quiet", str(unfinished))
             _fetch(url, commit, unfinished)
             _git(url, "-C", str(unfinished), "checkout", "--quiet", "--detach", commit)

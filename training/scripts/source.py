@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 import shutil
+from collections.abc import Callable
 from dataclasses import dataclass
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -11,9 +12,10 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from training.contract.errors import InputError, nearest
-from training.scripts.folders import IGNORED_PATTERNS, atomic_folder, check_folder, digest_folder, files_of
+from training.scripts.folders import IGNORED_PATTERNS, check_folder, digest_folder, files_of
 from training.scripts.git import check_url, checkout, is_git_url
 from training.services.local.request_rules import PROGRAM_PATTERN
+from training.state.digests import is_usable, new_folder
 
 MAX_BYTES = 100 * 2**20
 
@@ -31,12 +33,21 @@ class ScriptSource:
 
 
 def find_script(
-    source: str, entry_point: str, folder: Path, *, revision: str | None = None, directory: str | None = None
+    source: str,
+    entry_point: str,
+    folder: Path,
+    *,
+    revision: str | None = None,
+    directory: str | None = None,
+    echo: Callable[[str], None] = lambda _: None,
 ) -> ScriptSource:
-    """Return the script of a folder or git URL, copied under `folder`. Raises InputError if it cannot run."""
+    """Return the script of a folder or git URL, copied under `folder`. Raises InputError if it cannot run.
+
+    `echo` reports an earlier copy that is damaged, and so is made again.
+    """
     if is_git_url(source):
         check_url(source)
-        root, commit = checkout(source, revision, folder)
+        root, commit = checkout(source, revision, folder, echo)
         script_folder = _within(root, directory, source)
         _check(script_folder, entry_point, source)
         check_folder("script.source", script_folder, root, all_files=False)
@@ -52,7 +63,7 @@ def find_script(
     check_folder("script.source", script_folder, script_folder, all_files=False)
     _check_size(script_folder)
     digest = digest_folder(script_folder, all_files=False)
-    copy = _copied(script_folder, folder / digest[:40])
+    copy = _copied(script_folder, digest, folder / digest[:40], echo)
     return ScriptSource(folder=copy, identity=digest, description=str(script_folder))
 
 
@@ -118,8 +129,10 @@ def _check_size(folder: Path) -> None:
         )
 
 
-def _copied(folder: Path, copy: Path) -> Path:
-    if not copy.is_dir():
-        with atomic_folder(copy) as unfinished:
+def _copied(folder: Path, digest: str, copy: Path, echo: Callable[[str], None]) -> Path:
+    if not is_usable(copy, echo):
+        with new_folder(copy) as unfinished:
             shutil.copytree(folder, unfinished, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*IGNORED_PATTERNS))
+            if digest_folder(unfinished, all_files=False) != digest:
+                raise InputError(f"script.source {folder} changed while it was copied: run the same command again")
     return copy

@@ -11,14 +11,11 @@ import importlib.metadata
 import json
 import shutil
 import time
-import uuid
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from functools import cache as cached_call
 from pathlib import Path
 
-from training.contract.errors import InputError
 from training.staging.models.starting_model import StartingModel, find_starting_model
 from training.staging.rows.prepare import check_rows
 from training.staging.sources.request import StagingRequest
@@ -35,17 +32,19 @@ from training.staging.tokens.staged import (
     read_manifest,
     write_manifest,
 )
+from training.state.digests import UNFINISHED_PREFIX, is_usable, new_folder
 
 STAGING_VERSION = 4
 """Version of the staged data. Increase it whenever the same request gives different data."""
 
-UNFINISHED_PREFIX = ".unfinished-"
 UNFINISHED_SECONDS = 86_400.0
 """Age at which an unfinished staging counts as left by a killed process."""
 
 
-def stage(request: StagingRequest, home: Path) -> Staged:
+def stage(request: StagingRequest, home: Path, echo: Callable[[str], None] = lambda _: None) -> Staged:
     """Return the staged data of a request. An earlier staging in `home` is reused.
+
+    If its files differ from their digest, `echo` reports it, and the data is staged again.
 
     Raises InputError for any error in the data or the model, and then leaves no files behind.
     """
@@ -55,7 +54,7 @@ def stage(request: StagingRequest, home: Path) -> Staged:
     source = find_source(request.data, columns, home / "docstrings", task.READERS)
     key = staging_key(request, source, model)
     folder = home.absolute() / "staged" / key
-    manifest = read_manifest(folder)
+    manifest = read_manifest(folder) if is_usable(folder, echo) else None
     cached = manifest is not None
     if manifest is None:
         manifest = _write(source, request, model, folder)
@@ -130,7 +129,8 @@ def _write(source: Source, request: StagingRequest, model: StartingModel, folder
     metadata = channel_metadata(
         tokenizer(), task=request.task, label_names=content.label_names, max_length=request.max_length
     )
-    with _atomic_folder(folder) as unfinished:
+    _delete_abandoned(folder.parent)
+    with new_folder(folder, is_complete=lambda path: read_manifest(path) is not None) as unfinished:
         write_channel(unfinished / "train", content.train, metadata)
         write_channel(unfinished / "validation", content.validation, metadata)
         if scratch:
@@ -152,32 +152,6 @@ def _manifest(content: Content, request: StagingRequest) -> Manifest:
         has_model=request.weights == "random",
         longest_tokens=max([*content.train.lengths, *content.validation.lengths]),
     )
-
-
-@contextmanager
-def _atomic_folder(folder: Path) -> Iterator[Path]:
-    """Yield a temporary folder that is renamed to `folder` at the end, or deleted after an error."""
-    unfinished = folder.parent / f"{UNFINISHED_PREFIX}{uuid.uuid4().hex}"
-    try:
-        folder.parent.mkdir(parents=True, exist_ok=True)
-        _delete_abandoned(folder.parent)
-        unfinished.mkdir()
-        yield unfinished
-        _move_into_place(unfinished, folder)
-    except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)
-
-
-def _move_into_place(unfinished: Path, folder: Path) -> None:
-    try:
-        unfinished.rename(folder)
-    except OSError:
-        # Another process has just staged the same data, or the folder is incomplete and must be replaced.
-        if read_manifest(folder) is None:
-            shutil.rmtree(folder, ignore_errors=True)
-            unfinished.rename(folder)
 
 
 def _delete_abandoned(parent: Path) -> None:

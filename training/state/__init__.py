@@ -1,4 +1,4 @@
-"""State folder on this machine: its path, its locks and the deletion of folders.
+"""State folder on this machine: its path, its locks, digests of its contents and the deletion of folders.
 
 Open `home.py` first.
 """

@@ -21,7 +21,13 @@ def discard(folder: Path, home: Path) -> Path:
         raise ValueError(f"{folder} is not two levels below {home}")
     trash = folder.with_name(f"{TRASH_PREFIX}{uuid.uuid4().hex}")
     folder.rename(trash)
+    record_of(folder).unlink(missing_ok=True)
     return trash
+
+
+def record_of(path: Path) -> Path:
+    """Return the path of the digest of a folder or file; see `training.state.digests`."""
+    return path.with_name(f".{path.name}.sha256")
 
 
 def delete(trash: Path) -> None:

@@ -61,7 +61,7 @@ class ServerFolder:
         return self._read("address.json").get("address")
 
     def _read(self, name: str) -> dict[str, Any]:
-        with contextlib.suppress(OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError, TypeError):
             return dict(json.loads((self.path / name).read_bytes()))
         return {}
 

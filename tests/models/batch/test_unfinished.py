@@ -133,3 +133,14 @@ def test_appended_rows_are_not_predicted_again(tmp_path: Path) -> None:
     (first.folder / "answers.jsonl").write_text('{"row": 1}\n{"row": 2}\n')
     with Unfinished(tmp_path / "out.jsonl", {}) as again:
         assert (again.done, again.window_answers) == (2, {2: "c"})
+
+
+@pytest.mark.parametrize("name", ["identity.json", "window.jsonl"])
+@pytest.mark.parametrize("content", [b"[1, 2]\n", bytes(range(200, 256)) + b"\n"])
+def test_damaged_answers_are_one_sentence(tmp_path: Path, name: str, content: bytes) -> None:
+    output, identity = tmp_path / "out.jsonl", {"model": "m"}
+    with Unfinished(output, identity) as unfinished:
+        unfinished.keep([(0, "a")])
+    (unfinished.folder / name).write_bytes(content)
+    with pytest.raises(InputError, match=rf"{name} is damaged: delete .*out\.jsonl\.unfinished, or choose"):
+        Unfinished(output, identity)

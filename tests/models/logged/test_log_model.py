@@ -72,7 +72,7 @@ def test_a_logged_model_is_complete_and_linked_to_its_run(
     assert model.metadata["trained_with"] == "torch 1.0, transformers 4.21"
     assert model.flavors["transformers"]["pipeline_model_type"] == "BertForSequenceClassification"
     pinned = dict(line.split("==") for line in (folder / "requirements.txt").read_text().splitlines())
-    assert set(pinned) >= {"mlflow", "torch", "transformers"}
+    assert set(pinned) >= {"mlflow", "torch", "transformers", "mlflow-skinny", "huggingface-hub", "sqlalchemy"}
     assert pinned["torch"] == "2.13.0"
     assert yaml.safe_load((folder / "python_env.yaml").read_text())["dependencies"] == ["-r requirements.txt"]
 

@@ -181,7 +181,7 @@ def test_calls_wait_for_a_silent_storage() -> None:
     retries = StorageRetries("postgresql://host/s", echo=messages.append, sleep=sleep, clock=lambda: clock[0])
     assert retries.call(gone_for_a_minute) == "answer"
     assert messages == [
-        "The storage postgresql://host/s does not answer; jobs keep running, and nothing is lost.",
+        "The storage postgresql://host/s does not answer (connection refused); jobs keep running, and nothing is lost.",
         "The storage postgresql://host/s answers again.",
     ]
 

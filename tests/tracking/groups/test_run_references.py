@@ -106,6 +106,15 @@ def test_open_groups_name_the_inputs_of_their_jobs(tracked: Tracked) -> None:
     assert KEY not in result["g-resumed"]
 
 
+@pytest.mark.parametrize("content", ["", "[1, 2]", "{}", '{"jobs": [', "\ufffd"])
+def test_a_damaged_plan_of_an_open_group_is_an_error(tracked: Tracked, content: str) -> None:
+    """It may name any folder."""
+    run_id = parent(tracked, "g-open", "open")
+    tracked.client.log_text(run_id, content, "plan.json")
+    with pytest.raises(TrackingError, match=rf"The plan\.json of run {run_id} is damaged"):
+        references(tracked)
+
+
 def test_data_keys_of_deleted_runs_are_found(tracked: Tracked) -> None:
     job(tracked, "g-1", "g-1-a", data_key=KEY)
     tracked.client.delete_run(job(tracked, "g-1", "g-1-b", data_key="b" * 32))

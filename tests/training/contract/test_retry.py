@@ -55,7 +55,12 @@ def test_a_call_is_repeated_until_it_succeeds() -> None:
         return "answer"
 
     policy = clock.policy(10.0)
-    assert policy.call(works_after_three_seconds, is_transient=is_os_error, on_failure=failures.append) == "answer"
+    assert (
+        policy.call(
+            works_after_three_seconds, is_transient=is_os_error, on_failure=lambda seconds, _: failures.append(seconds)
+        )
+        == "answer"
+    )
     assert failures == [0.0, 1.0]
     assert clock.pauses == [1.0, 2.0]
 

@@ -164,3 +164,21 @@ def test_an_invalid_channel_is_an_error(tmp_path: Path, source: str, message: st
     with pytest.raises(InputError) as caught:
         find_channels({"train": path}, tmp_path / "home")
     assert message.replace("{folder}", str(tmp_path)) in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", ["folder", "git"])
+def test_a_damaged_copy_is_made_again(repository: Path, tmp_path: Path, kind: str) -> None:
+    source = repository.as_uri() if kind == "git" else str(repository)
+    said: list[str] = []
+
+    def script() -> str:
+        copied = find_script(source, "train.py", tmp_path / "home", directory="ex", echo=said.append)
+        return str(copied.folder / "train.py")
+
+    path = Path(script())
+    path.write_text("")
+    assert (script(), path.read_text()) == (str(path), "second")
+    [line] = said
+    assert line.endswith(" is damaged: it differs from its digest. It is made again.")
+    assert Path(script()) == path
+    assert len(said) == 1

@@ -19,8 +19,9 @@ import pytest
 from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
 from training.staging.sources.request import Columns, Data, StagingRequest
-from training.staging.stage import UNFINISHED_PREFIX, UNFINISHED_SECONDS, stage
+from training.staging.stage import UNFINISHED_SECONDS, stage
 from training.staging.tokens.staged import length_statistics
+from training.state.digests import UNFINISHED_PREFIX
 
 # Token ids of MiniLM's vocabulary: [CLS] 101, [SEP] 102.
 CLS, SEP = 101, 102
@@ -36,7 +37,7 @@ def folder_of(uri: str) -> Path:
 
 
 def staged_folders(home: Path) -> list[str]:
-    return sorted(path.name for path in (home / "staged").iterdir()) if (home / "staged").exists() else []
+    return sorted(path.name for path in (home / "staged").glob("*") if path.is_dir())
 
 
 def test_a_channel_has_the_documented_files(tmp_path: Path) -> None:

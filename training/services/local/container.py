@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import shutil
@@ -12,7 +13,9 @@ from typing import Any, TypeGuard
 from urllib.parse import unquote
 
 from training.services.local import toolkit
+from training.services.local.disk_space import FULL_ERRORS, full_reason, names_full_disk
 from training.services.local.variables import script_variables
+from training.state.digests import damage
 
 ROOT = "/opt/ml"
 """Root of the folders in a container."""
@@ -53,6 +56,19 @@ def local_path(uri: str) -> Path:
     return Path(uri)
 
 
+def check_inputs(request: Mapping[str, Any]) -> None:
+    """Raise DataError if the source or a channel differs from the digest that was recorded when it was made."""
+    source = str(toolkit.decoded(request["HyperParameters"])["sagemaker_submit_directory"])
+    channels = request.get("InputDataConfig", [])
+    uris = {f"channel '{each['ChannelName']}':": each["DataSource"]["S3DataSource"]["S3Uri"] for each in channels}
+    try:
+        for name, uri in {"source": source, **uris}.items():
+            if text := damage(local_path(uri)):
+                raise DataError(f"{name} {text}. Run the same command again: it makes the files again")
+    except OSError as error:
+        raise DataError(f"{error.strerror}: '{error.filename}'") from error
+
+
 def relocate_paths(request: Mapping[str, Any], base: Path) -> dict[str, Any]:
     """Return the request with `/opt/ml` replaced by `base` in all hyperparameters that are container paths.
 
@@ -84,10 +100,13 @@ def create_folders(base: Path, request: Mapping[str, Any]) -> None:
         for channel in request.get("InputDataConfig", []):
             _link_channel(channel, base / "input" / "data")
     except OSError as error:
-        raise DataError(_message(error)) from error
+        raise DataError(_message(error, base)) from error
 
 
-def _message(error: OSError) -> str:
+def _message(error: OSError, path: Path, needed_bytes: int | None = None) -> str:
+    """Return the message for a user; `path` is on the disk that was written to."""
+    if error.errno in FULL_ERRORS or names_full_disk([str(error)]):  # shutil joins several errors without a number
+        return full_reason(path, needed_bytes)
     return f"{error.strerror}: '{error.filename}'" if error.filename else str(error)
 
 
@@ -183,11 +202,11 @@ def upload_model(base: Path, request: Mapping[str, Any]) -> Path | None:
     """
     model = base / "model"
     artifact = artifact_path(request)
+    unfinished = artifact.with_name(f".{artifact.name}.new")
     try:
         if not any(model.iterdir()):
             return None
         artifact.parent.mkdir(parents=True, exist_ok=True)
-        unfinished = artifact.with_name(f".{artifact.name}.new")
         # Weights hardly compress, and the time to compress them would be billed.
         with tarfile.open(unfinished, "w:gz", compresslevel=0) as tar:
             for path in sorted(model.iterdir()):
@@ -195,5 +214,8 @@ def upload_model(base: Path, request: Mapping[str, Any]) -> Path | None:
         unfinished.replace(artifact)
         shutil.rmtree(model)
     except OSError as error:
-        raise DataError(_message(error)) from error
+        with contextlib.suppress(OSError):
+            unfinished.unlink(missing_ok=True)
+        size_bytes = sum(path.stat().st_size for path in model.rglob("*") if path.is_file())
+        raise DataError(_message(error, artifact.parent, size_bytes)) from error
     return artifact

@@ -10,10 +10,14 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import ServiceError
+from training.services.local.disk_space import FULL_ERRORS
 from training.state.locks import exclusive_lock, is_exclusively_locked
 
 TAIL_BYTES = 64 * 1024
 """Number of bytes at the end of a log in which the reason for a failure is searched."""
+
+_SPARE_BYTES = 32 * 1024
+"""Size of the reserved space. A state has at most 40 metrics and a reason of 1024 characters."""
 
 State = dict[str, Any]
 """The fields of a Description that change, with times in seconds since the epoch, and `SupervisorPid`."""
@@ -69,10 +73,35 @@ class JobFolder:
         return content
 
     def write_state(self, state: State) -> None:
-        """Replace the state atomically: a reader sees either the old state or the new one."""
+        """Replace the state atomically: a reader sees either the old state or the new one. Raises OSError."""
         temporary = self.path / "state.json.new"
-        temporary.write_text(json.dumps(state))
-        temporary.replace(self.path / "state.json")
+        try:
+            temporary.write_text(json.dumps(state))
+            temporary.replace(self.path / "state.json")
+        except OSError:
+            temporary.unlink(missing_ok=True)
+            raise
+
+    def reserve(self) -> None:
+        """Reserve the space for the final state, which must be written even if the disk is full. Raises OSError."""
+        self._spare.write_bytes(b"\n" * _SPARE_BYTES)
+
+    def write_final_state(self, state: State) -> None:
+        """Replace the state atomically, in the reserved space if the disk is full, and free what is left of it."""
+        try:
+            self.write_state(state)
+        except OSError as error:
+            if error.errno not in FULL_ERRORS or not self._spare.exists():
+                raise
+            with self._spare.open("r+b") as spare:  # in place: these blocks are already on the disk
+                spare.write(json.dumps(state).encode())
+            self._spare.replace(self.path / "state.json")
+        else:
+            self._spare.unlink(missing_ok=True)
+
+    @property
+    def _spare(self) -> Path:
+        return self.path / "spare"
 
     def lock_for_supervisor(self) -> int:
         """Hold the supervisor's lock until this process exits. The kernel releases it however the process ends."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from typing import Any
 
+from training.services.local.disk_space import FULL_ERRORS
 from training.services.local.job_folder import JobFolder, State
 
 MAX_REASON_CHARACTERS = 1024
@@ -66,11 +67,16 @@ class Record:
         self._state = folder.state()
 
     def enter(self, secondary_status: str, message: str) -> None:
-        """Record a transition that does not end the job."""
+        """Record a transition that does not end the job. It is not written while the disk is full."""
         now = time.time()
         if secondary_status == "Downloading":
             self._state |= {"TrainingStartTime": now}
-        self._save(with_transition(self._state, secondary_status, message, now))
+        self._state = with_transition(self._state, secondary_status, message, now)
+        try:
+            self._folder.write_state(self._state)
+        except OSError as error:
+            if error.errno not in FULL_ERRORS:
+                raise
 
     def end_billing(self) -> float:
         """End billing and return the current time, in seconds since the epoch. `end` writes it to disk."""
@@ -86,8 +92,5 @@ class Record:
     def end(self, secondary_status: str, message: str, **fields: Any) -> None:
         """Record the end of the job. Call `end_billing` first. `fields` are added to the job's description."""
         now = self._state.get("TrainingEndTime", time.time())
-        self._save(with_transition(self._state | fields, secondary_status, message, now))
-
-    def _save(self, state: State) -> None:
-        self._state = state
-        self._folder.write_state(state)
+        self._state = with_transition(self._state | fields, secondary_status, message, now)
+        self._folder.write_final_state(self._state)

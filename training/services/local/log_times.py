@@ -22,7 +22,8 @@ class LogMarker:
 
     def __init__(self, log: Path) -> None:
         self._log, self._marks, self._bytes = log, marks_file(log), 0
-        self._marks.touch()
+        with contextlib.suppress(OSError):  # a full disk
+            self._marks.touch()
 
     def mark(self) -> None:
         """Write a mark if the log has grown. Never raises OSError: a full disk must not end the job."""

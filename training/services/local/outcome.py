@@ -17,14 +17,15 @@ EXIT_CODE_OF_SIGKILL = 137
 ELLIPSIS = "\n[...]\n"
 
 
-def failure_reason(outcome: Outcome, failure_text: str, log_tail: Sequence[str]) -> str:
+def failure_reason(outcome: Outcome, failure_text: str, log_tail: Sequence[str], disk: str = "") -> str:
     """Return the reason in the form that SageMaker and its toolkit use.
 
-    `failure_text` is the content of `output/failure`; it is empty if the script did not write the file.
+    `failure_text` is the content of `output/failure`; it is empty if the script did not write the file. `disk` is the
+    sentence about a full disk, if it is full.
     """
     message = failure_text.strip() or _last_traceback(log_tail)
     signal_number = _killed_by(outcome.exit_code, log_tail)
-    extra = _signal_text(signal_number, outcome.out_of_memory) if signal_number else ""
+    extra = _signal_text(signal_number, outcome.out_of_memory) if signal_number else disk
     head = f"AlgorithmError: ExecuteUserScriptError:\nExitCode {outcome.exit_code}\n"
     if extra:
         head += f'ExtraInfo "{extra}"\n'

@@ -30,6 +30,7 @@ from training.contract.errors import ArtifactError, JobExists, JobNotFound, Serv
 from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request
 from training.services.local import job_record, processes, request_rules, supervisor
+from training.services.local.disk_space import FULL_ERRORS, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import DamagedJob, JobFolder, State
 from training.services.local.log_times import LogTimes
 from training.state.slots_folder import VARIABLE
@@ -74,7 +75,8 @@ class LocalService:
             folder.parent.mkdir(parents=True, exist_ok=True)
             self._stage(folder, request)
         except OSError as error:
-            raise ServiceError(f"Job {folder.name} could not be started: {error}.") from error
+            reason = full_reason(self._root) if error.errno in FULL_ERRORS else str(error)
+            raise ServiceError(f"Job {folder.name} could not be started: {reason}.") from error
 
     def _stage(self, folder: Path, request: Request) -> None:
         # A folder whose name starts with a full stop is never a job, even if this process is killed.
@@ -104,6 +106,8 @@ class LocalService:
         if started.stdout != supervisor.CREATED:
             last_line = (staged.path / "supervisor.txt").read_text(errors="replace").strip().splitlines()[-1:]
             reason = "".join(last_line) or "its supervisor died"
+            if is_full(staged.path) or names_full_disk(last_line):
+                reason = full_reason(self._root)
             raise ServiceError(f"Job {folder.name} could not be started: {reason}.")
 
     def describe(self, job_name: str) -> Description:

@@ -21,6 +21,7 @@ from typing import Any
 from training.contract.errors import InputError
 from training.services.local import container, job_record, processes, slots, toolkit
 from training.services.local import outcome as job_outcome
+from training.services.local.disk_space import FULL_ERRORS, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import JobFolder
 from training.state.slots_folder import slots_folder
 
@@ -58,6 +59,7 @@ def _create_job(staged: JobFolder, final: JobFolder) -> bool:
     The supervisor's lock is acquired first, so no other process sees the job unlocked.
     """
     staged.lock_for_supervisor()
+    staged.reserve()
     staged.write_state(job_record.first_state(os.getpid()))
     try:
         staged.path.rename(final.path)
@@ -84,6 +86,9 @@ def _supervise(folder: JobFolder, record: job_record.Record) -> None:
     except (container.DataError, InputError) as error:
         record.fail(f"ClientError: {str(error).rstrip('.')}.")
     except Exception as error:
+        if isinstance(error, OSError) and error.errno in FULL_ERRORS:
+            record.fail(f"ClientError: {full_reason(folder.path)}.")
+            return
         traceback.print_exc()
         record.fail(f"InternalServerError: {type(error).__name__}: {error}")
 
@@ -94,6 +99,7 @@ def supervise(folder: JobFolder, request: Mapping[str, Any], record: job_record.
     if slot is None:
         record.end("Stopped", "Training job stopped before it started")
         return
+    container.check_inputs(request)  # before the download, from which on time is billed
     record.enter("Downloading", "Downloading input data and the source")
     request = container.relocate_paths(request, folder.base)
     container.create_folders(folder.base, request)
@@ -162,7 +168,10 @@ def _finish_failed(
     folder: JobFolder, request: Mapping[str, Any], record: job_record.Record, outcome: processes.Outcome
 ) -> None:
     ended = record.end_billing()
-    reason = job_outcome.failure_reason(outcome, folder.failure_text(), folder.log_tail())
+    failure_text, log_tail = folder.failure_text(), folder.log_tail()
+    no_space = is_full(folder.path) or names_full_disk([failure_text, *log_tail[-5:]])
+    disk = full_reason(folder.path) if no_space else ""
+    reason = job_outcome.failure_reason(outcome, failure_text, log_tail, disk)
     metrics = _metrics(folder, request, ended)
     record.end("Failed", "Training job failed", FailureReason=reason, FinalMetricDataList=metrics)
 

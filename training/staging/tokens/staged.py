@@ -129,16 +129,15 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 
 def read_manifest(folder: Path) -> Manifest | None:
-    """Return the manifest of the staged files, or None if any of the files is missing."""
+    """Return the manifest of the staged files, or None if any of the files is missing or the manifest is damaged."""
     if not all((folder / channel / DATA).is_file() for channel in CHANNELS):
         return None
     try:
         fields: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
-    except (OSError, ValueError):
+        for name in ("label_names", "train_class_counts", "validation_class_counts"):
+            fields[name] = tuple(fields[name])
+        fields["length_counts"] = tuple((length, count) for length, count in fields["length_counts"])
+        manifest = Manifest(**fields)
+    except (OSError, ValueError, TypeError, KeyError):
         return None
-    if fields["has_model"] and not (folder / MODEL / "config.json").is_file():
-        return None
-    for name in ("label_names", "train_class_counts", "validation_class_counts"):
-        fields[name] = tuple(fields[name])
-    fields["length_counts"] = tuple((length, count) for length, count in fields["length_counts"])
-    return Manifest(**fields)
+    return None if manifest.has_model and not (folder / MODEL / "config.json").is_file() else manifest

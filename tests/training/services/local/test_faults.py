@@ -20,6 +20,7 @@ from training.contract.errors import JobExists, ServiceError
 from training.services.launcher import Job, failure_of, submit
 from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
+from training.state.digests import record
 
 ROOT = Path(__file__).resolve().parents[4]
 
@@ -142,6 +143,23 @@ class TestFaults:
         description, _ = ended(submit(harness.service, request))
         assert description["TrainingJobStatus"] == "Failed"
         assert str(tmp_path / "taken") in description["FailureReason"]
+
+    @pytest.mark.parametrize("damaged", ["source", "channel 'train':"])
+    def test_damaged_inputs_fail_the_job_before_it_starts(
+        self, harness: LocalHarness, tmp_path: Path, damaged: str
+    ) -> None:
+        request = harness.request("print('ran')", channels={"train": harness.folder("data", {"rows": "1\n"})})
+        [source], [data] = harness.root.glob("source-*"), harness.root.glob("data-*")
+        for folder in (source, data):
+            record(folder)
+        path = source / "train.py" if damaged == "source" else data / "rows"
+        path.write_text("")
+        description, lines = ended(submit(harness.service, request))
+        assert (description["TrainingJobStatus"], lines) == ("Failed", [])
+        reason = f"ClientError: {damaged} {path.parent} is damaged: it differs from its digest. Run the same command "
+        assert description["FailureReason"].startswith(reason)
+        assert "BillableTimeInSeconds" not in description
+        assert failure_of(description, [], lines)[0] == "BadData"
 
     def test_a_job_that_exceeds_its_memory_fails_out_of_memory(self, harness: LocalHarness) -> None:
         request = harness.request("print('begin'); bytearray(2**30)", environment={"TRAINFARE_MEMORY_GIB": "0.5"})

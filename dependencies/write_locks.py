@@ -1,0 +1,82 @@
+"""`python -m dependencies.write_locks [--upgrade]`: resolve pyproject.toml, and write the lock files.
+
+    requirements.lock         what trainfare needs; torch with the hashes of its builds for CPUs and for GPUs
+    requirements-cpu.lock     torch's build for CPUs
+    requirements-gpu.lock     what torch's build for GPUs needs on Linux
+    requirements-dev.lock     what the checks and tests need as well
+    requirements-oldest.lock  the oldest versions that must run a job; their versions are chosen by people
+    requirements.txt          requirements.lock without hashes, for the environments that MLflow creates
+
+Versions that still meet pyproject.toml are kept, unless `--upgrade` is given. This runs on Linux, with a pip whose
+settings offer torch's build for CPUs. Without these settings, pip takes the build for GPUs.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+import tempfile
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+
+from dependencies.lock_file import Lock, parse, text_of, without
+
+ROOT = Path(__file__).resolve().parents[1]
+RUNTIME, CPU, GPU, DEV, OLDEST = (
+    ROOT / f"requirements{suffix}.lock" for suffix in ("", "-cpu", "-gpu", "-dev", "-oldest")
+)
+UNHASHED = ROOT / "requirements.txt"
+OPTIONS = (
+    *("--quiet", "--generate-hashes", "--no-reuse-hashes", "--allow-unsafe", "--strip-extras", "--no-annotate"),
+    *("--no-header", "--no-emit-index-url", "--no-emit-find-links", "--no-emit-trusted-host"),
+)
+
+
+def main(*options: str) -> None:
+    """Write all lock files."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    declared = [*project["project"]["dependencies"], *project["build-system"]["requires"]]
+    runtime = dict(resolved(declared, (RUNTIME,), options))
+    cpu = runtime["torch"]
+    if not cpu.version.endswith("+cpu"):
+        sys.exit("error: pip does not offer torch's build for CPUs: set PIP_FIND_LINKS or PIP_EXTRA_INDEX_URL.")
+    gpu = resolved([f"torch=={cpu.release}"], (RUNTIME, GPU), options, without_settings())
+    runtime["torch"] = cpu.with_hashes_of(gpu["torch"])
+    dev = resolved([*declared, *project["dependency-groups"]["dev"]], (RUNTIME, DEV), options)
+    oldest = dict(resolved([f"{pin.name}=={pin.release}" for pin in parse(OLDEST.read_text()).values()]))
+    oldest["torch"] = oldest["torch"].with_hashes_of(runtime["torch"])
+    RUNTIME.write_text(text_of(runtime))
+    CPU.write_text(text_of({"torch": cpu}))
+    GPU.write_text(text_of(without(gpu, runtime)))
+    DEV.write_text(text_of(without(dev, runtime)))
+    OLDEST.write_text(text_of(oldest))
+    UNHASHED.write_text("".join(f"{name}=={runtime[name].version}\n" for name in sorted(runtime)))
+
+
+def resolved(
+    requirements: Iterable[str],
+    kept: Iterable[Path] = (),
+    options: Iterable[str] = (),
+    environment: Mapping[str, str] | None = None,
+) -> Lock:
+    """Return the pins of the requirements and of everything that they need. The versions in `kept` are preferred."""
+    with tempfile.TemporaryDirectory() as name:
+        source, output = Path(name) / "requirements.in", Path(name) / "requirements.lock"
+        source.write_text("\n".join(requirements))
+        # pip-compile keeps the versions of an existing output.
+        output.write_text("".join(path.read_text() for path in kept if path.exists()))
+        command = [sys.executable, "-m", "piptools", "compile", *OPTIONS, *options, "-o", str(output), str(source)]
+        subprocess.run(command, check=True, env=environment)
+        return parse(output.read_text())
+
+
+def without_settings() -> dict[str, str]:
+    """Return this process's variables without pip's further sources of packages, which offer torch's CPU build."""
+    further = {"PIP_FIND_LINKS", "PIP_EXTRA_INDEX_URL"}
+    return {name: value for name, value in os.environ.items() if name not in further} | {"PIP_CONFIG_FILE": os.devnull}
+
+
+if __name__ == "__main__":
+    main(*sys.argv[1:])

@@ -1,0 +1,83 @@
+"""Every package that is installed is pinned with hashes, and its licence is listed."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from dependencies.lock_file import Pin, parse, text_of, without
+from dependencies.write_licences import PAGE
+from tests.layout.imports import ROOT
+
+LOCKS = sorted(path.name for path in ROOT.glob("requirements*.lock"))
+A, B, C = ("sha256:" + letter * 64 for letter in "abc")
+
+
+@pytest.mark.parametrize("name", LOCKS)
+def test_every_package_is_pinned_with_hashes(name: str) -> None:
+    pins = parse((ROOT / name).read_text("utf-8"))
+    assert pins
+    for pin in pins.values():
+        assert pin.hashes, pin.name
+        assert all(re.fullmatch(r"sha256:[0-9a-f]{64}", each) for each in pin.hashes), pin.name
+
+
+def test_torch_has_the_hashes_of_both_builds() -> None:
+    torch, oldest, cpu = (
+        parse((ROOT / f"requirements{suffix}.lock").read_text("utf-8"))["torch"] for suffix in ("", "-oldest", "-cpu")
+    )
+    assert torch == oldest
+    assert cpu.version == f"{torch.version}+cpu"
+    assert cpu.hashes < torch.hashes
+
+
+def test_the_pins_without_hashes_are_the_same() -> None:
+    """MLflow creates environments from requirements.txt, in which pip chooses the build of torch."""
+    lock = parse((ROOT / "requirements.lock").read_text("utf-8"))
+    unhashed = parse((ROOT / "requirements.txt").read_text("utf-8"))
+    assert {pin.name: pin.version for pin in unhashed.values()} == {pin.name: pin.version for pin in lock.values()}
+
+
+def test_the_gpu_packages_are_pinned() -> None:
+    gpu = parse((ROOT / "requirements-gpu.lock").read_text("utf-8"))
+    assert {"triton", "nvidia-cudnn-cu13", "nvidia-nccl-cu13"} <= set(gpu)
+    assert not set(gpu) & set(parse((ROOT / "requirements.lock").read_text("utf-8")))
+
+
+def test_the_licence_of_every_package_is_listed() -> None:
+    lock = parse((ROOT / "requirements.lock").read_text("utf-8"))
+    rows = dict(re.findall(r"^\| (\S+) \| (\S+) \| \S", PAGE.read_text("utf-8"), re.MULTILINE))
+    rows.pop("---", None)
+    rows.pop("package", None)
+    assert rows == {name: pin.version for name, pin in lock.items()}
+
+
+def test_the_list_of_what_is_installed_is_valid(tmp_path: Path) -> None:
+    """`make sbom` lists every pinned package with its hashes."""
+    output = tmp_path / "sbom.json"
+    words = ["requirements", "--output-reproducible", "--validate", "--output-file", str(output), "requirements.lock"]
+    subprocess.run([sys.executable, "-m", "cyclonedx_py", *words], cwd=ROOT, check=True, capture_output=True)
+    components = json.loads(output.read_text())["components"]
+    lock = parse((ROOT / "requirements.lock").read_text("utf-8"))
+    assert {each["name"]: each["version"] for each in components} == {name: pin.version for name, pin in lock.items()}
+
+
+def test_a_lock_file_is_read_and_written() -> None:
+    text = f"a==1.0 \\\n    --hash={A} \\\n    --hash={B}\nb-c==2.0+cpu \\\n    --hash={C}\n"
+    lock = parse(f"# A comment.\nB_c==2.0+cpu --hash={C}\n\n" + text.partition("b-c")[0])
+    assert lock == {"a": Pin("a", "1.0", frozenset({A, B})), "b-c": Pin("b-c", "2.0+cpu", frozenset({C}))}
+    assert text_of(lock) == text
+    assert text_of(without(lock, ["a"])) == f"b-c==2.0+cpu \\\n    --hash={C}\n"
+    with pytest.raises(ValueError, match="'a>=1' does not pin a version"):
+        parse("a>=1")
+
+
+def test_hashes_of_another_build_of_the_same_release_are_added() -> None:
+    pin = Pin("a", "1.0+cpu", frozenset({A}))
+    others = Pin("a", "1.0", frozenset({B})), Pin("a", "1.1", frozenset({C})), Pin("b", "1.0", frozenset({C}))
+    assert pin.with_hashes_of(*others) == Pin("a", "1.0", frozenset({A, B}))

@@ -1,0 +1,87 @@
+"""A PostgreSQL server that cannot be reached is one sentence within seconds, for runs, models and sweeps."""
+
+from __future__ import annotations
+
+import re
+import socket
+from collections.abc import Callable, Iterator
+
+import pytest
+
+from models.lookup.versions import Versions
+from sweeps.study.storage import _ENGINE, open_storage
+from tests.support.sweeps.postgres import postgres
+from tracking.server.reachable import require_answer
+from tracking.server.store import open_store
+from training.contract.errors import StorageError, TrackingError
+
+
+@pytest.fixture
+def silent() -> Iterator[int]:
+    """Port that accepts connections and never answers."""
+    with socket.socket() as listener:
+        listener.bind(("127.0.0.1", 0))
+        listener.listen()
+        yield listener.getsockname()[1]
+
+
+@pytest.fixture
+def closed() -> int:
+    """Port at which nothing listens."""
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        port: int = probe.getsockname()[1]
+    return port
+
+
+@pytest.fixture(autouse=True)
+def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "2")
+    monkeypatch.setattr("tracking.server.reachable._RETRY_SECONDS", 0.1)
+    monkeypatch.setattr("sweeps.study.storage._OPENING_SECONDS", 0.1)
+    monkeypatch.setitem(_ENGINE["postgresql"]["connect_args"], "connect_timeout", 2)
+
+
+def address(port: int) -> str:
+    return f"postgresql+psycopg://me:secret@127.0.0.1:{port}/runs"
+
+
+def test_a_closed_port_is_one_sentence(closed: int) -> None:
+    with pytest.raises(TrackingError) as failure:
+        open_store(address(closed))
+    assert re.fullmatch(
+        rf"The tracking server postgresql\+psycopg://127\.0\.0\.1:{closed}/runs has not answered for 0 s: "
+        r"nothing listens at this address\. Nothing was started\.",
+        str(failure.value),
+    )
+
+
+@pytest.mark.parametrize("use", [open_store, open_storage])
+def test_a_server_that_accepts_and_never_answers_is_one_sentence(silent: int, use: Callable[[str], object]) -> None:
+    with pytest.raises((TrackingError, StorageError)) as failure:
+        use(address(silent))
+    assert re.search(r"has not answered for \d s: (no answer in time|connection timeout expired)\.", str(failure.value))
+    assert "secret" not in str(failure.value)
+
+
+def test_a_registry_that_does_not_answer_is_one_sentence(
+    closed: int, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    store = open_store(tracking_uri)
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", address(closed))
+    with pytest.raises(TrackingError, match="nothing listens at this address"):
+        Versions(store)
+
+
+def test_a_password_that_breaks_the_address_is_not_shown() -> None:
+    with pytest.raises(TrackingError, match="is not an address of a database") as failure:
+        open_store("postgresql+psycopg://me:se@cret@host:54x/runs")
+    assert "cret" not in str(failure.value)
+
+
+def test_a_refused_user_is_reported_at_once_and_a_real_server_is_accepted() -> None:
+    with postgres() as uri:
+        uri = uri.replace("postgresql://", "postgresql+psycopg://")
+        require_answer(uri)
+        with pytest.raises(TrackingError, match='database "missing" does not exist'):
+            require_answer(uri.replace("/postgres?", "/missing?"))

@@ -1,0 +1,126 @@
+"""Jobs on a full disk: a real small file system, in a mount namespace of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.conftest import ROOT
+from training.contract.failures import failure_of
+
+SPACE = "8m"
+CAN_MOUNT = os.getuid() == 0 and (
+    subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
+)
+pytestmark = pytest.mark.skipif(not CAN_MOUNT, reason="only root can mount a small file system")
+
+JOB = """
+import json, os, sys
+from pathlib import Path
+sys.path.insert(0, {root!r})
+from tests.support.services.following import ended
+from tests.support.services.harness import LocalHarness
+from training.contract.errors import ServiceError
+from training.services.launcher import submit
+
+def fill(path):
+    with open(path, "wb", buffering=0) as file:
+        for size in (2**16, 1):
+            try:
+                while True: file.write(b"x" * size)
+            except OSError:
+                pass
+
+harness = LocalHarness(Path({folder!r}))
+{body}
+"""
+RUN = """
+request = harness.request(SCRIPT)
+description, lines = ended(submit(harness.service, request))
+print(json.dumps([description, lines, (harness.job_folder() / "supervisor.txt").read_text()], default=str))
+"""
+
+
+def on_small_disk(tmp_path: Path, body: str) -> str:
+    """Run the body in a process whose folder is a small file system, and return what it prints."""
+    folder = tmp_path / "disk"
+    folder.mkdir()
+    (tmp_path / "job.py").write_text(JOB.format(root=str(ROOT), folder=str(folder), body=textwrap.dedent(body)))
+    mounted = f'mount -t tmpfs -o size={SPACE} tmpfs "$1" && exec "$2" "$3"'
+    command = ["unshare", "-m", "sh", "-c", mounted, "sh", str(folder), sys.executable, str(tmp_path / "job.py")]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    assert (ran.returncode, ran.stderr) == (0, "")
+    return ran.stdout
+
+
+def outcome(tmp_path: Path, script: str) -> tuple[dict[str, Any], list[str]]:
+    """Return the description and the log of a job that runs the script."""
+    description, lines, errors = json.loads(on_small_disk(tmp_path, f"SCRIPT = {script!r}" + RUN))
+    assert errors == ""
+    return description, lines
+
+
+FILLS = """
+    import os
+    file = os.open("../model/weights", os.O_CREAT | os.O_WRONLY)
+    try:
+        while True:
+            os.write(file, b"x" * 4096)
+    except OSError:
+        pass
+    {then}
+"""
+
+
+def test_a_script_that_fills_the_disk_fails_with_the_reason(tmp_path: Path) -> None:
+    script = FILLS.format(then='print("lost", flush=True); open("more", "w").write("x" * 9000)')
+    description, _ = outcome(tmp_path, script)
+    assert (description["TrainingJobStatus"], description["SecondaryStatus"]) == ("Failed", "Failed")
+    assert 'ExtraInfo "DiskFull: the disk of ' in description["FailureReason"]
+    assert "of 8 MiB are free. Free some space, for example with `jobs prune`" in description["FailureReason"]
+    assert failure_of(description, [], [])[0] == "DiskFull"
+    assert description["BillableSecondsExact"] > 0
+
+
+def test_a_model_that_cannot_be_packed_fails_the_job_with_its_size(tmp_path: Path) -> None:
+    description, _ = outcome(tmp_path, 'open("../model/weights", "wb").write(bytes(5 * 2**20))')
+    assert description["TrainingJobStatus"] == "Failed"
+    assert "of 8 MiB are free, and 5 MiB are needed." in description["FailureReason"]
+    assert failure_of(description, [], [])[0] == "DiskFull"
+
+
+def test_a_job_that_completes_on_a_full_disk_is_recorded(tmp_path: Path) -> None:
+    script = FILLS.format(then='os.rename("../model/weights", "../output/data/weights")')
+    description, _ = outcome(tmp_path, script)
+    assert description["TrainingJobStatus"] == "Completed"
+
+
+def test_a_job_that_cannot_be_created_is_one_sentence(tmp_path: Path) -> None:
+    body = """
+    request = harness.request("print(1)")
+    fill(Path({folder}) / "full")
+    try:
+        harness.service.create(request)
+    except ServiceError as error:
+        print(error)
+    print(sorted(path.name for path in (harness.root / "jobs").glob("*")))
+    """
+    printed = on_small_disk(tmp_path, body.replace("{folder}", repr(str(tmp_path / "disk")))).splitlines()
+    assert printed[0].startswith("Job job could not be started: DiskFull: the disk of ")
+    assert "0 bytes of 8 MiB are free" in printed[0]
+    assert printed[1:] == ["[]"]
+
+
+def test_a_job_that_ended_keeps_no_spare_block(tmp_path: Path) -> None:
+    body = """
+    ended(submit(harness.service, harness.request("print(1)")))
+    print(sorted(path.name for path in harness.job_folder().iterdir()))
+    """
+    assert "spare" not in on_small_disk(tmp_path, body)
