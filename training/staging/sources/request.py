@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from training.staging.sources.expansion import DEFAULT_MAX_EXPANSION
+
 Task = Literal["classification", "question-answering", "causal-lm"]
 Builtin = Literal["docstrings"]
 
@@ -109,6 +111,9 @@ class Data(Frozen):
     """Number of training rows, counted from the first; None uses all."""
     validation_rows: Rows | None = None
     """Number of validation rows, counted from the first; None uses all."""
+    max_expansion: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = DEFAULT_MAX_EXPANSION
+    """Largest content of a compressed file, as a multiple of its size, where files of up to 64 MiB of content always
+    pass. It also limits Parquet, and SQuAD's contexts, which count once for each question. Protects the memory."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Data:

@@ -14,6 +14,7 @@ from training.staging.rows.prepare import check_rows
 from training.staging.rows.texts import Texts, read_texts
 from training.staging.sources.request import Columns, StagingRequest
 from training.staging.sources.sources import NO_READERS, Readers, Tables
+from training.staging.tokens.batches import batches
 from training.staging.tokens.channel_files import ChannelContent, Content
 
 if TYPE_CHECKING:
@@ -74,8 +75,8 @@ def tokenise(tokenizer: Any, texts: list[str], max_length: int | None) -> tuple[
     if max_length is not None:
         options |= {"truncation": True, "max_length": max_length}
     parts, lengths = [], []
-    for start in range(0, len(texts), TEXTS_PER_BATCH):
-        batch = tokenizer(texts[start : start + TEXTS_PER_BATCH], **options)["input_ids"]
+    for rows in batches([len(text) for text in texts], TEXTS_PER_BATCH):
+        batch = tokenizer(texts[rows], **options)["input_ids"]
         parts.append(np.concatenate([np.array(ids, dtype=np.int32) for ids in batch]))
         lengths += [len(ids) for ids in batch]
     return np.concatenate(parts), np.array(lengths)

@@ -15,6 +15,7 @@ from typing import Any
 from training.contract.errors import InputError
 from training.staging.rows.examples import short_text
 from training.staging.rows.questions import Question
+from training.staging.tokens.batches import batches
 
 QUESTIONS_PER_BATCH = 500
 
@@ -62,9 +63,8 @@ class _EncodedQuestion:
 def cut_windows(tokenizer: Any, questions: Sequence[Question], *, max_length: int, doc_stride: int) -> Windows:
     """Return the windows of the questions, in order. Neighbouring windows share `doc_stride` tokens of the context."""
     windows = Windows(token_type_ids=[] if "token_type_ids" in tokenizer.model_input_names else None)
-    for start in range(0, len(questions), QUESTIONS_PER_BATCH):
-        batch = questions[start : start + QUESTIONS_PER_BATCH]
-        for number, encoded in enumerate(_encode_questions(tokenizer, batch), start=start):
+    for rows in batches([len(each.context) for each in questions], QUESTIONS_PER_BATCH):
+        for number, encoded in enumerate(_encode_questions(tokenizer, questions[rows]), start=rows.start):
             windows.spans.append(encoded.spans)
             answer = answer_tokens(questions[number], encoded.spans)
             for part in _parts(encoded, questions[number], max_length, doc_stride):

@@ -16,6 +16,7 @@ from training.contract.errors import InputError
 from training.staging.models.model_files import locate
 from training.staging.rows.questions import Answer, Question, collect
 from training.staging.rows.squad_json import squad_rows
+from training.staging.sources.expansion import Expansion
 from training.staging.tokens.tokenizing import load_tokenizer
 from training.staging.tokens.windows import Windows, answer_tokens, cut_windows
 
@@ -179,7 +180,7 @@ def test_a_stride_as_long_as_the_window_is_rejected() -> None:
 
 def test_windows_of_real_data_contain_the_answers(shared: Path) -> None:
     path = shared / "data" / "squad-v1.1-train-composite15000.json.gz"
-    questions = collect(squad_rows(path), source="squad", unit="question", limit=None)[::40]
+    questions = collect(squad_rows(path, Expansion(path)), source="squad", unit="question", limit=None)[::40]
     windows = cut_windows(minilm(), questions, max_length=192, doc_stride=64)
     answered, exact = set(), 0
     for at, number in enumerate(windows.question):
