@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.attacks.counts import Counts, Result
@@ -50,28 +52,37 @@ def run(folder: Path) -> Result:
 
 def attempt(counts: Counts, hostile: HostileFile, folder: Path) -> tuple[float, float]:
     """Stage the file, and return (peak memory in MiB, seconds)."""
-    path, home = folder / hostile.name, folder / "home"
+    path = folder / hostile.name
     hostile.write(path)
-    output, fault, peak, answer = "", "", 0.0, {"refused": None, "seconds": 0.0}
+    arguments = [str(path), hostile.task, str(folder / "home")]
     try:
-        measured = run_measured(
-            "benchmarks.support.stage_file", [str(path), hostile.task, str(home)], {"HF_HUB_OFFLINE": "1"}
-        )
-        peak, answer = measured.peak_mib, json.loads(measured.stdout)
+        measured = run_measured("benchmarks.support.stage_file", arguments, {"HF_HUB_OFFLINE": "1"})
     except SystemExit as error:
-        output = str(error)
-    path.unlink()
-    refused, seconds = answer["refused"], answer["seconds"]
+        counts.add(hostile.name, output=str(error), fault="ended with an error")
+        return 0.0, 0.0
+    finally:
+        path.unlink()
+    answer = Answer(**json.loads(measured.stdout))
+    counts.add(hostile.name, fault=", ".join(_faults(hostile, answer, measured.peak_mib)))
+    return measured.peak_mib, answer.seconds
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer of staging."""
+
+    refused: str | None
+    """The error message; None if the file was staged."""
+    seconds: float
+
+
+def _faults(hostile: HostileFile, answer: Answer, peak_mib: float) -> Iterator[str]:
     if hostile.message is None:
-        fault = f"refused: {refused}" if refused else ""
-    elif refused is None or hostile.message not in refused or "\n" in refused:
-        fault = f"expected {hostile.message!r}, not {refused!r}"
-    elif seconds > MAX_REFUSAL_SECONDS:
-        fault = f"refused after {seconds:.1f} s"
-    if peak > MAX_PEAK_MIB:
-        fault = f"peak memory {peak:,.0f} MiB {fault}"
-    print(
-        f"{hostile.name:24} {peak:6,.0f} MiB {seconds:5.1f} s  {(refused or 'staged')[-150:]} {fault and 'FAULT ' + fault[:60]}"
-    )
-    counts.add(hostile.name, output=output, fault=fault)
-    return peak, seconds
+        if answer.refused is not None:
+            yield f"refused: {answer.refused}"
+    elif answer.refused is None or hostile.message not in answer.refused or "\n" in answer.refused:
+        yield f"expected {hostile.message!r}, not {answer.refused!r}"
+    elif answer.seconds > MAX_REFUSAL_SECONDS:
+        yield f"refused after {answer.seconds:.1f} s"
+    if peak_mib > MAX_PEAK_MIB:
+        yield f"peak memory {peak_mib:,.0f} MiB"

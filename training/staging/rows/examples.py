@@ -13,7 +13,7 @@ from training.staging.sources.row import Row
 
 Label = str | int
 
-MAX_TEXT_CHARACTERS = 2 * 1024**2
+MAX_TEXT_CHARACTERS = 1_500_000
 """Longest text of a row. A tokenizer needs about 160 bytes of memory for each character."""
 
 

@@ -23,6 +23,8 @@ def check_file(path: Path) -> None:
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder, not a data file")
+        if path.is_symlink() and not path.exists():
+            raise InputError(f"{path} is a link to nothing")
         if not path.exists():
             raise InputError(f"{path} does not exist.{_nearest_sibling(path)}")
         if not path.is_file():

@@ -59,13 +59,15 @@ def _rows(path: Path, source: Any, columns: Sequence[str], expansion: Expansion)
 
 
 def _check_values(metadata: Any, columns: Sequence[str], expansion: Expansion) -> None:
-    """Raise InputError for more values in a column than rows may be in the file. A run of equal values has no size."""
+    """Raise InputError if the footer promises too much: values of a column count as rows, a run of equal ones too."""
     values: Counter[str] = Counter()
+    size = 0
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for column in map(group.column, range(group.num_columns)):
             if column.path_in_schema.split(".")[0] in columns:
                 values[column.path_in_schema] += column.num_values
-    Expansion(expansion.path, expansion.maximum).add(0, rows=max(values.values(), default=0))
+                size += column.total_uncompressed_size
+    Expansion(expansion.path, expansion.maximum).add(size, rows=max(values.values(), default=0))
 
 
 def _text_columns(schema: Any) -> list[str]:
