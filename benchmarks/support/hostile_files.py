@@ -167,9 +167,9 @@ def bind_socket(path: Path) -> None:
     os.close(here)
 
 
-TOO_MUCH = "but contains more than 48 MiB"
+TOO_MUCH = "but contains more than 40 MiB"
 
-FULL_ROWS = 48 * MIB // 130
+FULL_ROWS = 40 * MIB // 130
 
 HOSTILE_FILES = (
     HostileFile("newlines.jsonl.gz", repeated_gzip(few_rows(), b"\n" * (8 * MIB), 128), TOO_MUCH),
@@ -264,10 +264,10 @@ HOSTILE_FILES = (
     HostileFile("text-at-limit.jsonl", lambda path: _write(path, [row("a " * 750_000), few_rows()]), None),
     HostileFile("text-at-limit.txt", content(b"a " * 749_999 + b"\n", b"a text\n" * 1_000), None, TEXTS),
     HostileFile("rows-at-limit.jsonl.gz", repeated_gzip(few_rows(), row("ab") * 1_000, FULL_ROWS // 1_000), None),
-    HostileFile("texts-at-limit.txt.gz", repeated_gzip(b"", b"a b c d " * 1_250 + b"\n", 4_950), None, TEXTS),
+    HostileFile("texts-at-limit.txt.gz", repeated_gzip(b"", b"a b c d " * 1_250 + b"\n", 4_100), None, TEXTS),
     HostileFile(
         "contexts-at-limit.json",
-        lambda path: _write(path, [squad(WORDS * 34_000, (("what?", 1) for _ in range(48)))]),
+        lambda path: _write(path, [squad(WORDS * 34_000, (("what?", 1) for _ in range(40)))]),
         None,
         QUESTIONS,
     ),

@@ -10,7 +10,7 @@ from training.contract.sizes import size_text
 
 DEFAULT_MAX_EXPANSION = 20.0
 """Text compresses to a third or a tenth of its size. Only repeated text compresses to less than a twentieth."""
-MIN_LIMIT_BYTES = 48 * 1024**2
+MIN_LIMIT_BYTES = 40 * 1024**2
 """Every file may contain this much."""
 ROW_BYTES = 100
 """Counted for each row in addition to its text, because empty rows need memory and time too."""

@@ -112,8 +112,8 @@ class Data(Frozen):
     validation_rows: Rows | None = None
     """Number of validation rows, counted from the first; None uses all."""
     max_expansion: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = DEFAULT_MAX_EXPANSION
-    """Largest content of a compressed file, as a multiple of its size, where files of up to 48 MiB of content always
-    pass. It also limits Parquet, and SQuAD's contexts, which count once for each question. Protects the memory."""
+    """Largest content of a compressed or Parquet file, as a multiple of the file's size. 40 MiB are always allowed.
+    Also limits SQuAD files, where the content has each context once for each of its questions."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Data:
