@@ -12,7 +12,9 @@ from training.contract.errors import InputError, nearest
 from training.staging.rows.examples import checked_text, short_text
 from training.staging.rows.questions import COLUMNS as SQUAD
 from training.staging.rows.squad_json import squad_rows
-from training.staging.sources.readers import Row, read_rows, reader_name, unit_of
+from training.staging.sources.expansion import Expansion
+from training.staging.sources.readers import read_rows, reader_name, unit_of
+from training.staging.sources.row import Row
 
 ROLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "classification": (("text",), ("text_pair",)),
@@ -65,14 +67,15 @@ class Source:
 
     def rows(self) -> Iterator[InputRow]:
         """Yield the rows in order. Raises `InputError` with file and line for a broken row."""
+        expansion = Expansion(self.path, keeps_rows=False)
         if self.is_squad:
             at = {name: SQUAD.index(name) for name in ("id", "question", "context")}
-            return self._input_rows(squad_rows(self.path), at, "question")
+            return self._input_rows(squad_rows(self.path, expansion), at, "question")
         needed, optional = ROLES[self.task]
         columns = {role: self.columns.get(role, role) for role in needed}
         columns |= {role: self.columns[role] for role in (*optional, NAME) if role in self.columns}
         at = {role: place for place, role in enumerate(columns)}
-        return self._input_rows(read_rows(self.path, list(columns.values())), at, unit_of(self.path))
+        return self._input_rows(read_rows(self.path, list(columns.values()), expansion), at, unit_of(self.path))
 
     def _input_rows(self, rows: Iterator[Row], at: Mapping[str, int], unit: str) -> Iterator[InputRow]:
         is_plain = reader_name(self.path) == ".txt"

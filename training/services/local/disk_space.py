@@ -8,6 +8,8 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
+from training.contract.sizes import size_text
+
 FULL_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 _FULL_BYTES = 16 * 1024
 """Free space below which a disk counts as full: less than a few blocks."""
@@ -32,17 +34,10 @@ def full_reason(path: Path, needed_bytes: int | None = None) -> str:
     """
     existing = next(each for each in (path, *path.parents) if each.exists())
     status = os.statvfs(existing)
-    free, total = (_size(blocks * status.f_frsize) for blocks in (status.f_bavail, status.f_blocks))
-    needed = f", and {_size(needed_bytes)} are needed" if needed_bytes else ""
+    free, total = (size_text(blocks * status.f_frsize) for blocks in (status.f_bavail, status.f_blocks))
+    needed = f", and {size_text(needed_bytes)} are needed" if needed_bytes else ""
     if is_full(existing) or needed_bytes:
         disk = f"the disk of {path} is full: {free} of {total} are free{needed}"
     else:
         disk = f"no space was left on a disk or in a quota. The disk of {path} now has {free} of {total} free"
     return f"DiskFull: {disk}. Free some space, for example with `jobs prune`, then run the same command again"
-
-
-def _size(size_bytes: int) -> str:
-    size, units = float(size_bytes), ["bytes", "KiB", "MiB", "GiB", "TiB"]
-    while size >= 1024 and len(units) > 1:
-        size, units = size / 1024, units[1:]
-    return f"{size:.3g} {units[0]}" if size < 1000 else f"{size:.0f} {units[0]}"

@@ -8,10 +8,13 @@ from itertools import islice
 from typing import Any
 
 from training.contract.errors import InputError
-from training.staging.sources.readers import Row
 from training.staging.sources.request import Columns
+from training.staging.sources.row import Row
 
 Label = str | int
+
+MAX_TEXT_CHARACTERS = 1_500_000
+"""Longest text of a row. A tokenizer needs about 160 bytes of memory for each character."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -75,6 +78,9 @@ def checked_text(location: str, column: str, value: Any, *, may_be_blank: bool =
         raise InputError(f"{location}: column {column!r} must be text, not {short_text(value)}")
     if not value.strip() and not may_be_blank:
         raise InputError(f"{location}: column {column!r} is empty")
+    if len(value) > MAX_TEXT_CHARACTERS:
+        size = f"{len(value):,} characters, and a row may have {MAX_TEXT_CHARACTERS:,}"
+        raise InputError(f"{location}: column {column!r} has {size}; split the text into several rows")
     if not _is_clean(value):
         raise InputError(f"{location}: column {column!r} contains a NUL or an unpaired surrogate")
     return value

@@ -10,7 +10,7 @@ from typing import Any
 
 from training.contract.errors import InputError
 from training.staging.rows.examples import checked_text, short_text
-from training.staging.sources.readers import Row
+from training.staging.sources.row import Row
 
 COLUMNS = ("id", "context", "question", "answers")
 """Columns of the Hub's `squad`, with one question per row."""

@@ -13,8 +13,9 @@ from typing import Any
 
 from training.contract.errors import InputError, nearest
 from training.staging.rows.examples import short_text
-from training.staging.sources.files import BYTE_ORDER_MARK, open_bytes
-from training.staging.sources.readers import Row
+from training.staging.sources.expansion import Expansion, check_values
+from training.staging.sources.files import BYTE_ORDER_MARK, read_whole
+from training.staging.sources.row import Row
 
 TYPE_NAMES: dict[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
 
@@ -50,14 +51,18 @@ def _checked(node: _Node, kind: type) -> Any:
     return node.value
 
 
-def squad_rows(path: Path) -> Iterator[Row]:
-    """Yield (number from 1, [id, context, question, answers]) for every question, in the file's order."""
+def squad_rows(path: Path, expansion: Expansion) -> Iterator[Row]:
+    """Yield (number from 1, [id, context, question, answers]) for every question, in the file's order.
+
+    Raises InputError if the questions, each with its context, have more text than the limit.
+    """
     number = 0
-    for article in _document(path).items("data"):
+    for article in _document(path, expansion).items("data"):
         for paragraph in article.items("paragraphs"):
             context = paragraph.get("context", str)
             for entry in paragraph.items("qas"):
                 number += 1
+                expansion.add(len(context))
                 yield number, [entry.get("id", str), context, entry.get("question", str), _answers(entry)]
 
 
@@ -69,11 +74,12 @@ def _answers(entry: _Node) -> dict[str, list[Any]]:
     }
 
 
-def _document(path: Path) -> _Node:
-    with open_bytes(path) as stream:
-        content = stream.read()
+def _document(path: Path, expansion: Expansion) -> _Node:
+    content = read_whole(path, expansion)
     try:
-        return _Node(path, "", json.loads(content.decode("utf-8").removeprefix(BYTE_ORDER_MARK)))
+        text = content.decode("utf-8").removeprefix(BYTE_ORDER_MARK)
+        check_values(str(path), text)
+        return _Node(path, "", json.loads(text))
     except UnicodeDecodeError as error:
         raise InputError(
             f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at {error.start} is invalid"

@@ -12,8 +12,9 @@ from pathlib import Path
 from typing import BinaryIO
 
 from training.contract.errors import InputError, nearest
+from training.staging.sources.expansion import Expansion
 
-MAX_LINE_BYTES = 64 * 1024 * 1024
+MAX_LINE_BYTES = 32 * 1024**2
 BYTE_ORDER_MARK = "\ufeff"
 
 
@@ -22,6 +23,8 @@ def check_file(path: Path) -> None:
     try:
         if path.is_dir():
             raise InputError(f"{path} is a folder, not a data file")
+        if path.is_symlink() and not path.exists():
+            raise InputError(f"{path} is a link to nothing")
         if not path.exists():
             raise InputError(f"{path} does not exist.{_nearest_sibling(path)}")
         if not path.is_file():
@@ -49,7 +52,7 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
     check_file(path)
     try:
         with path.open("rb") as raw:
-            if path.suffix.lower() != ".gz":
+            if not is_packed(path):
                 yield raw
             else:
                 with io.BufferedReader(gzip.GzipFile(fileobj=raw)) as unpacked:
@@ -62,12 +65,33 @@ def open_bytes(path: Path) -> Iterator[BinaryIO]:
         raise InputError(f"{path} cannot be read: {_reason(error)}") from error
 
 
-def text_lines(path: Path) -> Iterator[tuple[int, str]]:
-    """Yield (number from 1, line with its line end) for each line. Only one line is in memory at a time."""
-    number = 0
+def is_packed(path: Path) -> bool:
+    """Return whether `open_bytes` decompresses the file."""
+    return path.suffix.lower() == ".gz"
+
+
+def read_whole(path: Path, expansion: Expansion) -> bytes:
+    """Return the content of a file. Raises InputError if a compressed file contains more than the limit."""
+    with open_bytes(path) as stream:
+        if not is_packed(path):
+            return stream.read()
+        content = stream.read(expansion.limit + 1)
+    if len(content) > expansion.limit:
+        raise expansion.error()
+    return content
+
+
+def text_lines(path: Path, expansion: Expansion) -> Iterator[tuple[int, str]]:
+    """Yield (number from 1, line with its line end) for each line. Only one line is in memory at a time.
+
+    Raises InputError if a compressed file contains more than the limit. Blank lines count too.
+    """
+    number, packed = 0, is_packed(path)
     with open_bytes(path) as stream:
         while line := stream.readline(MAX_LINE_BYTES + 1):
             number += 1
+            if packed:
+                expansion.add(len(line))
             if len(line) > MAX_LINE_BYTES:
                 raise InputError(f"{path} line {number} is longer than {MAX_LINE_BYTES // 1024**2} MiB")
             yield number, _decode(path, number, line)

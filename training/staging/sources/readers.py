@@ -8,16 +8,16 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
-from training.contract.errors import InputError, nearest
-from training.staging.sources.files import MAX_LINE_BYTES, open_bytes, text_lines
+from training.contract.errors import InputError
+from training.staging.sources.expansion import Expansion, check_values
+from training.staging.sources.files import MAX_LINE_BYTES, text_lines
+from training.staging.sources.parquet import parquet_rows
+from training.staging.sources.row import Row, missing_column
 
-Row = tuple[int, list[Any]]
-"""Number of the line (in Parquet: of the row) from 1, and the values of the requested columns."""
 
-
-def read_rows(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+def read_rows(path: Path, columns: Sequence[str], expansion: Expansion) -> Iterator[Row]:
     """Yield the values of `columns` for every row, in order. The file's suffix determines the reader."""
-    return READERS[reader_name(path)](path, columns)
+    return READERS[reader_name(path)](path, columns, expansion)
 
 
 def reader_name(path: Path) -> str:
@@ -35,15 +35,8 @@ def unit_of(path: Path) -> str:
     return "row" if reader_name(path) == ".parquet" else "line"
 
 
-def missing_column(location: str, column: str, known: Sequence[str]) -> InputError:
-    """Return the error for a missing column. It lists the existing columns and suggests the nearest."""
-    listed = ", ".join(repr(str(name)[:60]) for name in known[:20])
-    guess = nearest(column, [str(name) for name in known])
-    return InputError(f"{location} has no column {column!r}; it has {listed or 'none'}.{guess}")
-
-
-def _json_lines(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    for number, line in text_lines(path):
+def _json_lines(path: Path, columns: Sequence[str], expansion: Expansion) -> Iterator[Row]:
+    for number, line in text_lines(path, expansion):
         if not line.strip():
             continue
         row = _json_object(f"{path} line {number}", line)
@@ -55,6 +48,7 @@ def _json_lines(path: Path, columns: Sequence[str]) -> Iterator[Row]:
 
 
 def _json_object(location: str, line: str) -> dict[str, Any]:
+    check_values(location, line)
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:
@@ -65,19 +59,20 @@ def _json_object(location: str, line: str) -> dict[str, Any]:
     return row
 
 
-def _comma_separated(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    return _table(path, columns, delimiter=",", quoting=csv.QUOTE_MINIMAL)
+def _comma_separated(path: Path, columns: Sequence[str], expansion: Expansion) -> Iterator[Row]:
+    return _table(path, columns, expansion, delimiter=",", quoting=csv.QUOTE_MINIMAL)
 
 
-def _tab_separated(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+def _tab_separated(path: Path, columns: Sequence[str], expansion: Expansion) -> Iterator[Row]:
     """Read TSV as its media type and GLUE define it: quotation marks have no special meaning."""
-    return _table(path, columns, delimiter="\t", quoting=csv.QUOTE_NONE)
+    return _table(path, columns, expansion, delimiter="\t", quoting=csv.QUOTE_NONE)
 
 
-def _table(path: Path, columns: Sequence[str], *, delimiter: str, quoting: Any) -> Iterator[Row]:
+def _table(path: Path, columns: Sequence[str], expansion: Expansion, *, delimiter: str, quoting: Any) -> Iterator[Row]:
     csv.field_size_limit(MAX_LINE_BYTES)
-    lines = (line for _, line in text_lines(path))
-    reader = csv.reader(lines, delimiter=delimiter, quoting=quoting, strict=True)
+    reader = csv.reader(
+        _lines_with_few_values(path, expansion, delimiter), delimiter=delimiter, quoting=quoting, strict=True
+    )
     try:
         header = next((row for row in reader if row), [])
         positions = [_position(path, reader.line_num, column, header) for column in columns]
@@ -92,6 +87,12 @@ def _table(path: Path, columns: Sequence[str], *, delimiter: str, quoting: Any) 
         raise InputError(f"{path} line {reader.line_num} is malformed: {error}") from error
 
 
+def _lines_with_few_values(path: Path, expansion: Expansion, delimiter: str) -> Iterator[str]:
+    for number, line in text_lines(path, expansion):
+        check_values(f"{path} line {number}", line, delimiter)
+        yield line
+
+
 def _position(path: Path, line: int, column: str, header: Sequence[str]) -> int:
     if header.count(column) > 1:
         raise InputError(f"{path} line {line} has the column {column!r} twice")
@@ -100,55 +101,24 @@ def _position(path: Path, line: int, column: str, header: Sequence[str]) -> int:
     return header.index(column)
 
 
-def _parquet(path: Path, columns: Sequence[str]) -> Iterator[Row]:
-    import pyarrow as pa
-    import pyarrow.parquet as pq
-
-    with open_bytes(path) as stream:
-        packed = path.suffix.lower() == ".gz"  # A Parquet file is read from its end, so decompress it into memory.
-        source = pa.BufferReader(stream.read()) if packed else stream
-        try:
-            table = pq.ParquetFile(source, page_checksum_verification=True)
-            names = table.schema_arrow.names
-            for column in columns:
-                if names.count(column) != 1:
-                    raise missing_column(str(path), column, names)
-            yield from _parquet_rows(table, columns)
-        # A damaged file raises any of these, from its footer or from the middle of a column.
-        except (pa.ArrowException, ValueError, OSError, MemoryError, KeyError, TypeError, OverflowError) as error:
-            raise InputError(f"{path} is not a valid Parquet file: {_first_line(error)}") from error
-
-
-def _parquet_rows(table: Any, columns: Sequence[str]) -> Iterator[Row]:
-    number = 0
-    for batch in table.iter_batches(batch_size=1_000, columns=list(columns)):
-        for values in zip(*(batch.column(name).to_pylist() for name in columns), strict=True):
-            number += 1
-            yield number, list(values)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
-
-
-def _plain_text(path: Path, columns: Sequence[str]) -> Iterator[Row]:
+def _plain_text(path: Path, columns: Sequence[str], expansion: Expansion) -> Iterator[Row]:
     """Yield each line that is not blank. The line end is kept to separate the lines when texts are joined."""
     if len(columns) != 1:
         listed = " and ".join(repr(column) for column in columns)
         raise InputError(
             f"{path} is plain text, which has one text per line; the columns {listed} need JSON Lines, CSV or TSV"
         )
-    for number, line in text_lines(path):
+    for number, line in text_lines(path, expansion):
         if line.strip():
             yield number, [line.rstrip("\r\n") + "\n"]
 
 
-READERS: dict[str, Callable[[Path, Sequence[str]], Iterator[Row]]] = {
+READERS: dict[str, Callable[[Path, Sequence[str], Expansion], Iterator[Row]]] = {
     ".jsonl": _json_lines,
     ".ndjson": _json_lines,
     ".json": _json_lines,
     ".csv": _comma_separated,
     ".tsv": _tab_separated,
-    ".parquet": _parquet,
+    ".parquet": parquet_rows,
     ".txt": _plain_text,
 }

@@ -6,6 +6,8 @@ from typing import Annotated, Literal
 
 from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from training.staging.sources.expansion import DEFAULT_MAX_EXPANSION
+
 Task = Literal["classification", "question-answering", "causal-lm"]
 Builtin = Literal["docstrings"]
 
@@ -109,6 +111,9 @@ class Data(Frozen):
     """Number of training rows, counted from the first; None uses all."""
     validation_rows: Rows | None = None
     """Number of validation rows, counted from the first; None uses all."""
+    max_expansion: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = DEFAULT_MAX_EXPANSION
+    """Largest content of a compressed or Parquet file, as a multiple of the file's size. 40 MiB are always allowed.
+    Also limits SQuAD files, where the content has each context once for each of its questions."""
 
     @model_validator(mode="after")
     def _one_source(self) -> Data:

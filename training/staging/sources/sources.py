@@ -9,10 +9,12 @@ from pathlib import Path
 
 from training.contract.errors import InputError
 from training.staging.sources.docstrings import docstring_file
+from training.staging.sources.expansion import Expansion
 from training.staging.sources.files import check_file, digest_file
 from training.staging.sources.hub import hub_rows, label_names, load_split, resolve_revision
-from training.staging.sources.readers import Row, read_rows, reader_name, unit_of
+from training.staging.sources.readers import read_rows, reader_name, unit_of
 from training.staging.sources.request import Data, HubData
+from training.staging.sources.row import Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,7 +55,7 @@ class Source:
     """Open the data for one pass over its rows."""
 
 
-Readers = Mapping[str, tuple[str, Callable[[Path], Iterator[Row]]]]
+Readers = Mapping[str, tuple[str, Callable[[Path, Expansion], Iterator[Row]]]]
 """Readers of a task's own file formats: suffix to (unit of the row numbers, reader)."""
 NO_READERS: Readers = {}
 
@@ -66,11 +68,13 @@ def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Reader
     if data.hub is not None:
         return _hub_source(data.hub, columns, data.columns.label)
     if data.builtin is not None:
-        return _file_source([docstring_file(cache)], columns, readers, "docstrings of installed packages")
+        paths, description = [docstring_file(cache)], "docstrings of installed packages"
+        return _file_source(paths, columns, readers, data.max_expansion, description)
     assert data.train is not None, "Data has exactly one source"
     fields = {"data.train": data.train, "data.validation": data.validation}
     paths = [_checked(field, Path(name).expanduser()) for field, name in fields.items() if name is not None]
-    return _file_source(paths, columns, readers, ", ".join(str(path) for path in paths))
+    description = ", ".join(str(path) for path in paths)
+    return _file_source(paths, columns, readers, data.max_expansion, description)
 
 
 def _checked(field: str, path: Path) -> Path:
@@ -81,12 +85,14 @@ def _checked(field: str, path: Path) -> Path:
     return path
 
 
-def _file_source(paths: list[Path], columns: Sequence[str], readers: Readers, description: str) -> Source:
+def _file_source(
+    paths: list[Path], columns: Sequence[str], readers: Readers, max_expansion: float, description: str
+) -> Source:
     # The digest includes the suffix, because the same bytes give different rows as .csv and as .tsv.
     parts = [f"{reader_name(path)} {path.suffix} {digest_file(path)}" for path in paths]
 
     def open_files() -> Tables:
-        tables = [_file_table(path, columns, readers) for path in paths]
+        tables = [_file_table(path, columns, readers, Expansion(path, max_expansion)) for path in paths]
         return Tables(train=tables[0], validation=tables[1] if len(tables) > 1 else None)
 
     return Source(
@@ -97,11 +103,11 @@ def _file_source(paths: list[Path], columns: Sequence[str], readers: Readers, de
     )
 
 
-def _file_table(path: Path, columns: Sequence[str], readers: Readers) -> Table:
+def _file_table(path: Path, columns: Sequence[str], readers: Readers, expansion: Expansion) -> Table:
     if reader_name(path) in readers:
         unit, read = readers[reader_name(path)]
-        return Table(name=str(path), unit=unit, rows=read(path))
-    return Table(name=str(path), unit=unit_of(path), rows=read_rows(path, columns))
+        return Table(name=str(path), unit=unit, rows=read(path, expansion))
+    return Table(name=str(path), unit=unit_of(path), rows=read_rows(path, columns, expansion))
 
 
 def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:

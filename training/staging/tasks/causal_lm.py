@@ -6,6 +6,7 @@ Tokens at the end that do not fill a block are dropped.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -14,6 +15,7 @@ from training.staging.rows.prepare import check_rows
 from training.staging.rows.texts import Texts, read_texts
 from training.staging.sources.request import Columns, StagingRequest
 from training.staging.sources.sources import NO_READERS, Readers, Tables
+from training.staging.tokens.batches import batches
 from training.staging.tokens.channel_files import ChannelContent, Content
 
 if TYPE_CHECKING:
@@ -73,12 +75,13 @@ def tokenise(tokenizer: Any, texts: list[str], max_length: int | None) -> tuple[
     options: dict[str, Any] = {"return_attention_mask": False, "return_token_type_ids": False}
     if max_length is not None:
         options |= {"truncation": True, "max_length": max_length}
-    parts, lengths = [], []
-    for start in range(0, len(texts), TEXTS_PER_BATCH):
-        batch = tokenizer(texts[start : start + TEXTS_PER_BATCH], **options)["input_ids"]
-        parts.append(np.concatenate([np.array(ids, dtype=np.int32) for ids in batch]))
+    tokens, lengths = array("i"), []
+    for rows in batches([len(text) for text in texts], TEXTS_PER_BATCH):
+        batch = tokenizer(texts[rows], **options)["input_ids"]
+        for ids in batch:
+            tokens.extend(ids)
         lengths += [len(ids) for ids in batch]
-    return np.concatenate(parts), np.array(lengths)
+    return np.frombuffer(tokens, dtype=np.int32), np.array(lengths)
 
 
 def blocks(tokens: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:

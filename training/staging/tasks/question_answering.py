@@ -76,8 +76,8 @@ def _question_file(questions: Sequence[Question], windows: Windows) -> bytes:
             "answers": pa.array(
                 [[answer.text for answer in each.answers] for each in questions], pa.list_(pa.string())
             ),
-            "token_starts": pa.array([[first for first, _ in spans] for spans in windows.spans], characters),
-            "token_ends": pa.array([[last for _, last in spans] for spans in windows.spans], characters),
+            "token_starts": pa.array([spans[:, 0] for spans in windows.spans], characters),
+            "token_ends": pa.array([spans[:, 1] for spans in windows.spans], characters),
         }
     )
 

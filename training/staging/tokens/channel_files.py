@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -55,7 +55,7 @@ def write_channel(folder: Path, content: ChannelContent, metadata: Mapping[str, 
     (folder / "channel.json").write_text(json.dumps(fields, indent=1, ensure_ascii=False), "utf-8")
 
 
-def token_columns(input_ids: list[list[int]], token_type_ids: list[list[int]] | None) -> dict[str, Any]:
+def token_columns(input_ids: Sequence[Sequence[int]], token_type_ids: Sequence[Sequence[int]] | None) -> dict[str, Any]:
     """Return the columns with token ids and, if the model uses them, token types."""
     import pyarrow as pa
 

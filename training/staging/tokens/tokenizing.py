@@ -9,6 +9,7 @@ from typing import Any
 from training.contract.errors import InputError
 from training.staging.models.model_files import ModelSource
 from training.staging.rows.examples import Examples
+from training.staging.tokens.batches import batches
 
 ROWS_PER_BATCH = 1_000
 # A tokenizer without a limit reports at least this number.
@@ -65,8 +66,7 @@ def encode(tokenizer: Any, examples: Examples, max_length: int) -> Encoded:
     input_ids: list[list[int]] = []
     types: list[list[int]] = []
     has_types = examples.pairs is not None and "token_type_ids" in tokenizer.model_input_names
-    for start in range(0, len(examples), ROWS_PER_BATCH):
-        rows = slice(start, start + ROWS_PER_BATCH)
+    for rows in batches([len(text) for text in examples.texts], ROWS_PER_BATCH):
         pairs = None if examples.pairs is None else examples.pairs[rows]
         options = {"truncation": True, "max_length": max_length, "return_token_type_ids": has_types}
         batch = tokenizer(examples.texts[rows], pairs, padding=False, return_attention_mask=False, **options)

@@ -8,15 +8,26 @@ the last word of a window, its end is placed in the padding after that word.
 
 from __future__ import annotations
 
+from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from functools import partial
+from typing import TYPE_CHECKING, Any
 
 from training.contract.errors import InputError
 from training.staging.rows.examples import short_text
 from training.staging.rows.questions import Question
+from training.staging.tokens.batches import batches
+
+if TYPE_CHECKING:
+    import numpy as np
 
 QUESTIONS_PER_BATCH = 500
+MAX_REPETITION = 8
+"""Most times that windows may contain each token of a context, on average. With SQuAD and the usual 384 tokens and
+stride of 128 it is 1.1 times."""
+MANY_TOKENS = 2_000_000
+"""Tokens in windows up to which their repetition is not limited."""
 
 Span = tuple[int, int]
 
@@ -25,9 +36,9 @@ Span = tuple[int, int]
 class Windows:
     """Windows of many questions, one list per column, and the spans of each question."""
 
-    input_ids: list[list[int]] = field(default_factory=list)
+    input_ids: list[array[int]] = field(default_factory=list)
     """Tokens of each window, special tokens included, without padding."""
-    token_type_ids: list[list[int]] | None
+    token_type_ids: list[array[int]] | None
     """Index of the text (0 or 1) to which each token belongs; None if the model uses no types."""
     start_position: list[int] = field(default_factory=list)
     """Index of the first answer's first token in the window; the CLS token's index if the answer is not in it."""
@@ -41,38 +52,55 @@ class Windows:
     """Index of that first token in the whole context, from 0."""
     tokens: list[int] = field(default_factory=list)
     """Number of context tokens in the window."""
-    spans: list[list[Span]] = field(default_factory=list)
-    """For each question, the characters that each token of its context covers: (first, one past the last)."""
+    spans: list[np.ndarray] = field(default_factory=list)
+    """For each question, the characters that each token of its context covers: (first, one past the last), int32,
+    [context tokens, 2]."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class _EncodedQuestion:
     """Tokens of a question and its whole context, without truncation."""
 
-    ids: list[int]
-    types: list[int]
+    ids: array[int]
+    types: array[int]
     context: Span
     """Indexes of the context's tokens: (first, one past the last)."""
-    spans: list[Span]
-    """Characters that each token of the context covers."""
+    spans: np.ndarray
+    """Characters that each token of the context covers, int32, [context tokens, 2]."""
     cls: int
     """Index of the CLS token."""
 
 
 def cut_windows(tokenizer: Any, questions: Sequence[Question], *, max_length: int, doc_stride: int) -> Windows:
-    """Return the windows of the questions, in order. Neighbouring windows share `doc_stride` tokens of the context."""
+    """Return the windows of the questions, in order. Neighbouring windows share `doc_stride` tokens of the context.
+
+    Raises InputError if the windows together repeat the contexts more than `MAX_REPETITION` times.
+    """
     windows = Windows(token_type_ids=[] if "token_type_ids" in tokenizer.model_input_names else None)
-    for start in range(0, len(questions), QUESTIONS_PER_BATCH):
-        batch = questions[start : start + QUESTIONS_PER_BATCH]
-        for number, encoded in enumerate(_encode_questions(tokenizer, batch), start=start):
+    context_tokens = window_tokens = 0
+    for rows in batches([len(each.context) for each in questions], QUESTIONS_PER_BATCH):
+        for number, encoded in enumerate(_encode_questions(tokenizer, questions[rows]), start=rows.start):
             windows.spans.append(encoded.spans)
             answer = answer_tokens(questions[number], encoded.spans)
-            for part in _parts(encoded, questions[number], max_length, doc_stride):
+            context_tokens += len(encoded.spans)
+            parts = partial(_parts, encoded, questions[number], max_length, doc_stride)
+            window_tokens += sum(last - first for first, last in parts())
+            _check_repetition(questions[number], window_tokens, context_tokens)
+            for part in parts():
                 _append(windows, number, encoded, part, answer)
     return windows
 
 
-def answer_tokens(question: Question, spans: Sequence[Span]) -> Span | None:
+def _check_repetition(question: Question, window_tokens: int, context_tokens: int) -> None:
+    if window_tokens > max(MANY_TOKENS, MAX_REPETITION * context_tokens):
+        raise InputError(
+            f"question {short_text(question.id)}: the windows up to here contain each token of their contexts "
+            f"{window_tokens / context_tokens:.0f} times, because the questions leave little room in a window; "
+            f"increase max_length or reduce doc_stride, so that it is at most {MAX_REPETITION} times"
+        )
+
+
+def answer_tokens(question: Question, spans: np.ndarray) -> Span | None:
     """Return the indexes of the first and last token that overlap the first answer, or None.
 
     Blanks around the answer are ignored. Otherwise a tokenizer that joins a blank to the following word, such as
@@ -83,8 +111,8 @@ def answer_tokens(question: Question, spans: Sequence[Span]) -> Span | None:
     answer = question.answers[0]
     start = answer.start + len(answer.text) - len(answer.text.lstrip())
     end = answer.start + len(answer.text.rstrip())
-    overlapping = [index for index, (first, last) in enumerate(spans) if first < end and last > start]
-    return (overlapping[0], overlapping[-1]) if overlapping else None
+    [overlapping] = ((spans[:, 0] < end) & (spans[:, 1] > start)).nonzero()
+    return (int(overlapping[0]), int(overlapping[-1])) if overlapping.size else None
 
 
 def _encode_questions(tokenizer: Any, questions: Sequence[Question]) -> Iterator[_EncodedQuestion]:
@@ -101,6 +129,8 @@ def _encode_questions(tokenizer: Any, questions: Sequence[Question]) -> Iterator
 
 
 def _encode_question(tokenizer: Any, question: Question, encoding: Any, sequence: int) -> _EncodedQuestion:
+    import numpy as np
+
     ids, sequences = encoding.ids, encoding.sequence_ids
     indexes = [index for index, each in enumerate(sequences) if each == sequence]
     if not indexes:
@@ -114,8 +144,9 @@ def _encode_question(tokenizer: Any, question: Question, encoding: Any, sequence
             f"question {short_text(question.id)}: its text has no tokens and the tokenizer adds no CLS token, "
             "so no token can mark an answer outside a window"
         )
-    spans = [tuple(each) for each in encoding.offsets[slice(*context)]]
-    return _EncodedQuestion(ids=ids, types=encoding.type_ids, context=context, spans=spans, cls=cls)
+    spans = np.array(encoding.offsets[slice(*context)], dtype=np.int32)
+    types = array("b", encoding.type_ids)
+    return _EncodedQuestion(ids=array("i", ids), types=types, context=context, spans=spans, cls=cls)
 
 
 def _parts(encoded: _EncodedQuestion, question: Question, max_length: int, doc_stride: int) -> Iterator[Span]:
@@ -140,7 +171,7 @@ def _append(windows: Windows, number: int, encoded: _EncodedQuestion, part: Span
     first, last = part
     before, after = encoded.context
 
-    def window_of(values: list[int]) -> list[int]:
+    def window_of(values: array[int]) -> array[int]:
         return values[:before] + values[before + first : before + last] + values[after:]
 
     cls = encoded.cls if encoded.cls < before else encoded.cls - len(encoded.spans) + (last - first)

@@ -18,6 +18,7 @@ from tests.support.staging.tables import write
 from training.contract.errors import InputError
 from training.staging.rows.questions import COLUMNS, Answer, Question, collect, split_by_context
 from training.staging.rows.squad_json import squad_rows
+from training.staging.sources.expansion import Expansion
 from training.staging.sources.readers import read_rows
 
 CONTEXT = "  Denver beat Carolina \U0001f600 24–10."
@@ -58,7 +59,7 @@ def squad_file(folder: Path, document: Any, name: str = "squad.json") -> Path:
 
 
 def read(path: Path, limit: int | None = None) -> list[Question]:
-    return collect(squad_rows(path), source=str(path), unit="question", limit=limit)
+    return collect(squad_rows(path, Expansion(path)), source=str(path), unit="question", limit=limit)
 
 
 def refused(path: Path) -> str:
@@ -99,7 +100,7 @@ def test_questions_are_read_from_tables(tmp_path: Path, suffix: str, form: str) 
             answers = {key: [answer[key] for answer in answers] for key in ("text", "answer_start")}
         rows.append({"id": each.id, "context": each.context, "question": each.question, "answers": answers})
     path = write(tmp_path / f"flat.{suffix}", rows)
-    assert collect(read_rows(path, COLUMNS), source="flat", unit="line", limit=None) == QUESTIONS[:2]
+    assert collect(read_rows(path, COLUMNS, Expansion(path)), source="flat", unit="line", limit=None) == QUESTIONS[:2]
 
 
 PARAGRAPH = ["data", 0, "paragraphs", 0]

@@ -13,6 +13,7 @@ import pytest
 
 from tests.support.staging.tables import ANIMALS, write
 from training.contract.errors import InputError
+from training.staging.sources.expansion import Expansion
 from training.staging.sources.readers import read_rows, unit_of
 
 FORMATS = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet"]
@@ -20,7 +21,7 @@ FORMATS = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet"]
 
 def refused(path: Path, *columns: str) -> str:
     with pytest.raises(InputError) as caught:
-        list(read_rows(path, columns or ("text", "label")))
+        list(read_rows(path, columns or ("text", "label"), Expansion(path)))
     message = str(caught.value)
     assert "\n" not in message
     return message.replace(str(path), "FILE")
@@ -29,7 +30,7 @@ def refused(path: Path, *columns: str) -> str:
 @pytest.mark.parametrize("suffix", [*FORMATS, *(f"{kind}.gz" for kind in FORMATS)])
 def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"rows, with ü and 'quotes'.{suffix}", ANIMALS)
-    rows = list(read_rows(path, ["label", "text"]))
+    rows = list(read_rows(path, ["label", "text"], Expansion(path)))
     assert [values for _, values in rows] == [[row["label"], row["text"]] for row in ANIMALS]
     first = 2 if suffix.removesuffix(".gz") in {"csv", "tsv"} else 1
     assert [number for number, _ in rows] == list(range(first, first + len(ANIMALS)))
@@ -43,16 +44,16 @@ def test_rows_are_counted_in_parquet_and_lines_elsewhere() -> None:
 def test_upper_case_suffixes_blank_lines_and_a_byte_order_mark_are_allowed(tmp_path: Path) -> None:
     path = tmp_path / "ROWS.JSONL"
     path.write_bytes(b'\xef\xbb\xbf{"text": "a", "label": 1}\r\n\r\n{"text": "b\xe2\x80\xa8c", "label": 2}')
-    assert list(read_rows(path, ["text", "label"])) == [(1, ["a", 1]), (3, ["b\u2028c", 2])]
+    assert list(read_rows(path, ["text", "label"], Expansion(path))) == [(1, ["a", 1]), (3, ["b\u2028c", 2])]
     table = tmp_path / "ROWS.CSV"
     table.write_bytes(b'\xef\xbb\xbftext,label\r\n"two\r\nlines",x\r\n\r\nb,y\r\n')
-    assert list(read_rows(table, ["text", "label"])) == [(3, ["two\r\nlines", "x"]), (5, ["b", "y"])]
+    assert list(read_rows(table, ["text", "label"], Expansion(table))) == [(3, ["two\r\nlines", "x"]), (5, ["b", "y"])]
 
 
 def test_a_quotation_mark_in_tsv_is_a_character(tmp_path: Path) -> None:
     path = tmp_path / "glue.tsv"
     path.write_text('sentence\tlabel\n"open and never closed\t1\nfine\t0\n')
-    assert [values for _, values in read_rows(path, ["sentence", "label"])] == [
+    assert [values for _, values in read_rows(path, ["sentence", "label"], Expansion(path))] == [
         ['"open and never closed', "1"],
         ["fine", "0"],
     ]
@@ -61,7 +62,7 @@ def test_a_quotation_mark_in_tsv_is_a_character(tmp_path: Path) -> None:
 def test_a_field_may_exceed_pythons_default_limit(tmp_path: Path) -> None:
     path = tmp_path / "long.csv"
     path.write_text(f"text,label\n{'a' * 200_000},x\n")
-    assert len(next(iter(read_rows(path, ["text", "label"])))[1][0]) == 200_000
+    assert len(next(iter(read_rows(path, ["text", "label"], Expansion(path))))[1][0]) == 200_000
 
 
 @pytest.mark.parametrize(
@@ -125,7 +126,7 @@ def test_parquet_may_have_dictionaries_and_row_groups(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
     texts = pa.array(["a", "b"] * 1_500).dictionary_encode()
     pq.write_table(pa.table({"text": texts, "label": pa.array([0, 1] * 1_500, pa.int8())}), path, row_group_size=700)
-    rows = list(read_rows(path, ["text", "label"]))
+    rows = list(read_rows(path, ["text", "label"], Expansion(path)))
     assert len(rows) == 3_000
     assert rows[2_999] == (3_000, ["b", 1])
 
@@ -144,6 +145,6 @@ def test_missing_files_folders_and_pipes_are_errors(tmp_path: Path) -> None:
 def test_rows_are_read_lazily(tmp_path: Path) -> None:
     path = tmp_path / "a.jsonl"
     path.write_bytes(b'{"text": "a", "label": 1}\nbroken\n')
-    rows = read_rows(path, ["text"])
+    rows = read_rows(path, ["text"], Expansion(path))
     assert next(rows) == (1, ["a"])
     rows.close()  # type: ignore[attr-defined]

@@ -1,0 +1,88 @@
+"""Data files that try to use all memory or time: each is refused with one sentence, or staged in little memory."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.attacks.counts import Counts, Result
+from benchmarks.support.hostile_files import HOSTILE_FILES, HostileFile
+from benchmarks.support.peak_memory import run_measured
+from benchmarks.support.results import Row
+
+MAX_PEAK_MIB = 1_000_000_000 / 1024**2
+MAX_REFUSAL_SECONDS = 10.0
+
+
+def run(folder: Path) -> Result:
+    """Stage every hostile file in its own process."""
+    counts = Counts("hostile data file")
+    peaks, refusals = {}, {}
+    for hostile in HOSTILE_FILES:
+        peaks[hostile.name], seconds = attempt(counts, hostile, folder)
+        if hostile.message is not None:
+            refusals[hostile.name] = seconds
+    highest, slowest = max(peaks, key=peaks.__getitem__), max(refusals, key=refusals.__getitem__)
+    peak, seconds = peaks[highest], refusals[slowest]
+    rows = [
+        Row(
+            name=f"highest peak memory of a hostile data file ({highest})",
+            value=peak,
+            unit="MiB",
+            target="954 MiB",
+            met=peak < MAX_PEAK_MIB,
+        ),
+        Row(
+            name=f"slowest refusal of a hostile data file ({slowest})",
+            value=seconds,
+            unit="s",
+            target="10 s",
+            met=seconds < MAX_REFUSAL_SECONDS,
+        ),
+    ]
+    note = (
+        f"Hostile data files: {len(HOSTILE_FILES)} files that are small and contain gigabytes, or large and malformed. "
+        "Each is staged in a new process, and must be refused with the right sentence or be staged. The time counts "
+        "from the start of staging."
+    )
+    return Result(counts=[counts], rows=rows, note=note)
+
+
+def attempt(counts: Counts, hostile: HostileFile, folder: Path) -> tuple[float, float]:
+    """Stage the file, and return (peak memory in MiB, seconds)."""
+    path = folder / hostile.name
+    hostile.write(path)
+    arguments = [str(path), hostile.task, str(folder / "home")]
+    try:
+        measured = run_measured("benchmarks.support.stage_file", arguments, {"HF_HUB_OFFLINE": "1"})
+    except SystemExit as error:
+        counts.add(hostile.name, output=str(error), fault="ended with an error")
+        return 0.0, 0.0
+    finally:
+        path.unlink()
+    answer = Answer(**json.loads(measured.stdout))
+    counts.add(hostile.name, fault=", ".join(_faults(hostile, answer, measured.peak_mib)))
+    return measured.peak_mib, answer.seconds
+
+
+@dataclass(frozen=True)
+class Answer:
+    """Answer of staging."""
+
+    refused: str | None
+    """The error message; None if the file was staged."""
+    seconds: float
+
+
+def _faults(hostile: HostileFile, answer: Answer, peak_mib: float) -> Iterator[str]:
+    if hostile.message is None:
+        if answer.refused is not None:
+            yield f"refused: {answer.refused}"
+    elif answer.refused is None or hostile.message not in answer.refused or "\n" in answer.refused:
+        yield f"expected {hostile.message!r}, not {answer.refused!r}"
+    elif answer.seconds > MAX_REFUSAL_SECONDS:
+        yield f"refused after {answer.seconds:.1f} s"
+    if peak_mib > MAX_PEAK_MIB:
+        yield f"peak memory {peak_mib:,.0f} MiB"

@@ -1,0 +1,94 @@
+"""Read Parquet files, whose encodings can make gigabytes of text from a file of a few hundred bytes."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+
+from training.contract.errors import InputError
+from training.staging.sources.expansion import Expansion
+from training.staging.sources.files import is_packed, open_bytes, read_whole
+from training.staging.sources.row import Row, missing_column
+
+ROWS_PER_BATCH = 1_000
+MAX_BATCH_BYTES = 16 * 1024**2
+"""Text of a batch that is converted at once. Rows of larger batches are converted one by one."""
+
+
+def parquet_rows(path: Path, columns: Sequence[str], expansion: Expansion) -> Iterator[Row]:
+    """Yield the values of `columns` for every row, in order.
+
+    Raises InputError for a damaged file, or one with more rows or text than the limit. Text is read as a dictionary of
+    its different values, as it is stored, and its length is computed before it is converted. A page whose header
+    understates its size is not recognised.
+    """
+    import pyarrow as pa
+
+    with open_bytes(path) as stream:
+        # A Parquet file is read from its end, so decompress it into memory.
+        source = pa.BufferReader(read_whole(path, expansion)) if is_packed(path) else stream
+        try:
+            yield from _rows(path, source, columns, expansion)
+        # A damaged file raises any of these, from its footer or from the middle of a column.
+        except (pa.ArrowException, ValueError, OSError, MemoryError, KeyError, TypeError, OverflowError) as error:
+            raise InputError(f"{path} is not a valid Parquet file: {_first_line(error)}") from error
+
+
+def _rows(path: Path, source: Any, columns: Sequence[str], expansion: Expansion) -> Iterator[Row]:
+    import pyarrow.parquet as pq
+
+    plain = pq.ParquetFile(source)
+    names = plain.schema_arrow.names
+    for column in columns:
+        if names.count(column) != 1:
+            raise missing_column(str(path), column, names)
+    _check_values(plain.metadata, columns, expansion)
+    file = pq.ParquetFile(source, read_dictionary=_text_columns(plain.schema), page_checksum_verification=True)
+    number = 0
+    for batch in file.iter_batches(batch_size=ROWS_PER_BATCH, columns=list(columns)):
+        size = sum(_text_bytes(batch.column(name)) for name in columns)
+        expansion.add(size, batch.num_rows)
+        step = batch.num_rows if size <= MAX_BATCH_BYTES else 1
+        for start in range(0, batch.num_rows, step):
+            part = batch.slice(start, step)
+            for values in zip(*(part.column(name).to_pylist() for name in columns), strict=True):
+                number += 1
+                yield number, list(values)
+
+
+def _check_values(metadata: Any, columns: Sequence[str], expansion: Expansion) -> None:
+    """Raise InputError if the footer promises too much: values of a column count as rows, a run of equal ones too."""
+    values: Counter[str] = Counter()
+    size = 0
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for column in map(group.column, range(group.num_columns)):
+            if column.path_in_schema.split(".")[0] in columns:
+                values[column.path_in_schema] += column.num_values
+                size += column.total_uncompressed_size
+    Expansion(expansion.path, expansion.maximum).add(size, rows=max(values.values(), default=0))
+
+
+def _text_columns(schema: Any) -> list[str]:
+    """Return the paths of the columns with text, also inside lists and objects."""
+    columns = map(schema.column, range(len(schema)))
+    return [each.path for each in columns if each.physical_type == "BYTE_ARRAY" and each.logical_type.type == "STRING"]
+
+
+def _text_bytes(array: Any) -> int:
+    """Return the bytes of the values when each is stored by itself, not as an entry of a dictionary."""
+    import pyarrow as pa
+    import pyarrow.compute as pc
+
+    if isinstance(array, pa.DictionaryArray):
+        return int(pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0)
+    if isinstance(array, pa.StructArray):
+        return sum(map(_text_bytes, array.flatten()))
+    if isinstance(array, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray | pa.MapArray):
+        return _text_bytes(array.flatten())
+    return int(array.nbytes)
+
+
+def _first_line(error: BaseException) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]
