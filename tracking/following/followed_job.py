@@ -115,12 +115,12 @@ class FollowedJob:
             if self._script_log:
                 recorder.record((), self._script_log.result(description["TrainingEndTime"].timestamp()))
         else:
-            failure = launcher.failure_of(description, recorder.events, recorder.lines[-50:])
+            failure = launcher.failure_of(description, recorder.events, recorder.log.tail(50))
         log_location = self.job.service.log_location(self.job.name)
         finals = recorder.finish(description, failure, log_location)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning)
         if failure:
-            self._progress.show_log(recorder.lines, self.job.name, log_location)
+            self._progress.show_log(recorder.log.tail(), self.job.name, log_location)
         return Outcome(
             planned=self.planned, run_id=recorder.run_id, failure=failure, push_failure=recorder.push_failure
         )

@@ -22,6 +22,7 @@ from tracking.groups.planned_job import DataSource, PlannedJob
 from tracking.queries.duplicates import has_ended
 from tracking.recording import compiler_check, metric_points, script_metadata
 from tracking.recording.deduplicate import Deduplicator
+from tracking.recording.log_copy import LogCopy
 from tracking.recording.run_description import environment, hub_note, job_note
 from tracking.recording.run_tables import ClassCharts, log_class_distribution, log_confusion_matrix, log_tables
 from tracking.recording.warm_pools import pool_tags
@@ -50,7 +51,8 @@ class Recorder:
     def restart(self) -> None:
         """Forget all events and lines before the log is read again. MLflow stores equal points once."""
         self.events: list[Event] = []
-        self.lines: list[str] = []
+        self.log = LogCopy()
+        self._compiler_active = compiler_check.was_active(self._planned.spec.compiler, [])
         self._deduplicator = Deduplicator()
 
     def open(self, request: dict[str, Any]) -> None:
@@ -72,7 +74,9 @@ class Recorder:
     def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
         """Write new lines, events and system metrics."""
         events = self._deduplicator.new_events(events)
-        self.lines += lines
+        self.log.append(lines)
+        if self._compiler_active is False:
+            self._compiler_active = compiler_check.was_active(self._planned.spec.compiler, lines)
         self.events += events
         metrics = [point for event in events for point in self._deduplicator.new_points(event)]
         self._log_batch(metrics=[*metrics, *system])
@@ -103,7 +107,7 @@ class Recorder:
         tags |= {} if reasons is None else {DISTURBED: ", ".join(reasons) or "no"}
         self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag()})
         self._log_artifacts(description, result)
-        note = job_note(self._planned, finals, failure, self.lines[-20:], log_location)
+        note = job_note(self._planned, finals, failure, self.log.tail(20), log_location)
         note += hub_note(result.fields.get("hub", {}) if result else {})
         if self.compiler_warning:
             note += f"\n\n**{without_markup(self._planned.arm)}**: {without_markup(self.compiler_warning)}."
@@ -128,11 +132,10 @@ class Recorder:
     @property
     def compiler_warning(self) -> str | None:
         """Reason why the job's figures do not match its compiler setting according to its log, or None."""
-        setting = self._planned.spec.compiler
-        return compiler_check.warning(setting, compiler_check.was_active(setting, self.lines))
+        return compiler_check.warning(self._planned.spec.compiler, self._compiler_active)
 
     def _compiler_tag(self) -> dict[str, str]:
-        active = compiler_check.was_active(self._planned.spec.compiler, self.lines)
+        active = self._compiler_active
         return {} if active is None else {"platform.compiler_active": "true" if active else "false"}
 
     def _on_start(self, event: Event) -> None:
@@ -150,7 +153,8 @@ class Recorder:
         self._log_text(
             "".join(json.dumps(_event_json(e), ensure_ascii=False) + "\n" for e in self.events), "events.jsonl"
         )
-        self._log_text("\n".join(self.lines) + "\n", "log.txt")
+        with self.log.as_file("log.txt") as path:
+            self._store.call(self._store.client.log_artifact, self.run_id, str(path))
         tables = result.fields.get("tables", {}) if result else {}
         log_tables(self._store, self.run_id, tables)
         log_confusion_matrix(self._store, self.run_id, tables, self._charts)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import os
+import tempfile
 from pathlib import Path
 
 from tracking.groups.planned_job import DataSource, PlannedJob
@@ -36,9 +36,9 @@ def source(folder: Path) -> Path:
     """Return a source folder with the script above."""
     folder.mkdir(parents=True, exist_ok=True)
     if not (folder / "train.py").exists():  # several launchers may use the folder: none sees an incomplete file
-        new = folder / f"train.py.{os.getpid()}"
-        new.write_text(TRAIN_PY)
-        new.replace(folder / "train.py")
+        with tempfile.NamedTemporaryFile("w", dir=folder, delete=False) as new:
+            new.write(TRAIN_PY)
+        Path(new.name).replace(folder / "train.py")
     return folder
 
 

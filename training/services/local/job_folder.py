@@ -14,6 +14,7 @@ from training.services.local.disk_space import FULL_ERRORS
 from training.state.locks import exclusive_lock, is_exclusively_locked
 
 TAIL_BYTES = 64 * 1024
+MAX_LINE_CHARACTERS = 1_000_000
 """Number of bytes at the end of a log in which the reason for a failure is searched."""
 
 _SPARE_BYTES = 32 * 1024
@@ -112,10 +113,11 @@ class JobFolder:
         return is_exclusively_locked(self.path / "supervisor.lock")
 
     def lines(self) -> Iterator[str]:
-        """Yield the log's lines without line ends."""
+        """Yield the log's lines without line ends. A line of more than `MAX_LINE_CHARACTERS` is yielded in parts."""
         if self.log.exists():
             with self.log.open(encoding="utf-8", errors="replace", newline="\n") as log:
-                yield from (line.rstrip("\n") for line in log)
+                while line := log.readline(MAX_LINE_CHARACTERS):
+                    yield line.rstrip("\n")
 
     def log_tail(self) -> list[str]:
         """Return the last lines of the log."""
@@ -126,8 +128,16 @@ class JobFolder:
             return log.read().decode("utf-8", "replace").splitlines()
 
     def failure_text(self) -> str:
-        """Return the content of `output/failure`, or an empty string if the script did not write it."""
+        """Return the content of `output/failure`, or an empty string if the script did not write it.
+
+        Only the first and the last 64 KiB of a long text are returned.
+        """
         try:
-            return (self.base / "output" / "failure").read_text(encoding="utf-8", errors="replace")
+            with (self.base / "output" / "failure").open("rb") as file:
+                size = file.seek(0, os.SEEK_END)
+                file.seek(0)
+                start = file.read(TAIL_BYTES)
+                file.seek(max(TAIL_BYTES, size - TAIL_BYTES))
+                return (start + file.read()).decode("utf-8", "replace")
         except OSError:
             return ""

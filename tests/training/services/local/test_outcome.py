@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import signal
+from pathlib import Path
 
+from training.services.local.job_folder import MAX_LINE_CHARACTERS, TAIL_BYTES, JobFolder
 from training.services.local.outcome import failure_reason, final_metrics, shortened
 from training.services.local.processes import Outcome
 from training.services.local.slots import gpu_names
@@ -76,3 +78,16 @@ def test_gpus_are_named_by_number_or_by_mig_slice() -> None:
     )
     assert gpu_names(listing) == ("0", "MIG-33333333-cccc", "MIG-44444444-dddd", "10")
     assert gpu_names("") == gpu_names("No devices were found") == ()
+
+
+def test_long_lines_and_failures_are_read_in_parts(tmp_path: Path) -> None:
+    """A script can write gigabytes without a line end, and as its failure."""
+    folder = JobFolder(tmp_path)
+    folder.log.write_text("short\n" + "x" * (MAX_LINE_CHARACTERS + 5) + "\nlast")
+    assert [len(line) for line in folder.lines()] == [5, MAX_LINE_CHARACTERS, 5, 4]
+    failure = folder.base / "output" / "failure"
+    failure.parent.mkdir(parents=True)
+    failure.write_bytes(b"a" * TAIL_BYTES + b"b" * 1_000_000 + b"c" * TAIL_BYTES)
+    assert folder.failure_text() == "a" * TAIL_BYTES + "c" * TAIL_BYTES
+    failure.write_bytes(b"a" * TAIL_BYTES + b"b")
+    assert folder.failure_text() == "a" * TAIL_BYTES + "b"
