@@ -1,4 +1,4 @@
-"""Train one setting several times, and record the jobs' cost and quality as a table for `bench_verdict`.
+"""Train one setting several times, and record the jobs' cost and quality as a table for simulations.
 
     python -m benchmarks.recorded.record_repeats NAME --experiment demo --repeats 20 [--FIELD VALUE ...]
 

@@ -9,15 +9,13 @@ from dataclasses import dataclass, field
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks.recorded.noise import Numbers
+from benchmarks.recorded.draws import Draw
 from judging.design import Design
 from judging.quality import MEASURES, Measure
 from judging.result import CacheState, Result
 from judging.sequential import Reason
 from judging.waves import Job, progress
 
-Draw = Callable[[Generator, int], Numbers]
-"""Draws deviations of this many consecutive jobs: of the log seconds, or of the scores."""
 ACCURACY = next(measure for measure in MEASURES if measure.column == "eval_accuracy")
 
 
