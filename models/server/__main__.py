@@ -10,6 +10,7 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
+import gc
 import json
 import os
 import socket
@@ -99,6 +100,8 @@ def _load(
             max_length=options.max_length,
         )
         model.answer(_warm_up(model.task))
+        gc.collect()
+        gc.freeze()  # A full collection over the objects of PyTorch and the model would stop the loop for 0.2 s.
         app.serve(model)
         print(f"Serving {options.model} at {address}", flush=True)
     except BaseException as error:

@@ -27,7 +27,7 @@ many examples never lock out those with one; others are refused with 503."""
 MAX_LOOP_SECONDS = 0.05
 """Longest estimated time that an example, or the first round of a turn, may block the event loop. The estimate uses the
 time per token of the last batches."""
-SHORT_TURN_SECONDS = 0.015
+SHORT_TURN_SECONDS = 0.01
 """Estimated time up to which further rounds fill a turn of short examples. A new request waits for one turn."""
 MAX_SLOWDOWN = 1.5
 """Most by which the estimate grows after a batch, so that one disturbed batch does not make short examples long."""

@@ -114,7 +114,7 @@ class Connection(H11Protocol):
         """Read the next bytes."""
         if self.transport.is_closing():
             return
-        if self._is_chunked() and len(_CHUNK.findall(data)) > MAX_CHUNKS_PER_READ:
+        if self._is_chunked(data) and len(_CHUNK.findall(data)) > MAX_CHUNKS_PER_READ:
             self._refuse(Refused(400, "the chunks of the body are too small: send at least 64 bytes in each."))
             return
         before = self.cycle
@@ -123,8 +123,10 @@ class Connection(H11Protocol):
             self._waiting_since = self.loop.time()
         self._watch_head()
 
-    def _is_chunked(self) -> bool:
-        return self.has_open_request() and any(name == b"transfer-encoding" for name, _ in self.headers)
+    def _is_chunked(self, data: bytes) -> bool:
+        if self.has_open_request():
+            return any(name == b"transfer-encoding" for name, _ in self.headers)
+        return b"transfer-encoding" in data.partition(b"\r\n\r\n")[0].lower()
 
     def eof_received(self) -> bool:  # type: ignore[override]
         """Answer a client that has closed only its sending half."""

@@ -1,0 +1,5 @@
+"""Fixtures of the tests of benchmarks."""
+
+from tests.support.tracking.tracked import tracked
+
+__all__ = ["tracked"]
