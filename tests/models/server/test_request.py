@@ -172,9 +172,13 @@ def test_a_long_head_is_refused_even_if_it_arrives_at_once(server: ServerFolder)
     assert answer.status == 200
 
 
-@pytest.mark.parametrize(("size", "status"), [(1, 400), (80, 200)])
-def test_chunks_of_a_byte_are_refused(server: ServerFolder, size: int, status: int) -> None:
-    body = json.dumps({"inputs": "a" * 60_000}).encode()
+@pytest.mark.parametrize(
+    ("letters", "size", "status"),
+    [(60_000, 1, 400), (2_000, 1, 400), (60_000, 80, 200), (100, 1, 200)],
+    ids=["long body", "all with the head", "long chunks", "few chunks"],
+)
+def test_hundreds_of_small_chunks_are_refused(server: ServerFolder, letters: int, size: int, status: int) -> None:
+    body = json.dumps({"inputs": "a" * letters}).encode()
     chunks = [body[start : start + size] for start in range(0, len(body), size)]
     head = post(b"").replace(b"Content-Length: 0", b"Transfer-Encoding: chunked")
     raw = head + b"".join(b"%x\r\n%s\r\n" % (len(each), each) for each in chunks) + b"0\r\n\r\n"

@@ -20,35 +20,50 @@ from training.contract.events import EVENT_KINDS, FAILURE_CLASSES, EventReader
 NewJob = Callable[[str], Any]
 
 
-def test_a_full_training_reports_everything(job: Any) -> None:
-    ended = job.run(
+@pytest.fixture(scope="module")
+def full_training(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
+    """A training of 50 rows in batches of 8: 7 steps per epoch, the last with 2 rows."""
+    return job_in(tmp_path_factory.mktemp("full") / "job").run(
         padding="buckets", bucket_lengths="6,12", epochs=2, eval_strategy="epoch", target_metric="eval_loss",
         target_value=100, warmup_samples=20, logging_steps=3,
     )  # fmt: skip
-    result = ended.result
-    # 50 rows in batches of 8 are 7 steps per epoch, the last with 2 rows.
-    assert (result["steps"], result["global_batch_size"], result["cache_state"]) == (14, 8, "off")
-    events = EventReader().read(ended.output.splitlines())
+
+
+def metric_events(ended: Any, name: str) -> list[dict[str, Any]]:
+    return [event for event in ended.events("metric") if name in event["values"]]
+
+
+def test_a_full_training_reports_every_kind_of_event_in_order(full_training: Any) -> None:
+    events = EventReader().read(full_training.output.splitlines())
     assert [event.seq for event in events] == list(range(len(events)))
     assert {event.kind for event in events} == EVENT_KINDS - {"failure", "note"}
     assert [json.loads(json.dumps(dict(e.fields))) for e in events if e.kind == "result"] == [
-        {name: value for name, value in result.items() if name not in ("event", "seq", "time")}
+        {name: value for name, value in full_training.result.items() if name not in ("event", "seq", "time")}
     ]
 
-    start = ended.events("start")[0]
+
+def test_the_start_names_samples_settings_and_model(full_training: Any) -> None:
+    start = full_training.events("start")[0]
     assert start["samples"] == {"train": 50, "validation": 13}
     assert start["hyperparameters"]["precision"] == "fp32"
     assert start["model"]["architecture"] == "BertForSequenceClassification"
     assert start["resumed_from_step"] is None
 
-    losses = [event for event in ended.events("metric") if "loss" in event["values"]]
+
+def test_losses_and_evaluations_are_logged_at_their_steps(full_training: Any) -> None:
+    losses = metric_events(full_training, "loss")
     # The first and last steps are always logged. The last batch of each epoch has 2 rows.
     assert [(e["step"], e["samples"]) for e in losses] == [(1, 8), (3, 24), (6, 48), (9, 66), (12, 90), (14, 100)]
     assert all(e["values"]["step_seconds"] > 0 and e["values"]["grad_norm"] > 0 for e in losses)
     assert losses[0]["values"]["learning_rate"] == pytest.approx(0.0)
-    evaluations = [event for event in ended.events("metric") if "eval_loss" in event["values"]]
+    evaluations = metric_events(full_training, "eval_loss")
     assert [(e["step"], e["samples"]) for e in evaluations] == [(7, 50), (14, 100)]
+    assert full_training.result["metrics"]["eval_loss"] == evaluations[-1]["values"]["eval_loss"]
 
+
+def test_the_result_has_every_figure(full_training: Any) -> None:
+    result = full_training.result
+    assert (result["steps"], result["global_batch_size"], result["cache_state"]) == (14, 8, "off")
     metrics = result["metrics"]
     assert metrics["throughput/steady_steps"] == 11
     steady_samples = 100 - 24
@@ -56,27 +71,23 @@ def test_a_full_training_reports_everything(job: Any) -> None:
         steady_samples / metrics["time/train_steady_seconds"]
     )
     assert metrics["throughput/steady_step_seconds_p25"] <= metrics["throughput/steady_step_seconds_p75"]
-    assert metrics["target/samples"] == 50
-    assert metrics["optim/global_batch_size"] == 8
+    assert (metrics["target/samples"], metrics["optim/global_batch_size"]) == (50, 8)
     assert 0 < metrics["padding/efficiency"] < 1
-    assert metrics["eval_loss"] == evaluations[-1]["values"]["eval_loss"]
-    assert {"time/load_seconds", "time/warmup_seconds", "time/eval_seconds", "time/save_seconds"} <= set(metrics)
-    assert {
-        "train_runtime",
-        "train_loss",
-        "eval_accuracy",
-        "eval_f1_macro",
-        "memory/peak_resident_gib",
-        "machine/others_cpu_percent",
-    } <= set(metrics)
-    assert "compile/recompiles" not in metrics
-    assert "throughput/mfu" not in metrics
+    measured = {
+        "time/load_seconds", "time/warmup_seconds", "time/eval_seconds", "time/save_seconds", "train_runtime",
+        "train_loss", "eval_accuracy", "eval_f1_macro", "memory/peak_resident_gib", "machine/others_cpu_percent",
+    }  # fmt: skip
+    assert measured <= set(metrics)
+    assert not {"compile/recompiles", "throughput/mfu"} & set(metrics)
 
-    assert sum(row["support"] for row in result["tables"]["per_class.json"]) == 13
-    assert {row["label"] for row in result["tables"]["per_class.json"]} == {"calm", "wild é"}
-    saved = {path.name for path in (job.folder / "model").iterdir()}
-    assert {"config.json", "model.safetensors", "vocab.txt"} <= saved
-    assert json.loads((job.folder / "model/config.json").read_text())["id2label"] == {"0": "calm", "1": "wild é"}
+
+def test_labels_are_in_the_table_and_the_saved_model(full_training: Any) -> None:
+    rows = full_training.result["tables"]["per_class.json"]
+    assert sum(row["support"] for row in rows) == 13
+    assert {row["label"] for row in rows} == {"calm", "wild é"}
+    model = full_training.folder / "model"
+    assert {"config.json", "model.safetensors", "vocab.txt"} <= {path.name for path in model.iterdir()}
+    assert json.loads((model / "config.json").read_text())["id2label"] == {"0": "calm", "1": "wild é"}
 
 
 def test_reference_metric_expressions_match_the_log(job: Any) -> None:
