@@ -1,6 +1,6 @@
 """Attacks: kills, damage, hostile files and hostile clients, each tried many times and counted.
 
-`--only NAME` runs one file of `benchmarks/attacks`.
+Each file of `benchmarks/attacks` has results of its own, so that one can be repeated; `--only NAME` runs it.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ def main() -> int:
         with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
             result: Result = attack.run(Path(folder))
         faults += [fault for counts in result.counts for fault in counts.faults]
-        write("attacks", result.all_rows(), [result.note], is_part=True)
+        write(f"attacks_{name}", result.all_rows(), [result.note])
     print(*faults[:20], sep="\n", file=sys.stderr)
     return 1 if faults else 0
 
