@@ -12,6 +12,7 @@ from typing import Any
 import yaml
 
 from experiments.planning.arms import Arm
+from experiments.planning.batch_sizes import batch_sizes
 from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
@@ -221,7 +222,9 @@ def _script_plan(experiment: Experiment) -> ScriptPlan | None:
     if experiment.script is None:
         return None
     return ScriptPlan(
-        regexes=experiment.script.metrics, hyperparameters=script_rules.logged_hyperparameters(experiment)
+        regexes=experiment.script.metrics,
+        hyperparameters=script_rules.logged_hyperparameters(experiment),
+        batch=batch_sizes(experiment),
     )
 
 

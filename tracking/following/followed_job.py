@@ -63,7 +63,7 @@ class FollowedJob:
         # Due immediately, in a random order: launchers that are killed early should not always read the same jobs.
         self.due = random.random()
         """Time of the next `advance`, in seconds of the monotonic clock."""
-        self._script_log = ScriptLogReader(planned.script.regexes) if planned.script else None
+        self._script_log = _script_log(planned)
         self._sampler = _sampler(service, planned.spec.name)
 
     @property
@@ -94,8 +94,7 @@ class FollowedJob:
     def _restart(self) -> None:
         """Forget the log, because the service sends it again from its start."""
         self._recorder.restart()
-        if self.planned.script:
-            self._script_log = ScriptLogReader(self.planned.script.regexes)
+        self._script_log = _script_log(self.planned)
 
     def _events(self, update: Update) -> Sequence[Event]:
         if self._script_log is None:
@@ -129,6 +128,11 @@ class FollowedJob:
         """Stop sampling system metrics. The job keeps running."""
         if self._sampler:
             self._sampler.close()
+
+
+def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
+    """Return the reader of a script's log; None for our own job, which emits events."""
+    return ScriptLogReader(planned.script.regexes, planned.script.batch) if planned.script else None
 
 
 def _sampler(service: Service, job_name: str) -> JobSampler | None:

@@ -55,6 +55,16 @@ class DataSource:
 
 
 @dataclass(frozen=True, kw_only=True)
+class BatchSizes:
+    """Batch sizes that the experiment passes to a script."""
+
+    per_update: int
+    """Samples per update of the weights, over all devices."""
+    per_batch: int
+    """Samples per batch of the data loaders of all devices together."""
+
+
+@dataclass(frozen=True, kw_only=True)
 class ScriptPlan:
     """Rules to read the log of a user's script, and the metadata that our own job would emit at its start."""
 
@@ -62,6 +72,8 @@ class ScriptPlan:
     """Regular expressions by metric name, each with one group that matches the number."""
     hyperparameters: Mapping[str, Scalar]
     """Hyperparameters of the script, with batch size and learning rate also under our names."""
+    batch: BatchSizes | None = None
+    """Batch sizes that the script gets; None if its hyperparameters do not determine them."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -34,6 +34,8 @@ from training.contract.service import Description
 
 DISTURBED = "platform.disturbed"
 """Tag of a job's run: why its measurement was disturbed, or `no`."""
+RATE_UNKNOWN = "platform.rate_unknown"
+"""Tag of the run of a script whose steady samples/s are not known: the reason, see `script_log.RateUnknown`."""
 _DESCRIBED = "platform.described"
 _BATCH_METRICS = 1000
 _BATCH_PARAMS = 100
@@ -98,7 +100,7 @@ class Recorder:
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
         cost |= metric_points.cost_in_usd(cost.get("cost/billable_instance_seconds"), price)
         cost |= metric_points.warm_pool_metrics(description, price)
-        samples = max((e.fields.get("samples", 0) for e in self.events if e.kind == "metric"), default=None)
+        samples = metric_points.last_samples(self.events)
         finals |= {**cost, **metric_points.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
         finals |= metric_points.projected_cost(finals, self._planned.spec.instance_count, price)
         step = int(result.fields.get("steps", 0)) if result else 0
@@ -241,6 +243,8 @@ def _final_tags(description: Description, result: Event | None, failure: tuple[s
         tags["platform.training_start_time"] = repr(started.timestamp())
     if result and "cache_state" in result.fields:
         tags["platform.cache_state"] = str(result.fields["cache_state"])
+    if result and "rate_unknown" in result.fields:
+        tags[RATE_UNKNOWN] = str(result.fields["rate_unknown"])
     if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
         tags["platform.model_uri"] = str(model)
     hub = result.fields.get("hub", {}) if result else {}
