@@ -17,9 +17,7 @@ export MLFLOW_DISABLE_TELEMETRY ?= true
 
 setup: $(RUNTIME)
 
-# MLflow opens the database before our code: prepare it first, so that a kill leaves no half-made one.
 compare: $(RUNTIME)
-	$(BIN)/python -m tracking.server.database
 	PATH="$(CURDIR)/$(BIN):$$PATH" mlflow run . -e compare --experiment-name $(EXPERIMENT) --env-manager local -P experiment=$(EXPERIMENT)
 
 ui: $(RUNTIME)

@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import os
 import random
+import signal
 import sqlite3
+import subprocess
+import sys
 import time
 from collections.abc import Callable, Iterable
 from contextlib import closing
 from pathlib import Path
 
 from benchmarks.attacks.counts import Counts, Result
-from benchmarks.support.forked import kill, start, wait
+from benchmarks.support.forked import start, wait
+from benchmarks.support.installed import installed_environment
 from sweeps.study.storage import open_storage
 from tracking.server.store import open_store
 
-KILLS = {"tracking": 60, "sweeps": 40}
+KILLS = {"tracking": 60, "sweeps": 40, "mlflow run": 20}
 TOGETHER = 10
 LIMIT_SECONDS = 60.0
 
@@ -35,7 +40,31 @@ def use_sweeps(folder: Path, name: str) -> None:
     print("names:", *(each.study_name for each in storage.retries.call(storage.rdb.get_all_studies)))
 
 
-USES: dict[str, Callable[[Path, str], None]] = {"tracking": use_tracking, "sweeps": use_sweeps}
+def use_project(folder: Path, name: str) -> int:
+    """Run a project that does nothing by `mlflow run` in a folder, in an experiment, and list the experiments."""
+    project = folder / "project"
+    project.mkdir(exist_ok=True)
+    (project / "MLproject").write_text('name: nothing\nentry_points: {main: {command: "true"}}\n')
+    command = [sys.executable, "-m", "mlflow", "run", str(project), "--env-manager", "local", "--experiment-name", name]
+    code = subprocess.run(command, cwd=folder, env=installed_environment(folder / "installed")).returncode
+    if code == 0:
+        print_names(folder / "mlflow.db")
+    return code
+
+
+def print_names(path: Path) -> None:
+    """List the experiments of a tracking database, without MLflow."""
+    with closing(sqlite3.connect(path)) as database:
+        print("names:", *(name for (name,) in database.execute("SELECT name FROM experiments")))
+
+
+USES: dict[str, Callable[[Path, str], object]] = {
+    "tracking": use_tracking,
+    "sweeps": use_sweeps,
+    "mlflow run": use_project,
+}
+EARLIEST = {"mlflow run": 0.3}
+"""Earliest moment of a kill, as a share of an undisturbed use: before it, only packages are imported."""
 
 
 def kills(folder: Path, kind: str, count: int, seed: int = 1) -> Counts:
@@ -44,10 +73,11 @@ def kills(folder: Path, kind: str, count: int, seed: int = 1) -> Counts:
     seconds = undisturbed_seconds(folder / f"{kind}-whole", kind)
     for number in range(count):
         own = made(folder / f"{kind}-{number}")
-        moment = draw.uniform(0, seconds)
+        moment = draw.uniform(EARLIEST.get(kind, 0.0) * seconds, seconds)
         killed = start(lambda own=own: USES[kind](own, "first"), own / "killed.txt")  # type: ignore[misc]
         time.sleep(moment)
-        kill(killed)
+        os.killpg(killed, signal.SIGKILL)  # with the processes that it started
+        os.waitpid(killed, 0)
         check(counts, f"{moment:.2f} s", own, kind, ["second"])
     return counts
 
@@ -80,15 +110,18 @@ def check(counts: Counts, name: str, folder: Path, kind: str, names: Iterable[st
         lost=not fault and not {*names} <= {*stored},
         doubled=len(set(stored)) < len(stored),
         output=text,
-        fault=fault or damage(folder / f"{kind}.db"),
+        fault=fault or damage(folder),
     )
 
 
-def damage(path: Path) -> str:
-    """Return the damage of a database and its folder, or an empty text."""
+def damage(folder: Path) -> str:
+    """Return the damage of a folder and its database, or an empty text."""
+    [path] = folder.glob("*.db")
+    if path.stat().st_mode & 0o077:
+        return f"{path.name} is not private"
     with closing(sqlite3.connect(path)) as database:
         answer = str(database.execute("PRAGMA integrity_check").fetchone()[0])
-    left = [each.name for each in path.parent.iterdir() if ".new-" in each.name or "incomplete" in each.name]
+    left = [each.name for each in folder.iterdir() if ".new-" in each.name or "incomplete" in each.name]
     return f"left behind: {', '.join(left)}" if left else "" if answer == "ok" else answer
 
 
@@ -99,11 +132,11 @@ def made(folder: Path) -> Path:
 
 
 def run(folder: Path) -> Result:
-    """Kill 100 first uses, and start 20 pairs at once."""
+    """Kill 120 first uses, and start 30 pairs at once."""
     counts = [kills(folder, kind, count) for kind, count in KILLS.items()]
     counts += [together(folder, kind, TOGETHER) for kind in KILLS]
     note = (
-        "First use: a process that creates the database of runs or of sweeps is killed at a random moment of that. The "
-        "next process must work, and must leave a whole database and no other file."
+        "First use: a process that creates the database of runs or of sweeps, or `mlflow run`, is killed at a random "
+        "moment of that. The next process must work, and must leave a whole private database and no other file."
     )
     return Result(counts=counts, note=note)

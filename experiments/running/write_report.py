@@ -22,6 +22,7 @@ from reports.render import CompareOptions, render, render_chosen
 from tracking.groups.group import Group, find_group
 from tracking.queries.mlflow_ui import LOCAL, run_table
 from tracking.queries.selected_jobs import chosen_jobs
+from tracking.server.database import database_file
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError, nearest
 from training.state.home import home
@@ -175,8 +176,9 @@ def _kinds(text: str) -> tuple[Kind, ...]:
 def _ui_location(uri: str, experiment_id: str) -> str:
     if uri.startswith(("http:", "https:", "arn:")):
         return run_table(uri, experiment_id)
-    default = f"sqlite:///{Path.cwd() / 'mlflow.db'}"
     # A database's address is shown without its password, so the command takes it from the variable.
     shown_uri = uri if uri.startswith("sqlite:") else '"$MLFLOW_TRACKING_URI"'
-    command = "make ui" if uri == default else f"mlflow ui --backend-store-uri {shown_uri}"
+    command = (
+        "make ui" if database_file(uri) == Path.cwd() / "mlflow.db" else f"mlflow ui --backend-store-uri {shown_uri}"
+    )
     return f"`{command}`, then {run_table(LOCAL, experiment_id)}"

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
 import sysconfig
 import tomllib
-from importlib.metadata import PackageNotFoundError, distribution
+from importlib.metadata import PackageNotFoundError, distribution, entry_points
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,7 @@ def test_only_the_entry_point_is_installed() -> None:
     assert PROJECT["tool"]["flit"]["module"] == {"name": "trainfare"}
     assert [path.name for path in (ROOT / "src").iterdir() if path.name != "__pycache__"] == ["trainfare.py"]
     assert PROJECT["project"]["scripts"] == {"trainfare": "trainfare:main"}
+    assert PROJECT["project"]["entry-points"] == {"mlflow.tracking_store": {"sqlite": "trainfare:sqlite_store"}}
 
 
 def test_the_entry_point_runs_from_any_folder(tmp_path: Path) -> None:
@@ -47,6 +49,13 @@ def installed() -> Path:
 def test_the_installed_command_runs_from_any_folder(installed: Path, tmp_path: Path) -> None:
     done = subprocess.run([installed, "compare", "--help"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout.startswith("Usage: trainfare compare ")
+
+
+def test_mlflow_of_this_environment_opens_databases_through_us(installed: Path) -> None:
+    if json.loads(str(distribution("trainfare").read_text("direct_url.json")))["url"] != ROOT.as_uri():
+        pytest.skip("this environment belongs to another checkout")
+    [entry] = [each for each in entry_points(group="mlflow.tracking_store") if each.name == "sqlite"]
+    assert entry.value == "trainfare:sqlite_store", "run `make setup`"
 
 
 @pytest.mark.parametrize("package", [*ORDER, "benchmarks"])

@@ -3,7 +3,8 @@
 MLflow creates its tables in place, by dozens of migrations that SQLite does not undo. If the process is killed
 meanwhile, or two processes create them at once, no MLflow can open the database again.
 
-`python -m tracking.server.database` prepares the database of MLFLOW_TRACKING_URI, for commands that open it before us.
+`python -m tracking.server.database` prepares the database of MLFLOW_TRACKING_URI. `src/trainfare.py` calls it for
+MLflow's own commands, which open the database before our code runs.
 """
 
 from __future__ import annotations
@@ -17,8 +18,9 @@ from contextlib import closing, contextmanager
 from pathlib import Path
 from urllib.parse import unquote
 
-from training.contract.errors import TrackingError
+from training.contract.errors import InputError, TrackingError, TrainfareError
 from training.state.database_files import count_rows, create, lock_database, replace, set_aside, tables
+from training.state.file_mode import umask
 
 _PREFIX = "sqlite:///"
 _DATA = ("runs", "registered_models", "trace_info")
@@ -39,10 +41,13 @@ def prepare(uri: str, echo: Callable[[str], None]) -> None:
     """Create the database if it is missing, and migrate it if it is of an earlier MLflow. Other stores are left alone.
 
     A half-made database without data is set aside, and a migrated one is kept as a copy; `echo` prints which. Raises
-    `TrackingError` if the database cannot be used, with the reason.
+    `TrackingError` if the database cannot be used, with the reason, and `InputError` for a path that MLflow misreads.
     """
     path = database_file(uri)
-    if path is None or _is_complete(path):
+    if path is None:
+        return
+    _check_path(path)
+    if _is_complete(path):
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -51,6 +56,15 @@ def prepare(uri: str, echo: Callable[[str], None]) -> None:
                 _make_complete(path, echo)
     except OSError as error:
         raise TrackingError(f"The tracking database {path} cannot be created: {error.strerror or error}.") from error
+
+
+def _check_path(path: Path) -> None:
+    """Raise `InputError` for a path that is different once it is decoded: MLflow would write to that other path."""
+    if "?" in str(path) or unquote(str(path)) != str(path):
+        raise InputError(
+            f"The tracking database {path} has ? or an escape such as %20 in its path, which MLflow misreads: rename "
+            "the folder, or set MLFLOW_TRACKING_URI to another database."
+        )
 
 
 def _is_complete(path: Path) -> bool:
@@ -118,12 +132,12 @@ def _upgrade(path: Path) -> None:
 
 @contextmanager
 def _engine(path: Path) -> Iterator[object]:
-    from sqlalchemy import create_engine
+    from sqlalchemy import URL, create_engine
 
     # MLflow prints two lines about tables, which nobody needs to read.
     loggers = [logging.getLogger(name) for name in ("mlflow.store.db.utils", "alembic")]
     levels = [logger.level for logger in loggers]
-    engine = create_engine(f"{_PREFIX}{path}")
+    engine = create_engine(URL.create("sqlite", database=str(path)))
     try:
         for logger in loggers:
             logger.setLevel(logging.WARNING)
@@ -165,6 +179,7 @@ def _is_known(revision: str) -> bool:
 
 if __name__ == "__main__":
     try:
+        os.umask(umask())
         prepare(os.environ.get("MLFLOW_TRACKING_URI") or f"{_PREFIX}mlflow.db", print)
-    except TrackingError as failure:
+    except TrainfareError as failure:
         sys.exit(f"error: {failure}")

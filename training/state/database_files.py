@@ -8,12 +8,14 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sqlite3
 import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
+from training.state.file_mode import file_mode
 from training.state.locks import exclusive_lock
 
 
@@ -23,7 +25,7 @@ def lock_database(path: Path) -> Iterator[None]:
 
     Raises OSError if the folder does not exist or cannot be written to.
     """
-    descriptor = exclusive_lock(path.with_name(f".{path.name}.lock"), wait=True)
+    descriptor = exclusive_lock(path.with_name(f".{path.name}.lock"), wait=True, mode=file_mode())
     try:
         yield
     finally:
@@ -31,8 +33,14 @@ def lock_database(path: Path) -> Iterator[None]:
 
 
 def create(path: Path, make: Callable[[Path], None]) -> None:
-    """Let `make` create the database at a temporary path, and rename it to `path`. The caller holds the lock."""
+    """Let `make` create the database at a temporary path, and rename it to `path`. The caller holds the lock.
+
+    The database is private, unless TRAINFARE_UMASK has another mask. Raises InputError if that is not a mask.
+    """
     with _beside(path) as new:
+        # SQLite keeps the mode of an empty file, and would create a file that all users may read.
+        new.touch()
+        new.chmod(file_mode())
         make(new)
         new.replace(path)
 
@@ -46,6 +54,7 @@ def replace(path: Path, change: Callable[[Path], None], kept: Path) -> None:
         old.execute("BEGIN IMMEDIATE")
         with contextlib.closing(sqlite3.connect(path)) as source, contextlib.closing(sqlite3.connect(new)) as copy:
             source.backup(copy)
+        shutil.copymode(path, new)
         change(new)
         kept.unlink(missing_ok=True)
         kept.hardlink_to(path)

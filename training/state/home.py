@@ -25,7 +25,7 @@ def home() -> Path:
     if not uri:
         return Path.cwd() / ".trainfare"
     if uri.startswith("sqlite:///"):
-        return Path(unquote(uri.removeprefix("sqlite:///"))).absolute().parent / ".trainfare"
+        return Path(unquote(uri.removeprefix("sqlite:///").partition("?")[0])).absolute().parent / ".trainfare"
     return Path.home() / ".trainfare"
 
 

@@ -16,7 +16,7 @@ from mlflow import MlflowClient
 from tests.conftest import ROOT
 from tracking.server.database import prepare
 from tracking.server.store import open_store
-from training.contract.errors import TrackingError
+from training.contract.errors import InputError, TrackingError
 from training.state.database_files import tables
 
 OPEN = (
@@ -104,6 +104,7 @@ def test_a_store_of_an_earlier_mlflow_is_migrated_and_kept(tmp_path: Path) -> No
     engine = create_engine(f"sqlite:///{path}")
     InitialBase.metadata.create_all(engine)
     engine.dispose()
+    path.chmod(0o660)  # shared with a group
     with sqlite3.connect(path) as database:
         database.execute(
             "INSERT INTO experiments (experiment_id, name, artifact_location, lifecycle_stage) "
@@ -121,6 +122,7 @@ def test_a_store_of_an_earlier_mlflow_is_migrated_and_kept(tmp_path: Path) -> No
     [kept] = [name for name in files(tmp_path) if "before" in name]
     assert said == [f"{path} is migrated to this version of MLflow. The earlier database is kept as {kept}."]
     assert "traces" not in tables(tmp_path / kept)
+    assert path.stat().st_mode & 0o777 == 0o660
     assert open_store(uri(tmp_path), echo=said.append).client.get_run("a").info.status == "FINISHED"
     assert len(said) == 1
 
@@ -163,6 +165,25 @@ def test_files_that_are_no_store_are_explained_and_unchanged(
     with pytest.raises(TrackingError, match=message):
         open_store(uri(tmp_path))
     assert path.read_bytes() == before
+
+
+@pytest.mark.parametrize("name", ["a?b", "e%20f"])
+def test_a_path_that_mlflow_misreads_is_refused(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / name).mkdir()
+    monkeypatch.chdir(tmp_path / name)
+    with pytest.raises(InputError, match=r"/mlflow\.db has \? or an escape such as %20 in its path"):
+        open_store()
+    assert files(tmp_path) == [name]
+    assert files(tmp_path / name) == []
+
+
+@pytest.mark.parametrize("name", ["100%", "c#d", "e f"])
+def test_other_names_of_folders_are_taken_literally(tmp_path: Path, name: str) -> None:
+    (tmp_path / name).mkdir()
+    prepare(uri(tmp_path / name), print)
+    assert files(tmp_path) == [name]
+    assert files(tmp_path / name) == [".mlflow.db.lock", "mlflow.db"]
+    assert (tmp_path / name / "mlflow.db").stat().st_mode & 0o777 == 0o600
 
 
 def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path: Path) -> None:
