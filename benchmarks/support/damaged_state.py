@@ -1,4 +1,4 @@
-"""A state folder with jobs, staged data and databases, and six ways to damage one of its files."""
+"""A state folder with jobs, staged data and databases, and ways to damage one of its files."""
 
 from __future__ import annotations
 
@@ -58,6 +58,16 @@ def _folder(path: Path) -> None:
     path.mkdir()
 
 
+def _pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def _zeros(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
 def _loop(path: Path) -> None:
     path.unlink()
     path.symlink_to(path.name)
@@ -70,6 +80,8 @@ WAYS: dict[str, Callable[[Path], object]] = {
     "other JSON": lambda path: path.write_text("[1, 2]"),
     "a folder": _folder,
     "a link to itself": _loop,
+    "a pipe": _pipe,
+    "a link to /dev/zero": _zeros,
     "no rights": lambda path: path.chmod(0),
 }
 """Ways to damage a file. The last one is not tried by root, who may read everything."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import stat
@@ -160,7 +161,7 @@ def _job(service: LocalService, folder: JobFolder) -> LocalJob | None:
         return LocalJob(
             name=folder.name,
             has_ended=status in TERMINAL_STATUSES and not folder.is_supervised(),
-            request=folder.request_file.read_text("utf-8"),
+            request=json.dumps(folder.request()),
             wrote_output=_wrote_output(folder),
         )
     except (OSError, ValueError, TypeError, LookupError, ServiceError):

@@ -76,6 +76,8 @@ def tables(path: Path) -> set[str]:
     """
     if not path.exists():
         return set()
+    if not path.is_file():  # SQLite would wait for a pipe for ever
+        raise sqlite3.DatabaseError("it is not a regular file")
     with contextlib.closing(sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=60.0)) as database:
         return {str(name) for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 

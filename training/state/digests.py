@@ -18,8 +18,10 @@ from pathlib import Path
 
 from training.contract.errors import InputError
 from training.state.deletion import TRASH_PREFIX, record_of
+from training.state.regular_files import open_regular, read_regular
 
 UNFINISHED_PREFIX = ".unfinished-"
+_MAX_RECORD_BYTES = 1024
 
 _whole: dict[Path, object] = {}
 """State of the files of each path when this process last compared its digest: size, inode and time of each."""
@@ -43,7 +45,7 @@ def digest(path: Path) -> str:
     total = hashlib.sha256()
     for each, status in _files(path):
         if stat.S_ISREG(status.st_mode):
-            with each.open("rb") as stream:
+            with open_regular(each) as stream:
                 content = hashlib.file_digest(stream, "sha256").hexdigest()
         else:
             content = str(each.readlink()) if stat.S_ISLNK(status.st_mode) else "another type"
@@ -80,7 +82,7 @@ def is_damaged(path: Path) -> bool:
     if _whole.get(path) == files:
         return False
     try:
-        expected = recorded.read_text("ascii").strip()
+        expected = read_regular(recorded, _MAX_RECORD_BYTES).decode("ascii").strip()
     except (OSError, ValueError):
         expected = ""
     if digest(path) != expected:

@@ -11,6 +11,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from training.contract.errors import InputError
+from training.state.regular_files import read_regular
+
+_MAX_ID_BYTES = 1024
 
 
 def home() -> Path:
@@ -33,14 +36,18 @@ def home_id(home: Path) -> str:
     """Return the id of a state folder, which differs between folders and machines. A folder without one gets one."""
     path = home / "id"
     with contextlib.suppress(FileNotFoundError):
-        return path.read_text()
+        return _read_id(path)
     home.mkdir(parents=True, exist_ok=True)
     own = home / f".id-{uuid.uuid4().hex}"
     own.write_text(uuid.uuid4().hex)
     with contextlib.suppress(FileExistsError):  # another process was faster
         path.hardlink_to(own)
     own.unlink()
-    return path.read_text()
+    return _read_id(path)
+
+
+def _read_id(path: Path) -> str:
+    return read_regular(path, _MAX_ID_BYTES).decode()
 
 
 def compile_cache(home: Path) -> Path:

@@ -6,16 +6,20 @@ import json
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
+from io import TextIOWrapper
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO
 
 from training.contract.errors import ServiceError
 from training.services.local.disk_space import FULL_ERRORS
 from training.state.locks import exclusive_lock, is_exclusively_locked
+from training.state.regular_files import open_regular, read_regular
 
 TAIL_BYTES = 64 * 1024
-MAX_LINE_CHARACTERS = 1_000_000
 """Number of bytes at the end of a log in which the reason for a failure is searched."""
+MAX_LINE_CHARACTERS = 1_000_000
+_MAX_JSON_BYTES = 64 * 1024 * 1024
+"""Size of the largest state or request. A request has at most some hundred kilobytes."""
 
 _SPARE_BYTES = 32 * 1024
 """Size of the reserved space. A state has at most 40 metrics and a reason of 1024 characters."""
@@ -63,10 +67,10 @@ class JobFolder:
     def _json(self, path: Path, required: str) -> dict[str, Any]:
         """Return a JSON object that has the field `required`. Raises `DamagedJob`, or FileNotFoundError."""
         try:
-            content = json.loads(path.read_bytes())
+            content = json.loads(read_regular(path, _MAX_JSON_BYTES))
         except FileNotFoundError:
             raise
-        except (OSError, ValueError) as error:
+        except (OSError, ValueError, RecursionError) as error:
             reason = getattr(error, "strerror", None) or "it is not JSON"
             raise DamagedJob(f"{path} is damaged: {reason}") from error
         if not isinstance(content, dict) or required not in content:
@@ -112,32 +116,42 @@ class JobFolder:
         """Return whether the job's supervisor is alive. Several processes may check at the same time."""
         return is_exclusively_locked(self.path / "supervisor.lock")
 
+    def open_log(self) -> BinaryIO | None:
+        """Open the log; return None if there is none yet. Raises `DamagedJob` if it is not a regular file."""
+        try:
+            return open_regular(self.log)
+        except FileNotFoundError:
+            return None
+        except OSError as error:
+            raise DamagedJob(f"{self.log} is damaged: {error.strerror}") from error
+
     def lines(self) -> Iterator[str]:
         """Yield the log's lines without line ends. A line of more than `MAX_LINE_CHARACTERS` is yielded in parts."""
-        if self.log.exists():
-            with self.log.open(encoding="utf-8", errors="replace", newline="\n") as log:
+        if stream := self.open_log():
+            with TextIOWrapper(stream, encoding="utf-8", errors="replace", newline="\n") as log:
                 while line := log.readline(MAX_LINE_CHARACTERS):
                     yield line.rstrip("\n")
 
     def log_tail(self) -> list[str]:
         """Return the last lines of the log."""
-        if not self.log.exists():
+        stream = self.open_log()
+        if stream is None:
             return []
-        with self.log.open("rb") as log:
+        with stream as log:
             log.seek(max(0, log.seek(0, os.SEEK_END) - TAIL_BYTES))
-            return log.read().decode("utf-8", "replace").splitlines()
+            return log.read(TAIL_BYTES).decode("utf-8", "replace").splitlines()
 
     def failure_text(self) -> str:
-        """Return the content of `output/failure`, or an empty string if the script did not write it.
+        """Return the content of `output/failure`, or an empty string if the script did not write it as a regular file.
 
         Only the first and the last 64 KiB of a long text are returned.
         """
         try:
-            with (self.base / "output" / "failure").open("rb") as file:
+            with open_regular(self.base / "output" / "failure") as file:
                 size = file.seek(0, os.SEEK_END)
                 file.seek(0)
                 start = file.read(TAIL_BYTES)
                 file.seek(max(TAIL_BYTES, size - TAIL_BYTES))
-                return (start + file.read()).decode("utf-8", "replace")
+                return (start + file.read(TAIL_BYTES)).decode("utf-8", "replace")
         except OSError:
             return ""

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 import bisect
 import contextlib
+import os
 import struct
 import time
 from collections.abc import Iterable
 from pathlib import Path
 
+from training.state.regular_files import read_regular
+
 MARK = struct.Struct("<dQ")
 INTERVAL_SECONDS = 0.2
+_MAX_MARKS_BYTES = 2**30
+"""Size of the marks of 155 days."""
 
 
 class LogMarker:
@@ -30,7 +35,9 @@ class LogMarker:
         with contextlib.suppress(OSError):
             size = self._log.stat().st_size
             if size > self._bytes:
-                with self._marks.open("ab") as marks:
+                # A script may have replaced the file by a pipe, which would block.
+                flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+                with os.fdopen(os.open(self._marks, flags), "ab") as marks:
                     marks.write(MARK.pack(time.time(), size))
                 self._bytes = size
 
@@ -45,7 +52,9 @@ class LogTimes:
 
     def __init__(self, log: Path) -> None:
         file = marks_file(log)
-        self._content = file.read_bytes() if file.exists() else None
+        self._content = None
+        with contextlib.suppress(OSError):  # a damaged file is like a missing one
+            self._content = read_regular(file, _MAX_MARKS_BYTES)
 
     @property
     def marked_bytes(self) -> int | None:

@@ -33,6 +33,7 @@ from training.services.local import job_record, processes, request_rules, superv
 from training.services.local.disk_space import FULL_ERRORS, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import DamagedJob, JobFolder, State
 from training.services.local.log_times import LogTimes
+from training.state.regular_files import open_regular
 from training.state.slots_folder import VARIABLE
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -142,10 +143,11 @@ class LocalService:
         offset_bytes = _offset(cursor)
         # Read the status before the log: if the job has ended, the log that is read next is complete.
         complete = _has_ended(folder)
-        if not folder.log.exists():
+        stream = folder.open_log()
+        if stream is None:
             return LogPage(lines=[], cursor=str(offset_bytes))
-        marks = LogTimes(folder.log)
-        with folder.log.open("rb") as log:
+        with stream as log:
+            marks = LogTimes(folder.log)
             log.seek(offset_bytes)
             content = _whole_lines(log.read(_page_bytes(marks, offset_bytes, complete)), complete)
         lines = content.removesuffix(b"\n").split(b"\n") if content else []
@@ -189,7 +191,7 @@ class LocalService:
         if location.scheme != "file":
             raise ArtifactError(f"The model artifact {uri} is not on this machine.")
         try:
-            artifact = Path(unquote(location.path)).open("rb")  # noqa: SIM115 - later errors are the reader's to handle
+            artifact = open_regular(Path(unquote(location.path)))
         except OSError as error:
             raise ArtifactError(f"The model artifact {location.path} cannot be read: {error.strerror}.") from error
         with artifact:

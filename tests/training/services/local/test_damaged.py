@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import shutil
 from collections.abc import Callable
@@ -21,6 +22,16 @@ def folder(path: Path) -> None:
     path.mkdir()
 
 
+def pipe(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+def zeros(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
 DAMAGE: dict[str, Callable[[Path], object]] = {
     "empty": lambda path: path.write_bytes(b""),
     "cut off": lambda path: path.write_bytes(path.read_bytes()[:-20]),
@@ -28,6 +39,8 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
     "a list": lambda path: path.write_text("[1, 2]"),
     "another object": lambda path: path.write_text("{}"),
     "a folder": folder,
+    "a pipe": pipe,
+    "a link to /dev/zero": zeros,
 }
 
 
@@ -52,7 +65,8 @@ def test_a_damaged_file_fails_its_own_job(
         DAMAGE[damage](path)
         description = two_jobs.service.describe("job")
         assert description["TrainingJobStatus"] == "Failed"
-        assert description["FailureReason"].startswith(f"InternalServerError: {path.resolve()} is damaged: ")
+        damaged = path.parent.resolve() / path.name
+        assert description["FailureReason"].startswith(f"InternalServerError: {damaged} is damaged: ")
         assert two_jobs.service.describe("other")["TrainingJobStatus"] == "Completed"
         assert two_jobs.service.logs("job").lines == ["a line"]
         monkeypatch.setenv("TRAINFARE_HOME", str(two_jobs.root))
@@ -66,6 +80,43 @@ def test_a_damaged_file_fails_its_own_job(
             path.rmdir()
         kept.replace(path)
     assert two_jobs.service.describe("job")["TrainingJobStatus"] == "Completed"
+
+
+@pytest.mark.parametrize("damage", [folder, pipe, zeros])
+def test_a_log_that_is_no_file_is_refused(two_jobs: LocalHarness, damage: Callable[[Path], object]) -> None:
+    path = two_jobs.job_folder() / "log.txt"
+    path.rename(path.with_name("kept"))
+    path.touch()
+    try:
+        damage(path)
+        with pytest.raises(ServiceError, match=r"log\.txt is damaged: it is (not a regular file|a link)"):
+            two_jobs.service.logs("job")
+    finally:
+        path.rmdir() if path.is_dir() else path.unlink()
+        path.with_name("kept").rename(path)
+
+
+@pytest.mark.parametrize("replaced", ["../../log-times.bin", "../../supervisor.lock", "output/failure"])
+@pytest.mark.parametrize("make", ["os.mkfifo(path)", "os.symlink('/dev/zero', path)"])
+def test_a_script_cannot_hang_its_supervisor(tmp_path: Path, replaced: str, make: str) -> None:
+    """Files that the supervisor or a follower reads are replaced while the job runs."""
+    code = f"""
+import contextlib, os
+path = os.path.join(os.environ["SAGEMAKER_BASE_DIR"], {replaced!r})
+with contextlib.suppress(FileNotFoundError):
+    os.unlink(path)
+{make}
+print("replaced", flush=True)
+raise SystemExit(3)
+"""
+    harness = LocalHarness(tmp_path)
+    ended(submit(harness.service, harness.request(code, name="job")))
+    description = harness.service.describe("job")
+    assert description["TrainingJobStatus"] == "Failed"
+    if replaced == "output/failure":
+        assert description["FailureReason"].endswith('ExitCode 3\nErrorMessage "replaced"')
+    if replaced != "../../supervisor.lock":  # the follower takes a job without a lock for abandoned, and kills it
+        assert harness.service.logs("job").lines == ["replaced"]
 
 
 def test_a_job_whose_state_is_damaged_cannot_be_stopped(two_jobs: LocalHarness) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 from pathlib import Path
 
@@ -91,3 +92,9 @@ def test_long_lines_and_failures_are_read_in_parts(tmp_path: Path) -> None:
     assert folder.failure_text() == "a" * TAIL_BYTES + "c" * TAIL_BYTES
     failure.write_bytes(b"a" * TAIL_BYTES + b"b")
     assert folder.failure_text() == "a" * TAIL_BYTES + "b"
+    failure.unlink()
+    failure.symlink_to("/dev/zero")
+    assert folder.failure_text() == ""
+    failure.unlink()
+    os.mkfifo(failure)
+    assert folder.failure_text() == ""
