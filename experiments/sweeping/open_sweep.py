@@ -14,7 +14,7 @@ from experiments.running.service_context import ServiceContext
 from experiments.sweeping.sweep_jobs import SweepJobs
 from reports.charts.class_charts import PngClassCharts
 from sweeps.space.grid import Point
-from sweeps.study.storage import Storage, open_storage
+from sweeps.study.storage import Storage, open_storage, sqlite_url
 from sweeps.study.study import open_study
 from sweeps.workers.lease import hold_lease
 from tracking.following.followed_job import Outcome
@@ -116,4 +116,4 @@ def storage_url() -> str:
     if url := os.environ.get(STORAGE_VARIABLE):
         return url
     home().mkdir(parents=True, exist_ok=True)
-    return f"sqlite:///{home() / 'sweeps.db'}"
+    return sqlite_url(home() / "sweeps.db")

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from optuna.exceptions import ExperimentalWarning, StorageInternalError
-from sqlalchemy.engine import URL
 from sqlalchemy.exc import DBAPIError, InterfaceError, OperationalError, PendingRollbackError, SQLAlchemyError
 from sqlalchemy.exc import TimeoutError as PoolTimeout
 
@@ -34,15 +33,16 @@ class StorageRetries:
 
     def __init__(
         self,
-        name: str,
+        uri: str,
         *,
         retry_seconds: float = 3600.0,
         echo: Callable[[str], None] = print,
         sleep: Callable[[float], object] = time.sleep,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self.name = name
-        """Address of the database, without a password."""
+        self._uri = uri
+        self.name = without_secrets(uri, uri)
+        """Address of the database, without user name and password."""
         self._policy = RetryPolicy(total_seconds=retry_seconds, sleep=sleep, clock=clock)
         self._echo = echo
 
@@ -58,7 +58,7 @@ class StorageRetries:
             nonlocal is_reported
             if seconds >= _SILENT_SECONDS and not is_reported:
                 is_reported = True
-                silence = f"The storage {self.name} does not answer ({reason(error)})"
+                silence = f"The storage {self.name} does not answer ({reason(error, self._uri)})"
                 self._echo(f"{silence}; jobs keep running, and nothing is lost.")
 
         try:
@@ -72,8 +72,8 @@ class StorageRetries:
         except _DATABASE_ERRORS as error:
             if is_transient(error):
                 silent = f"The storage {self.name} has not answered for {self._policy.clock() - started:.0f} s"
-                raise StorageError(f"{silent}: {reason(error)}.") from error
-            raise StorageError(f"The storage {self.name} cannot be used: {reason(error)}.") from error
+                raise StorageError(f"{silent}: {reason(error, self._uri)}.") from error
+            raise StorageError(f"The storage {self.name} cannot be used: {reason(error, self._uri)}.") from error
         if is_reported:
             self._echo(f"The storage {self.name} answers again.")
         return answer
@@ -110,14 +110,9 @@ def is_transient(error: Exception) -> bool:
     return False
 
 
-def reason(error: BaseException) -> str:
-    """Return the first line of the database's or the driver's message, without password and final full stop."""
+def reason(error: BaseException, uri: str) -> str:
+    """Return the first line of the message of the database at `uri` or of its driver, without the final full stop."""
     cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
     original = cause.orig if isinstance(cause, DBAPIError) and cause.orig else cause
     lines = str(original).strip().splitlines() or [type(original).__name__]
-    return without_secrets(lines[0])[:300].rstrip(".")
-
-
-def without_password(url: URL) -> str:
-    """Return an address without its password, for messages."""
-    return url.difference_update_query(["password", "sslpassword"]).render_as_string(hide_password=True)
+    return without_secrets(lines[0], uri)[:300].rstrip(".")

@@ -16,8 +16,9 @@ from sqlalchemy.engine import URL, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
 
 from sweeps.study.lock import Lock, file_lease, file_lock, server_lease, server_lock, wait_for_lock
-from sweeps.study.retry_policy import StorageRetries, reason, without_password
+from sweeps.study.retry_policy import StorageRetries, reason
 from training.contract.errors import InputError, StorageError
+from training.contract.plain_text import without_secrets
 from training.state.database_files import count_rows, create, set_aside, tables
 
 HEARTBEAT_SECONDS = 15
@@ -84,24 +85,23 @@ def open_storage(
     used, before anything is started.
     """
     address = database_url(url)
-    name, engine_options = without_password(address), _ENGINE[address.get_backend_name()]
+    name, engine_options = without_secrets(url, url), _ENGINE[address.get_backend_name()]
     optuna.logging.set_verbosity(optuna.logging.WARNING)
     try:
         lock, lease = _locks(address, engine_options)
-        rdb = StorageRetries(name, retry_seconds=_OPENING_SECONDS, echo=lambda _: None).call(
+        rdb = StorageRetries(url, retry_seconds=_OPENING_SECONDS, echo=lambda _: None).call(
             _opened, address, engine_options, lock, heartbeat_seconds, grace_seconds
         )
     except ImportError as error:
         raise InputError(f"storage {name} needs the driver {address.drivername}, which is not installed") from error
     except (RuntimeError, sqlite3.Error) as error:  # a RuntimeError is Optuna's, for tables of another version
-        raise StorageError(f"The storage {name} cannot be used: {reason(error)}.") from error
-    return Storage(
-        rdb=rdb, retries=StorageRetries(name, retry_seconds=retry_seconds, echo=echo), lock=lock, lease=lease
-    )
+        raise StorageError(f"The storage {name} cannot be used: {reason(error, url)}.") from error
+    return Storage(rdb=rdb, retries=StorageRetries(url, retry_seconds=retry_seconds, echo=echo), lock=lock, lease=lease)
 
 
 def database_url(url: str) -> URL:
     """Return the address with the installed driver. Raises `InputError` for a malformed or unsupported address."""
+    name = without_secrets(url, url)
     try:
         address = make_url(url)
         address = address.set(drivername=_DRIVERS.get(address.drivername, address.drivername))
@@ -111,22 +111,23 @@ def database_url(url: str) -> URL:
             "storage must be the address of a database, such as sqlite:///sweeps.db or postgresql://user@host/sweeps"
         ) from error
     if kind not in _ENGINE:
-        raise InputError(
-            f"storage {without_password(address)} is a {kind} database, but sweeps need {' or '.join(_ENGINE)}"
-        )
+        raise InputError(f"storage {name} is a {kind} database, but sweeps need {' or '.join(_ENGINE)}")
     if kind == "sqlite":
-        _check_file(address)
+        _check_file(address, name)
     return address
 
 
-def _check_file(address: URL) -> None:
+def sqlite_url(path: Path) -> str:
+    """Return the address of a SQLite database, with special characters of its path escaped."""
+    return URL.create("sqlite", database=str(path)).render_as_string(hide_password=False)
+
+
+def _check_file(address: URL, name: str) -> None:
     if address.database in (None, "", ":memory:"):
-        raise InputError(
-            f"storage {without_password(address)} does not name a file: use an address such as sqlite:///sweeps.db"
-        )
+        raise InputError(f"storage {name} does not name a file: use an address such as sqlite:///sweeps.db")
     folder = Path(str(address.database)).resolve().parent
     if not folder.is_dir():
-        raise InputError(f"storage {without_password(address)}: the folder {folder} does not exist")
+        raise InputError(f"storage {name}: the folder {folder} does not exist")
 
 
 def _locks(address: URL, engine_options: dict[str, Any]) -> tuple[Lock, Lock]:
@@ -166,7 +167,7 @@ def _create_file(path: Path) -> None:
         return  # Optuna says what is wrong with it
     if present:
         set_aside(path)
-    create(path, lambda new: RDBStorage(f"sqlite:///{new}").engine.dispose())
+    create(path, lambda new: RDBStorage(sqlite_url(new)).engine.dispose())
 
 
 def _begin_as_writer(rdb: RDBStorage) -> None:

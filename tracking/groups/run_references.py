@@ -246,5 +246,6 @@ class _Server:
             return self.store.call(method, str(self.store.client.tracking_uri))
         # Artifacts that are read without the server raise the errors of their own store.
         except Exception as error:
-            message = without_secrets((str(error).splitlines() or [type(error).__name__])[0])[:300]
+            first_line = (str(error).splitlines() or [type(error).__name__])[0]
+            message = without_secrets(first_line, str(self.store.client.tracking_uri))[:300]
             raise TrackingError(f"The artifacts of run {run.info.run_id} cannot be read: {message}") from error

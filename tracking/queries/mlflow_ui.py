@@ -105,8 +105,8 @@ def serve(store: Store, log: Path, ready: Callable[[str], None]) -> None:
         code = process.wait()
     finally:
         _stop_server(process)
-    lines = without_secrets(log.read_text("utf-8", "replace")).strip().splitlines()
-    last = lines[-1] if lines else "no output"
+    lines = log.read_text("utf-8", "replace").strip().splitlines()
+    last = without_secrets(lines[-1], str(store.client.tracking_uri)) if lines else "no output"
     raise TrackingError(f"`mlflow ui` ended with exit status {code}: {last} (log: {log})")
 
 

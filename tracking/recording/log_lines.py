@@ -8,9 +8,9 @@ from typing import Literal
 
 from training.contract.metric_expressions import MetricExpressions
 
-NUMBER = r"[-+]?(?:\d[\d,]*\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf|nan)"
+# No two adjacent parts match the same digits, or the time would grow with the square of their number.
+NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf|nan)"
 _NAME = r"[A-Za-z_][\w.-]{0,80}(?:/\w[\w.-]{0,80})?"
-_DICT = re.compile(r"\{'.*\}")
 # Numbers are bare, quoted (from transformers 5 on), or wrapped in their type (np.float64(0.5), tensor(0.5)).
 _ENTRY = re.compile(rf"'({_NAME})': (?:'({NUMBER})'|(?:\w[\w.]*\()?({NUMBER})[,)}}\s])")
 _HEADER = re.compile(r"\*{5} (\w+) metrics \*{5}")
@@ -32,10 +32,12 @@ def number(text: str) -> float | None:
 
 def trainer_values(text: str) -> dict[str, float]:
     """Return the numbers of a dict that Trainer logged. Only these dicts contain the epoch."""
-    match = _DICT.search(text)
-    if match is None or "'epoch': " not in match[0]:
+    # Not an expression such as \{'.*\}: its time grows with the square of a line that repeats {'.
+    start, end = text.find("{'"), text.rfind("}")
+    entries = text[start : end + 1] if start >= 0 else ""
+    if "'epoch': " not in entries:
         return {}
-    values = {name: number(quoted or bare) for name, quoted, bare in _ENTRY.findall(match[0])}
+    values = {name: number(quoted or bare) for name, quoted, bare in _ENTRY.findall(entries)}
     return {name: value for name, value in values.items() if value is not None and name not in NOT_METRICS}
 
 

@@ -79,22 +79,22 @@ def translated(error: Exception, uri: str, subject: str = "the experiment", task
     `subject` names the experiment or model that the call used, and `task` the action that failed, such as "list the
     runs". Messages contain user names, but no passwords.
     """
-    server, status = f"The tracking server {without_secrets(uri)}", _status(error)
+    server, status = f"The tracking server {without_secrets(uri, uri)}", _status(error)
     if status == 401 and uri.startswith("http"):
         return NotAllowed(f"{server} {_unknown(uri)}")
     if status == 403 and uri.startswith("http"):
         return NotAllowed(f"{server} {_forbidden(error, uri, subject)}")
     kind = NotAllowed if status in (401, 403) else TrackingError
-    return kind(f"{server} {'refused' if is_final(error) else f'did not {task}'}: {reason(error)}")
+    return kind(f"{server} {'refused' if is_final(error) else f'did not {task}'}: {reason(error, uri)}")
 
 
-def reason(error: BaseException) -> str:
-    """Return the cause of an error in a few words, or else the first line of its message."""
+def reason(error: BaseException, uri: str) -> str:
+    """Return the cause of an error of the server at `uri` in a few words, or else the first line of its message."""
     text = str(error)
     for part, cause in _CAUSES.items():
         if part in text:
             return cause
-    return without_secrets((text.splitlines() or [type(error).__name__])[0])[:300]
+    return without_secrets((text.splitlines() or [type(error).__name__])[0], uri)[:300]
 
 
 def user_of(uri: str) -> str | None:
@@ -127,7 +127,7 @@ def _forbidden(error: Exception, uri: str, subject: str) -> str:
         name = urlsplit(uri).netloc.rpartition("@")[2]
         return f"does not accept the host name '{name}' (403): its operator must add that name to --allowed-hosts"
     if not text.rstrip(" .'\"\n").endswith(_LACKS_PERMISSION):
-        return f"refused (403): {reason(error)}"
+        return f"refused (403): {reason(error, uri)}"
     user = user_of(uri)
     who = f"user '{user}'" if user else "an anonymous user"
     action, missing = _missing_permission(error)

@@ -32,7 +32,7 @@ def require_answer(uri: str) -> None:
         engine = create_engine(uri)
     except (ArgumentError, ValueError) as error:
         raise TrackingError(
-            f"The tracking server {without_secrets(uri)} is not an address of a database: write special characters "
+            f"The tracking server {without_secrets(uri, uri)} is not an address of a database: write special characters "
             "of the password as %40 for @, %2F for / and %3A for :."
         ) from error
     policy = RetryPolicy(total_seconds=_RETRY_SECONDS)
@@ -42,8 +42,8 @@ def require_answer(uri: str) -> None:
     except DBAPIError as error:
         seconds = policy.clock() - started
         raise TrackingError(
-            f"The tracking server {without_secrets(uri)} has not answered for {seconds:.0f} s: "
-            f"{reason(error.orig or error)}."
+            f"The tracking server {without_secrets(uri, uri)} has not answered for {seconds:.0f} s: "
+            f"{reason(error.orig or error, uri)}."
         ) from error
     finally:
         engine.dispose()

@@ -56,12 +56,16 @@ class Store:
     @property
     def user(self) -> str | None:
         """User name for the tracking server, if any."""
-        return user_of(str(self.client.tracking_uri))
+        return user_of(self._uri)
 
     @property
     def uri(self) -> str:
         """Address of the tracking server without user name and password, for messages."""
-        return without_secrets(str(self.client.tracking_uri))
+        return without_secrets(self._uri, self._uri)
+
+    @property
+    def _uri(self) -> str:
+        return str(self.client.tracking_uri)
 
     def call(self, method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         """Return `method(*args, **kwargs)`, and repeat it while the server does not answer.
@@ -83,15 +87,16 @@ class Store:
             if not is_foreign(error):
                 raise
             if is_final(error):
-                raise translated(error, str(self.client.tracking_uri), self.subject) from error
+                raise translated(error, self._uri, self.subject) from error
             seconds = policy.clock() - started
             raise TrackingError(
-                f"The tracking server {self.uri} has not answered for {seconds:.0f} s: {reason(error)}"
+                f"The tracking server {self.uri} has not answered for {seconds:.0f} s: {reason(error, self._uri)}"
             ) from error
 
     def _report_silence(self, seconds: float, error: Exception) -> None:
         if seconds >= _SILENT_SECONDS:
-            self._echo(f"The tracking server has not answered for {seconds:.0f} s ({reason(error)}); nothing is lost.")
+            cause = reason(error, self._uri)
+            self._echo(f"The tracking server has not answered for {seconds:.0f} s ({cause}); nothing is lost.")
 
     def create(
         self, method: Callable[..., Result], *args: Any, existing: Callable[[], Result | None], **kwargs: Any
@@ -145,8 +150,9 @@ def open_store(
     except TrackingError as error:
         raise type(error)(f"{str(error).rstrip('.')}. {otherwise}") from error
     except (MlflowException, OSError, ImportError) as error:
-        failure = f"The tracking server {without_secrets(uri or get_tracking_uri())} cannot be used"
-        raise TrackingError(f"{failure}: {reason(error).rstrip('.')}. {otherwise}") from error
+        address = uri or get_tracking_uri()
+        failure = f"The tracking server {without_secrets(address, address)} cannot be used"
+        raise TrackingError(f"{failure}: {reason(error, address).rstrip('.')}. {otherwise}") from error
     return Store(client, retry_seconds=retry_seconds, echo=echo)
 
 

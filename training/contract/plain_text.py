@@ -1,24 +1,131 @@
-"""Make text from jobs, servers and users safe to show: without secrets in addresses, and without Markdown's markup."""
+"""Make text from jobs, servers and users safe to show: without secrets in addresses, and without Markdown's markup.
+
+Standard library only.
+"""
 
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator
+from urllib.parse import quote, unquote
 
 HIDDEN = "***"
 
-_ADDRESS = re.compile(r"(?P<scheme>[A-Za-z][A-Za-z0-9+.-]*://)(?P<rest>[^\s\"'<>]*)")
+_END = re.compile(r"[\s\"'<>]")
+"""Characters that end an address in text."""
 _HOST = re.compile(r"(localhost|\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+)?")
-_QUERY_VALUE = re.compile(r"(?<==)[^&;#]+")
+_PORT = re.compile(r"\d*[^\w@]*")
+_QUERY = re.compile(r"(?<=[\w/.])\?(?=[\w.%-]{1,64}=)[^\s\"'<>]+")
+"""Query of an address that is printed without its host."""
+_MARKS = re.compile(r"([?&;#])")
+_SEPARATOR = re.compile(r"[@/?#:\s\"'<>]")
+_SETTINGS = frozenset({"true", "false", "disable", "allow", "prefer", "require", "verify-ca", "verify-full"})
+"""Values of a query that are no secrets, and words of many messages."""
+_SHORTEST_WORD = 3
+_SHORTEST_TEXT = 6
+"""Lengths from which a part of a secret is replaced as a word of its own, and inside of words."""
+_LONGEST_PASSWORD = 1000
 
 
-def without_secrets(text: str) -> str:
+def without_secrets(text: str, uri: str = "") -> str:
     """Return the text without user names, passwords and tokens in its addresses.
 
-    Passwords may contain `/`, `@`, `?` and `#` unescaped: everything up to the last `@` of an address is removed,
-    unless a host name without a port comes first, as in `https://github.com/org/name@v1`. The values of a query are
-    replaced by `***`, because any name may stand before a token.
+    `uri` is the address that the text is about, if that is known: its secrets are removed wherever they stand and
+    whatever they contain. In other addresses, passwords may contain `/`, `@`, `?` and `#`: everything up to the last
+    `@` of an address is removed, unless a host name without a port comes first, as in `https://github.com/org/name@v1`.
+    If a password seems to contain blanks or quotes, everything up to the last `@` before the next address is removed.
+    The values of a query are replaced by `***`, because any name may stand before a token.
+
+    The time grows in proportion to the length of the text.
     """
-    return _ADDRESS.sub(lambda match: match["scheme"] + _without_query(_without_user(match["rest"])), text)
+    for literal, shown in _known(uri):
+        text = _replaced(text, literal, shown)
+    return _QUERY.sub(lambda match: _without_values(match[0]), "".join(_shown_parts(text)))
+
+
+def _known(uri: str) -> Iterator[tuple[str, str]]:
+    """Yield the secrets of an address, each with what replaces it, the longest first."""
+    scheme, sign, rest = uri.partition("://")
+    if not sign:
+        return
+    shown = _without_values(_without_user(rest))
+    yield uri, f"{scheme}://{shown}"
+    user = rest[: len(rest) - len(_without_user(rest))]
+    query = _MARKS.split(_without_user(rest))[1:]
+    parts = {*_parts_of_user(user, scheme), *_parts_of_query(query)}
+    yield from sorted(parts, key=lambda part: -len(part[0]))
+
+
+def _parts_of_user(user: str, scheme: str) -> Iterator[tuple[str, str]]:
+    """Yield the parts of the user name and password that a program may print if it splits the address elsewhere.
+
+    The name of a user who has a password is not secret, nor is that of a user of a database.
+    """
+    if not user:
+        return
+    yield user, ""
+    yield from ((user[match.end() :], f"{HIDDEN}@") for match in _SEPARATOR.finditer(user) if user[match.end() :])
+    name, sign, password = user[:-1].partition(":")
+    secret = password if sign else name if scheme.startswith("http") else ""
+    for text in (secret, *_SEPARATOR.split(secret)):
+        yield from _spellings(text)
+
+
+def _parts_of_query(query: list[str]) -> Iterator[tuple[str, str]]:
+    is_query = False
+    for mark, item in zip(query[::2], query[1::2], strict=True):
+        is_query = is_query or mark == "?"
+        name, sign, value = item.partition("=")
+        if sign and value:
+            yield item, f"{name}={HIDDEN}"
+        elif is_query and not sign:
+            value = name
+        if value not in _SETTINGS:
+            yield from _spellings(value)
+
+
+def _spellings(secret: str) -> Iterator[tuple[str, str]]:
+    for text in {secret, quote(secret, safe=""), unquote(secret)}:
+        if len(text) >= _SHORTEST_WORD and any(map(str.isalnum, text)):
+            yield text, HIDDEN
+
+
+def _replaced(text: str, literal: str, shown: str) -> str:
+    if len(literal) >= _SHORTEST_TEXT or not literal.isalnum():
+        return text.replace(literal, shown)
+    return re.sub(rf"(?<!\w){re.escape(literal)}(?!\w)", lambda _: shown, text)
+
+
+def _shown_parts(text: str) -> Iterator[str]:
+    """Yield the text in parts, with the secrets of its addresses removed."""
+    done = 0
+    while (sign := text.find("://", done)) >= 0:
+        start = sign + 3
+        yield text[done:start]
+        end = match.start() if (match := _END.search(text, start)) else len(text)
+        if _is_cut(text[start:end]):
+            start, end = _after_password(text, start, end)
+            yield "" if start else HIDDEN
+        yield _without_values(_without_user(text[start:end])) if start else ""
+        done = end
+    yield text[done:]
+
+
+def _is_cut(rest: str) -> bool:
+    """Return whether an address ends within its password, at a blank or a quote: its port is not a number."""
+    host, sign, port = re.split(r"[/?#]", rest, maxsplit=1)[0].partition(":")
+    return bool(sign) and "@" not in rest and not host.startswith("[") and not _PORT.fullmatch(port)
+
+
+def _after_password(text: str, start: int, end: int) -> tuple[int, int]:
+    """Return start and end of the host after a password with blanks; the start is 0 if there is none."""
+    limit = end + _LONGEST_PASSWORD
+    for stop in ("://", "\n"):
+        limit = position if (position := text.find(stop, end, limit)) >= 0 else min(limit, len(text))
+    at = text.rfind("@", end, limit)
+    if at < 0:
+        return 0, end
+    return at + 1, match.start() if (match := _END.search(text, at)) else len(text)
 
 
 def _without_user(rest: str) -> str:
@@ -30,9 +137,19 @@ def _without_user(rest: str) -> str:
     return rest if is_host else after
 
 
-def _without_query(rest: str) -> str:
-    path, sign, query = rest.partition("?")
-    return f"{path}?{_QUERY_VALUE.sub(HIDDEN, query)}" if sign else rest
+def _without_values(rest: str) -> str:
+    """Replace the values of a query, also of one in the fragment. A fragment that is one word is not a secret."""
+    path, *items = _MARKS.split(rest)
+    shown, is_query = path, False
+    for mark, item in zip(items[::2], items[1::2], strict=True):
+        is_query = is_query or mark == "?"
+        name, sign, value = item.partition("=")
+        if sign:
+            item = f"{name}={HIDDEN if value else ''}"
+        elif is_query and any(map(str.isalnum, name)):
+            item = HIDDEN
+        shown += mark + item
+    return shown
 
 
 def without_markup(text: str) -> str:

@@ -23,12 +23,20 @@ def is_git_url(source: str) -> bool:
 
 
 def check_url(url: str) -> None:
-    """Raise InputError for a URL with credentials, which would be written to the tracking server and to logs."""
-    has_only_user = re.fullmatch(r"ssh://[^/@:?#\s]+@[^@?]*", url)
-    if not has_only_user and (masked := without_secrets(url)) != url:
+    """Raise InputError for a URL that may have credentials, which would be written to the tracking server and to logs.
+
+    A user name is allowed only for SSH. A query, a fragment and a blank have no use in a URL of git, but in a folder's.
+    """
+    masked = without_secrets(url, url)
+    has_only_user = re.fullmatch(r"ssh://[^/@:?#\s]+@[^@?#\s]*", url)
+    if not has_only_user and masked != url:
         raise InputError(
             f"script.source contains a user name, password or token for {masked}; remove it and use git's credential "
             "helper"
+        )
+    if not url.startswith("file:///") and re.search(r"[?#\s]", url):
+        raise InputError(
+            f"script.source {masked.split()[0]} contains ?, # or a blank, which a URL of git cannot have; remove it"
         )
 
 
@@ -95,11 +103,13 @@ def _git(url: str, *arguments: str) -> str:
     except subprocess.TimeoutExpired as error:
         raise InputError(f"script.source {url} did not answer git within {TIMEOUT_SECONDS} s") from error
     if process.returncode != 0:
-        raise InputError(f"script.source {url} cannot be fetched: {_reason(process.stderr.decode('utf-8', 'replace'))}")
+        raise InputError(
+            f"script.source {url} cannot be fetched: {_reason(process.stderr.decode('utf-8', 'replace'), url)}"
+        )
     return process.stdout.decode("utf-8", "replace")
 
 
-def _reason(errors: str) -> str:
+def _reason(errors: str, url: str) -> str:
     lines = [line.strip() for line in errors.splitlines() if line.strip()]
     fatal = [line.removeprefix("fatal: ") for line in lines if line.startswith("fatal: ")]
-    return without_secrets(next(iter(fatal or lines[-1:]), "git failed"))[:300]
+    return without_secrets(next(iter(fatal or lines[-1:]), "git failed"), url)[:300]

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, Protocol
 
-NUMBER = r"[-+]?(?:\d+\.?\d*(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf|nan)"
+# No two adjacent parts match the same digits, or the time would grow with the square of their number.
+NUMBER = r"[-+]?(?:\d+(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf|nan)"
 _ESCAPE = re.compile(r"\x1b\[[0-9;?]*[A-Za-z]|\x08")
 
 Unit = Literal["update", "batch", "unknown"]
