@@ -9,6 +9,7 @@ from experiments.running.waves import run_waves
 from judging.design import Design
 from reports.charts.class_charts import PngClassCharts
 from reports.model.wording import counted
+from tracking.following.doomed_arms import without_left_out
 from tracking.following.followed_job import Outcome
 from tracking.following.group_session import run_jobs
 from tracking.following.interruption import Detached
@@ -44,6 +45,7 @@ def follow(
 
     try:
         jobs, outcomes = run_waves(store, group, jobs, design, run, echo) if design else (jobs, run(jobs))
+        jobs = without_left_out(jobs, outcomes)
     except Detached:
         echo(f"Jobs keep running. Follow them with the same command, or elsewhere with `attach --group {group.id}`.")
         return 130

@@ -176,10 +176,22 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
     sentences += [sentence for arm in comparison.arms for sentence in (*failure_sentences(arm), *spot_sentences(arm))]
     sentences += disturbance_sentences(comparison.jobs)
+    sentences += doom_sentences(comparison)
     sentences += rate_sentences(comparison.jobs)
     if comparison.has_scripts and comparison.assumes_equal_work:
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
     return sentences
+
+
+def doom_sentences(comparison: Comparison) -> list[str]:
+    """Return why no further repeats of an arm were started; empty if all planned repeats were."""
+    most = comparison.design.looks[-1] if comparison.design else 0
+    return [
+        f"No further repeats of “{arm.label}” were started: they would have failed as well "
+        f"({short(arm.doom.exception, 160)})."
+        for arm in comparison.arms
+        if arm.doom and (len(arm.jobs) < most or any(job.text.get("repeats_left_out") for job in arm.jobs))
+    ]
 
 
 def rate_sentences(jobs: Sequence[Job]) -> list[str]:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from judging.doomed import Death
 from tracking.following.progress import Progress
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import OpenRun, Recorder
@@ -34,6 +35,8 @@ class Outcome:
     """(class, reason), or None if the job completed."""
     push_failure: str | None = None
     """Reason why the model could not be pushed to the Hub, or None."""
+    death: Death | None = None
+    """Exception of which the job died."""
     refusal: InputError | QuotaError | None = None
     """Error with which the service refused to start the job."""
 
@@ -121,7 +124,11 @@ class FollowedJob:
         if failure:
             self._progress.show_log(recorder.log.tail(), self.job.name, log_location)
         return Outcome(
-            planned=self.planned, run_id=recorder.run_id, failure=failure, push_failure=recorder.push_failure
+            planned=self.planned,
+            run_id=recorder.run_id,
+            failure=failure,
+            push_failure=recorder.push_failure,
+            death=recorder.death,
         )
 
     def close(self) -> None:

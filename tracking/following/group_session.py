@@ -13,10 +13,12 @@ from contextlib import contextmanager
 
 from mlflow.entities import Run, RunStatus
 
+from tracking.following.doomed_arms import DoomedArms
 from tracking.following.followed_job import FollowedJob, Outcome, record_refusal
 from tracking.following.interruption import Interrupts
 from tracking.groups.group import Group, child_run, child_runs
 from tracking.groups.planned_job import PlannedJob
+from tracking.recording.deaths import recorded_death
 from tracking.recording.recorder import OpenRun, existing_run, open_run
 from tracking.recording.run_tables import ClassCharts
 from tracking.server.store import Store
@@ -46,15 +48,18 @@ def run_jobs(
     `may_start` is called before each start. Once it returns False, no more jobs are started. `charts` draws the class
     distribution and the confusion matrix of each run; None logs only their tables.
 
-    The result is shorter than `planned` if `may_start` returned False or the user stopped the jobs. An error that ends
-    the loop has a note with the names of jobs that may still be running.
+    The result is shorter than `planned` if `may_start` returned False, if jobs were left out because their arm is
+    doomed (see `doomed_arms.without_left_out`), or if the user stopped the jobs. An error that ends the loop has a note
+    with the names of jobs that may still be running.
     """
     jobs, waiting, outcomes = _resume(store, service, group, planned, echo, charts)
     with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs):
         while jobs.active or (waiting and not interrupts.stopping):
             # Alternate between starting one job and following one: hundreds of starts must not delay the followed jobs.
             started = False
-            if waiting and len(jobs.active) < parallel and not interrupts.stopping:
+            if waiting and jobs.doomed.leaves_out(waiting[0]):
+                waiting.popleft()
+            elif waiting and len(jobs.active) < parallel and not interrupts.stopping:
                 if not may_start():
                     waiting.clear()
                 elif jobs.start(waiting[0]):
@@ -79,7 +84,9 @@ def start_jobs(
     """Start the jobs that `run_jobs` would start first, and leave them running. Return the number of other jobs."""
     jobs, waiting, _ = _resume(store, service, group, planned, echo, charts)
     with _detaching(service, group, jobs):
-        while waiting and len(jobs.active) < parallel and jobs.start(waiting[0]):
+        while waiting and len(jobs.active) < parallel:
+            if not jobs.doomed.leaves_out(waiting[0]) and not jobs.start(waiting[0]):
+                break
             waiting.popleft()
     return len(waiting)
 
@@ -110,7 +117,7 @@ def _resume(
     recorded = {job.spec.name: _recorded_outcome(job, runs.get(job.spec.name)) for job in planned}
     outcomes = {name: outcome for name, outcome in recorded.items() if outcome}
     open_runs = {name: existing_run(run) for name, run in runs.items()}
-    jobs = _Jobs(store, service, group, open_runs, outcomes, echo, charts)
+    jobs = _Jobs(store, service, group, open_runs, outcomes, DoomedArms(store, runs.values(), echo), echo, charts)
     waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
     return jobs, waiting, outcomes
 
@@ -125,9 +132,11 @@ class _Jobs:
         group: Group,
         runs: dict[str, OpenRun],
         outcomes: dict[str, Outcome],
+        doomed: DoomedArms,
         echo: Callable[[str], None],
         charts: ClassCharts | None,
     ) -> None:
+        self.doomed = doomed
         self._charts = charts
         self._store, self._service, self._group, self._echo = store, service, group, echo
         self._runs, self._outcomes = runs, outcomes
@@ -153,6 +162,7 @@ class _Jobs:
                 outcome = _recorded_outcome(job, child_run(self._store, self._group, name))
                 assert outcome is not None
                 self._outcomes[name] = outcome
+                self.doomed.add(outcome)
                 return True
         try:
             self.active[name] = FollowedJob(self._store, self._service, job, self._runs[name], self._echo, self._charts)
@@ -171,6 +181,7 @@ class _Jobs:
             return False
         if outcome := self.active[name].advance():
             self._outcomes[name] = outcome
+            self.doomed.add(outcome)
             del self.active[name]
         return True
 
@@ -208,4 +219,5 @@ def _recorded_outcome(job: PlannedJob, run: Run | None) -> Outcome | None:
         assert failure_class in FAILURE_CLASSES
         failure = failure_class, tags.get("platform.failure_message", "")
     push_failure = tags.get("platform.hub_failure")
-    return Outcome(planned=job, run_id=run.info.run_id, failure=failure, push_failure=push_failure)
+    death = recorded_death(tags)
+    return Outcome(planned=job, run_id=run.info.run_id, failure=failure, push_failure=push_failure, death=death)

@@ -16,11 +16,13 @@ from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from judging.disturbance import disturbances
+from judging.doomed import Death
 from tracking.groups.claim import Subject, find_or_open, launch_lock
 from tracking.groups.group import Group
 from tracking.groups.planned_job import DataSource, PlannedJob
 from tracking.queries.duplicates import has_ended
 from tracking.recording import compiler_check, metric_points, script_metadata
+from tracking.recording.deaths import death_of, tags_of
 from tracking.recording.deduplicate import Deduplicator
 from tracking.recording.log_copy import LogCopy
 from tracking.recording.run_description import environment, hub_note, job_note
@@ -53,6 +55,8 @@ class Recorder:
     def restart(self) -> None:
         """Forget all events and lines before the log is read again. MLflow stores equal points once."""
         self.events: list[Event] = []
+        self.death: Death | None = None
+        """Exception of which the job died, once its run has ended."""
         self.log = LogCopy()
         self._compiler_active = compiler_check.was_active(self._planned.spec.compiler, [])
         self._deduplicator = Deduplicator()
@@ -107,7 +111,8 @@ class Recorder:
         tags = _final_tags(description, result, failure)
         reasons = disturbances(lambda name: finals.get(name, math.nan))
         tags |= {} if reasons is None else {DISTURBED: ", ".join(reasons) or "no"}
-        self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag()})
+        self.death = death_of(failure, self.events, self.log.tail()) if failure else None
+        self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag(), **tags_of(self.death)})
         self._log_artifacts(description, result)
         note = job_note(self._planned, finals, failure, self.log.tail(20), log_location)
         note += hub_note(result.fields.get("hub", {}) if result else {})
