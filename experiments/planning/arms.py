@@ -10,7 +10,7 @@ from pydantic import ValidationError
 
 from experiments.schema.experiment import Experiment
 from experiments.schema.messages import first_message
-from experiments.schema.overrides import Tree, is_field, unknown_field, with_values
+from experiments.schema.overrides import Tree, is_field, is_open, unknown_field, with_values
 from experiments.schema.rules import ThisMachine, check_machine, this_machine
 from experiments.schema.script_rules import referenced_fields
 from experiments.schema.yaml_document import Document
@@ -115,9 +115,12 @@ def variant(experiment: Experiment, fields: Mapping[str, Any], location: str) ->
 
 
 def flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of nested mappings by dotted name. An arm thus changes single entries of a mapping."""
+    """Yield the fields of nested mappings by dotted name. An arm thus changes single entries of a mapping.
+
+    The entries of a mapping with arbitrary keys, such as a script's hyperparameters, stay whole.
+    """
     for name, value in fields.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and not is_open(prefix.rstrip(".")):
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value

@@ -36,14 +36,15 @@ def _inputs(experiment: Experiment, echo: Echo) -> Inputs:
 def _uris(inputs: Inputs) -> list[str]:
     if isinstance(inputs, Staged):
         return list(inputs.channels.values())
-    return [inputs.source.folder.as_uri(), *inputs.channels.uris.values()]
+    environment = [inputs.environment.folder.as_uri()] if inputs.environment else []
+    return [inputs.source.folder.as_uri(), *environment, *inputs.channels.uris.values()]
 
 
 def _staged(experiment: Experiment, echo: Echo) -> Inputs:
     if experiment.script is not None:
         from experiments.planning.script_inputs import script_inputs
 
-        return script_inputs(experiment.script, home(), echo)
+        return script_inputs(experiment, home(), echo)
     from experiments.planning.hyperparameters import staging_request
     from training.staging.stage import stage
 

@@ -29,6 +29,8 @@ DEPENDENT_FIELDS = {
     "data.train": ("data.validation",),
 }
 """Fields that are removed together with another field. A compiler other than `trcomp` also removes `compiler_debug`."""
+SHORTHANDS = {"arguments": "style"}
+"""Section of `script` that may be written as a text -> its field that holds the text."""
 
 
 def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
@@ -57,13 +59,13 @@ def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
 def keys_of(name: str) -> list[str]:
     """Return the keys of a dotted name. A key of an open mapping may contain dots."""
     dots = (at for at, letter in enumerate(name) if letter == ".")
-    outer = next((name[:at] for at in dots if _is_open(name[:at])), None)
+    outer = next((name[:at] for at in dots if is_open(name[:at])), None)
     return name.split(".") if outer is None else [*outer.split("."), name[len(outer) + 1 :]]
 
 
 def is_field(name: str) -> bool:
     """Return True if a dotted name is a field or an entry of an open mapping."""
-    return name in known_fields() or _is_open(".".join(keys_of(name)[:-1]))
+    return name in known_fields() or is_open(".".join(keys_of(name)[:-1]))
 
 
 def _is_under(name: str, field: str) -> bool:
@@ -73,7 +75,7 @@ def _is_under(name: str, field: str) -> bool:
 def _set(tree: Tree, keys: Sequence[str], value: Any) -> None:
     for key in keys[:-1]:
         if not isinstance(tree.get(key), dict):
-            tree[key] = {}
+            tree[key] = {SHORTHANDS[key]: tree[key]} if key in SHORTHANDS and isinstance(tree.get(key), str) else {}
         tree = tree[key]
     tree[keys[-1]] = value
 
@@ -106,7 +108,7 @@ def read_override(name: str, text: str) -> Any:
     return scalar(text.strip())
 
 
-def _is_open(name: str) -> bool:
+def is_open(name: str) -> bool:
     """Return True if a field is a mapping with arbitrary keys."""
     known = known_fields()
     return dict in known.get(name, ()) and not any(field.startswith(f"{name}.") for field in known)

@@ -15,6 +15,9 @@ from experiments.schema.quality_metrics import BEST_POSSIBLE, TARGET_METRICS, ch
 from experiments.schema.script_rules import check_script
 from training.contract.errors import InputError
 
+MAX_TASK_LEARNING_RATE = 10.0
+"""Largest learning rate of our own tasks, which train with AdamW. A script may have any rate."""
+
 
 def check_fields(experiment: ExperimentFields) -> None:
     """Raise `ValueError` for fields that contradict each other, whatever the machine."""
@@ -26,6 +29,7 @@ def check_fields(experiment: ExperimentFields) -> None:
     if experiment.data is None:
         raise ValueError("data is missing")
     _check_model(experiment)
+    _check_learning_rates(experiment)
     _check_length_of_training(experiment)
     _check_ascending("bucket_lengths", experiment.bucket_lengths or ())
     _check_push(experiment)
@@ -71,6 +75,13 @@ def _check_model_type(experiment: ExperimentFields) -> None:
         raise ValueError(f"model_revision requires a model of the Hub, not model_type {name!r}")
     if experiment.tokenizer is None:
         raise ValueError(f"tokenizer is required with model_type {name!r}: an architecture has no tokenizer of its own")
+
+
+def _check_learning_rates(experiment: ExperimentFields) -> None:
+    for name in ("base_learning_rate", "max_learning_rate"):
+        rate = getattr(experiment, name)
+        if rate is not None and rate > MAX_TASK_LEARNING_RATE:
+            raise ValueError(f"{name} must be at most {MAX_TASK_LEARNING_RATE:g} for a task, not {rate:g}")
 
 
 def _check_length_of_training(experiment: ExperimentFields) -> None:
