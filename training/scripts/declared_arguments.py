@@ -54,9 +54,11 @@ def declared_arguments(folder: Path, entry_point: str) -> DeclaredArguments:
         for name, is_option, form in _declarations(tree):
             forms.setdefault(name, set()).add(form)
             names.update({name} if is_option else ())
-    certain = {
+    certain: dict[str, Form] = {
         name: form for name, declared in forms.items() if len(declared) == 1 for form in declared if form is not None
     }
+    pairs = [name for name in certain if certain[name] == "flag" and certain.get(f"no-{name}") == "flag"]
+    certain |= dict.fromkeys(pairs, "no-flag")
     return DeclaredArguments(forms=certain, names=frozenset(names), file=entry_point)
 
 

@@ -16,13 +16,13 @@ from training.scripts.declared_arguments import DeclaredArguments
 BooleanForm = Literal["auto", "value", "flag", "no-flag"]
 
 _PHRASES: Mapping[Form, str] = {
-    "flag": "flags",
+    "flag": "a flag",
     "no-flag": "--NAME or --no-NAME",
-    "empty": "false is passed as an empty text, because type=bool takes any other text as true",
-    "list": "their values follow one name",
-    "repeat": "repeated for each value",
+    "empty": "false as an empty text, because type=bool takes any other text as true",
+    "list": "all values after one name",
+    "repeat": "the name before each value",
     "json": "JSON",
-    "positional": "positional",
+    "positional": "without a name",
 }
 _BOOLEAN_FORMS = ("flag", "no-flag", "empty")
 
@@ -139,8 +139,8 @@ def notes(forms: ArgumentForms, declared: DeclaredArguments, values: Mapping[str
     for name, form in forms.inferred.items():
         by_form.setdefault(form, []).append(name)
     if by_form:
-        parts = [f"{', '.join(sorted(names))}: {_PHRASES[form]}" for form, names in sorted(by_form.items())]
-        yield f"arguments as argparse in {declared.file} declares them: {'; '.join(parts)}"
+        parts = [f"{', '.join(sorted(names))} ({_PHRASES[form]})" for form, names in sorted(by_form.items())]
+        yield f"arguments as {declared.file} declares them with argparse: {'; '.join(parts)}"
     for name in values:
         other = name.replace("_", "-") if "_" in name else name.replace("-", "_")
         if name not in declared.names and other in declared.names and name not in declared.forms:
