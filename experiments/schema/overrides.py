@@ -59,13 +59,18 @@ def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
 def keys_of(name: str) -> list[str]:
     """Return the keys of a dotted name. A key of an open mapping may contain dots."""
     dots = (at for at, letter in enumerate(name) if letter == ".")
-    outer = next((name[:at] for at in dots if is_open(name[:at])), None)
+    outer = next((name[:at] for at in dots if _is_open(name[:at])), None)
     return name.split(".") if outer is None else [*outer.split("."), name[len(outer) + 1 :]]
 
 
 def is_field(name: str) -> bool:
     """Return True if a dotted name is a field or an entry of an open mapping."""
-    return name in known_fields() or is_open(".".join(keys_of(name)[:-1]))
+    return name in known_fields() or is_entry(name)
+
+
+def is_entry(name: str) -> bool:
+    """Return True if a dotted name is an entry of an open mapping."""
+    return _is_open(".".join(keys_of(name)[:-1]))
 
 
 def _is_under(name: str, field: str) -> bool:
@@ -108,7 +113,7 @@ def read_override(name: str, text: str) -> Any:
     return scalar(text.strip())
 
 
-def is_open(name: str) -> bool:
+def _is_open(name: str) -> bool:
     """Return True if a field is a mapping with arbitrary keys."""
     known = known_fields()
     return dict in known.get(name, ()) and not any(field.startswith(f"{name}.") for field in known)
