@@ -94,7 +94,8 @@ class Recorder:
         """
         result = self._last("result")
         ended = description.get("TrainingEndTime") or description["LastModifiedTime"]
-        finals = {**metric_points.phase_totals(self.events), **(result.fields.get("metrics", {}) if result else {})}
+        finals = {**metric_points.phase_totals(self.events), **metric_points.machine_load(description)}
+        finals |= result.fields.get("metrics", {}) if result else {}
         cost = metric_points.cost_metrics(description)
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
         cost |= metric_points.cost_in_usd(cost.get("cost/billable_instance_seconds"), price)
