@@ -10,7 +10,7 @@ import pandas as pd
 
 from judging.break_even import BreakEven, Pace, break_even
 from judging.design import Design
-from judging.intervals import Interval, ratio_interval
+from judging.intervals import Interval, ratio_intervals
 from judging.quality import Measure
 from judging.waves import Progress
 from reports.comparison.arms import STEADY, Arm, Job, arms_of, finite
@@ -31,7 +31,8 @@ class Contrast:
     arm: Arm
     verdict: Verdict
     speed_up: Interval | None
-    """Ratio of steady samples per second, arm over baseline; None with fewer than two repeats on either side."""
+    """Ratio of steady samples per second, arm over baseline, with an interval that allows for several arms; None with
+    fewer than two repeats on either side."""
     break_evens: dict[str, BreakEven]
     """Break-even by cache state, starting with the compared jobs' state; empty if the work is not comparable."""
 
@@ -153,7 +154,11 @@ def compare(
         progress, design = one_look(design or Design(), arms, has_seeds=design is not None), None
     elif arms and design:
         progress = progress_of(design, [arm.label for arm in arms], arms)
-    contrasts = tuple(_contrast(arm, arms[0], measure, allowed, progress) for arm in arms[1:])
+    speed_ups = ratio_intervals([arm.positive(STEADY) for arm in arms[1:]], arms[0].positive(STEADY) if arms else [])
+    contrasts = tuple(
+        _contrast(arm, arms[0], judge(arm, arms[0], measure, allowed, progress), speed_up)
+        for arm, speed_up in zip(arms[1:], speed_ups, strict=True)
+    )
     return Comparison(group, arms, contrasts, measure, design, progress)
 
 
@@ -180,11 +185,7 @@ def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:
     return (matches[0], *(arm for arm in arms if arm is not matches[0]))
 
 
-def _contrast(
-    arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind], progress: Progress | None
-) -> Contrast:
-    verdict = judge(arm, baseline, measure, allowed, progress)
-    speed_up = ratio_interval(arm.positive(STEADY), baseline.positive(STEADY))
+def _contrast(arm: Arm, baseline: Arm, verdict: Verdict, speed_up: Interval | None) -> Contrast:
     comparable = verdict.outcome != "not comparable"
     return Contrast(arm, verdict, speed_up, _break_evens(arm, baseline) if comparable else {})
 

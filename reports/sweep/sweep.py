@@ -11,7 +11,7 @@ from typing import Any
 import pandas as pd
 
 from judging.design import Design
-from judging.intervals import Interval, ratio_interval
+from judging.intervals import LEAST_SPREAD, Interval, ratio_interval
 from judging.summaries import geometric_mean
 from reports.comparison.arms import Arm, Job, job_of
 from reports.comparison.comparison import Comparison, Contrast
@@ -182,9 +182,9 @@ class Sweep:
         if base is None or arm is base or not all(self._is_reached(job) for job in (*arm.compared, *base.compared)):
             return None
         contrast = next((each for each in self._contrasts if each.arm is arm), None)
-        if contrast and self._has_looks and not self.spec.is_rate:
-            return contrast.verdict.ratio
-        return ratio_interval(arm.positive(self.column), base.positive(self.column))
+        if contrast and (self.spec.is_rate or self._has_looks):
+            return contrast.speed_up if self.spec.is_rate else contrast.verdict.ratio
+        return ratio_interval(arm.positive(self.column), base.positive(self.column), least_spread=LEAST_SPREAD)
 
     @property
     def _contrasts(self) -> tuple[Contrast, ...]:
