@@ -21,7 +21,7 @@ from training.contract.errors import InputError, nearest
 
 END_TO_END = "throughput_end_to_end_samples_per_second"
 VISIBLE = 0.005
-"""Relative difference between two ratios from which a chart explains it."""
+"""Relative difference between two ratios from which charts and tables explain it."""
 
 
 @dataclass(frozen=True)
@@ -93,13 +93,13 @@ class Comparison:
         values = arm.summary(column)
         return values.typical * (arm.surcharge(column) if self.progress else 1.0) if values else None
 
-    def unlike_shown(self, column: str) -> tuple[Contrast, ...]:
-        """Return the contrasts whose ratio in this unit of cost differs visibly from that of the shown costs.
+    def unlike_shown(self, *columns: str) -> tuple[Contrast, ...]:
+        """Return the contrasts whose ratio in one of these units of cost differs visibly from that of the shown costs.
 
         A ratio is that of the look that stopped the arm, or of trainings with cold and warm caches; the shown costs are
         those of all jobs of one cache state.
         """
-        return tuple(each for each in self.contrasts if each.verdict.currency.column == column and self._differs(each))
+        return tuple(each for each in self.contrasts if each.verdict.currency.column in columns and self._differs(each))
 
     def _differs(self, contrast: Contrast) -> bool:
         column, ratio = contrast.verdict.currency.column, contrast.verdict.ratio

@@ -12,7 +12,7 @@ import pandas as pd
 
 from judging.design import Design
 from judging.intervals import LEAST_SPREAD, Interval, ratio_interval
-from judging.summaries import geometric_mean
+from judging.summaries import geometric_mean, typical
 from reports.comparison.arms import Arm, Job, job_of
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import BILLABLE, DOLLARS
@@ -117,7 +117,7 @@ class Sweep:
         tried = [trial.cost for trial in self.trials if trial.has_value and trial.setting == self.base]
         values = [job.number(self.column) for job in own] or tried
         positive = [value for value in values if value > 0]
-        return geometric_mean(positive) if positive else math.nan
+        return typical(positive) if positive else math.nan
 
     @property
     def best_trials(self) -> tuple[Trial, ...]:
@@ -137,10 +137,20 @@ class Sweep:
         return self.repeated_cost(self.base) - self.repeated_cost(self.best.setting) if self.best else math.nan
 
     def repeated_cost(self, setting: Setting) -> float:
-        """Return the geometric mean cost of a setting's repeats; NaN without repeats, or if one missed the target."""
+        """Return the `shown_cost` of a setting's repeats; NaN without repeats, or if one missed the target."""
         arm = self.arm_of(setting)
-        costs = arm.positive(self.column) if arm and all(map(self._is_reached, arm.compared)) else []
-        return geometric_mean(costs) if costs else math.nan
+        return math.nan if arm is None or self.missed(arm) else self.shown_cost(arm)
+
+    def shown_cost(self, arm: Arm) -> float:
+        """Return the typical cost of a usable model, by which verdicts compare repeats; NaN if it is unknown.
+
+        For a rate, return the geometric mean of the repeats.
+        """
+        if self.spec.is_rate:
+            rates = arm.positive(self.column)
+            return geometric_mean(rates) if rates else math.nan
+        cost = self.confirmation.cost(arm, self.column) if self.confirmation else None
+        return math.nan if cost is None else cost
 
     @property
     def failed(self) -> tuple[Trial, ...]:
@@ -171,7 +181,7 @@ class Sweep:
 
     def missed(self, arm: Arm) -> int:
         """Return the number of a setting's repeats that ended before they reached the target."""
-        return sum(not self._is_reached(job) for job in arm.compared)
+        return sum(not self._is_reached(job) for job in arm.succeeded)
 
     def contrast_of(self, setting: Setting) -> Contrast | None:
         """Return the comparison of a setting's repeats with the baseline's repeats."""
@@ -179,12 +189,17 @@ class Sweep:
 
     def ratio(self, arm: Arm, base: Arm | None) -> Interval | None:
         """Return the cost of an arm's repeats divided by that of `base`; None if any repeat missed the target."""
-        if base is None or arm is base or not all(self._is_reached(job) for job in (*arm.compared, *base.compared)):
+        if base is None or arm is base or self.missed(arm) or self.missed(base):
             return None
         contrast = next((each for each in self._contrasts if each.arm is arm), None)
         if contrast and (self.spec.is_rate or self._has_looks):
             return contrast.speed_up if self.spec.is_rate else contrast.verdict.ratio
         return ratio_interval(arm.positive(self.column), base.positive(self.column), least_spread=LEAST_SPREAD)
+
+    @property
+    def rules(self) -> int | None:
+        """Version of the rules that judge the repeats; None if nothing was compared."""
+        return self.confirmation.rules if self.confirmation and self._contrasts else None
 
     @property
     def _contrasts(self) -> tuple[Contrast, ...]:

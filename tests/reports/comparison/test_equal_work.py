@@ -160,6 +160,7 @@ def test_auto_may_choose_by_the_instance_type() -> None:
     """Half the price: the arms are compared in dollars."""
     cpu = with_precision("a", "fp32", "auto", instance_type="ml.m5.large")
     gpu = with_precision("b", "bf16", "auto", instance_type="ml.g5.xlarge")
-    priced = [Arm(a.label, tuple(replace(j, numbers={**j.numbers, "cost_usd": 1.0}) for j in a.jobs)) for a in (cpu, gpu)]
+    priced = [
+        Arm(a.label, tuple(replace(j, numbers={**j.numbers, "cost_usd": 1.0}) for j in a.jobs)) for a in (cpu, gpu)
+    ]
     assert work_differences(*priced) == []
-
