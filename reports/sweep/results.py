@@ -12,12 +12,13 @@ def results_of_winner(sweep: Sweep) -> Mapping[str, tuple[str, ...]]:
     """Return the label of the winner with each of the results in `fail_on.FAIL_ON` that it has.
 
     The controls, which only separate the effects of compiler and batch, do not count, but for *failed* all repeats do.
-    A sweep without a winner, or whose winner was not repeated, is inconclusive. A winner that is the base setting has
-    no result: nothing has to be shown. For a throughput, *dearer* means that the whole interval lies below 1.
+    A sweep is inconclusive without a winner, for a Pareto front, and if the winner was not repeated. A winner that is
+    the base setting has no result: nothing has to be shown. For a throughput, *dearer* means that the whole interval
+    lies below 1.
     """
     best, comparison = sweep.best, sweep.confirmation
     failed = {"failed": labels} if comparison and (labels := results_by_arm(comparison).get("failed")) else {}
-    if best is None or (sweep.spec.is_front and len(sweep.front) > 1):
+    if best is None or sweep.spec.is_front:
         return {"inconclusive": ("the sweep",), **failed}
     if best.setting == sweep.base:
         return failed

@@ -15,8 +15,9 @@ from judging.intervals import LEAST_SPREAD, Interval, ratio_interval
 from judging.summaries import geometric_mean, typical
 from reports.comparison.arms import Arm, Job, job_of
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.equal_work import BILLABLE, DOLLARS
+from reports.comparison.equal_work import BILLABLE
 from reports.sweep.confirmation import confirmation_of
+from reports.sweep.cost_share import CostShare, cost_share
 from reports.sweep.sweep_spec import SweepSpec, read_spec
 from reports.sweep.trials import (
     COST_COLUMNS,
@@ -37,19 +38,6 @@ from sweeps.cost_model.finalists import choose
 from tracking.groups.planned_job import FINALIST
 
 ROLES = ("calibration", "baseline", "trial", FINALIST, "confirmation")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CostShare:
-    """Cost of a part of a sweep's jobs."""
-
-    what: str
-    """Role of the jobs, or outcome of the trials."""
-    jobs: int
-    seconds: float
-    """Billable instance seconds."""
-    usd: float
-    """NaN if no price is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -220,12 +208,12 @@ class Sweep:
         """Return the cost of each role's jobs, then of all jobs."""
         roles = [*ROLES, *sorted({job.text.get("role") or "other" for job in self.jobs} - set(ROLES))]
         jobs = {role: [job for job in self.jobs if (job.text.get("role") or "other") == role] for role in roles}
-        return [*(_cost_share(role, own) for role, own in jobs.items() if own), _cost_share("all", self.jobs)]
+        return [*(cost_share(role, own) for role, own in jobs.items() if own), cost_share("all", self.jobs)]
 
     def cost_by_outcome(self) -> list[CostShare]:
         """Return the cost of the trials by outcome."""
         kinds = {kind: [trial.job for trial in self.trials if trial.kind == kind] for kind in KINDS}
-        return [_cost_share(kind, own) for kind, own in kinds.items() if own]
+        return [cost_share(kind, own) for kind, own in kinds.items() if own]
 
     def cost_shares(self) -> list[CostShare]:
         """Return the cost by role, followed by the cost of all jobs. The trials' cost is also split by outcome."""
@@ -235,7 +223,7 @@ class Sweep:
     @property
     def search_seconds(self) -> float:
         """Billable instance seconds of all jobs except the repeats, which any search method needs."""
-        return _cost_share("", [job for job in self.jobs if job.text.get("role") != "confirmation"]).seconds
+        return cost_share("", [job for job in self.jobs if job.text.get("role") != "confirmation"]).seconds
 
     def _is_reached(self, job: Job) -> bool:
         return self.spec.target is None or job.number("target_reached") > 0
@@ -302,9 +290,3 @@ def _number(text: str | None) -> float | None:
 def _common_samples(trials: Sequence[Trial]) -> float:
     counts = [trial.job.number("samples") for trial in trials if trial.kind in ("completed", "worse", "not reached")]
     return min((samples for samples in counts if samples > 0), default=math.nan)
-
-
-def _cost_share(what: str, jobs: Sequence[Job]) -> CostShare:
-    seconds = math.fsum(value for job in jobs if 0 < (value := job.number(BILLABLE)) < math.inf)
-    usd = [value for job in jobs if 0 <= (value := job.number(DOLLARS.column)) < math.inf]
-    return CostShare(what=what, jobs=len(jobs), seconds=seconds, usd=math.fsum(usd) if usd else math.nan)

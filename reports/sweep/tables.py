@@ -9,10 +9,11 @@ from reports.comparison.arms import STEADY, Arm
 from reports.comparison.job_table import job_url
 from reports.model.numbers import NONE, figure, money, rate, score, signed_percent
 from reports.model.table import Cell, Column, Heading, Row, Table, build_table
+from reports.sweep.cost_share import CostShare
 from reports.sweep.factorial import Cell as FactorialCell
 from reports.sweep.factorial import factorial_cells
 from reports.sweep.messages import OUTCOMES
-from reports.sweep.sweep import CostShare, Sweep
+from reports.sweep.sweep import Sweep
 from reports.sweep.trials import Trial
 from reports.sweep.units import cost_figure, cost_unit, quality_name
 

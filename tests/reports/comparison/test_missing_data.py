@@ -13,7 +13,7 @@ from tracking.queries import job_tables
 
 
 def test_negative_zero_and_missing_costs_are_named(tracked: Any) -> None:
-    """Of the arm, only 80 s and 82 s count: their geometric mean is 81.0 s."""
+    """Only 80 s and 82 s count for the arm: their geometric mean is 81.0 s."""
     for repeat, (none, inductor) in enumerate([(100.5, 80.0), (101.5, 82.0), (99.5, -5.0), (100.0, 1.0), (100.2, 1.0)]):
         unbilled = {3: {"cost/billable_instance_seconds": 0.0}, 4: {"cost/billable_instance_seconds": float("nan")}}
         tracked.trained("none", repeat, none, baseline=True, losses=[])

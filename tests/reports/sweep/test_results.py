@@ -8,16 +8,10 @@ import pytest
 
 from judging.design import Design
 from reports.sweep.results import results_of_winner
-from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, repeats, trial
+from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, repeats, trial, waves
 
 TRIALS = (trial("none", 8, 100.0), trial("inductor", 64, 60.0))
 BASE = (100.0, 101.0, 99.0)
-
-
-def waves(compiler: str, size: float, *billed: float, **more: Any) -> list[dict[str, Any]]:
-    """Return repeats as a sweep numbers them: 0 is the trial."""
-    rows = repeats(compiler, size, *billed, **more)
-    return [{**each, "repeat": str(number)} for number, each in enumerate(rows, start=1)]
 
 
 def results(*rows: dict[str, Any], document: dict[str, Any] | None = None) -> dict[str, tuple[str, ...]]:
