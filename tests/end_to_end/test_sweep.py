@@ -138,8 +138,9 @@ def test_trials_for_throughput_are_probes(command_line: CommandLine, reviews: di
 def test_a_sweep_for_a_pareto_front_repeats_no_setting(command_line: CommandLine, reviews: dict[str, object]) -> None:
     request = {**reviews, **TINY, "objective": "billable_seconds,eval_loss", "trials": 3, "epochs": 1}
     request.pop("target.metric")
-    done = command_line("sweep", request)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = command_line("sweep", {**request, "fail-on": "inconclusive"})
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert done.stderr.splitlines()[-1] == "--fail-on inconclusive: “the sweep”."
     assert by_role(command_line.runs())["confirmation"] == 0
     assert by_role(command_line.runs())["trial"] == 3
     assert kept(command_line)["objective"]["is_front"]

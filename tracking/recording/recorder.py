@@ -213,12 +213,18 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
         "platform.image": spec.image,
         "platform.data_key": planned.data_key,
         **({"platform.evaluation_key": key} if (key := planned.data.evaluation_key) else {}),
-        **(script_metadata.tags(planned) if planned.script else {}),
+        **(script_metadata.tags(planned) if planned.script else _requests(planned)),
         **planned.tags,
     }
     identity = {name: tags[name] for name in ("platform.group", "platform.job_name")}
     with launch_lock():
         return existing_run(find_or_open(store, Subject(group.experiment_id, identity, tags)))
+
+
+def _requests(planned: PlannedJob) -> dict[str, str]:
+    """Return the precision that the experiment requests. The job reports the one that it uses as `hp.precision`."""
+    precision = planned.spec.hyperparameters.get("precision")
+    return {} if precision is None else {"platform.requested_precision": str(precision)}
 
 
 def _version_tag(event: Event) -> dict[str, str]:
