@@ -24,7 +24,7 @@ UMASK_VARIABLE = "TRAINFARE_UMASK"
 COMPLETION_VARIABLE = "_TRAINFARE_COMPLETE"
 """Variable with which click's completion scripts request completions."""
 VERBS = (
-    *("plan", "train", "compare", "probe", "sweep", "attach", "report", "register", "deploy", "predict", "undeploy"),
+    *("train", "compare", "probe", "sweep", "plan", "attach", "report", "register", "deploy", "predict", "undeploy"),
     *("endpoints", "ui", "jobs"),
 )
 NOT_IN_MLPROJECT = ("attach", "ui", "jobs")

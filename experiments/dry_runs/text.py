@@ -8,7 +8,7 @@ from itertools import groupby
 from experiments.dry_runs.cost_text import cost_definitions
 from experiments.planning.command_plan import CommandPlan, InputPlan, JobEntry
 from reports.formats.terminal import print_blocks
-from reports.model.blocks import Block, Definition, Definitions, Item, Items, Text
+from reports.model.blocks import Block, Definition, Definitions, Text
 from reports.model.numbers import NONE, durations, figure, money, rate
 from reports.model.table import Column, Table, build_table
 from reports.model.wording import counted, joined
@@ -33,15 +33,11 @@ def blocks(plan: CommandPlan) -> Iterator[Block]:
     yield Text("")
     if plan.refusals:
         yield Text(f"It would not start: {counted(len(plan.refusals), 'error')}.", "strong")
-        yield Items(tuple(_numbered(plan)))
+        numbered = enumerate(plan.refusals, start=1)
+        yield Definitions(tuple(Definition(f"{number}.", each.message) for number, each in numbered))
     else:
         yield Text(f"It would start. `trainfare {plan.verb}` with the same options runs it.", "strong")
     yield Text("Nothing was started, staged, uploaded or recorded.", "muted")
-
-
-def _numbered(plan: CommandPlan) -> Iterator[Item]:
-    for number, refusal in enumerate(plan.refusals, start=1):
-        yield Item(label=f"{number}.", texts=(Text(refusal.message),))
 
 
 def headline(plan: CommandPlan) -> str:
