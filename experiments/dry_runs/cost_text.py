@@ -51,7 +51,7 @@ def _total(jobs: Sequence[JobEntry]) -> str:
 def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:
     again = f", {worst.again} of them only if a job is disturbed" if worst.again else ""
     yield f"{amount_text(worst.amount)} ({counted(worst.jobs + worst.again, 'job')}{again})"
-    if plan.design and len(plan.design.looks) > 1:
+    if plan.search is None and plan.design and len(plan.design.looks) > 1:
         [look, first], *_ = worst_case_by_look([job.planned for job in plan.jobs], plan.design)
         yield f"{amount_text(first.amount)} up to the first look, after {look} repeats"
     limits = list(dict.fromkeys(job.planned.spec.max_run_seconds for job in plan.jobs))

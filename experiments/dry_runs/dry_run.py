@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 
 from experiments.dry_runs.json_text import json_text
 from experiments.dry_runs.plan_launch import plan_launch
+from experiments.dry_runs.plan_sweep import plan_sweep_command
 from experiments.dry_runs.scratch_state import ScratchState, scratch_state
 from experiments.dry_runs.text import print_plan
 from experiments.planning.command_plan import CommandPlan
@@ -42,5 +43,6 @@ PLANNERS: Mapping[str, Callable[[Mapping[str, str], ScratchState], CommandPlan]]
     "train": _launch("train"),
     "compare": _launch("compare"),
     "probe": _launch("probe"),
+    "sweep": plan_sweep_command,
 }
 """Planners by verb."""

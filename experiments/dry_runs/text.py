@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from experiments.dry_runs.cost_text import cost_definitions
+from experiments.dry_runs.search_text import search_definitions
 from experiments.planning.command_plan import CommandPlan, InputPlan, JobEntry
 from reports.formats.terminal import print_blocks
 from reports.model.blocks import Block, Definition, Definitions, Text
@@ -44,6 +45,8 @@ def headline(plan: CommandPlan) -> str:
     """Return what would run, in one sentence."""
     where = "this machine" if plan.service == "local" else "Amazon SageMaker"
     subject = f"Plan of {plan.verb} {plan.name}, on {where}"
+    if plan.search:
+        return f"{subject}: at most {counted(plan.search.max_jobs, 'job')}."
     if not plan.jobs:
         return f"{subject}."
     count = sum(not job.planned.is_again for job in plan.jobs)
@@ -59,7 +62,7 @@ def arms_table(plan: CommandPlan) -> Table:
     is_global = any(job.global_batch_size != job.batch_size for job in rows)
     has_price = any(job.planned.price for job in rows)
     columns: list[Column[JobEntry]] = [
-        Column("arm", "one job of", "", lambda job: job.planned.arm),
+        Column("arm", "job", "", lambda job: job.planned.arm if plan.search is None else job.planned.run_name),
         Column("batch size", "batch", "", lambda job: f"{job.batch_size:,}"),
         *([Column("global batch", "global\nbatch", "", _global_batch)] if is_global else []),
         Column("learning rate", "rate", "", lambda job: rate(job.learning_rate)),
@@ -99,11 +102,14 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         yield Definition("Image", "\n".join(images))
     if plan.uploads or plan.new_bucket:
         yield Definition("Uploads", _uploads(plan))
-    if len(plan.jobs) > 1 and plan.search is None:
+    if plan.search:
+        yield from search_definitions(plan.search)
+    elif len(plan.jobs) > 1:
         yield Definition("Order", "\n".join(_rounds(plan.jobs)))
-    if plan.design:
+    if plan.design and len(plan.jobs) > 1:
         looks = joined([str(look) for look in plan.design.looks])
-        yield Definition("Looks", f"after {looks} repeats; an arm stops once its cost and quality are decided")
+        repeats = "repeats of the winner" if plan.search else "repeats"
+        yield Definition("Looks", f"after {looks} {repeats}; an arm stops once its cost and quality are decided")
     yield from cost_definitions(plan)
     for note in plan.notes:
         yield Definition("Note", note.removeprefix("Note: "))

@@ -80,6 +80,9 @@ class SearchPlan:
     objective: str
     """Objective, such as `billable_seconds until eval_accuracy 0.9`."""
     sampler: str
+    """Method that chooses the next point, with `auto` resolved."""
+    first_points: tuple[str, ...]
+    """Points that are tried first, as far as they do not depend on results."""
     trials: int
     """Most trials of each compiler."""
     calibration_seconds: float

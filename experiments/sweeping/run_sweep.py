@@ -33,14 +33,15 @@ def sweep(overrides: Mapping[str, str]) -> int:
     key = jobs.key  # stages the data: an error in it leaves nothing behind
     context = open_service_context(plan.experiment, print_line)
     jobs.check(context)
-    _check_price(plan, jobs, context)
+    check_price(plan, jobs, context)
     from experiments.sweeping.open_sweep import open_sweep
     from experiments.sweeping.sweep_worker import run
 
     return run(open_sweep(jobs, context, key, _command(name, overrides), print_line))
 
 
-def _check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> None:
+def check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> None:
+    """Raise InputError if a limit or an objective in dollars needs a price that is unknown."""
     fields = plan.fields
     spec = jobs.trial("check", *plan.baseline).spec
     field = "sweep.objective usd" if "usd" in fields.objective else "sweep.max_usd" if fields.max_usd else None
