@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 
 from experiments.dry_runs.json_text import json_text
+from experiments.dry_runs.plan_deploy import plan_deploy
 from experiments.dry_runs.plan_launch import plan_launch
 from experiments.dry_runs.plan_sweep import plan_sweep_command
 from experiments.dry_runs.scratch_state import ScratchState, scratch_state
@@ -44,5 +45,6 @@ PLANNERS: Mapping[str, Callable[[Mapping[str, str], ScratchState], CommandPlan]]
     "compare": _launch("compare"),
     "probe": _launch("probe"),
     "sweep": plan_sweep_command,
+    "deploy": plan_deploy,
 }
 """Planners by verb."""

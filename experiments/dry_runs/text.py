@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from itertools import groupby
 
 from experiments.dry_runs.cost_text import cost_definitions
+from experiments.dry_runs.endpoint_text import endpoint_definitions
 from experiments.dry_runs.search_text import search_definitions
 from experiments.planning.command_plan import CommandPlan, InputPlan, JobEntry
 from reports.formats.terminal import print_blocks
@@ -96,6 +97,8 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         yield Definition("Resumes", f"group {plan.resumes}: jobs that ended are kept, and running ones are followed")
     for inputs in plan.inputs:
         yield Definition("Data" if inputs.rows else "Script", _input_text(plan, inputs))
+    if plan.endpoint:
+        yield from endpoint_definitions(plan.endpoint)
     if plan.jobs:
         yield Definition("Machine", "\n".join(_machines(plan)))
     if images := [line for line in _images(plan) if line]:

@@ -108,12 +108,14 @@ class EndpointPlan:
     service: str
     model: str
     """Folder, run or registered version."""
+    is_fetched: bool
+    """True if the model's files are on this machine."""
     machine: str
     machines: int
     image: str | None
     """Container image; None on this machine."""
     action: str
-    """`create`, `replace`, `keep` or `unknown`."""
+    """`create`, `replace` or `keep`."""
     usd_per_hour: float | None
     """Price of all machines, US dollars per hour; None if it is unknown, and on this machine."""
     price_source: str
