@@ -41,7 +41,9 @@ def size_of(experiment: Experiment, inputs: Inputs) -> JobSize | None:
     steps = experiment.max_steps or math.ceil((experiment.epochs or 0.0) * steps_per_epoch)
     if experiment.probe is not None:
         steps = _last_step_of_probe(experiment, steps)
-    samples = min(math.ceil(rows * steps / steps_per_epoch), steps * experiment.global_batch_size)
+    whole_epochs, rest = divmod(steps, steps_per_epoch)
+    in_epoch = min(rows, steps_per_epoch * experiment.global_batch_size)
+    samples = whole_epochs * in_epoch + min(rest * experiment.global_batch_size, in_epoch)
     return JobSize(steps=steps, samples=samples, tokens=round(samples * inputs.lengths.mean_tokens))
 
 
