@@ -12,7 +12,7 @@ from experiments.dry_runs.job_entries import input_plans, inputs_of_arms, job_en
 from experiments.dry_runs.refusals import Refusals
 from experiments.dry_runs.scratch_state import ScratchState
 from experiments.planning.command_plan import CommandPlan, JobEntry
-from experiments.planning.load import Experiment, load
+from experiments.planning.load import Experiment, load_fields
 from experiments.planning.plan import Inputs, group_key
 from experiments.planning.worst_case import worst_case_of
 from experiments.running.launch_request import LaunchRequest, read_launch
@@ -91,13 +91,19 @@ def _open_group(request: LaunchRequest, staged: Sequence[Inputs], history: Histo
 
 
 def _refused(verb: str, fields: Mapping[str, str], state: ScratchState, refusals: Refusals) -> CommandPlan:
-    """Return the plan of a command whose fields are refused, with the errors of its data and its service if it can."""
-    others = {name: text for name, text in fields.items() if name not in ("experiment", "wait", "fail-on")}
+    """Return the plan of a command whose fields are refused, with the errors of its data and its service."""
     name = fields.get("experiment", "demo")
-    experiment: Experiment | None = refusals.attempt(lambda: load(name, others))
+    others = {name: text for name, text in fields.items() if name not in ("experiment", "wait", "fail-on")}
+    experiment = check_inputs(name, others, state, refusals)
+    service = experiment.service if experiment else fields.get("service", "local")
+    return CommandPlan(verb=verb, name=Path(name).stem, service=service, refusals=refusals.listed)
+
+
+def check_inputs(name: str, overrides: Mapping[str, str], state: ScratchState, refusals: Refusals) -> Experiment | None:
+    """Return the experiment of a refused command, and check its data and its service; None for invalid fields."""
+    experiment: Experiment | None = refusals.attempt(lambda: load_fields(name, overrides))
     if experiment is not None:
         refusals.attempt(lambda: state.inputs(experiment))
         open_history(Path(name).stem, refusals)
         refusals.attempt(lambda: open_service_context(experiment, lambda _: None, is_read_only=True))
-    service = experiment.service if experiment else fields.get("service", "local")
-    return CommandPlan(verb=verb, name=Path(name).stem, service=service, refusals=refusals.listed)
+    return experiment

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from experiments.dry_runs.history import History, open_history
 from experiments.dry_runs.job_entries import input_plans, job_entry
+from experiments.dry_runs.plan_launch import check_inputs
 from experiments.dry_runs.refusals import Refusals
 from experiments.dry_runs.scratch_state import ScratchState
 from experiments.dry_runs.search_plan import search_plan
@@ -35,6 +36,7 @@ def plan_sweep_command(fields: Mapping[str, str], state: ScratchState) -> Comman
     plan = CommandPlan(verb="sweep", name=Path(name).stem, service=fields.get("service", "local"))
     sweep = refusals.attempt(lambda: _read(name, fields))
     if sweep is None:
+        check_inputs(name, {each: text for each, text in fields.items() if each != "experiment"}, state, refusals)
         return replace(plan, refusals=refusals.listed)
     jobs = SweepJobs(plan.name, sweep, notes.append, stage=_stage_in(state))
     staged = refusals.attempt(lambda: jobs.staged)

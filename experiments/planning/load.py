@@ -23,7 +23,7 @@ from training.scripts.channels import BUILTIN_PREFIX
 from training.scripts.git import is_git_url
 from training.staging.models.model_files import PACKAGE_PREFIX
 
-__all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load"]
+__all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load", "load_fields"]
 
 FOLDER = Path(__file__).resolve().parent.parent
 PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source", "aws.prices")
@@ -37,6 +37,14 @@ def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     precedence over both files. Paths in a file are relative to its folder, paths in overrides to the current folder.
     Raises `InputError`, also for an experiment that this machine cannot run.
     """
+    experiment = load_fields(name_or_path, overrides)
+    arms_unchecked(experiment)  # `train` refuses an invalid arm, too
+    check_machine(experiment, this_machine())
+    return experiment
+
+
+def load_fields(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
+    """Return the experiment as `load` does, without a check of its arms and of this machine. Raises `InputError`."""
     document = read_document(find_file(name_or_path))
     fields = {name: text for name, text in overrides.items() if name != BACKEND_CONFIG}
     values, locations = _backend(overrides.get(BACKEND_CONFIG))
@@ -47,8 +55,6 @@ def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     experiment, problems = _validated(tree, document, other_locations)
     if experiment is None or errors:
         raise InputErrors([*errors, *problems])
-    arms_unchecked(experiment)  # `train` refuses an invalid arm, too
-    check_machine(experiment, this_machine())
     return experiment
 
 
