@@ -33,8 +33,8 @@ class BudgetEnd:
     budget: Budget
     spent: Amount
     """Cost of all jobs."""
-    not_started: int
-    """Jobs that were due and did not fit."""
+    not_started: int | None
+    """Jobs that were due and did not fit; None if their number is not known."""
 
     @property
     def left(self) -> Budget:

@@ -4,22 +4,33 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Generator, Iterator
+from collections.abc import Collection, Generator, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 
 from mlflow.entities import Metric
 
-from tracking.budgets.budget_tag import GroupBudget, group_budget
-from tracking.budgets.records import WITHDRAWN, JobRecord, Records, Reservation, charge, recorded_cost
+from tracking.budgets.budget_tag import BudgetEnd, GroupBudget, group_budget, read_budget_end, set_budget_end
+from tracking.budgets.messages import budget_sentence
+from tracking.budgets.records import (
+    WITHDRAWN,
+    JobRecord,
+    Records,
+    Reservation,
+    charge,
+    recorded_cost,
+    reservation,
+)
 from tracking.budgets.reserving import NoRoom, Request, Step, Write, reserve, room
-from tracking.budgets.run_records import RESERVED, read_records
+from tracking.budgets.run_records import RESERVED, UNLIMITED, read_records
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
+from tracking.recording.recorder import OpenRun
 from tracking.recording.warm_pools import record_warm_pool_costs
 from tracking.server.store import Store
 from training.contract.budget import NOTHING, Amount, Spending, total
+from training.contract.errors import BudgetFull, JobNotFound
 from training.contract.service import Service
 from training.state.home import home, home_id
 from training.state.locks import exclusive_lock
@@ -49,6 +60,36 @@ class Ledger:
         """Return the records of all jobs of the group."""
         return read_records(self.store, self.group)
 
+    def limit_seconds(self, planned: PlannedJob, run: OpenRun, jobs: int = 1) -> int:
+        """Reserve the worst case of a job before it is submitted, and return the time limit with which it fits.
+
+        `jobs` could start now and share what is left. Raises BudgetFull.
+        """
+        answer = self.reserve(planned, run.id, jobs)
+        if isinstance(answer, NoRoom):
+            raise self._full(answer)
+        return answer.limit_seconds
+
+    def check_room(self, planned: PlannedJob, jobs: int = 1) -> None:
+        """Raise BudgetFull if a job would not fit now. Reserves nothing, so that no run is opened in vain."""
+        if isinstance(answer := self.room(planned, jobs), NoRoom):
+            raise self._full(answer)
+
+    def why_no_room(self, planned: PlannedJob, names: Collection[str]) -> str | None:
+        """Return why a job would not fit now, or None. One of the jobs `names` fits if it was started before."""
+        if not self.is_limited:
+            return None
+        records = self.records()
+        if any((each := records.get(name)) and (each.is_submitted or each.granted) for name in names):
+            return None
+        answer = self.room(planned)
+        return str(self._full(answer)).rstrip(".") if isinstance(answer, NoRoom) else None
+
+    def _full(self, answer: NoRoom) -> BudgetFull:
+        state = budget_sentence(self.spending())
+        why = "no further job fits for certain" if answer.is_final else "a job waits until others have ended"
+        return BudgetFull(f"{state}; {why}.", answer.holding, is_final=answer.is_final)
+
     def room(self, planned: PlannedJob, jobs: int = 1) -> Reservation | NoRoom:
         """Return whether a job would fit now. Reserves nothing. `jobs` could start now and share what is left."""
         request, records = self._request(planned, jobs), self.records()
@@ -61,7 +102,18 @@ class Ledger:
     def reserve(self, planned: PlannedJob, run_id: str, jobs: int = 1) -> Reservation | NoRoom:
         """Reserve the worst case of a job, whose run is `run_id`, before it is submitted."""
         with self._lock():
+            self._release_unsubmitted(planned, run_id)
             return self._perform(reserve(self._request(planned, jobs)), planned, run_id)
+
+    def _release_unsubmitted(self, planned: PlannedJob, run_id: str) -> None:
+        """Take back the worst case of a job that a launcher without a budget opened and did not submit."""
+        record = self.records().get(planned.spec.name, JobRecord())
+        if record.unlimited is None or record.is_submitted:
+            return
+        try:
+            self.service.describe(planned.spec.name)
+        except JobNotFound:
+            self.store.tag(run_id, {UNLIMITED: WITHDRAWN})
 
     def _request(self, planned: PlannedJob, jobs: int) -> Request:
         current = self.current()
@@ -118,6 +170,17 @@ class Ledger:
         spent = recorded_cost(records) + running
         return Spending(budget=self.current().budget, spent=spent, committed=total(known))
 
+    def end(self, not_started: int | None = None) -> None:
+        """Record that the budget ended the group before these jobs could start. None: their number is not known."""
+        state = self.spending()
+        end = BudgetEnd(budget=state.budget, spent=state.spent, not_started=not_started)
+        set_budget_end(self.store, self.group, end)
+
+    @property
+    def ended(self) -> BudgetEnd | None:
+        """State of the budget when it ended the group; None if it did not."""
+        return read_budget_end(self.store.call(self.store.client.get_run, self.group.run_id).data.tags)
+
     def log(self, running: Amount = NOTHING) -> Spending:
         """Log the cost so far to the group's run, and return the state of the budget."""
         spending = self.spending(running)
@@ -127,6 +190,11 @@ class Ledger:
         metrics = [Metric(name, value, at_ms, max(0, step)) for name, value in spending_metrics(spending).items()]
         self.store.call(self.store.client.log_batch, self.group.run_id, metrics=metrics)
         return spending
+
+
+def with_worst_case(planned: PlannedJob) -> PlannedJob:
+    """Return a job that starts without a budget, with its worst case as a tag, which a later budget counts."""
+    return replace(planned, tags={**planned.tags, UNLIMITED: reservation(planned).as_text()})
 
 
 def spending_metrics(spending: Spending) -> dict[str, float]:

@@ -21,6 +21,7 @@ from training.contract.budget import (
 )
 from training.contract.job_spec import JobSpec
 from training.contract.price import InstanceSeconds
+from training.contract.service import Description
 
 SPARE = 1.2
 """A job may take so much longer than the longest earlier one of its arm."""
@@ -45,7 +46,7 @@ class Reservation:
 
     def as_text(self) -> str:
         """Return the reservation as the text of a tag."""
-        fields = {"limit_seconds": self.limit_seconds, "granted": self.is_granted}
+        fields: dict[str, object] = {"limit_seconds": self.limit_seconds, "granted": self.is_granted}
         fields |= {"seconds": self.worst.seconds, "usd": self.worst.usd}
         return json.dumps({**fields, "pool_seconds": self.pool.seconds, "pool_usd": self.pool.usd})
 
@@ -74,6 +75,14 @@ def with_limit(spec: JobSpec, limit_seconds: int) -> JobSpec:
     """Return the spec with a lower time limit. On spot capacity, the longest wait stays as it was."""
     wait = spec.max_wait_seconds or (spec.max_run_seconds if spec.spot else None)
     return spec.model_copy(update={"max_run_seconds": limit_seconds, "max_wait_seconds": wait})
+
+
+def budget_failure(failure: tuple[str, str], description: Description, planned: PlannedJob) -> tuple[str, str]:
+    """Return the failure of a job. One that reached a limit which its budget had lowered has a class of its own."""
+    limit = description.get("StoppingCondition", {}).get("MaxRuntimeInSeconds")
+    if failure[0] != "TimeLimit" or limit is None or limit >= planned.spec.max_run_seconds:
+        return failure
+    return CUT, f"{failure[1]}, to which the budget had lowered its limit of {planned.spec.max_run_seconds} seconds"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +117,10 @@ class JobRecord:
     @property
     def worst(self) -> Amount | None:
         """Most that the job can cost: the most of all reservations, because launchers may have made several."""
-        worst: Amount | None = None
+        worst = self.unlimited
         for each in self.reserved.values():
             worst = each.worst if worst is None else worst.at_least(each.worst)
-        return worst or self.unlimited
+        return worst
 
     def with_reservation(self, launcher: str, reserved: Reservation | None) -> JobRecord:
         """Return the record after a launcher has written or withdrawn its reservation."""

@@ -72,9 +72,9 @@ def reserve(request: Request) -> Generator[Step, Records | None, Reservation | N
     records = yield "read"
     assert records is not None
     own = records.get(request.name, JobRecord())
-    if own.granted or own.is_submitted or own.has_ended:
-        return own.granted or replace(reservation(request.planned), is_granted=True)
     answer = room(request, records)
+    if isinstance(answer, Reservation) and answer.is_granted:
+        return answer
     if isinstance(answer, NoRoom):
         if request.launcher in own.reserved:
             yield Write(reserved=None)  # left by a launcher that was killed before it submitted the job
@@ -92,8 +92,13 @@ def reserve(request: Request) -> Generator[Step, Records | None, Reservation | N
 
 
 def room(request: Request, records: Records) -> Reservation | NoRoom:
-    """Return a reservation with which the job fits into the budget, or that there is no room. Reserves nothing."""
-    planned = request.planned
+    """Return a reservation with which the job fits into the budget, or that there is no room. Reserves nothing.
+
+    The reservation is granted if the job has one, or has been submitted.
+    """
+    planned, own = request.planned, records.get(request.name, JobRecord())
+    if own.granted or own.is_submitted or own.has_ended:
+        return own.granted or replace(reservation(planned), is_granted=True)
     unknown = reservation(planned).worst
     free = request.budget.left(committed(records, unknown, without=request.name))
     shortest = shortest_useful_seconds(records, planned.arm, request.least_seconds)

@@ -116,7 +116,7 @@ class Schedule:
                 answer = yield from self._reserved(planned, home, parallel)
                 if isinstance(answer, NoRoom):
                     first = answer.holding
-                    order.sort(key=lambda job: job.spec.name not in first)  # noqa: B023 - sorts now
+                    order.sort(key=lambda job: job.spec.name not in first)
                     if answer.is_final:
                         self.refused += 1
                         return
@@ -129,9 +129,7 @@ class Schedule:
             if not progressed:
                 yield
 
-    def _reserved(
-        self, planned: PlannedJob, home: str, jobs: int
-    ) -> Generator[None, None, Reservation | NoRoom]:
+    def _reserved(self, planned: PlannedJob, home: str, jobs: int) -> Generator[None, None, Reservation | NoRoom]:
         while home in self.locks:
             yield
         self.locks.add(home)
