@@ -35,8 +35,8 @@ class PlanVerb(ExperimentVerb):
         if planned not in VERBS:
             raise InputError(f"plan {planned}: the verb must be one of {', '.join(VERBS)}.{nearest(planned, VERBS)}")
         command: FieldVerb = import_module(f"experiments.commands.{planned}").command
-        command.checked_fields(planned, {name: text for name, text in fields.items() if name != "verb"})
-        return fields
+        others = {name: text for name, text in fields.items() if name != "verb"}
+        return {**command.checked_fields(planned, others), "verb": planned}
 
     def collect_usage_pieces(self, ctx: click.Context) -> list[str]:
         """Return the usage with the verb first."""
@@ -57,5 +57,4 @@ def command(fields: Mapping[str, str]) -> int:
     """
     from experiments.dry_runs.dry_run import dry_run
 
-    rest = {name: text for name, text in fields.items() if name != DRY_RUN}
-    return dry_run(rest.pop("verb", VERBS[0]), rest)
+    return dry_run(fields["verb"], {name: text for name, text in fields.items() if name not in ("verb", DRY_RUN)})

@@ -107,7 +107,8 @@ class FieldVerb(Verb):
         return dry_run(str(ctx.info_name), fields)
 
     def checked_fields(self, verb: str, fields: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the fields. Raises `InputError` for a name that this verb does not have, if it is closed."""
+        """Return the fields with underscores. Raises `InputError` for a name that this verb lacks, if it is closed."""
+        fields = with_underscores(fields, self.field_names)
         if self.is_closed:
             self._check_names(verb, fields)
         return fields
@@ -154,6 +155,21 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
             raise InputError(f"--{name} is set twice, to '{fields[name]}' and to '{value}'.")
         fields[name] = value
     return fields
+
+
+def with_underscores(fields: Mapping[str, str], declared: Sequence[str]) -> Mapping[str, str]:
+    """Return the fields with names in which `-` stands for `_`, as in `--max-usd`, written like the field.
+
+    The names in `declared` stay as they are. Raises `InputError` for a field that is set under both spellings.
+    """
+    renamed: dict[str, str] = {}
+    for name, value in fields.items():
+        # A key of a mapping, such as a script's hyperparameter, may contain a hyphen.
+        full = name if name in declared or "." in name else name.replace("-", "_")
+        if full in renamed:
+            raise InputError(f"--{full} is set twice, to '{renamed[full]}' and to '{value}'.")
+        renamed[full] = value
+    return renamed
 
 
 def field(name: str, help: str, **attributes: Any) -> Callable[[Any], Any]:

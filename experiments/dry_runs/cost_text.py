@@ -20,6 +20,8 @@ def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
         yield Definition("Expected", "\n".join(_expected(plan)))
     if plan.worst is not None:
         yield Definition("At most", "\n".join(_worst(plan, plan.worst)))
+    if plan.budget:
+        yield Definition("Budget", "\n".join(each.removeprefix("Budget of ") for each in plan.budget))
 
 
 def _expected(plan: CommandPlan) -> Iterator[str]:

@@ -35,6 +35,7 @@ def _fields(plan: CommandPlan) -> dict[str, Any]:
         "parallel": plan.parallel,
         "expected": {"at_least": _expected(first), "at_most": _expected(plan.jobs)},
         "worst_case": _amount(plan.worst.amount) if plan.worst else None,
+        "budget": plan.budget,
         "jobs": [_job(each) for each in plan.jobs],
         "search": asdict(plan.search) if plan.search else None,
         "endpoint": asdict(plan.endpoint) if plan.endpoint else None,

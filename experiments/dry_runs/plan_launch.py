@@ -11,6 +11,7 @@ from experiments.dry_runs.history import History, open_history
 from experiments.dry_runs.job_entries import input_plans, inputs_of_arms, job_entry
 from experiments.dry_runs.refusals import Refusals
 from experiments.dry_runs.scratch_state import ScratchState
+from experiments.planning.budgets import budget_of, check_budget
 from experiments.planning.command_plan import CommandPlan, JobEntry
 from experiments.planning.load import Experiment, load_fields
 from experiments.planning.plan import Inputs, group_key
@@ -19,6 +20,9 @@ from experiments.running.launch_request import LaunchRequest, read_launch
 from experiments.running.service_context import ServiceContext, open_service_context
 from tracking.groups.group import placeholder_id
 from training.state.home import home, home_id
+
+TIME_LIMIT = "StoppingCondition.MaxRuntimeInSeconds"
+"""Field of a request that a budget lowers to what is left when the job starts."""
 
 
 def plan_launch(verb: str, fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
@@ -57,15 +61,21 @@ def _with_jobs(
         arm, inputs = arms[planned.arm]
         make = partial(job_entry, planned, arm, inputs, context=context, state=state, earlier=earlier)
         entries += [entry] if (entry := refusals.attempt(make)) else []
+    budget = budget_of(request.experiment)
+    worst = worst_case_of([entry.planned for entry in entries])
+    sentences = refusals.attempt(lambda: check_budget([entry.planned for entry in entries], budget))
+    if not budget.budget.allows(worst.amount):
+        entries = [replace(entry, estimated=(*entry.estimated, TIME_LIMIT)) for entry in entries]
     return replace(
         plan,
+        budget=tuple(sentences or ()),
         resumes=group,
         inputs=input_plans(request.arms, staged, state),
         jobs=tuple(entries),
         parallel=request.parallel,
         uploads=dict(context.missing_bytes),
         new_bucket=context.missing_bucket,
-        worst=worst_case_of([entry.planned for entry in entries]),
+        worst=worst,
     )
 
 

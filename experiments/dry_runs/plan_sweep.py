@@ -21,7 +21,7 @@ from experiments.planning.worst_case import WorstCase
 from experiments.running.service_context import ServiceContext, open_service_context
 from experiments.schema.overrides import is_field
 from experiments.schema.sweep_fields import with_full_names
-from experiments.sweeping.run_sweep import check_price
+from experiments.sweeping.run_sweep import check_price, check_sweep_budget
 from experiments.sweeping.sweep_jobs import SweepJobs
 from experiments.sweeping.sweep_plan import SweepPlan, plan_sweep
 from tracking.groups.group import placeholder_id
@@ -46,7 +46,9 @@ def plan_sweep_command(fields: Mapping[str, str], state: ScratchState) -> Comman
     if staged is not None and context is not None:
         refusals.attempt(lambda: jobs.check(context))
         refusals.attempt(lambda: check_price(sweep, jobs, context))
+        budget = refusals.attempt(lambda: check_sweep_budget(sweep, jobs, context)) or (None, [])
         plan = _with_jobs(plan, jobs, context, history, state, refusals)
+        plan = replace(plan, budget=tuple(budget[1]))
     return replace(plan, refusals=refusals.listed, notes=tuple(dict.fromkeys(notes)))
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from experiments.planning.command_plan import SearchPlan
-from experiments.sweeping.sweep_plan import SweepPlan, label
+from experiments.sweeping.sweep_plan import SweepPlan, label, most_jobs
 from sweeps.cost_model.trials import Search
 from sweeps.space.grid import Point
 from sweeps.study.sampler import automatic, first_points
@@ -19,11 +19,8 @@ def search_plan(sweep: SweepPlan) -> SearchPlan:
     has_finalists = has_winner and sweep.objective.quality is not None
     finalists = fields.finalists if has_finalists and fields.finalists > 1 else 0
     repeats = sweep.repeats if has_winner else 0
-    trials = min(fields.trials, len(space.points))
-    compilers = len(fields.compilers)
     search = Search(space=space, objective=sweep.objective, samples=0, base=sweep.base_point, costs=None)
     first = first_points(fields.sampler, search, FIRST_POINTS)
-    single = (compilers if sweep.calibration_seconds else 0) + (1 if fields.worse_by is not None else 0)
     return SearchPlan(
         compilers=fields.compilers,
         batch_sizes=space.batch_sizes,
@@ -31,27 +28,17 @@ def search_plan(sweep: SweepPlan) -> SearchPlan:
         objective=_objective(sweep),
         sampler=automatic(search) if fields.sampler == "auto" else fields.sampler,
         first_points=() if sweep.calibration_seconds else tuple(map(_label, first)),
-        trials=trials,
+        trials=min(fields.trials, len(space.points)),
         calibration_seconds=sweep.calibration_seconds,
         finalists=finalists,
         repeats=repeats,
         max_parallel=fields.max_parallel,
-        max_jobs=single + compilers * (trials + finalists) + repeats * _settings(compilers),
-        max_billable_seconds=fields.max_billable_seconds,
-        max_usd=fields.max_usd,
+        max_jobs=most_jobs(sweep),
     )
 
 
 def _label(point: Point) -> str:
     return label("", point).removeprefix(", ")
-
-
-def _settings(compilers: int) -> int:
-    """Return the largest number of settings that are repeated; see `sweeps.space.confirmation.settings`.
-
-    The winner and the baseline span two compilers and two points, and each compiler has its best point.
-    """
-    return 2 if compilers == 1 else compilers + 3
 
 
 def _objective(sweep: SweepPlan) -> str:

@@ -6,17 +6,15 @@ from collections.abc import Iterator
 
 from experiments.planning.command_plan import SearchPlan
 from reports.model.blocks import Definition
-from reports.model.numbers import figure, money
+from reports.model.numbers import figure
 from reports.model.wording import counted, joined
 
 
 def search_definitions(search: SearchPlan) -> Iterator[Definition]:
-    """Yield the objective, the space, the order of the jobs, and the limits."""
+    """Yield the objective, the space, and the order of the jobs."""
     yield Definition("Objective", search.objective)
     yield Definition("Space", _space(search))
     yield Definition("Order", "\n".join(_phases(search)))
-    if limits := list(_limits(search)):
-        yield Definition("Limit", f"{joined(limits)}; no job starts once it is spent")
 
 
 def _space(search: SearchPlan) -> str:
@@ -35,10 +33,3 @@ def _phases(search: SearchPlan) -> Iterator[str]:
         yield f"a second training of at most {search.finalists} settings of each compiler"
     if search.repeats:
         yield f"at most {counted(search.repeats, 'repeat')} of the winner and of each control"
-
-
-def _limits(search: SearchPlan) -> Iterator[str]:
-    if search.max_billable_seconds is not None:
-        yield f"{figure(search.max_billable_seconds)} billable instance seconds"
-    if search.max_usd is not None:
-        yield f"{money(search.max_usd)} USD"

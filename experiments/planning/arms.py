@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from experiments.schema.experiment import Experiment
+from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.messages import messages
 from experiments.schema.overrides import Tree, is_field, unknown_field, with_values
 from experiments.schema.rules import ThisMachine, check_machine, this_machine
@@ -30,6 +31,7 @@ NOT_IN_ARMS = (
     "seed",
     "push_to_hub",
     "published",
+    *BUDGET_FIELDS,
 )
 
 

@@ -94,10 +94,6 @@ class SearchPlan:
     max_parallel: int
     max_jobs: int
     """Most jobs in all."""
-    max_billable_seconds: float | None
-    """Limit in billable instance seconds."""
-    max_usd: float | None
-    """Limit in US dollars."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -153,6 +149,8 @@ class CommandPlan:
     """Bucket that would be created."""
     worst: WorstCase | None = None
     """Most that all jobs can cost; None if it is not known."""
+    budget: tuple[str, ...] = ()
+    """Sentences about the budget and the jobs that certainly fit; empty without a budget."""
     search: SearchPlan | None = None
     endpoint: EndpointPlan | None = None
 

@@ -8,9 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
+from experiments.planning.budgets import budget_of, check_budget
 from experiments.planning.plan import Inputs, group_key
 from experiments.planning.staged_inputs import stage_inputs
-from experiments.running.launch_request import LaunchRequest, read_launch
+from experiments.running.launch_request import CHECK, LaunchRequest, read_launch
 from experiments.running.output import print_line
 from experiments.running.service_context import open_service_context
 from training.state.home import home, home_id
@@ -35,6 +36,7 @@ def launch(verb: str, overrides: Mapping[str, str]) -> int:
 def _run(store: Store, request: LaunchRequest, staged: Sequence[Inputs]) -> int:
     from experiments.running.follow_group import follow, jobs_phrase
     from reports.charts.class_charts import PngClassCharts
+    from tracking.budgets.budget_tag import set_budget
     from tracking.following.group_session import start_jobs
     from tracking.groups.design_tag import DESIGN, write_design
     from tracking.groups.group import open_group
@@ -45,6 +47,9 @@ def _run(store: Store, request: LaunchRequest, staged: Sequence[Inputs]) -> int:
     # Check a plan without a group first, before a run is opened or anything is uploaded.
     for job in request.jobs_to_check(staged):
         context.check(job.spec)
+    budget = budget_of(request.experiment)
+    priced = [context.priced(job) for job in request.jobs(CHECK, staged)] if budget.budget.is_limited else []
+    sentences = check_budget(priced, budget)
     if context.service.name == "sagemaker":
         record_warm_pool_costs(store, context.service)
     place = home_id(home()) if context.service.name == "local" else ""
@@ -59,7 +64,10 @@ def _run(store: Store, request: LaunchRequest, staged: Sequence[Inputs]) -> int:
     )
     jobs = [context.prepare(job) for job in request.jobs(group.id, staged)]
     print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {jobs_phrase(jobs, design)}")
+    for sentence in sentences:
+        print_line(sentence)
     write_plan(store, group, jobs, request.parallel, design)
+    set_budget(store, group, budget)
     if not request.wait:
         charts = PngClassCharts()
         first = [job for job in jobs if design is None or (job.repeat < design.looks[0] and not job.is_again)]

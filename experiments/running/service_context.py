@@ -37,11 +37,14 @@ class ServiceContext:
 
     def prepare(self, job: PlannedJob) -> PlannedJob:
         """Upload the inputs of a job, and add the prices of its instance types."""
+        return self.priced(replace(job, spec=self.upload(job.spec)))
+
+    def priced(self, job: PlannedJob) -> PlannedJob:
+        """Return a job with the prices of its instance types."""
         types = job.spec.fallback_instance_types
         prices = {each: self.price(job.spec.model_copy(update={"instance_type": each})) for each in types}
         return replace(
             job,
-            spec=self.upload(job.spec),
             price=self.price(job.spec),
             fallback_prices={each: price for each, price in prices.items() if price},
         )

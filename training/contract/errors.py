@@ -13,6 +13,7 @@ TrainfareError
 │   ├── QuotaError        an account quota is exceeded
 │   ├── ArtifactError     a model artifact is missing, broken or unsafe to unpack
 │   └── Unreachable       the service does not answer, or answers too late
+├── BudgetFull            the budget of a group has no room for a job
 ├── JobFailed             a job did not complete
 ├── NotGoodEnough         the quality gate rejects a model
 ├── TrackingError         the tracking server does not answer, or rejects a call
@@ -118,6 +119,19 @@ class ArtifactError(ServiceError):
 
 class Unreachable(ServiceError):
     """The service does not answer, or answers too late."""
+
+
+class BudgetFull(TrainfareError):
+    """The budget of a group has no room for a job.
+
+    `holding` names the jobs that may still end for less than they could cost. `is_final` means that waiting does not
+    help.
+    """
+
+    def __init__(self, message: str, holding: frozenset[str], *, is_final: bool):
+        super().__init__(message)
+        self.holding = holding
+        self.is_final = is_final
 
 
 class JobFailed(TrainfareError):
