@@ -28,6 +28,10 @@ class Table:
     rows: Iterator[Row]
     """Values of the requested columns of each row. Can be iterated over once."""
 
+    def location(self, number: int) -> str:
+        """Return the location of a row for messages, such as `a.csv line 3`."""
+        return f"{self.name} {self.unit} {number}"
+
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
