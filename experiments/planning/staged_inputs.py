@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 
 from experiments.planning.arms import Arm
 from experiments.planning.plan import Inputs
 from experiments.schema.experiment import Experiment
 from training.services.local.container import local_path
-from training.staging.tokens.staged import Staged
+from training.staging.tokens.staged import Staged, describe
 from training.state.home import home
 from training.state.shared_folders import lock_for_use
 
@@ -45,9 +46,14 @@ def _staged(experiment: Experiment, echo: Echo) -> Inputs:
 
         return script_inputs(experiment.script, home(), echo)
     from experiments.planning.hyperparameters import staging_request
+    from training.staging.progress import shown
     from training.staging.stage import stage
+    from training.staging.tokens.description_lines import lines
 
-    staged = stage(staging_request(experiment), home(), echo)
+    with shown(sys.stderr) as progress:
+        staged = stage(staging_request(experiment), home(), echo, progress)
     if not staged.cached:
         echo(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
+        for line in lines(describe(staged)):
+            echo(f"  {line}")
     return staged

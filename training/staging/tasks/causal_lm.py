@@ -34,6 +34,11 @@ SHORTEST_ROW_TOKENS = 2
 """Length of the shortest row that has a token to predict."""
 
 
+def column_types(columns: Columns) -> dict[str, str]:
+    """Return the text column."""
+    return {columns.text: "string"}
+
+
 def required_columns(columns: Columns) -> list[str]:
     """Return the text column. Labels are not read."""
     return [columns.text]

@@ -30,6 +30,12 @@ MAX_SOURCE_ROWS = 1_000
 ROWS_PER_BATCH = 1_000
 
 
+def column_types(columns: Columns) -> dict[str, str]:
+    """Return the columns with the text, the label and, for pairs, the second text."""
+    pair = {columns.text_pair: "string"} if columns.text_pair else {}
+    return {columns.text: "string", columns.label: "string or long", **pair}
+
+
 def required_columns(columns: Columns) -> list[str]:
     """Return the columns with the text, the label and, for pairs, the second text."""
     return [columns.text, columns.label, *([columns.text_pair] if columns.text_pair else [])]

@@ -25,6 +25,11 @@ READERS: Readers = {".json": ("question", squad_rows)}
 HEAD = "AutoModelForQuestionAnswering"
 
 
+def column_types(columns: Columns) -> dict[str, str]:
+    """Return the columns of the Hub's `squad`."""
+    return {**dict.fromkeys(COLUMNS, "string"), "answers": "object"}
+
+
 def required_columns(columns: Columns) -> list[str]:
     """Return the columns of the Hub's `squad`, which all data for this task must have."""
     return list(COLUMNS)
