@@ -67,10 +67,6 @@ def data_markdown(data: DataSource) -> str | None:
         text += ["", "Some training rows, drawn at random and cut at 200 characters:", ""]
         text += ["| row | label | text |" if has_labels else "| row | text |", "| --: | --- |" + " --- |" * has_labels]
         for sample in samples:
-            label = f" {_cell(sample.label or '')} |" if has_labels else ""
-            text.append(f"| {sample.number} |{label} {_cell(sample.text)} |")
+            label = f" {without_markup(sample.label or '')} |" if has_labels else ""
+            text.append(f"| {sample.number} |{label} {without_markup(sample.text)} |")
     return "\n".join(text) + "\n"
-
-
-def _cell(text: str) -> str:
-    return without_markup(text).replace("|", "\\|")
