@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import asdict, replace
 from functools import partial
 
 from experiments.dry_runs.refusals import Refusals
@@ -19,7 +19,8 @@ from reports.comparison.arms import Job
 from tracking.groups.planned_job import PlannedJob
 from training.contract.request import build
 from training.services.local import request_rules
-from training.staging.tokens.staged import CHANNELS, Staged
+from training.staging.tokens.description_lines import lines
+from training.staging.tokens.staged import CHANNELS, Staged, describe
 
 NOT_STAGED = "s3://not-staged-yet"
 """Placeholder for the S3 prefix of data that is not staged yet."""
@@ -87,8 +88,7 @@ def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) ->
     if not isinstance(inputs, Staged):
         source = f"{inputs.source.description}; channels: {inputs.channels.description}"
         return InputPlan(source=source, key=inputs.key, arms=labels, is_staged=state.is_in_home(inputs))
-    # A description of staged data (classes, duplicates, samples) belongs here, beside its rows and lengths.
-    lengths = inputs.lengths
+    lengths, described = inputs.lengths, describe(inputs)
     return InputPlan(
         source=inputs.source,
         key=inputs.key,
@@ -102,6 +102,8 @@ def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) ->
             "max": lengths.max_tokens,
             "at_max_length_share": lengths.at_max_length_share,
         },
+        description=asdict(described),
+        lines=tuple(lines(described)),
         sample_rows=state.sample_rows(inputs),
     )
 

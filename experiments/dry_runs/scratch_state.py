@@ -11,10 +11,11 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from experiments.planning.plan import Inputs
-from experiments.planning.staged_inputs import inputs_in
+from experiments.planning.staged_inputs import Echo, inputs_in
 from experiments.schema.experiment import Experiment
 from tracking.groups.planned_job import PlannedJob
 from training.staging.estimate import Estimate, stage_or_estimate
+from training.staging.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged
 from training.state.shared_folders import SHARED
@@ -36,7 +37,7 @@ class ScratchState:
 
     def inputs(self, experiment: Experiment) -> Inputs:
         """Return the inputs of an experiment, staged here or estimated. Raises InputError."""
-        return inputs_in(self.folder, experiment, lambda request, *_: self._estimate(request).staged, lambda _: None)
+        return inputs_in(self.folder, experiment, self._stage, lambda _: None)
 
     def sample_rows(self, inputs: Inputs) -> int | None:
         """Return the rows from which staged data was estimated, or None."""
@@ -64,11 +65,11 @@ class ScratchState:
     def _has(self, path: Path) -> bool:
         return path.is_relative_to(self.folder)
 
-    def _estimate(self, request: StagingRequest) -> Estimate:
+    def _stage(self, request: StagingRequest, folder: Path, echo: Echo, progress: Progress) -> Staged:
         key = request.model_dump_json()
         if key not in self._estimates:
-            self._estimates[key] = stage_or_estimate(request, self.folder, lambda _: None)
-        return self._estimates[key]
+            self._estimates[key] = stage_or_estimate(request, folder, echo, progress)
+        return self._estimates[key].staged
 
 
 @contextmanager

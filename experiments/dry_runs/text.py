@@ -123,15 +123,9 @@ def _input_text(plan: CommandPlan, inputs: InputPlan) -> str:
     state = "staged already" if inputs.is_staged else "not staged yet"
     if not inputs.rows:
         return f"{inputs.source}{arms}"
-    rows, tokens = inputs.rows, inputs.tokens
-    about = "about " if inputs.sample_rows is not None else ""
-    text = f"{inputs.source}{arms}, {state}\n{about}{rows['train']:,} rows to train on and {rows['validation']:,} to "
-    text += f"evaluate on; {tokens['mean']:.0f} tokens per row, 95 % have at most {tokens['p95']:.0f}"
-    if tokens["at_max_length_share"] >= 0.005:
-        text += f", {100 * tokens['at_max_length_share']:.0f} % are as long as max_length"
-    if inputs.sample_rows is not None:
-        text += f"\nEstimated from the first {inputs.sample_rows:,} rows and the size of the file."
-    return text
+    rows = inputs.sample_rows
+    estimate = [] if rows is None else [f"estimated from the first {rows:,} rows and the size of the file"]
+    return "\n".join([f"{inputs.source}{arms}, {state}", *inputs.lines, *estimate])
 
 
 def _machines(plan: CommandPlan) -> Iterator[str]:

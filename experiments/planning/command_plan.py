@@ -40,6 +40,10 @@ class InputPlan:
     """Rows of each channel; empty for a script."""
     tokens: Mapping[str, float] = field(default_factory=dict)
     """Tokens of a training row: mean, median, p95 and max; empty for a script."""
+    description: Mapping[str, Any] = field(default_factory=dict)
+    """Description of the data: channels, classes, repeated rows and samples; empty for a script."""
+    lines: tuple[str, ...] = ()
+    """The description in a few lines."""
     sample_rows: int | None = None
     """Rows of the data from which rows and tokens are estimated; None if they are exact."""
 

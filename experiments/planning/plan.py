@@ -22,6 +22,7 @@ from judging.round_order import round_order
 from tracking.groups.planned_job import AGAIN, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.services.local.container import SECRET_VARIABLES
+from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
 from training.state.home import compile_cache
 
@@ -283,4 +284,6 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         evaluation_key=staged.evaluation_key,
         label_names=staged.label_names,
         class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
+        columns=TASKS[experiment.task].column_types(data.columns),
+        description=staged.description,
     )

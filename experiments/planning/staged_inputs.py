@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -9,13 +10,14 @@ from experiments.planning.arms import Arm
 from experiments.planning.plan import Inputs
 from experiments.schema.experiment import Experiment
 from training.services.local.container import local_path
+from training.staging.progress import Progress
 from training.staging.sources.request import StagingRequest
-from training.staging.tokens.staged import Staged
+from training.staging.tokens.staged import Staged, describe
 from training.state.home import home
 from training.state.shared_folders import lock_for_use
 
 Echo = Callable[[str], None]
-Stage = Callable[[StagingRequest, Path, Echo], Staged]
+Stage = Callable[[StagingRequest, Path, Echo, Progress], Staged]
 """Function that stages the data of a request in a state folder."""
 
 
@@ -56,8 +58,13 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo) ->
 
         return script_inputs(experiment.script, folder, echo)
     from experiments.planning.hyperparameters import staging_request
+    from training.staging.progress import shown
+    from training.staging.tokens.description_lines import lines
 
-    staged = stage(staging_request(experiment), folder, echo)
+    with shown(sys.stderr) as progress:
+        staged = stage(staging_request(experiment), folder, echo, progress)
     if not staged.cached:
         echo(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
+        for line in lines(describe(staged)):
+            echo(f"  {line}")
     return staged

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from training.contract.budget import dearest
 from training.contract.job_spec import JobSpec, Scalar
 from training.contract.price import Price
+from training.staging.tokens.description import DataDescription
 
 MODEL_ID = "platform.model_id"
 """Tag of a run with the id of the logged model that its job trained."""
@@ -53,6 +54,10 @@ class DataSource:
     """Names of the classes in the order of their numbers; empty without classes."""
     class_counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Rows of each class, by split."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Type of each column that is read, by its name; empty if unknown."""
+    description: DataDescription | None = None
+    """Lengths, duplicates and sample rows; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
