@@ -18,6 +18,8 @@ from experiments.running.service_context import ServiceContext
 from reports.comparison.arms import Job
 from tracking.groups.planned_job import PlannedJob
 from training.contract.request import build
+from training.scripts.requirements import requirement_lines
+from training.scripts.runtime_description import runtime_description
 from training.services.local import request_rules
 from training.staging.tokens.description_lines import lines
 from training.staging.tokens.staged import CHANNELS, Staged, describe
@@ -57,8 +59,16 @@ def job_entry(
         expected=expected_cost(prepared, size, earlier),
         worst=worst_case_of_job(prepared),
         request=request,
+        runtime=_runtime(prepared, inputs),
         estimated=_estimated(arm, inputs, context, state),
     )
+
+
+def _runtime(prepared: PlannedJob, inputs: Inputs) -> tuple[str, ...]:
+    if isinstance(inputs, Staged):
+        return ()
+    has_requirements = bool(requirement_lines(inputs.source.folder))
+    return tuple(runtime_description(prepared.spec, has_requirements=has_requirements))
 
 
 def _without_uploads(planned: PlannedJob) -> PlannedJob:

@@ -58,6 +58,7 @@ def _job(entry: JobEntry) -> dict[str, Any]:
         "price": asdict(planned.price) if planned.price else None,
         "expected": asdict(entry.expected) if entry.expected else None,
         "worst_case": _amount(entry.worst),
+        "runtime": entry.runtime,
         "estimated_fields": entry.estimated,
         "request": entry.request,
     }

@@ -40,6 +40,7 @@ def plan_launch(verb: str, fields: Mapping[str, str], state: ScratchState) -> Co
     complete = [inputs for inputs in staged if inputs is not None]
     if context is not None and len(complete) == len(staged):
         plan = _with_jobs(plan, request, complete, context, history, state, refusals)
+    notes += state.notes(complete)
     return replace(plan, refusals=refusals.listed, notes=tuple(dict.fromkeys(notes)))
 
 

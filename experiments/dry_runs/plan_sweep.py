@@ -49,6 +49,7 @@ def plan_sweep_command(fields: Mapping[str, str], state: ScratchState) -> Comman
         budget = refusals.attempt(lambda: check_sweep_budget(sweep, jobs, context)) or (None, [])
         plan = _with_jobs(plan, jobs, context, history, state, refusals)
         plan = replace(plan, budget=tuple(budget[1]))
+    notes += state.notes([staged]) if staged is not None else []
     return replace(plan, refusals=refusals.listed, notes=tuple(dict.fromkeys(notes)))
 
 

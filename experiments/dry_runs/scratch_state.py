@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from experiments.planning.plan import Inputs
-from experiments.planning.staged_inputs import Echo, inputs_in
+from experiments.planning.staged_inputs import Echo, inputs_in, notes_of
 from experiments.schema.experiment import Experiment
 from tracking.groups.planned_job import PlannedJob
 from training.staging.estimate import Estimate, stage_or_estimate
@@ -37,7 +37,11 @@ class ScratchState:
 
     def inputs(self, experiment: Experiment) -> Inputs:
         """Return the inputs of an experiment, staged here or estimated. Raises InputError."""
-        return inputs_in(self.folder, experiment, self._stage, lambda _: None)
+        return inputs_in(self.folder, experiment, self._stage, lambda _: None, is_planned=True)
+
+    def notes(self, inputs: Sequence[Inputs]) -> list[str]:
+        """Return the notes of all distinct inputs, with the paths of the real state folder."""
+        return [note.replace(str(self.folder), str(self.home)) for note in notes_of(inputs)]
 
     def sample_rows(self, inputs: Inputs) -> int | None:
         """Return the rows from which staged data was estimated, or None."""
@@ -59,7 +63,11 @@ class ScratchState:
             return there + uri.removeprefix(here) if uri.startswith(f"{here}/") else uri
 
         channels = {name: moved(uri) for name, uri in job.spec.channels.items()}
-        spec = job.spec.model_copy(update={"channels": channels, "source_uri": moved(job.spec.source_uri)})
+        environment = {
+            name: value.replace(str(self.folder), str(self.home)) for name, value in job.spec.environment.items()
+        }
+        changes = {"channels": channels, "source_uri": moved(job.spec.source_uri), "environment": environment}
+        spec = job.spec.model_copy(update=changes)
         return replace(job, spec=spec)
 
     def _has(self, path: Path) -> bool:

@@ -105,6 +105,8 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         yield Definition("Image", "\n".join(images))
     if plan.uploads or plan.new_bucket:
         yield Definition("Uploads", _uploads(plan))
+    if plan.jobs and plan.jobs[0].runtime:
+        yield from _runtime(plan.jobs[0])
     if plan.search:
         yield from search_definitions(plan.search)
     elif len(plan.jobs) > 1:
@@ -126,6 +128,13 @@ def _input_text(plan: CommandPlan, inputs: InputPlan) -> str:
     rows = inputs.sample_rows
     estimate = [] if rows is None else [f"estimated from the first {rows:,} rows and the size of the file"]
     return "\n".join([f"{inputs.source}{arms}, {state}", *inputs.lines, *estimate])
+
+
+def _runtime(job: JobEntry) -> Iterator[Definition]:
+    """Yield what the script of the first job gets. Those of the others differ in their arguments at most."""
+    for line in job.runtime:
+        term, _, text = line.partition(": ")
+        yield Definition(term, text)
 
 
 def _machines(plan: CommandPlan) -> Iterator[str]:

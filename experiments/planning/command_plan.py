@@ -69,6 +69,8 @@ class JobEntry:
     """Cost if the job runs to its time limit and through its grace."""
     request: Request
     """The request for the service."""
+    runtime: tuple[str, ...] = ()
+    """Lines that describe what a script gets when it starts: command, folders, variables and packages."""
     estimated: tuple[str, ...] = ()
     """Fields of the request that are known only once the data is staged."""
 

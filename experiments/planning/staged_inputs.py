@@ -48,15 +48,21 @@ def _inputs(experiment: Experiment, echo: Echo) -> Inputs:
 def _uris(inputs: Inputs) -> list[str]:
     if isinstance(inputs, Staged):
         return list(inputs.channels.values())
-    return [inputs.source.folder.as_uri(), *inputs.channels.uris.values()]
+    environment = [inputs.environment.folder.as_uri()] if inputs.environment else []
+    return [inputs.source.folder.as_uri(), *environment, *inputs.channels.uris.values()]
 
 
-def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo) -> Inputs:
-    """Return the inputs of an experiment in a state folder: the script, or the data that `stage` stages there."""
+def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *, is_planned: bool = False) -> Inputs:
+    """Return the inputs of an experiment in a state folder: the script, or the data that `stage` stages there.
+
+    With `is_planned`, the environment of a script is not made.
+    """
     if experiment.script is not None:
         from experiments.planning.script_inputs import script_inputs
+        from training.scripts.environments import planned_environment, script_environment
 
-        return script_inputs(experiment.script, folder, echo)
+        make = planned_environment if is_planned else script_environment
+        return script_inputs(experiment, folder, echo, make_environment=make)
     from experiments.planning.hyperparameters import staging_request
     from training.staging.progress import shown
     from training.staging.tokens.description_lines import lines

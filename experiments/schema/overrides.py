@@ -29,6 +29,8 @@ DEPENDENT_FIELDS = {
     "data.train": ("data.validation",),
 }
 """Fields that are removed together with another field. A compiler other than `trcomp` also removes `compiler_debug`."""
+SHORTHANDS = {"arguments": "style"}
+"""Section of `script` that may be written as a text -> its field that holds the text."""
 
 
 def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
@@ -78,7 +80,12 @@ def keys_of(name: str) -> list[str]:
 
 def is_field(name: str) -> bool:
     """Return True if a dotted name is a field or an entry of an open mapping."""
-    return name in known_fields() or _is_open(".".join(keys_of(name)[:-1]))
+    return name in known_fields() or is_entry(name)
+
+
+def is_entry(name: str) -> bool:
+    """Return True if a dotted name is an entry of an open mapping."""
+    return _is_open(".".join(keys_of(name)[:-1]))
 
 
 def _is_under(name: str, field: str) -> bool:
@@ -88,7 +95,7 @@ def _is_under(name: str, field: str) -> bool:
 def _set(tree: Tree, keys: Sequence[str], value: Any) -> None:
     for key in keys[:-1]:
         if not isinstance(tree.get(key), dict):
-            tree[key] = {}
+            tree[key] = {SHORTHANDS[key]: tree[key]} if key in SHORTHANDS and isinstance(tree.get(key), str) else {}
         tree = tree[key]
     tree[keys[-1]] = value
 

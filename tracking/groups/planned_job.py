@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Any
 
 from training.contract.budget import dearest
-from training.contract.job_spec import JobSpec, Scalar
+from training.contract.job_spec import JobSpec
 from training.contract.price import Price
 from training.staging.tokens.description import DataDescription
 
@@ -66,8 +67,10 @@ class ScriptPlan:
 
     regexes: Mapping[str, str]
     """Regular expressions by metric name, each with one group that matches the number."""
-    hyperparameters: Mapping[str, Scalar]
+    hyperparameters: Mapping[str, Any]
     """Hyperparameters of the script, with batch size and learning rate also under our names."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Versions of the packages that were installed for the script; empty without an environment of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

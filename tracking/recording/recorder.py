@@ -65,6 +65,8 @@ class Recorder:
         self._store.call(self._store.client.log_inputs, self.run_id, [data_page.dataset_input(self._planned.data)])
         if self._planned.script:
             self._on_start(script_metadata.start_event(self._planned))
+            if pins := script_metadata.pinned_packages(self._planned):
+                self._log_text(pins, script_metadata.PACKAGES_FILE)
 
     def log_data(self) -> None:
         """Write the description and the class distribution of the job's data, and mark the run as described."""
