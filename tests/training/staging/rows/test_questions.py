@@ -209,7 +209,11 @@ def test_an_answer_that_is_not_in_its_context_is_an_error(tmp_path: Path) -> Non
             "FILE is not JSON: Extra data at line 2 column 1; a file of JSON Lines needs the suffix .jsonl",
         ),
         (b'{"data": "\xff"}', "FILE is not UTF-8: byte 0xff at 10 is invalid"),
-        (b"[" * 100_000, "FILE is not JSON: maximum recursion depth"),
+        (b"[" * 100_000, "FILE: the document must be an object, not a list"),
+        (b'{"data": ' + b"[" * 100_000, "FILE is not JSON: maximum recursion depth"),
+        (b'{"data": [],}', "FILE is not JSON: Expecting property name enclosed in double quotes at line 1 column 13"),
+        (b'{"data": []', "FILE is not JSON: Expecting ',' delimiter at line 1 column 12"),
+        (b'{"data" []}', "FILE is not JSON: Expecting ':' delimiter at line 1 column 9"),
     ],
 )
 def test_a_file_that_is_not_squad_json_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
