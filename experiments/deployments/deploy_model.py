@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Literal
 
 from experiments.deployments import arguments as read
+from experiments.deployments.endpoint_budget import check_budget, read_budget
 from experiments.deployments.interruption import interruptible
 from experiments.deployments.known_endpoints import EndpointRecord, open_record
 from experiments.running.output import print_line
 from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
+from training.contract.budget import Budget
 from training.contract.errors import EndpointNotFound, InputError, TrainfareError
 from training.state.home import home
 
@@ -35,18 +37,25 @@ def deploy(fields: Mapping[str, str]) -> int:
         from training.services.sagemaker.prices import table_price
 
         table_price(Path(aws["prices"]), spec.machine)  # fails before anything is created
+    budget = read_budget(fields)
     spec = with_run(fields, spec) if "run" in fields else spec
+    record = EndpointRecord(service=service, name=spec.name, when_over=spec.when_over, aws=aws)
     with interruptible():
-        _print_state(_deploy(spec, EndpointRecord(service=service, name=spec.name, when_over=spec.when_over, aws=aws)))
+        state = _deploy(spec, record, budget)
+    _print_state(state)
+    if budget.is_limited and service == "sagemaker":
+        print_line("Its budget holds only if a command of trainfare, such as `endpoints`, runs here at that time.")
     return 0
 
 
-def _deploy(spec: EndpointSpec, record: EndpointRecord) -> EndpointState:
-    """Deploy and record the endpoint.
+def _deploy(spec: EndpointSpec, record: EndpointRecord, budget: Budget) -> EndpointState:
+    """Deploy and record the endpoint, if it fits into the budget.
 
     The record is written first: if the command is killed, later commands then know the endpoint and end its lifetime.
     """
     record, service = open_record(record, print_line)
+    if budget.is_limited:
+        check_budget(spec, budget, service.price(spec.machine), _existing(service, spec.name))
     if spec.lifetime_seconds is not None:
         replace(record, expires=time.time() + spec.lifetime_seconds).save()
     elif not record.path.exists():
@@ -58,6 +67,13 @@ def _deploy(spec: EndpointSpec, record: EndpointRecord) -> EndpointState:
         raise
     record.updated(state).save()
     return state
+
+
+def _existing(service: Endpoints, name: str) -> EndpointState | None:
+    try:
+        return service.describe(name)
+    except EndpointNotFound:
+        return None
 
 
 def _update_record(record: EndpointRecord, service: Endpoints) -> None:
@@ -110,7 +126,8 @@ def _precision(fields: Mapping[str, str]) -> str | None:
 def _when_over(fields: Mapping[str, str]) -> str:
     if "when_over" in fields and "lifetime" not in fields:
         raise InputError("--when_over needs a lifetime: add --lifetime, such as 2h.")
-    return read.one_of("when_over", fields.get("when_over", "warn"), ("warn", "delete"))
+    default = "delete" if fields.keys() & {"max_usd", "max_billable_seconds"} else "warn"
+    return read.one_of("when_over", fields.get("when_over", default), ("warn", "delete"))
 
 
 def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:

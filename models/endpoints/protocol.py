@@ -142,6 +142,9 @@ class Endpoints(Protocol):
         Raises `EndpointNotFound`, `EndpointFailed`, and `InputError` if the endpoint rejects the request.
         """
 
+    def price(self, machine: str) -> Price | None:
+        """Return the price of one machine of this type. None if it is unknown, and for local endpoints."""
+
     def describe(self, name: str) -> EndpointState:
         """Return the endpoint's current state. Raises `EndpointNotFound`."""
 

@@ -137,6 +137,10 @@ class SageMakerEndpoints:
     def _remover(self, echo: Echo) -> EndpointRemover:
         return EndpointRemover(resources=self._resources, waiting=self._waiting, echo=echo)
 
+    def price(self, machine: str) -> Price | None:
+        """Return the price of one instance for hosting, or None if it is unknown."""
+        return self._price_of(machine)
+
     def _state(self, endpoint: Resource) -> EndpointState:
         return state(endpoint, self._clients.region, self._price_of(machine_of(endpoint)))
 
