@@ -43,7 +43,7 @@ def blocks(plan: CommandPlan) -> Iterator[Block]:
 
 
 def headline(plan: CommandPlan) -> str:
-    """Return what would run, in one sentence."""
+    """Return the first sentence: the command, the service and the number of jobs."""
     where = "this machine" if plan.service == "local" else "Amazon SageMaker"
     subject = f"Plan of {plan.verb} {plan.name}, on {where}"
     if plan.search:
