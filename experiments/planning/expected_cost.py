@@ -84,8 +84,8 @@ def _from_similar_jobs(job: PlannedJob, size: JobSize | None, earlier: Sequence[
     """Scale the steady time of similar jobs to the samples of this job, and keep the rest of their time as it is."""
     if size is None or any(name.startswith(FEATURES) for name in job.spec.hyperparameters):
         return None
-    wanted_columns = [column for column in SETUP_COLUMNS if _is_fixed(job, column)]
-    alike = [each for each in earlier if all(_equals(job, each, column) for column in wanted_columns)]
+    fixed_columns = [column for column in SETUP_COLUMNS if _is_fixed(job, column)]
+    alike = [each for each in earlier if all(_equals(job, each, column) for column in fixed_columns)]
     seconds = [value for each in alike if (value := _scaled(each, size.samples)) > 0]
     return (typical(seconds), f"{counted(len(seconds), 'similar job')}, scaled to the samples") if seconds else None
 
