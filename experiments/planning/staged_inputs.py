@@ -46,7 +46,7 @@ def _staged(experiment: Experiment, echo: Echo) -> Inputs:
 
         return script_inputs(experiment.script, home(), echo)
     from experiments.planning.hyperparameters import staging_request
-    from training.staging.progress import shown
+    from training.staging.sources.progress import shown
     from training.staging.stage import stage
     from training.staging.tokens.description_lines import lines
 
