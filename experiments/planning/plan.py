@@ -16,12 +16,14 @@ from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
+from experiments.schema.fields import BUDGET_FIELDS
 from judging.design import Design
 from judging.round_order import round_order
 from tracking.groups.planned_job import AGAIN, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.load_measurement import MEASURE_VARIABLE
+from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
 from training.state.home import compile_cache
 
@@ -40,7 +42,7 @@ MACHINE_FIELDS = (
 ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_length")
 """Fields that control question answering, in evaluation and in the logged model."""
 
-WITHOUT_EFFECT_ON_JOBS = {"sweep", "published", "log_model"}
+WITHOUT_EFFECT_ON_JOBS = {"sweep", "published", "log_model", *BUDGET_FIELDS}
 """Fields of an experiment that do not change its jobs."""
 
 SOURCE = Path(__file__).resolve().parents[2] / "training" / "job"
@@ -271,7 +273,7 @@ def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
 
 
 def _yaml(name: str, experiment: Experiment) -> str:
-    fields = experiment.model_dump(mode="json", exclude={"compare", "sweep"}, exclude_none=True)
+    fields = experiment.model_dump(mode="json", exclude={"compare", "sweep", *BUDGET_FIELDS}, exclude_none=True)
     return f"# {name}, as resolved for this job\n" + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
 
 
@@ -293,4 +295,6 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         evaluation_key=staged.evaluation_key,
         label_names=staged.label_names,
         class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
+        columns=TASKS[experiment.task].column_types(data.columns),
+        description=staged.description,
     )

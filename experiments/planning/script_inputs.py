@@ -23,6 +23,8 @@ from training.scripts.source import ScriptSource, find_script, is_package, with_
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
 """Launchers that start several processes of a Python file only."""
 
+MakeEnvironment = Callable[[ScriptSource, Path, Callable[[str], None]], ScriptEnvironment | None]
+
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptInputs:
@@ -52,10 +54,12 @@ def script_inputs(
     home: Path,
     echo: Callable[[str], None] = lambda _: None,
     variables: Mapping[str, str] = os.environ,
+    make_environment: MakeEnvironment = script_environment,
 ) -> ScriptInputs:
     """Return the inputs of the script. Raises InputError if one is missing or the script cannot run.
 
-    `variables` are those of this process, which hold the script's secrets.
+    `variables` are those of this process, which hold the script's secrets. `make_environment` returns the environment
+    with the script's requirements.
     """
     script = experiment.script
     assert script is not None
@@ -79,7 +83,7 @@ def script_inputs(
     )
     entry = _entry(experiment, script, source, forms)
     local = experiment.service == "local"
-    environment = script_environment(source, home, echo) if local and script.requirements == "install" else None
+    environment = make_environment(source, home, echo) if local and script.requirements == "install" else None
     return ScriptInputs(
         source=source if entry is None else with_entry(source, home / "sources", echo),
         channels=find_channels(script.channels, home),

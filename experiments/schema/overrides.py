@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.yaml_document import parse, scalar
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, InputErrors, nearest
 
 Tree = dict[str, Any]
 
@@ -35,7 +35,22 @@ SHORTHANDS = {"arguments": "style"}
 
 def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
     """Return the tree with the overrides of a command line, each converted to the type of its field."""
-    return with_values(tree, {name: read_override(name, text) for name, text in overrides.items()})
+    values, errors = read_overrides(overrides)
+    if errors:
+        raise InputErrors(errors)
+    return with_values(tree, values)
+
+
+def read_overrides(overrides: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the overrides that can be read, each converted to the type of its field, and the errors of the others."""
+    values: dict[str, Any] = {}
+    errors: list[str] = []
+    for name, text in overrides.items():
+        try:
+            values[name] = read_override(name, text)
+        except InputError as error:
+            errors.append(str(error))
+    return values, errors
 
 
 def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:

@@ -86,6 +86,19 @@ def _recorded_versions(folder: Path) -> dict[str, str] | None:
     return versions
 
 
+def planned_environment(
+    source: ScriptSource, home: Path, _: Callable[[str], None] = lambda _: None
+) -> ScriptEnvironment | None:
+    """Return the environment that `script_environment` returns, and make none. Its versions may be unknown."""
+    if not requirement_lines(source.folder) and not is_package(source.folder):
+        return None
+    folder = home / FOLDER / _key(source)
+    known = (folder / VERSIONS).exists()
+    return ScriptEnvironment(
+        folder=folder, versions=json.loads((folder / VERSIONS).read_text("utf-8")) if known else {}
+    )
+
+
 def _key(source: ScriptSource) -> str:
     """Return the hash of the requirements, of our own packages and, if it is installed too, of the source."""
     lines = requirement_lines(source.folder)
