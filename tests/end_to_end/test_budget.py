@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import signal
 import time
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tests.end_to_end.conftest import CommandLine
+from tests.support.aws.account import Account
 
 SLEEPER = """\
 import argparse, time
@@ -136,3 +138,48 @@ def test_a_budget_that_cannot_hold_starts_nothing(
     assert done.returncode == 2, done.stdout
     assert message in done.stderr
     assert command_line.runs("group") == []
+
+
+@pytest.mark.slow
+def test_dollars_limit_the_time_of_a_sagemaker_job(
+    command_line: CommandLine, sleeper: dict[str, object], account: Account, tmp_path: Path
+) -> None:
+    """At a dollar a second, 330 USD are two jobs with 15 s each and 150 s for the stop. Two machines follow them."""
+    account.make_role()
+    prices = tmp_path / "prices.json"
+    prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 3600.0}}))
+    there = {
+        "service": "sagemaker",
+        "machine.instance_type": "ml.g5.xlarge",
+        "aws.role": "trainer",
+        "machine.cores": "null",
+    }
+    arms = "[{script.hyperparameters.seconds: 3}, {script.hyperparameters.seconds: 3.5}]"
+    request = {**sleeper, **there, "compare.arms": arms, "compare.parallel": 2, "compare.repeats": 1}
+    budget = {"max-usd": 330, "min_run_seconds": 15}
+    unpriced = command_line("compare", {**request, **budget, "aws.prices": _empty(tmp_path)})
+    assert unpriced.returncode == 2
+    assert "max_usd is 330, but the price of ml.g5.xlarge is unknown: set aws.prices" in unpriced.stderr
+    left = command_line("compare", {**request, **budget, "aws.prices": prices, "wait": "false"})
+    assert left.returncode == 0, left.stdout + left.stderr
+    assert "at worst these jobs cost 380.00 USD (2 jobs, each up to its limit of 40 s and 150 s to stop)" in left.stdout
+    assert "To fit all jobs: --machine.max_run_seconds 15, or --max_usd 380." in left.stdout
+    limits = {run.data.tags["platform.max_run_seconds"] for run in command_line.runs()}
+    assert limits == {"15"}
+    for name in account.jobs.names():
+        assert account.jobs.request(name)["StoppingCondition"]["MaxRuntimeInSeconds"] == 15
+    [group] = command_line.runs("group")
+    elsewhere = [replace(command_line, folder=tmp_path / name) for name in ("one", "two")]
+    launchers = [each.start("attach", {"group": group.data.tags["platform.group"]}) for each in elsewhere]
+    outputs = [launcher.communicate(timeout=280)[0] for launcher in launchers]
+    assert any(launcher.returncode == 0 for launcher in launchers), outputs
+    assert "Budget of 330.00 USD" in outputs[0]
+    assert sum(run.data.metrics["cost/usd"] for run in command_line.runs()) < 330
+    [group] = command_line.runs("group")
+    assert 0 < group.data.metrics["budget/left_usd"] < 330
+
+
+def _empty(tmp_path: Path) -> Path:
+    table = tmp_path / "empty.json"
+    table.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {}}))
+    return table
