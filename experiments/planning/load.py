@@ -13,16 +13,17 @@ from experiments.planning.arms import Arm, arms, arms_unchecked
 from experiments.schema.backend_file import PARAMETER as BACKEND_CONFIG
 from experiments.schema.backend_file import backend_values
 from experiments.schema.experiment import Experiment
-from experiments.schema.messages import first_message
-from experiments.schema.overrides import Tree, with_overrides, with_values
-from experiments.schema.rules import check_machine, this_machine
+from experiments.schema.fields import ExperimentFields
+from experiments.schema.messages import messages, rule_message
+from experiments.schema.overrides import Tree, read_overrides, with_values
+from experiments.schema.rules import broken_rules, check_machine, this_machine
 from experiments.schema.yaml_document import Document, read_document
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, InputErrors, nearest
 from training.scripts.channels import BUILTIN_PREFIX
 from training.scripts.git import is_git_url
 from training.staging.models.model_files import PACKAGE_PREFIX
 
-__all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load"]
+__all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load", "load_fields"]
 
 FOLDER = Path(__file__).resolve().parent.parent
 PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source", "aws.prices")
@@ -36,19 +37,39 @@ def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     precedence over both files. Paths in a file are relative to its folder, paths in overrides to the current folder.
     Raises `InputError`, also for an experiment that this machine cannot run.
     """
-    document = read_document(find_file(name_or_path))
-    fields = {name: text for name, text in overrides.items() if name != BACKEND_CONFIG}
-    values, locations = _backend(overrides.get(BACKEND_CONFIG))
-    tree = with_overrides(with_values(_without_baseline(_rebased(document.tree, document), fields), values), fields)
-    other_locations = {name: f"override {name}" for name in fields}
-    other_locations |= {name: location for name, location in locations.items() if name not in fields}
-    try:
-        experiment = Experiment.model_validate(tree)
-    except ValidationError as error:
-        raise InputError(first_message(error, document, other_locations)) from error
+    experiment = load_fields(name_or_path, overrides)
     arms_unchecked(experiment)  # `train` refuses an invalid arm, too
     check_machine(experiment, this_machine())
     return experiment
+
+
+def load_fields(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
+    """Return the experiment as `load` does, without a check of its arms and of this machine. Raises `InputError`."""
+    document = read_document(find_file(name_or_path))
+    fields = {name: text for name, text in overrides.items() if name != BACKEND_CONFIG}
+    values, locations = _backend(overrides.get(BACKEND_CONFIG))
+    own, errors = read_overrides(fields)
+    tree = with_values(with_values(_without_baseline(_rebased(document.tree, document), fields), values), own)
+    other_locations = {name: f"override {name}" for name in fields}
+    other_locations |= {name: location for name, location in locations.items() if name not in fields}
+    experiment, problems = _validated(tree, document, other_locations)
+    if experiment is None or errors:
+        raise InputErrors([*errors, *problems])
+    return experiment
+
+
+def _validated(
+    tree: Tree, document: Document, other_locations: Mapping[str, str]
+) -> tuple[Experiment | None, list[str]]:
+    """Return the experiment, or None with the message of every wrong field, or else of every rule that is broken."""
+    try:
+        return Experiment.model_validate(tree), []
+    except ValidationError as error:
+        problems = messages(error, document, other_locations)
+        if all(not each["loc"] for each in error.errors()):  # the fields are right, and the first rule between them
+            rules = broken_rules(ExperimentFields.model_validate(tree))
+            problems = [rule_message(each, document, other_locations) for each in rules]
+        return None, problems
 
 
 def _backend(file: str | None) -> tuple[dict[str, Any], dict[str, str]]:

@@ -17,11 +17,14 @@ from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
+from experiments.schema.fields import BUDGET_FIELDS
 from judging.design import Design
 from judging.round_order import round_order
 from tracking.groups.planned_job import AGAIN, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
-from training.services.local.container import SECRET_VARIABLES
+from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
+from training.services.local.load_measurement import MEASURE_VARIABLE
+from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
 from training.state.home import compile_cache
 
@@ -40,7 +43,7 @@ MACHINE_FIELDS = (
 ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_length")
 """Fields that control question answering, in evaluation and in the logged model."""
 
-WITHOUT_EFFECT_ON_JOBS = {"sweep", "published", "log_model"}
+WITHOUT_EFFECT_ON_JOBS = {"sweep", "published", "log_model", *BUDGET_FIELDS}
 """Fields of an experiment that do not change its jobs."""
 
 SOURCE = Path(__file__).resolve().parents[2] / "training" / "job"
@@ -168,7 +171,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         experiment_yaml=_yaml(name, experiment),
         data=_data_source(experiment, staged),
         data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
-        script=_script_plan(experiment),
+        script=_script_plan(experiment, staged),
         tags=_published(experiment),
         model=_model(experiment),
     )
@@ -213,17 +216,19 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         "channels": dict(staged.channels.uris),
         "source_uri": staged.source.folder.as_uri(),
         "program": experiment.script.entry_point,
+        "entry": staged.entry,
         "metric_definitions": own or METRIC_DEFINITIONS,
     }
 
 
-def _script_plan(experiment: Experiment) -> ScriptPlan | None:
-    if experiment.script is None:
+def _script_plan(experiment: Experiment, staged: Inputs) -> ScriptPlan | None:
+    if experiment.script is None or isinstance(staged, Staged):
         return None
     return ScriptPlan(
         regexes=experiment.script.metrics,
         hyperparameters=script_rules.logged_hyperparameters(experiment),
         batch=batch_sizes(experiment),
+        packages=staged.environment.versions if staged.environment else {},
     )
 
 
@@ -235,15 +240,22 @@ def _environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": 110 if machine.devices * machine.instance_count > 1 else None,
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
         SECRET_VARIABLES: _secret_variables(experiment),
+        MEASURE_VARIABLE: 1 if experiment.script and experiment.service == "local" else None,
         "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
     }
+    if isinstance(staged, ScriptInputs) and staged.environment:
+        variables = {**variables, PYTHON_VARIABLE: staged.environment.python}
     kept = KEEPING_ALLOCATOR if experiment.allocator == "keep" else {}
-    return kept | {variable: str(value) for variable, value in variables.items() if value is not None}
+    own = experiment.script.environment if experiment.script else {}
+    return kept | {variable: str(value) for variable, value in variables.items() if value is not None} | own
 
 
 def _secret_variables(experiment: Experiment) -> str | None:
     """Return the names of the variables with the job's secrets. A request must not contain their values."""
+    if experiment.script is not None:
+        names = experiment.script.secrets if experiment.service == "local" else ()
+        return ",".join(names) or None
     push = experiment.push_to_hub
     if push is None:
         return None
@@ -263,7 +275,7 @@ def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
 
 
 def _yaml(name: str, experiment: Experiment) -> str:
-    fields = experiment.model_dump(mode="json", exclude={"compare", "sweep"}, exclude_none=True)
+    fields = experiment.model_dump(mode="json", exclude={"compare", "sweep", *BUDGET_FIELDS}, exclude_none=True)
     return f"# {name}, as resolved for this job\n" + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
 
 
@@ -285,4 +297,6 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         evaluation_key=staged.evaluation_key,
         label_names=staged.label_names,
         class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
+        columns=TASKS[experiment.task].column_types(data.columns),
+        description=staged.description,
     )

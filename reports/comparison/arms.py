@@ -20,8 +20,9 @@ from tracking.recording.compiler_check import warning
 from tracking.recording.deaths import EXCEPTION, MOMENT, recorded_death
 
 STEADY = "throughput_steady_samples_per_second"
-NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished"})
+NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished", "Budget"})
 """Failure classes that say nothing about the setting: a person stopped the job, or it never ran to its end."""
+_COSTS = frozenset({"cost_billable_seconds", "cost_billable_instance_seconds", "cost_usd"})
 _MEANS = frozenset({*(measure.column for measure in MEASURES), "loss"})
 """Columns of losses and scores, of which verdicts and tables use the mean."""
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
@@ -171,8 +172,12 @@ class Arm:
         return [value for value in self.values(column) if value > 0]
 
     def summary(self, column: str) -> Summary | None:
-        """Return the typical value, extremes and count over the compared jobs. Losses and scores have their mean."""
-        return summary(self.values(column), fmean if column in _MEANS else None)
+        """Return the typical value, extremes and count over the compared jobs. Losses and scores have their mean.
+
+        A cost that is not positive does not count, as in verdicts.
+        """
+        values = self.positive(column) if column in _COSTS else self.values(column)
+        return summary(values, fmean if column in _MEANS else None)
 
     def surcharge(self, column: str) -> float:
         """Return the factor by which failed jobs raise the cost of a usable model; 1 without failures."""

@@ -9,7 +9,7 @@ from judging.summaries import Summary, summary
 from reports.comparison.arms import STEADY, Arm
 from reports.comparison.comparison import END_TO_END, Comparison
 from reports.comparison.equal_work import BILLABLE, DOLLARS
-from reports.model.numbers import NONE, figure, rate, score
+from reports.model.numbers import NONE, change, figure, rate, score
 from reports.model.table import Column
 
 _LOSSES = {
@@ -48,7 +48,10 @@ def columns(comparison: Comparison) -> list[Column[Arm]]:
 
 def verdict_column(comparison: Comparison) -> Column[Arm]:
     """Return the verdict column, for tables that are shown without the sentences about each arm."""
-    verdicts = {contrast.arm.label: contrast.verdict.outcome for contrast in comparison.contrasts}
+    verdicts: dict[str, str] = {contrast.arm.label: contrast.verdict.outcome for contrast in comparison.contrasts}
+    for contrast in comparison.unlike_shown(BILLABLE, DOLLARS.column):
+        assert contrast.verdict.ratio is not None
+        verdicts[contrast.arm.label] += f" ({change(contrast.verdict.ratio.estimate)}, from other jobs)"
     return Column("verdict", "verdict", "", lambda arm: verdicts.get(arm.label, "baseline"), kind="text")
 
 

@@ -44,9 +44,9 @@ _JUDGEMENT = (
     Definition(
         "Interval",
         "Ratio of geometric means with its 95 % interval: Welch's t on the logarithms, so each side has its own "
-        "spread. Intervals are not adjusted for the number of arms. At most 5 in 100 comparisons of two equal settings "
-        "say cheaper or not cheaper, but with many arms one false verdict becomes likely. Before an important "
-        "decision, compare the best arm with the baseline again.",
+        "spread. Intervals of the cost are not adjusted for the number of arms. At most 5 in 100 comparisons of two "
+        "equal settings say cheaper or not cheaper, but with many arms one false verdict becomes likely. Before an "
+        "important decision, compare the best arm with the baseline again.",
     ),
     Definition(
         "Verdict",

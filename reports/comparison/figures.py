@@ -13,6 +13,7 @@ from reports.comparison import messages
 from reports.comparison.arms import STEADY, Arm
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import BILLABLE, DOLLARS
+from reports.comparison.look_table import looks_summary
 from reports.model.numbers import figure, percent
 from reports.model.report import Metric, ShortAnswer
 
@@ -30,6 +31,7 @@ def summary_of(comparison: Comparison) -> dict[str, Any]:
         "quality_measure": comparison.measure.column if comparison.measure else None,
         "paid_instance_seconds": comparison.billable_instance_seconds,
         "arms": [_arm(arm) for arm in comparison.arms],
+        **looks_summary(comparison),
         "contrasts": [contrast_summary(contrast) for contrast in comparison.contrasts],
     }
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 
 from judging.break_even import BreakEven
@@ -9,7 +10,7 @@ from judging.quality import Quality
 from reports.comparison.arms import STEADY, Arm, Job
 from reports.comparison.cache_verdicts import state_sentences, trainings_phrase
 from reports.comparison.comparison import Comparison, Contrast, extra_seconds
-from reports.comparison.equal_work import BILLABLE, currency, has_common_currency, uses_other_machines
+from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, has_common_currency, uses_other_machines
 from reports.comparison.verdict import Verdict
 from reports.model.numbers import change, change_interval, durations, factor, figure, score, signed
 from reports.model.wording import capitalized, counted, short
@@ -159,15 +160,28 @@ def cache_sentences(arm: Arm) -> list[str]:
     return sentences
 
 
+def unlike_sentences(comparison: Comparison) -> list[str]:
+    """Return a sentence for each verdict whose ratio differs visibly from that of the typical costs in the table."""
+    by = "rests on other jobs than the table's" if comparison.progress else "compares geometric means"
+    return [
+        f"The verdict on “{each.arm.label}”, {change(each.verdict.ratio.estimate)}, {by}."
+        for each in comparison.unlike_shown(BILLABLE, DOLLARS.column)
+        if each.verdict.ratio
+    ]
+
+
 def cost_sentence(comparison: Comparison) -> str:
     """Return the cost of all jobs, failed ones included."""
     failed = [job for arm in comparison.arms for job in arm.failed]
-    unbilled = sum(not job.number(BILLABLE) > 0 for job in comparison.jobs if not job.unfinished)
+    ended = [job.number(BILLABLE) for job in comparison.jobs if not job.unfinished]
+    unbilled, negative = sum(not math.isfinite(cost) for cost in ended), sum(cost < 0 for cost in ended)
     total = figure(comparison.billable_instance_seconds)
     sentence = f"{counted(len(comparison.jobs), 'job')} took {total} billable instance seconds in all"
     wasted = sum(seconds for job in failed if (seconds := job.number(BILLABLE)) > 0)
     sentence += f", {figure(wasted)} of them in {counted(len(failed), 'failed job')}" if failed else ""
-    return sentence + (f" ({unbilled} without a billing record)." if unbilled else ".")
+    notes = [f"{unbilled} without a billing record"] if unbilled else []
+    notes += [f"{negative} with a negative cost, which does not count"] if negative else []
+    return f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
 
 
 def caveat_sentences(comparison: Comparison) -> list[str]:

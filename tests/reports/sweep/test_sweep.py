@@ -15,7 +15,7 @@ from reports.sweep.messages import sentences
 from reports.sweep.sweep import is_sweep_table
 from reports.sweep.tables import best_columns
 from reports.sweep.trials import Setting
-from tests.support.reports.sweep_tables import FRONT, RATE, WITHIN_045, make_sweep, repeats, trial
+from tests.support.reports.sweep_tables import FRONT, RATE, WITHIN_045, make_sweep, repeats, trial, waves
 
 TRIALS = (
     trial("none", 8, 100.0, trial="0"),
@@ -229,12 +229,6 @@ def test_repeats_of_the_winner_are_not_compared_with_a_trial_of_the_base() -> No
     assert headline(sweep).endswith("Without repeats of both, it is not compared with none at batch 8.")
     assert "%" not in headline(sweep)
     assert not any("pays off" in sentence for sentence in sentences(sweep))
-
-
-def waves(compiler: str, size: float, *billed: float, multiplier: float = 1.0) -> list[dict[str, Any]]:
-    """Return repeats numbered as a sweep numbers them: 0 is the trial."""
-    rows = repeats(compiler, size, *billed, multiplier=multiplier)
-    return [{**each, "repeat": str(number)} for number, each in enumerate(rows, start=1)]
 
 
 def test_repeats_in_waves_are_judged_by_their_looks() -> None:

@@ -21,7 +21,8 @@ def metric(step: int) -> Event:
 def test_the_log_of_a_script_ends_with_its_exception() -> None:
     log = ["started", *TRACEBACK.splitlines()]
     early, late = death_of(("Error", ""), [metric(0)], log), death_of(("Error", ""), [metric(1)], log)
-    assert early and late
+    assert early
+    assert late
     assert (early.exception, early.moment, late.moment) == ("RuntimeError: no such device", "start", "later")
     assert recorded_death(tags_of(early)) == early
 
@@ -29,7 +30,8 @@ def test_the_log_of_a_script_ends_with_its_exception() -> None:
 def test_our_own_job_reports_its_traceback() -> None:
     failure = Event(kind="failure", seq=1, time=1.0, fields={"message": "no such device", "traceback": TRACEBACK})
     death = death_of(("OutOfMemory", ""), [failure], ["another line"])
-    assert death and death.exception == "RuntimeError: no such device"
+    assert death
+    assert death.exception == "RuntimeError: no such device"
 
 
 @pytest.mark.parametrize("failure_class", ["Stopped", "Killed", "TimeLimit", "Capacity", "DiskFull"])

@@ -78,6 +78,10 @@ class Record:
             if error.errno not in FULL_ERRORS:
                 raise
 
+    def add(self, field: str, value: Any) -> None:
+        """Add a field to the job's description. The next transition writes it."""
+        self._state = self._state | {field: value}
+
     def end_billing(self) -> float:
         """End billing and return the current time, in seconds since the epoch. `end` writes it to disk."""
         now = time.time()

@@ -23,6 +23,7 @@ from training.services.local import container, job_record, processes, slots, too
 from training.services.local import outcome as job_outcome
 from training.services.local.disk_space import FULL_ERRORS, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import JobFolder
+from training.services.local.load_measurement import FIELD, MEASURE_VARIABLE, LoadMeasurement
 from training.state.slots_folder import slots_folder
 
 CREATED = "created"
@@ -104,7 +105,11 @@ def supervise(folder: JobFolder, request: Mapping[str, Any], record: job_record.
     request = container.relocate_paths(request, folder.base)
     container.create_folders(folder.base, request)
     record.enter("Training", "Training in progress")
+    measures_load = request.get("Environment", {}).get(MEASURE_VARIABLE) == "1"
+    load = LoadMeasurement(request["TrainingJobName"], slot) if measures_load else None
     outcome = processes.run(_program(folder, request, slot), lambda ended_by: _record_stop(record, ended_by))
+    if load:
+        record.add(FIELD, load.metrics())
     if outcome.ended_by == "itself" and outcome.exit_code != 0:
         _finish_failed(folder, request, record, outcome)
     else:
@@ -136,7 +141,11 @@ def _program(folder: JobFolder, request: Mapping[str, Any], slot: slots.Slot) ->
     memory_gib = variables.get(MEMORY_VARIABLE)
     count = _processes(request)
     return processes.Program(
-        command=toolkit.command(sys.executable, toolkit.decoded(request["HyperParameters"])),
+        command=toolkit.command(
+            container.python(request),
+            toolkit.decoded(request["HyperParameters"]),
+            is_package=(folder.base / "code" / "setup.py").exists(),
+        ),
         folder=folder.base / "code",
         environment=container.environment(request, folder.base, cores=len(slot.cores), gpus=slot.gpus, processes=count),
         log=folder.log,
