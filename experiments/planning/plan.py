@@ -14,6 +14,7 @@ import yaml
 from experiments.planning.arms import Arm
 from experiments.planning.batch_sizes import batch_sizes
 from experiments.planning.hyperparameters import hyperparameters
+from experiments.planning.run_tags import run_tags
 from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
@@ -172,7 +173,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         data=_data_source(experiment, staged),
         data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
         script=_script_plan(experiment, staged),
-        tags=_published(experiment),
+        tags=run_tags(experiment),
         model=_model(experiment),
     )
 
@@ -191,15 +192,6 @@ def _model(experiment: Experiment) -> ModelPlan | None:
     )
 
 
-def _published(experiment: Experiment) -> dict[str, str]:
-    """Return the tag with the published figures, because the report reads only the tracking server."""
-    published = experiment.published
-    if published is None:
-        return {}
-    fields = {"source": published.source, "machine": published.machine, "figures": published.figures}
-    return {"platform.published": json.dumps(fields)}
-
-
 def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
     """Return the fields of a JobSpec that select the program and its inputs: our own job, or the script."""
     if isinstance(staged, Staged):
@@ -210,7 +202,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
             "metric_definitions": METRIC_DEFINITIONS,
         }
     assert experiment.script is not None
-    own = tuple(MetricDefinition(name=name, regex=regex) for name, regex in experiment.script.metrics.items())
+    own = tuple(MetricDefinition(name=name, regex=regex) for name, regex in experiment.script.patterns.items())
     return {
         "hyperparameters": script_rules.hyperparameters(experiment),
         "channels": dict(staged.channels.uris),
@@ -225,7 +217,7 @@ def _script_plan(experiment: Experiment, staged: Inputs) -> ScriptPlan | None:
     if experiment.script is None or isinstance(staged, Staged):
         return None
     return ScriptPlan(
-        regexes=experiment.script.metrics,
+        regexes=experiment.script.patterns,
         hyperparameters=script_rules.logged_hyperparameters(experiment),
         batch=batch_sizes(experiment),
         packages=staged.environment.versions if staged.environment else {},

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
-
-from pydantic import BeforeValidator, Field, model_validator
+from pydantic import Field, model_validator
 
 from experiments.schema.script_input_fields import (
     Hyperparameters,
@@ -15,23 +13,8 @@ from experiments.schema.script_input_fields import (
     check_plain_values,
     check_variables,
 )
-from training.contract.errors import InputError
-from training.contract.job_spec import MetricDefinition
-from training.contract.limits import check_metric
+from experiments.schema.script_metric_fields import ScriptMetrics, check_metrics
 from training.staging.sources.request import Frozen, Name
-
-
-def _check_expression(value: Any) -> Any:
-    try:
-        check_metric(MetricDefinition(name="metric", regex=str(value)))
-    except InputError as error:
-        raise ValueError(str(error).removeprefix("Metric 'metric': ").rstrip(".")) from error
-    return str(value)
-
-
-MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,249}$")]
-"""Name without a slash: names with a slash are reserved for our own metrics."""
-Expression = Annotated[str, BeforeValidator(_check_expression)]
 
 
 class Script(Frozen):
@@ -60,9 +43,11 @@ class Script(Frozen):
     requirements: Requirements = "list"
     """`list` the packages of the script's `requirements.txt` that are missing on this machine, or `install` them into
     an environment of their own. SageMaker always installs them."""
-    metrics: dict[MetricName, Expression] = Field(default={})
-    """Regular expressions that read numbers from the log, each with one group. The names `step`, `epoch` and `samples`
-    give the progress at a line. The log of Transformers' Trainer needs no expressions."""
+    metrics: ScriptMetrics = Field(default={})
+    """Metrics by name. Each is a regular expression with one group, which reads a number from the log, or a mapping of
+    `pattern` (that expression; without it, a metric that the log shows by itself), `unit` (`fraction`, `percent` or
+    `number`) and `better` (`higher` or `lower`). The first metric with a direction measures the quality. The names
+    `step`, `epoch` and `samples` give the progress at a line. Logs of known frameworks need no expressions."""
     channels: dict[Name, Name] = Field(default={})
     """File or folder for each `SM_CHANNEL_...` variable. `package:NAME` is a packaged model, `builtin:docstrings` the
     built-in data."""
@@ -72,4 +57,10 @@ class Script(Frozen):
         check_plain_values("script.hyperparameters", self.hyperparameters)
         check_plain_values("script.environment", self.environment)
         check_variables(self.environment, self.secrets)
+        check_metrics(self.metrics)
         return self
+
+    @property
+    def patterns(self) -> dict[str, str]:
+        """The regular expressions by metric name."""
+        return {name: metric.pattern for name, metric in self.metrics.items() if metric.pattern is not None}

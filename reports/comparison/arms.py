@@ -15,6 +15,7 @@ from judging.disturbance import disturbances
 from judging.doomed import Death, doom_of
 from judging.quality import MEASURES
 from judging.summaries import Summary, summary
+from tracking.groups.metric_scales import COLUMN, read_scales
 from tracking.groups.planned_job import AGAIN, job_title
 from tracking.recording.compiler_check import warning
 from tracking.recording.deaths import EXCEPTION, MOMENT, recorded_death
@@ -177,7 +178,8 @@ class Arm:
         A cost that is not positive does not count, as in verdicts.
         """
         values = self.positive(column) if column in _COSTS else self.values(column)
-        return summary(values, fmean if column in _MEANS else None)
+        is_score = column in _MEANS or any(column in read_scales(job.text.get(COLUMN)) for job in self.jobs)
+        return summary(values, fmean if is_score else None)
 
     def surcharge(self, column: str) -> float:
         """Return the factor by which failed jobs raise the cost of a usable model; 1 without failures."""

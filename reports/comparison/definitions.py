@@ -91,12 +91,13 @@ _BREAK_EVEN = Definition(
     "if the steady gain is within the noise.",
 )
 _KEPT_BY_MEAN = (
-    "Kept if the mean is no worse than the baseline's by more than 0.01 (accuracy, macro F1), 1 point (F1 and exact "
-    "match in %) or 2 % (losses)."
+    "Kept if the mean is no worse than the baseline's by more than 0.01 (accuracy, macro F1, fractions), 1 point (F1, "
+    "exact match and others in %) or 2 % (losses, and metrics in another unit)."
 )
 _KEPT_BY_BOUND = (
     "Kept if the largest loss that the repeats do not rule out (one-sided 95 % over all looks) is within the margin: "
-    "compare.quality_margin, or 0.03 (accuracy, macro F1), 3 points (F1 and exact match in %) or 5 % (losses). "
+    "compare.quality_margin, or 0.03 (accuracy, macro F1, fractions), 3 points (F1, exact match and others in %) or "
+    "5 % (losses, and metrics in another unit). The unit of a script's metric is the one that its experiment declares. "
     "Arms that differ in nothing that changes the training, such as in the compiler alone, are compared seed by seed."
 )
 

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from typing import Literal
 
-from judging.quality import Measure, Quality
+from judging.quality import Quality
 from judging.sequential import Look
 from reports.model.numbers import score
 from reports.model.wording import counted
@@ -25,13 +25,10 @@ from reports.model.wording import counted
 Outcome = Literal["cheaper", "cheaper, quality not shown", "not cheaper", "inconclusive", "not comparable"]
 
 
-def outcome_of(
-    look: Look, measure: Measure | None, missing: str, least_gain: float, *, has_target: bool
-) -> tuple[Outcome, str]:
+def outcome_of(look: Look, missing: str, least_gain: float, *, has_target: bool) -> tuple[Outcome, str]:
     """Return the outcome and its reason by rules 2 to 9.
 
-    `missing` says why the quality is not known although `measure` names one; it is used only then. `least_gain`
-    is the least gain worth having.
+    `missing` says why the quality is not known; it is used only then. `least_gain` is the least gain worth having.
     """
     quality = look.quality
     if look.cost_outcome == "dearer":
@@ -46,8 +43,6 @@ def outcome_of(
         return "inconclusive", "but the interval includes 0 %"
     if has_target or (quality and quality.kept):
         return "cheaper", ""
-    if measure is None:
-        return "inconclusive", "but no quality was measured"
     if quality is None:
         return "inconclusive", missing
     return "cheaper, quality not shown", _not_shown(quality)

@@ -115,8 +115,8 @@ def _judge_looks(arm: Arm, baseline: Arm, measure: Measure | None, progress: Pro
         has_ended = arm.label in progress.stopped
         return Verdict("inconclusive", _too_few(arm, baseline) if has_ended else "the first wave has not ended")
     design = progress.design
-    missing = _missing_quality([*arm.succeeded, *baseline.succeeded], measure) if measure else ""
-    outcome, reason = outcome_of(look, measure, missing, design.least_gain, has_target=target is not None)
+    missing = _missing_quality([*arm.succeeded, *baseline.succeeded], measure)
+    outcome, reason = outcome_of(look, missing, design.least_gain, has_target=target is not None)
     caches = cache_verdicts(look, design.trainings)
     return Verdict(outcome, reason, look.ratio, look.quality, unit, target, caches=caches)
 
@@ -144,29 +144,37 @@ def _compiler_warnings(*arms: Arm) -> list[str]:
 
 
 def quality(arm: Arm, baseline: Arm, measure: Measure) -> Quality | None:
-    """Return the arm's quality against the baseline's; None if a compared job has no finite value."""
+    """Return the arm's quality against the baseline's; None if a compared job has no finite value of a known unit."""
     values, others = arm.values(measure.column), baseline.values(measure.column)
-    if not values or len(values) < len(arm.compared) or len(others) < len(baseline.compared):
+    if not measure.has_unit or not values:
+        return None
+    if len(values) < len(arm.compared) or len(others) < len(baseline.compared):
         return None
     return compare_quality(measure, values, others)
 
 
 def _quality_reason(kept: Quality | None, arm: Arm, baseline: Arm, measure: Measure | None) -> str:
-    if measure is None:
-        return "but no quality was measured"
     if kept is None:
         return _missing_quality([*arm.compared, *baseline.compared], measure)
     if kept.kept:
         return ""
     if kept.shown_worse:
-        return f"but the {measure.label} is worse"
-    return f"but the {measure.label} may be worse: run more repeats to find out"
+        return f"but the {kept.measure.label} is worse"
+    return f"but the {kept.measure.label} may be worse: run more repeats to find out"
 
 
-def _missing_quality(jobs: Sequence[Job], measure: Measure) -> str:
+def _missing_quality(jobs: Sequence[Job], measure: Measure | None) -> str:
+    if measure is None and any(job.is_script for job in jobs):
+        return "but no metric measures the quality: give one of script.metrics a unit and the direction that is better"
+    if measure is None:
+        return "but no quality was measured"
     missing = len(jobs) - len(finite(jobs, measure.column))
     if not missing:
-        return f"but the unit of {measure.column} is not known: set compare.quality_margin in that unit"
+        return (
+            f"but the unit of {measure.column} is not known: add it to script.metrics, such as "
+            f"{{{measure.column}: {{unit: fraction, better: {'higher' if measure.higher_is_better else 'lower'}}}}}, "
+            "or set compare.quality_margin in that unit"
+        )
     return f"but {missing} of {len(jobs)} jobs have no finite {measure.label}"
 
 

@@ -97,8 +97,8 @@ class Progress:
             ("cost/billable_seconds", "{:.1f} s billable"),
             ("eval_perplexity", "perplexity {:.2f}"),
             ("eval_accuracy", "accuracy {:.4f}"),
-            ("eval_f1", "F1 {:.2f} %"),
-            ("eval_exact_match", "exact match {:.2f} %"),
+            ("eval_f1", "F1 {:.4g}"),
+            ("eval_exact_match", "exact match {:.4g}"),
         )
         self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
         if compiler_warning:

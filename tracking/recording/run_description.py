@@ -78,7 +78,9 @@ def job_note(
         lines += [f"Last lines of the log ({without_markup(log_location)}):", "```", tail[-4000:], "```"]
     if not failure:
         lines += ["| figure | value |", "| --- | --- |"]
-        lines += [f"| {label} | {form.format(metrics[name])} |" for name, label, form in _FIGURES if name in metrics]
+        figures = [(label, form.format(metrics[name])) for name, label, form in _FIGURES if name in metrics]
+        # A script may log the scores as fractions.
+        lines += [f"| {label} | {text.removesuffix(' %') if planned.script else text} |" for label, text in figures]
     return "\n".join(lines)
 
 
