@@ -16,6 +16,9 @@ from scipy.special import stdtrit
 from judging.summaries import geometric_mean
 
 CONFIDENCE = 0.95
+WIDEST = 4.0
+"""Factor between the ends of the interval of a ratio, such as from half to double, above which it says nothing about an
+arm whose cost is not shown to differ."""
 
 
 @dataclass(frozen=True)
@@ -29,6 +32,11 @@ class Interval:
     """Repeats of the arm."""
     n_baseline: int
     """Repeats of the baseline."""
+
+    @property
+    def is_informative(self) -> bool:
+        """False for the interval of a ratio that includes 1 and is wider than `WIDEST`: there are too few repeats."""
+        return not self.low <= 1 <= self.high or self.high <= WIDEST * self.low
 
 
 @dataclass(frozen=True)

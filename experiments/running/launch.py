@@ -87,6 +87,7 @@ def _run(
     from tracking.groups.design_tag import DESIGN, write_design
     from tracking.groups.group import open_group
     from tracking.groups.plan_file import write_plan
+    from tracking.groups.planned_job import as_training
     from tracking.recording.warm_pools import record_warm_pool_costs
 
     context = open_service_context(selected_arms[0].experiment, print_line)
@@ -105,7 +106,8 @@ def _run(
         description=selected_arms[0].experiment.description,
         tags={DESIGN: write_design(design)} if design else {},
     )
-    jobs = [context.prepare(job) for job in plan(group.id, name, selected_arms, repeats, staged, home(), design)]
+    planned = plan(group.id, name, selected_arms, repeats, staged, home(), design)
+    jobs = [context.prepare(job) for job in (map(as_training, planned) if verb == "train" else planned)]
     print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {jobs_phrase(jobs, design)}")
     write_plan(store, group, jobs, parallel, design)
     if not wait:

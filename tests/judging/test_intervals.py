@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judging.intervals import difference_interval, ratio_interval
+from judging.intervals import Interval, difference_interval, ratio_interval
 
 
 def test_difference_interval_by_hand() -> None:
@@ -88,3 +88,13 @@ def test_ratio_interval_is_inverted_when_the_sides_are_swapped(arm: list[float],
     assert swapped is not None
     assert interval.low <= interval.estimate <= interval.high
     assert math.log(interval.low) == pytest.approx(-math.log(swapped.high), abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_informative"),
+    [(0.5, 2.0, True), (0.5, 2.01, False), (0.0, 1.2, False), (1.01, 50.0, True), (0.01, 0.99, True)],
+)
+def test_an_interval_that_includes_1_must_not_be_wider_than_from_half_to_double(
+    low: float, high: float, is_informative: bool
+) -> None:
+    assert Interval(1.0, low, high, 2, 2).is_informative is is_informative

@@ -119,7 +119,7 @@ class FollowedJob:
         log_location = self.job.service.log_location(self.job.name)
         finals = recorder.finish(description, failure, log_location)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning)
-        if failure:
+        if failure and failure[0] != "Stopped":
             self._progress.show_log(recorder.log.tail(), self.job.name, log_location)
         return Outcome(
             planned=self.planned, run_id=recorder.run_id, failure=failure, push_failure=recorder.push_failure

@@ -86,6 +86,10 @@ class Progress:
         self, metrics: Mapping[str, float], failure: tuple[str, str] | None, compiler_warning: str | None = None
     ) -> None:
         """Print the main figures, or the failure, of a job that has ended."""
+        if failure and failure[0] == "Stopped":
+            seconds = metrics.get("cost/billable_seconds", 0.0)
+            self._line(f"stopped after {seconds:.1f} billable seconds" if seconds else "stopped before it started")
+            return
         if failure:
             # Only the last line of a traceback is printed; the run contains the whole traceback.
             self._line(f"ended with {failure[0]}: {one_line_reason(failure[1])}")
