@@ -10,6 +10,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from judging.design import Design
+from reports.budget import with_budget_end
 from reports.charts.report_charts import comparison_charts, probe_charts, training_charts
 from reports.charts.sweep_charts import sweep_charts
 from reports.charts.sweep_importance import importance_note
@@ -57,6 +58,12 @@ def render(client: MlflowClient, group: str, title: str, options: CompareOptions
     """
     reader = Reader(client)
     table, parent = job_tables.jobs(client, group), reader.parent_run(group)
+    return with_budget_end(_report(reader, table, parent, group, title, options), parent)
+
+
+def _report(
+    reader: Reader, table: pd.DataFrame, parent: Run | None, group: str, title: str, options: CompareOptions | None
+) -> Report:
     if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
         _refuse(options, f"group '{group}' is a sweep")
         return _sweep_report(reader, table, parent, group, title)

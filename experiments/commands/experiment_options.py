@@ -28,6 +28,8 @@ COMMON = (
     field("batch_size", "Samples in the batch of one device.", metavar="N"),
     field("service", "Where jobs run.", metavar="local|sagemaker"),
     field("machine.instance_type", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE"),
+    field("max_usd", "Budget of all jobs, in US dollars. No job starts that could exceed it.", metavar="USD"),
+    field("max_billable_seconds", "Budget of all jobs, in billable instance seconds.", metavar="SECONDS"),
     field("backend_config", "File whose fields service, machine and aws replace the experiment's.", metavar="FILE"),
 )
 

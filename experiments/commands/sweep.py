@@ -11,7 +11,7 @@ from experiments.commands.verb import field
 
 EXAMPLES = (
     "trainfare sweep --experiment demo --sweep.trials 12",
-    "trainfare sweep --sweep.batch_sizes 8..128 --sweep.max_billable_seconds 3600",
+    "trainfare sweep --sweep.batch_sizes 8..128 --max_billable_seconds 3600",
 )
 
 
@@ -20,7 +20,6 @@ EXAMPLES = (
     field("sweep.trials", "Largest number of trials for each compiler.", metavar="N"),
     field("sweep.batch_sizes", "Batch sizes to search, as a range.", metavar="LOW..HIGH"),
     field("sweep.compilers", "Compiler settings to search, separated by commas.", metavar="NAMES"),
-    field("sweep.max_billable_seconds", "Budget of all jobs, in billable instance seconds.", metavar="SECONDS"),
 )
 def command(fields: Mapping[str, str]) -> int:
     """Search batch sizes and learning rates, and repeat the winner.

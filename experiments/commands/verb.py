@@ -80,7 +80,7 @@ class FieldVerb(Verb):
         """Read the arguments as fields. Raises `InputError`."""
         if ctx.resilient_parsing or not set(args).isdisjoint(HELP_NAMES):
             return super().parse_args(ctx, args if ctx.resilient_parsing else ["--help"])
-        fields = read_fields(args)
+        fields = with_underscores(read_fields(args), self.field_names)
         if self.is_closed:
             self._check_names(str(ctx.info_name), fields)
         ctx.params = {"fields": fields}
@@ -126,6 +126,21 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
             raise InputError(f"--{name} is set twice, to '{fields[name]}' and to '{value}'.")
         fields[name] = value
     return fields
+
+
+def with_underscores(fields: Mapping[str, str], declared: Sequence[str]) -> Mapping[str, str]:
+    """Return the fields with names in which `-` stands for `_`, as in `--max-usd`, written like the field.
+
+    The names in `declared` stay as they are. Raises `InputError` for a field that is set under both spellings.
+    """
+    renamed: dict[str, str] = {}
+    for name, value in fields.items():
+        # A key of a mapping, such as a script's hyperparameter, may contain a hyphen.
+        full = name if name in declared or "." in name else name.replace("-", "_")
+        if full in renamed:
+            raise InputError(f"--{full} is set twice, to '{renamed[full]}' and to '{value}'.")
+        renamed[full] = value
+    return renamed
 
 
 def field(name: str, help: str, **attributes: Any) -> Callable[[Any], Any]:

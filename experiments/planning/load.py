@@ -14,11 +14,12 @@ from experiments.planning.user_folder import find_in_user_folder, user_folder
 from experiments.schema.backend_file import PARAMETER as BACKEND_CONFIG
 from experiments.schema.backend_file import backend_values
 from experiments.schema.experiment import Experiment
-from experiments.schema.messages import first_message
+from experiments.schema.fields import ExperimentFields
+from experiments.schema.messages import messages, rule_message
 from experiments.schema.overrides import Tree, with_overrides, with_values
-from experiments.schema.rules import check_machine, this_machine
+from experiments.schema.rules import broken_rules, check_machine, this_machine
 from experiments.schema.yaml_document import Document, read_document
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, InputErrors, nearest
 from training.scripts.channels import BUILTIN_PREFIX
 from training.scripts.git import is_git_url
 from training.staging.models.model_files import PACKAGE_PREFIX
@@ -44,13 +45,22 @@ def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     tree = with_overrides(with_values(_without_baseline(_rebased(document.tree, document), fields), values), fields)
     other_locations = {name: f"override {name}" for name in fields}
     other_locations |= {name: location for name, location in locations.items() if name not in fields}
-    try:
-        experiment = Experiment.model_validate(tree)
-    except ValidationError as error:
-        raise InputError(first_message(error, document, other_locations)) from error
+    experiment = _validated(tree, document, other_locations)
     arms_unchecked(experiment)  # `train` refuses an invalid arm, too
     check_machine(experiment, this_machine())
     return experiment
+
+
+def _validated(tree: Tree, document: Document, other_locations: Mapping[str, str]) -> Experiment:
+    """Return the experiment. Raises `InputErrors` with every wrong field, or else with every rule that is broken."""
+    try:
+        return Experiment.model_validate(tree)
+    except ValidationError as error:
+        problems = messages(error, document, other_locations)
+        if all(not each["loc"] for each in error.errors()):  # the fields are right, and the first rule between them
+            rules = broken_rules(ExperimentFields.model_validate(tree))
+            problems = [rule_message(each, document, other_locations) for each in rules]
+        raise InputErrors(problems) from error
 
 
 def _backend(file: str | None) -> tuple[dict[str, Any], dict[str, str]]:

@@ -16,6 +16,7 @@ from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
+from experiments.schema.fields import BUDGET_FIELDS
 from judging.design import Design
 from judging.round_order import round_order
 from tracking.groups.planned_job import AGAIN, DataSource, ModelPlan, PlannedJob, ScriptPlan
@@ -39,7 +40,7 @@ MACHINE_FIELDS = (
 ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_length")
 """Fields that control question answering, in evaluation and in the logged model."""
 
-WITHOUT_EFFECT_ON_JOBS = {"sweep", "published", "log_model"}
+WITHOUT_EFFECT_ON_JOBS = {"sweep", "published", "log_model", *BUDGET_FIELDS}
 """Fields of an experiment that do not change its jobs."""
 
 SOURCE = Path(__file__).resolve().parents[2] / "training" / "job"
@@ -260,7 +261,7 @@ def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
 
 
 def _yaml(name: str, experiment: Experiment) -> str:
-    fields = experiment.model_dump(mode="json", exclude={"compare", "sweep"}, exclude_none=True)
+    fields = experiment.model_dump(mode="json", exclude={"compare", "sweep", *BUDGET_FIELDS}, exclude_none=True)
     return f"# {name}, as resolved for this job\n" + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
 
 

@@ -3,31 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from pathlib import Path
 
 from experiments.planning.arms import Arm
 from experiments.planning.plan import Inputs
 from experiments.schema.experiment import Experiment
 from training.services.local.container import local_path
+from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged
 from training.state.home import home
 from training.state.shared_folders import lock_for_use
 
 Echo = Callable[[str], None]
+Stage = Callable[[StagingRequest, Path, Echo], Staged]
+"""Function that stages the data of a request in a state folder."""
 
 
 def stage_inputs(arms: Sequence[Arm], echo: Echo) -> list[Inputs]:
     """Return the staged inputs of each arm, and print their notes. Raises InputError."""
     inputs = [_inputs(arm.experiment, echo) for arm in arms]
-    for each in {each.key: each for each in inputs}.values():
-        for note in each.notes():
-            echo(f"Note: {note}")
+    for note in notes_of(inputs):
+        echo(f"Note: {note}")
     return inputs
+
+
+def notes_of(inputs: Sequence[Inputs]) -> list[str]:
+    """Return the notes of all distinct inputs."""
+    return [note for each in {each.key: each for each in inputs}.values() for note in each.notes()]
 
 
 def _inputs(experiment: Experiment, echo: Echo) -> Inputs:
     """Return the inputs of an experiment, locked against deletion until this process ends."""
+    from training.staging.stage import stage
+
     while True:
-        inputs = _staged(experiment, echo)
+        inputs = inputs_in(home(), experiment, stage, echo)
         # If a concurrent prune has deleted the inputs, stage them again.
         if lock_for_use(home(), [local_path(uri) for uri in _uris(inputs)]):
             return inputs
@@ -39,15 +49,15 @@ def _uris(inputs: Inputs) -> list[str]:
     return [inputs.source.folder.as_uri(), *inputs.channels.uris.values()]
 
 
-def _staged(experiment: Experiment, echo: Echo) -> Inputs:
+def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo) -> Inputs:
+    """Return the inputs of an experiment in a state folder: the script, or the data that `stage` stages there."""
     if experiment.script is not None:
         from experiments.planning.script_inputs import script_inputs
 
-        return script_inputs(experiment.script, home(), echo)
+        return script_inputs(experiment.script, folder, echo)
     from experiments.planning.hyperparameters import staging_request
-    from training.staging.stage import stage
 
-    staged = stage(staging_request(experiment), home(), echo)
+    staged = stage(staging_request(experiment), folder, echo)
     if not staged.cached:
         echo(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
     return staged

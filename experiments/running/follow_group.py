@@ -9,6 +9,8 @@ from experiments.running.waves import run_waves
 from judging.design import Design
 from reports.charts.class_charts import PngClassCharts
 from reports.model.wording import counted
+from tracking.budgets.ledger import Ledger
+from tracking.budgets.messages import budget_sentence, end_sentence
 from tracking.following.followed_job import Outcome
 from tracking.following.group_session import run_jobs
 from tracking.following.interruption import Detached
@@ -38,6 +40,9 @@ def follow(
     Returns the exit code: 0; 1 if a job failed, or all jobs of an arm of a comparison; 3 for a result that `fail_on`
     names; 130 if a person stopped jobs or detached.
     """
+    ledger = Ledger(store, service, group)
+    if ledger.is_limited:
+        echo(f"{budget_sentence(ledger.spending())}.")
 
     def run(planned: Sequence[PlannedJob]) -> list[Outcome]:
         return run_jobs(store, service, group, planned, parallel=parallel, echo=echo, charts=PngClassCharts())
@@ -58,7 +63,11 @@ def follow(
 
     report = report_group(store, group, group.experiment_name)
     log_trained(store, service, group, outcomes, echo)
-    code = _closed(store, group, outcomes, len(jobs), echo, is_comparison=design is not None)
+    if budget_end := ledger.ended:
+        echo(end_sentence(budget_end))
+    is_stopped = len(outcomes) < len(jobs) and budget_end is None
+    arms = {job.arm for job in jobs}
+    code = _closed(store, group, outcomes, arms, echo, is_stopped=is_stopped, is_comparison=design is not None)
     return code or exit_code(report, fail_on)
 
 
@@ -89,16 +98,22 @@ def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence
 
 
 def _closed(
-    store: Store, group: Group, outcomes: Sequence[Outcome], planned: int, echo: Echo, *, is_comparison: bool
+    store: Store,
+    group: Group,
+    outcomes: Sequence[Outcome],
+    arms: set[str],
+    echo: Echo,
+    *,
+    is_stopped: bool,
+    is_comparison: bool,
 ) -> int:
-    stopped = len(outcomes) < planned or any(o.failure and o.failure[0] == "Stopped" for o in outcomes)
+    stopped = is_stopped or any(o.failure and o.failure[0] == "Stopped" for o in outcomes)
     failed = [outcome for outcome in outcomes if outcome.failure]
     close_group(store, group, "KILLED" if stopped else "FAILED" if failed else "FINISHED")
     unpushed = [outcome for outcome in outcomes if outcome.push_failure]
     for outcome in unpushed:
         echo(f"{outcome.planned.spec.name} trained, but its model was not pushed: {outcome.push_failure}")
     # A comparison counts failed jobs in its verdict. An arm without a successful job has no verdict.
-    arms = {outcome.planned.arm for outcome in outcomes}
     trained = {outcome.planned.arm for outcome in outcomes if not outcome.failure}
-    has_failed = arms != trained if is_comparison else bool(failed)
+    has_failed = bool(arms - trained) or (bool(failed) and not is_comparison)
     return 130 if stopped else 1 if has_failed or unpushed else 0

@@ -14,14 +14,25 @@ from training.contract.errors import nearest
 from training.staging.rows.examples import short_text
 
 
-def first_message(error: ValidationError, document: Document, other_locations: Mapping[str, str]) -> str:
-    """Return the message for the first problem of an error.
+def messages(error: ValidationError, document: Document, other_locations: Mapping[str, str]) -> list[str]:
+    """Return the messages for the problems of an error.
 
     `other_locations` maps dotted names that the document does not set to their locations, such as an override.
     """
-    # A misspelt key also makes the right one missing. The misspelt key is the better message.
     problems: list[Any] = sorted(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
-    problem = problems[0]
+    # A misspelt key also makes the right one missing. The misspelt key is the better message.
+    misspelt = {each["loc"][:-1] for each in problems if each["type"] == "extra_forbidden"}
+    kept = [each for each in problems if each["type"] != "missing" or each["loc"][:-1] not in misspelt]
+    return list(dict.fromkeys(_message(each, document, other_locations) for each in kept))
+
+
+def rule_message(rule: str, document: Document, other_locations: Mapping[str, str]) -> str:
+    """Return the message for a rule between fields, with the location of the first field that it names."""
+    message = _printable(rule)
+    return f"{message} ({_location(_field_named_in(message), document, other_locations)})"
+
+
+def _message(problem: Any, document: Document, other_locations: Mapping[str, str]) -> str:
     path = tuple(part for part in problem["loc"] if isinstance(part, int) or _is_key(part))
     name = dotted(path)
     if problem["type"] == "value_error":

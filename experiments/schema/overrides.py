@@ -5,14 +5,14 @@ from __future__ import annotations
 import copy
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.yaml_document import parse, scalar
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, each_result, nearest
 
 Tree = dict[str, Any]
 
@@ -33,7 +33,8 @@ DEPENDENT_FIELDS = {
 
 def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
     """Return the tree with the overrides of a command line, each converted to the type of its field."""
-    return with_values(tree, {name: read_override(name, text) for name, text in overrides.items()})
+    values = each_result(partial(read_override, name, text) for name, text in overrides.items())
+    return with_values(tree, dict(zip(overrides, values, strict=True)))
 
 
 def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:

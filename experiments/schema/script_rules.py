@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from experiments.schema.fields import ExperimentFields
+from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields
 from experiments.schema.overrides import known_fields
 from experiments.schema.script_fields import Script
 from training.contract.errors import nearest
@@ -25,6 +25,7 @@ INDEPENDENT_OF_SCRIPT = frozenset(
         "compiler_debug",
         "compile_cache",
         "learning_rate_scaling",
+        *BUDGET_FIELDS,
     }
 )
 """Fields that apply to any job, or only control how other fields are computed."""

@@ -9,13 +9,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from experiments.planning.budgets import budget_of, check_budget
 from experiments.planning.load import load
 from experiments.running.output import print_line
 from experiments.running.service_context import ServiceContext, open_service_context
+from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.overrides import is_field
 from experiments.schema.sweep_fields import with_full_names
 from experiments.sweeping.sweep_jobs import SweepJobs
-from experiments.sweeping.sweep_plan import SweepPlan, plan_sweep
+from experiments.sweeping.sweep_plan import SweepPlan, most_jobs, plan_sweep
 from training.contract.errors import InputError
 
 SETTINGS_OF_WINNER = ("experiment", "compiler", "batch_size", "learning_rate_multiplier")
@@ -34,18 +36,22 @@ def sweep(overrides: Mapping[str, str]) -> int:
     context = open_service_context(plan.experiment, print_line)
     jobs.check(context)
     _check_price(plan, jobs, context)
+    budget = budget_of(plan.experiment, is_sweep=True)
+    sample = context.priced(jobs.trial("check", *plan.baseline))
+    for sentence in check_budget([sample], budget, at_most=most_jobs(plan)):
+        print_line(sentence)
     from experiments.sweeping.open_sweep import open_sweep
     from experiments.sweeping.sweep_worker import run
 
-    return run(open_sweep(jobs, context, key, _command(name, overrides), print_line))
+    return run(open_sweep(jobs, context, key, _command(name, overrides), budget, print_line))
 
 
 def _check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> None:
-    fields = plan.fields
     spec = jobs.trial("check", *plan.baseline).spec
-    field = "sweep.objective usd" if "usd" in fields.objective else "sweep.max_usd" if fields.max_usd else None
-    if field and context.price(spec) is None:
-        raise InputError(f"{field} needs the price of {spec.instance_type}, which is unknown: set aws.prices")
+    if "usd" in plan.fields.objective and context.price(spec) is None:
+        raise InputError(
+            f"sweep.objective usd needs the price of {spec.instance_type}, which is unknown: set aws.prices"
+        )
 
 
 def _command(name: str, overrides: Mapping[str, str]) -> list[str]:
@@ -53,7 +59,7 @@ def _command(name: str, overrides: Mapping[str, str]) -> list[str]:
     fields = {
         field: text for field, text in with_full_names(overrides, is_field).items() if not field.startswith("sweep.")
     }
-    for field in SETTINGS_OF_WINNER:
+    for field in (*SETTINGS_OF_WINNER, *BUDGET_FIELDS):
         fields.pop(field, None)  # mlflow refuses a repeated parameter
     parameters = [word for field, text in fields.items() for word in ("-P", f"{field}={text}")]
     return ["mlflow", "run", ".", "-e", "train", "--env-manager", "local", "-P", f"experiment={name}", *parameters]

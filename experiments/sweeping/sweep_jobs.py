@@ -12,6 +12,7 @@ from typing import cast
 from experiments.planning.plan import job, source_digest
 from experiments.planning.staged_inputs import Echo, stage_inputs
 from experiments.running.service_context import ServiceContext
+from experiments.schema.fields import BUDGET_FIELDS
 from experiments.sweeping.sweep_plan import SweepPlan
 from judging.round_order import round_order
 from sweeps.space.confirmation import Setting
@@ -63,7 +64,9 @@ class SweepJobs:
     @property
     def training_key(self) -> str:
         """Hash of everything that determines a training: the experiment, the data and the job's source."""
-        experiment = self.sweep.experiment.model_dump(mode="json", exclude={"sweep", "compare", "log_model"})
+        experiment = self.sweep.experiment.model_dump(
+            mode="json", exclude={"sweep", "compare", "log_model", *BUDGET_FIELDS}
+        )
         return _hash({"experiment": experiment, "data": self.staged.key, "source": source_digest()})
 
     @property
@@ -106,11 +109,6 @@ class SweepJobs:
             for repeat in range(self.sweep.repeats)
             for at in round_order(len(settings), repeat, self.sweep.experiment.seed)
         ]
-
-    def trial_names(self, group_id: str) -> set[str]:
-        """Return the names of all trials."""
-        sweep = self.sweep
-        return {self.name_of(group_id, each, point) for each in sweep.fields.compilers for point in sweep.space.points}
 
     def name_of(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> str:
         """Return the name of a point's job."""

@@ -18,7 +18,7 @@ from tracking.groups.planned_job import AGAIN, job_title
 from tracking.recording.compiler_check import warning
 
 STEADY = "throughput_steady_samples_per_second"
-NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished"})
+NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished", "Budget"})
 """Failure classes that say nothing about the setting: a person stopped the job, or it never ran to its end."""
 _MEANS = frozenset({*(measure.column for measure in MEASURES), "loss"})
 """Columns of losses and scores, of which verdicts and tables use the mean."""

@@ -8,6 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tracking.budgets.records import budget_failure, with_limit
 from tracking.following.progress import Progress
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import OpenRun, Recorder
@@ -16,6 +17,7 @@ from tracking.recording.script_log import ScriptLogReader
 from tracking.recording.system_metrics import JobSampler
 from tracking.server.store import Store
 from training.contract import request
+from training.contract.budget import Amount
 from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
 from training.contract.price import instance_seconds
@@ -49,13 +51,19 @@ class FollowedJob:
         run: OpenRun,
         echo: Callable[[str], None],
         charts: ClassCharts | None = None,
+        *,
+        limit_seconds: int | None = None,
     ):
+        """Follow the job of a run, and submit it first if needed. A budget may lower its time limit."""
         self.planned = planned
         self._recorder = Recorder(store, run.id, planned, charts)
         self._progress = Progress(planned.run_name, echo, usd_per_second=_usd_per_second(planned))
+        if limit_seconds is not None and limit_seconds < planned.spec.max_run_seconds:
+            limits = f"from {planned.spec.max_run_seconds:,} to {limit_seconds:,} s"
+            self._progress.show_warning(f"the budget lowers its time limit {limits}")
         self.job = Job(service, planned.spec.name)
         if not run.is_described:
-            body = request.build(planned.spec)
+            body = request.build(with_limit(planned.spec, limit_seconds or planned.spec.max_run_seconds))
             self._recorder.open(body)
             launcher.submit(service, body)
             self._recorder.log_data()  # after the submission: the chart is drawn while the job starts
@@ -76,6 +84,13 @@ class FollowedJob:
         """Start of the billed time in seconds since the epoch; None while the job waits for its instance."""
         started = (self._follower.description or {}).get("TrainingStartTime")
         return started.timestamp() if started else None
+
+    @property
+    def cost_so_far(self) -> Amount:
+        """Cost until now. On spot capacity it is an upper bound."""
+        started, spec, price = self.training_started, self.planned.spec, self.planned.dearest_price
+        billable = instance_seconds(max(0.0, time.time() - started) if started else 0.0, spec.instance_count)
+        return Amount(seconds=billable, usd=price.usd(billable) if price else None)
 
     def advance(self) -> Outcome | None:
         """Record new events. Return the outcome once the job has ended and its log is read to the end."""
@@ -116,6 +131,7 @@ class FollowedJob:
                 recorder.record((), self._script_log.result(description["TrainingEndTime"].timestamp()))
         else:
             failure = launcher.failure_of(description, recorder.events, recorder.log.tail(50))
+            failure = budget_failure(failure, description, self.planned)
         log_location = self.job.service.log_location(self.job.name)
         finals = recorder.finish(description, failure, log_location)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning)

@@ -13,14 +13,16 @@ from contextlib import contextmanager
 
 from mlflow.entities import Run, RunStatus
 
+from tracking.budgets.ledger import Ledger, with_worst_case
+from tracking.following.budget_progress import BudgetWait, LiveCosts
 from tracking.following.followed_job import FollowedJob, Outcome, record_refusal
 from tracking.following.interruption import Interrupts
 from tracking.groups.group import Group, child_run, child_runs
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import OpenRun, existing_run, open_run
+from tracking.recording.recorder import OpenRun, Recorder, existing_run, open_run
 from tracking.recording.run_tables import ClassCharts
 from tracking.server.store import Store
-from training.contract.errors import InputError, QuotaError, TrainfareError
+from training.contract.errors import BudgetFull, InputError, QuotaError, TrainfareError
 from training.contract.events import FAILURE_CLASSES
 from training.contract.service import Service
 from training.services.launcher import stop_all
@@ -37,32 +39,31 @@ def run_jobs(
     planned: Sequence[PlannedJob],
     *,
     parallel: int = 1,
-    may_start: Callable[[], bool] = lambda: True,
     echo: Callable[[str], None] = print,
     charts: ClassCharts | None = None,
 ) -> list[Outcome]:
     """Run the remaining jobs of `planned`, at most `parallel` at a time, and return the outcomes in the same order.
 
-    `may_start` is called before each start. Once it returns False, no more jobs are started. `charts` draws the class
-    distribution and the confusion matrix of each run; None logs only their tables.
+    `charts` draws the class distribution and the confusion matrix of each run; None logs only their tables.
 
-    The result is shorter than `planned` if `may_start` returned False or the user stopped the jobs. An error that ends
-    the loop has a note with the names of jobs that may still be running.
+    The result is shorter than `planned` if the group's budget has no room for more jobs, which is recorded as the end
+    of the budget, or if the user stopped the jobs. An error that ends the loop has a note with the names of jobs that
+    may still be running.
     """
     jobs, waiting, outcomes = _resume(store, service, group, planned, echo, charts)
+    costs = LiveCosts(jobs.ledger, echo)
     with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs):
         while jobs.active or (waiting and not interrupts.stopping):
             # Alternate between starting one job and following one: hundreds of starts must not delay the followed jobs.
             started = False
             if waiting and len(jobs.active) < parallel and not interrupts.stopping:
-                if not may_start():
-                    waiting.clear()
-                elif jobs.start(waiting[0]):
-                    started, _ = True, waiting.popleft()
+                started = jobs.start_next(waiting, parallel)
             if started and interrupts.stopping:  # the signal arrived during the start
                 jobs.stop()
             if not jobs.advance() and not started:
                 time.sleep(_TICK_SECONDS)
+            costs.log_if_due(jobs.active.values())
+    costs.log()
     return [outcomes[job.spec.name] for job in planned if job.spec.name in outcomes]
 
 
@@ -79,8 +80,8 @@ def start_jobs(
     """Start the jobs that `run_jobs` would start first, and leave them running. Return the number of other jobs."""
     jobs, waiting, _ = _resume(store, service, group, planned, echo, charts)
     with _detaching(service, group, jobs):
-        while waiting and len(jobs.active) < parallel and jobs.start(waiting[0]):
-            waiting.popleft()
+        while waiting and len(jobs.active) < parallel and jobs.start_next(waiting, parallel):
+            pass
     return len(waiting)
 
 
@@ -132,6 +133,8 @@ class _Jobs:
         self._store, self._service, self._group, self._echo = store, service, group, echo
         self._runs, self._outcomes = runs, outcomes
         self._full_until = 0.0
+        self._budget_wait = BudgetWait(echo)
+        self.ledger = Ledger(store, service, group)
         self.active: dict[str, FollowedJob] = {}
 
     def attach(self, job: PlannedJob) -> bool:
@@ -142,20 +145,56 @@ class _Jobs:
         self.active[job.spec.name] = FollowedJob(self._store, self._service, job, run, self._echo, self._charts)
         return True
 
-    def start(self, job: PlannedJob) -> bool:
-        """Start a job. Return False if the account has no room for it now."""
+    def start_next(self, waiting: deque[PlannedJob], parallel: int) -> bool:
+        """Start the first waiting job. Return False if it has no room now; no job waits if none ever will."""
+        if not self._budget_wait.is_over(len(self.active)):
+            return False
+        sharing = min(parallel - len(self.active), len(waiting))
+        try:
+            if not self._start(waiting[0], sharing):
+                return False
+        except BudgetFull as full:
+            self._wait_for_budget(waiting, full)
+            return False
+        waiting.popleft()
+        return True
+
+    def _wait_for_budget(self, waiting: deque[PlannedJob], full: BudgetFull) -> None:
+        """Put the jobs first that hold a part of the budget, or end the group if none holds any."""
+        ordered = sorted(waiting, key=lambda job: job.spec.name not in full.holding)
+        waiting.clear()
+        if self._budget_wait.ends(full, len(self.active)):
+            self.ledger.end(len(ordered))
+            for job in ordered if full.is_final else ():
+                if run := self._runs.get(job.spec.name):  # it was opened while another launcher reserved
+                    Recorder(self._store, run.id, job).finish_refused(("Refused", str(full)))
+        else:
+            waiting.extend(ordered)
+
+    def _start(self, job: PlannedJob, sharing: int) -> bool:
+        """Start a job. Return False if the account has no room for it now. Raises BudgetFull.
+
+        `sharing` jobs could start now; they share what is left of the budget.
+        """
         if time.monotonic() < self._full_until:
             return False
-        name = job.spec.name
+        name, is_limited = job.spec.name, self.ledger.is_limited
         if name not in self._runs:
-            self._runs[name] = open_run(self._store, self._group, job)
+            if is_limited:
+                self.ledger.check_room(job, sharing)
+            labelled = job if is_limited else with_worst_case(job)
+            self._runs[name] = open_run(self._store, self._group, labelled)
             if self._runs[name].has_ended:  # another launcher has run the job meanwhile
                 outcome = _recorded_outcome(job, child_run(self._store, self._group, name))
                 assert outcome is not None
                 self._outcomes[name] = outcome
                 return True
+        run = self._runs[name]
+        limit = self.ledger.limit_seconds(job, run, sharing) if is_limited and not run.is_described else None
         try:
-            self.active[name] = FollowedJob(self._store, self._service, job, self._runs[name], self._echo, self._charts)
+            self.active[name] = FollowedJob(
+                self._store, self._service, job, run, self._echo, self._charts, limit_seconds=limit
+            )
         except (QuotaError, InputError) as error:
             if isinstance(error, QuotaError) and not error.is_final:
                 self._echo(f"  {job.run_name}: waits. {error}")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+from training.contract.budget import dearest
 from training.contract.job_spec import JobSpec, Scalar
 from training.contract.price import Price
 
@@ -116,6 +117,11 @@ class PlannedJob:
     def is_again(self) -> bool:
         """True if the job runs only if the measurement of an equal job was disturbed."""
         return self.tags.get("platform.role") == AGAIN
+
+    @property
+    def dearest_price(self) -> Price | None:
+        """Price of the dearest instance type on which the job may run; None if one is unknown, or if it is free."""
+        return dearest([self.price, *(self.fallback_prices.get(each) for each in self.spec.fallback_instance_types)])
 
     def price_on(self, instance_type: str | None) -> Price | None:
         """Return the price of the instance type that the service selected; None selects the job's own type."""
