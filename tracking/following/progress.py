@@ -56,6 +56,13 @@ class Progress:
         """`usd_per_second` is the price of all instances of the job together, if it is known."""
         self._name, self._echo, self._clock, self._usd_per_second = name, echo, clock, usd_per_second
         self._printed_at = clock()
+        self._disk_warning = ""
+
+    def show_disk(self, warning: str) -> None:
+        """Print a warning about the disk when it begins."""
+        if warning and not self._disk_warning:
+            self._line(warning)
+        self._disk_warning = warning
 
     def show_warning(self, text: str) -> None:
         """Print a warning about the job."""
