@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 import click
 
+from experiments.commands.experiment_options import DRY_RUN, FORMAT
 from experiments.commands.verb import FieldVerb, field
 
 EXAMPLES = (
@@ -15,7 +16,7 @@ EXAMPLES = (
 )
 
 
-@click.command(cls=FieldVerb, is_closed=True, prefixes=("aws.",), examples=EXAMPLES)
+@click.command(cls=FieldVerb, is_closed=True, prefixes=("aws.",), has_dry_run=True, examples=EXAMPLES)
 @field("run", "Run id, job name, group id (its winner) or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "Transformers folder to deploy instead of a run's model.", metavar="FOLDER")
 @field("service", "Where to deploy.", metavar="local|sagemaker", default="local", show_default=True)
@@ -34,6 +35,8 @@ EXAMPLES = (
 @field("precision", "Precision. Default: the precision of the evaluation.", metavar="auto|fp32|bf16|fp16")
 @field("wait", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
 @field("image", "Container image, with --service sagemaker.", metavar="URI")
+@DRY_RUN
+@FORMAT
 def command(fields: Mapping[str, str]) -> int:
     """Deploy a trained model, on this machine or SageMaker.
 

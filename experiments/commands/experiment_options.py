@@ -16,7 +16,8 @@ class ExperimentVerb(FieldVerb):
     """A command that accepts any field of an experiment as an option."""
 
     def __init__(self, *args: Any, **attributes: Any) -> None:
-        super().__init__(*args, is_closed=False, completes_fields=True, epilog=FIELD_REFERENCE, **attributes)
+        settings = {"is_closed": False, "completes_fields": True, "has_dry_run": True, "epilog": FIELD_REFERENCE}
+        super().__init__(*args, **{**settings, **attributes})
 
 
 COMMON = (
@@ -41,6 +42,14 @@ WAIT = field(
     show_default=True,
 )
 
+DRY_RUN = field(
+    "dry-run",
+    "Show what would run, what it would cost and what would be refused, and change nothing; see the verb plan.",
+    is_flag=True,
+)
+
+FORMAT = field("format", "With --dry-run: json also shows the requests.", metavar="text|json")
+
 FAIL_ON = field(
     "fail-on",
     "Exit with code 3 if any arm has one of these results, separated by commas: dearer, worse (in quality), "
@@ -53,7 +62,7 @@ def experiment_options(*more: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Return the decorator that declares the common options and, after them, the verb's own."""
 
     def declare(function: Any) -> Any:
-        for option in reversed((*COMMON, *more)):
+        for option in reversed((*COMMON, *more, DRY_RUN, FORMAT)):
             function = option(function)
         return function
 

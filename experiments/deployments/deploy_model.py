@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from experiments.deployments import arguments as read
 from experiments.deployments.interruption import interruptible
@@ -17,6 +17,10 @@ from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
 from training.contract.errors import EndpointNotFound, InputError, TrainfareError
 from training.state.home import home
 
+if TYPE_CHECKING:
+    from models.lookup.trained_model import TrainedModel
+    from tracking.server.store import Store
+
 WAIT_SECONDS = 1800.0
 RETRY_SECONDS = 30.0
 PENDING_NAME = "later"
@@ -25,6 +29,15 @@ PENDING_NAME = "later"
 
 def deploy(fields: Mapping[str, str]) -> int:
     """Deploy the model of `run`, or of the folder `model`; see `docs/models.md`."""
+    spec, record = read_request(fields)
+    spec = with_run(fields, spec) if "run" in fields else spec
+    with interruptible():
+        _print_state(_deploy(spec, replace(record, name=spec.name)))
+    return 0
+
+
+def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, EndpointRecord]:
+    """Return the request without the model of a run, and the record of its endpoint. Raises `InputError`."""
     read.check_not_empty(fields)
     service = read.read_service(fields) or "local"
     aws = read.read_aws(fields) | ({"image": fields["image"]} if "image" in fields else {})
@@ -35,10 +48,7 @@ def deploy(fields: Mapping[str, str]) -> int:
         from training.services.sagemaker.prices import table_price
 
         table_price(Path(aws["prices"]), spec.machine)  # fails before anything is created
-    spec = with_run(fields, spec) if "run" in fields else spec
-    with interruptible():
-        _print_state(_deploy(spec, EndpointRecord(service=service, name=spec.name, when_over=spec.when_over, aws=aws)))
-    return 0
+    return spec, EndpointRecord(service=service, name=spec.name, when_over=spec.when_over, aws=aws)
 
 
 def _deploy(spec: EndpointSpec, record: EndpointRecord) -> EndpointState:
@@ -114,40 +124,52 @@ def _when_over(fields: Mapping[str, str]) -> str:
 
 
 def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
-    """Return the spec with the run's model filled in. The model must pass the quality gate.
+    """Return the spec with the run's model filled in and fetched. The model must pass the quality gate.
+
+    Raises `InputError`, `NotGoodEnough` and `TrackingError`.
+    """
+    from models.logged.model_folder import model_folder
+    from tracking.server.store import open_store
+
+    store = open_store(retry_seconds=RETRY_SECONDS, otherwise="Nothing was deployed.", echo=print_line)
+    filled, trained = with_trained(fields, spec, store, print_line)
+    return replace(filled, model=model_folder(store, trained, home(), print_line))
+
+
+def with_trained(
+    fields: Mapping[str, str], spec: EndpointSpec, store: Store, echo: Callable[[str], None]
+) -> tuple[EndpointSpec, TrainedModel]:
+    """Return the spec with the run's model filled in, except its folder, and the model. Reads only.
 
     Raises `InputError`, `NotGoodEnough` and `TrackingError`.
     """
     from models.batch.prediction_run import evaluation_settings
-    from models.logged.model_folder import model_folder
     from models.lookup.trained_model import trained_model
     from models.lookup.versions import model_name
     from models.registry.gate import check, parse_allowed
     from models.registry.registry import CHAMPION, Registry, checked_alias, registered_name
-    from tracking.server.store import open_store
 
     allowed = parse_allowed(fields.get("allow", ""))
     alias = checked_alias(fields.get("alias", CHAMPION))
     name = read.read_name("name", fields["name"]) if "name" in fields else None
-    store = open_store(retry_seconds=RETRY_SECONDS, otherwise="Nothing was deployed.", echo=print_line)
     trained = trained_model(store, fields["run"])
     if trained.chosen:
-        print_line(f"Winner of group {trained.group}: {trained.chosen}")
+        echo(f"Winner of group {trained.group}: {trained.chosen}")
     registered = model_name(fields["run"]) or registered_name(trained.experiment_name)
     check(trained, Registry(store).in_use(registered, alias), allowed)
     evaluation = evaluation_settings(store, trained)
-    return replace(
+    filled = replace(
         spec,
         evaluated_precision=evaluation.precision,
         max_length=evaluation.max_length,
         name=name or read.read_name("name", trained.job_name),
-        model=model_folder(store, trained, home(), print_line),
         task=trained.task or None,
         run_id=trained.run_id,
         model_id=trained.model_id,
         artifact_uri=trained.artifact_uri,
         versions=trained.versions,
     )
+    return filled, trained
 
 
 def _name_of(folder: Path) -> str:

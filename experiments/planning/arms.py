@@ -12,7 +12,7 @@ from pydantic import ValidationError
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.messages import messages
-from experiments.schema.overrides import Tree, is_field, unknown_field, with_values
+from experiments.schema.overrides import Tree, is_entry, is_field, unknown_field, with_values
 from experiments.schema.rules import ThisMachine, check_machine, this_machine
 from experiments.schema.script_rules import referenced_fields
 from experiments.schema.yaml_document import Document
@@ -118,9 +118,12 @@ def variant(experiment: Experiment, fields: Mapping[str, Any], location: str) ->
 
 
 def flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of nested mappings by dotted name. An arm thus changes single entries of a mapping."""
+    """Yield the fields of nested mappings by dotted name. An arm thus changes single entries of a mapping.
+
+    The entries of a mapping with arbitrary keys, such as a script's hyperparameters, stay whole.
+    """
     for name, value in fields.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and not is_entry(prefix + name):
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
@@ -150,6 +153,8 @@ def _part(name: str, value: Any) -> str:
         text = f"{value:g}"
     elif isinstance(value, (tuple, list)):
         text = "-".join(str(item) for item in value)
+    elif isinstance(value, Mapping):
+        text = ",".join(f"{key}={each}" for key, each in value.items())
     else:
         text = "default" if value is None else value if isinstance(value, str) else short_text(value)
     if name == "machine.instance_type":

@@ -16,7 +16,7 @@ from experiments.schema.backend_file import backend_values
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.messages import messages, rule_message
-from experiments.schema.overrides import Tree, with_overrides, with_values
+from experiments.schema.overrides import Tree, read_overrides, with_values
 from experiments.schema.rules import broken_rules, check_machine, this_machine
 from experiments.schema.yaml_document import Document, read_document
 from training.contract.errors import InputError, InputErrors, nearest
@@ -24,7 +24,7 @@ from training.scripts.channels import BUILTIN_PREFIX
 from training.scripts.git import is_git_url
 from training.staging.models.model_files import PACKAGE_PREFIX
 
-__all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load"]
+__all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load", "load_fields"]
 
 FOLDER = Path(__file__).resolve().parent.parent
 PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source", "aws.prices")
@@ -38,29 +38,40 @@ def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     precedence over both files. Paths in a file are relative to its folder, paths in overrides to the user's folder.
     Raises `InputError`, also for an experiment that this machine cannot run.
     """
-    overrides = _with_user_paths(overrides)
-    document = read_document(find_file(name_or_path))
-    fields = {name: text for name, text in overrides.items() if name != BACKEND_CONFIG}
-    values, locations = _backend(overrides.get(BACKEND_CONFIG))
-    tree = with_overrides(with_values(_without_baseline(_rebased(document.tree, document), fields), values), fields)
-    other_locations = {name: f"override {name}" for name in fields}
-    other_locations |= {name: location for name, location in locations.items() if name not in fields}
-    experiment = _validated(tree, document, other_locations)
+    experiment = load_fields(name_or_path, overrides)
     arms_unchecked(experiment)  # `train` refuses an invalid arm, too
     check_machine(experiment, this_machine())
     return experiment
 
 
-def _validated(tree: Tree, document: Document, other_locations: Mapping[str, str]) -> Experiment:
-    """Return the experiment. Raises `InputErrors` with every wrong field, or else with every rule that is broken."""
+def load_fields(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
+    """Return the experiment as `load` does, without a check of its arms and of this machine. Raises `InputError`."""
+    overrides = _with_user_paths(overrides)
+    document = read_document(find_file(name_or_path))
+    fields = {name: text for name, text in overrides.items() if name != BACKEND_CONFIG}
+    values, locations = _backend(overrides.get(BACKEND_CONFIG))
+    own, errors = read_overrides(fields)
+    tree = with_values(with_values(_without_baseline(_rebased(document.tree, document), fields), values), own)
+    other_locations = {name: f"override {name}" for name in fields}
+    other_locations |= {name: location for name, location in locations.items() if name not in fields}
+    experiment, problems = _validated(tree, document, other_locations)
+    if experiment is None or errors:
+        raise InputErrors([*errors, *problems])
+    return experiment
+
+
+def _validated(
+    tree: Tree, document: Document, other_locations: Mapping[str, str]
+) -> tuple[Experiment | None, list[str]]:
+    """Return the experiment, or None with the message of every wrong field, or else of every rule that is broken."""
     try:
-        return Experiment.model_validate(tree)
+        return Experiment.model_validate(tree), []
     except ValidationError as error:
         problems = messages(error, document, other_locations)
         if all(not each["loc"] for each in error.errors()):  # the fields are right, and the first rule between them
             rules = broken_rules(ExperimentFields.model_validate(tree))
             problems = [rule_message(each, document, other_locations) for each in rules]
-        raise InputErrors(problems) from error
+        return None, problems
 
 
 def _backend(file: str | None) -> tuple[dict[str, Any], dict[str, str]]:

@@ -21,7 +21,8 @@ from judging.design import Design
 from judging.round_order import round_order
 from tracking.groups.planned_job import AGAIN, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
-from training.services.local.container import SECRET_VARIABLES
+from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
+from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
 from training.state.home import compile_cache
 
@@ -168,7 +169,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         experiment_yaml=_yaml(name, experiment),
         data=_data_source(experiment, staged),
         data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
-        script=_script_plan(experiment),
+        script=_script_plan(experiment, staged),
         tags=_published(experiment),
         model=_model(experiment),
     )
@@ -213,15 +214,18 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         "channels": dict(staged.channels.uris),
         "source_uri": staged.source.folder.as_uri(),
         "program": experiment.script.entry_point,
+        "entry": staged.entry,
         "metric_definitions": own or METRIC_DEFINITIONS,
     }
 
 
-def _script_plan(experiment: Experiment) -> ScriptPlan | None:
-    if experiment.script is None:
+def _script_plan(experiment: Experiment, staged: Inputs) -> ScriptPlan | None:
+    if experiment.script is None or isinstance(staged, Staged):
         return None
     return ScriptPlan(
-        regexes=experiment.script.metrics, hyperparameters=script_rules.logged_hyperparameters(experiment)
+        regexes=experiment.script.metrics,
+        hyperparameters=script_rules.logged_hyperparameters(experiment),
+        packages=staged.environment.versions if staged.environment else {},
     )
 
 
@@ -236,12 +240,18 @@ def _environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str
         "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
     }
+    if isinstance(staged, ScriptInputs) and staged.environment:
+        variables = {**variables, PYTHON_VARIABLE: staged.environment.python}
     kept = KEEPING_ALLOCATOR if experiment.allocator == "keep" else {}
-    return kept | {variable: str(value) for variable, value in variables.items() if value is not None}
+    own = experiment.script.environment if experiment.script else {}
+    return kept | {variable: str(value) for variable, value in variables.items() if value is not None} | own
 
 
 def _secret_variables(experiment: Experiment) -> str | None:
     """Return the names of the variables with the job's secrets. A request must not contain their values."""
+    if experiment.script is not None:
+        names = experiment.script.secrets if experiment.service == "local" else ()
+        return ",".join(names) or None
     push = experiment.push_to_hub
     if push is None:
         return None
@@ -283,4 +293,6 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         evaluation_key=staged.evaluation_key,
         label_names=staged.label_names,
         class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
+        columns=TASKS[experiment.task].column_types(data.columns),
+        description=staged.description,
     )

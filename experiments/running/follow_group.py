@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from experiments.running.expected_seconds import expected_seconds
 from experiments.running.fail_on import exit_code
 from experiments.running.output import status_writer
 from experiments.running.waves import run_waves
@@ -46,7 +47,12 @@ def follow(
     if ledger.is_limited:
         echo(f"{budget_sentence(ledger.spending())}.")
 
-    progress = GroupProgress(echo, status_writer(), is_most_certain=design is None or len(design.looks) == 1)
+    progress = GroupProgress(
+        echo,
+        status_writer(),
+        expected_seconds(store, group, jobs),
+        is_most_certain=design is None or len(design.looks) == 1,
+    )
 
     def run(planned: Sequence[PlannedJob]) -> list[Outcome]:
         names, arms = {job.spec.name for job in planned}, {job.arm for job in planned}

@@ -118,16 +118,17 @@ class ExperimentFields(Frozen):
     """Causal language modelling: join the tokens of all texts and cut them into blocks of `max_length` (true), or keep
     one row per text (false). None means true."""
 
-    base_learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] = 3e-5
-    """Peak learning rate for `base_batch_size`, per step. It is scaled to the global batch size."""
+    base_learning_rate: Annotated[float, Field(gt=0.0)] = 3e-5
+    """Peak learning rate for `base_batch_size`, per step. It is scaled to the global batch size. At most 10 for a
+    task."""
     base_batch_size: BatchSize = 32
     """Global batch size, in samples, that `base_learning_rate` was chosen for."""
     learning_rate_scaling: ScalingRule = "linear"
     """Rule that scales the learning rate from `base_batch_size` to the global batch size."""
     learning_rate_multiplier: Annotated[float, Field(gt=0.0, le=1024.0)] = 1.0
     """Factor applied to the scaled learning rate. A sweep can search it."""
-    max_learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] | None = None
-    """Upper limit of the peak learning rate after scaling, per step. None sets no limit."""
+    max_learning_rate: Annotated[float, Field(gt=0.0)] | None = None
+    """Upper limit of the peak learning rate after scaling, per step. At most 10 for a task. None sets no limit."""
     batch_size: BatchSize = 32
     """Training batch size per device, in samples."""
     eval_batch_size: BatchSize | None = None

@@ -8,7 +8,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.schema.overrides import known_fields, unknown_field
+from experiments.schema.overrides import is_field, keys_of, known_fields, unknown_field
 from experiments.schema.yaml_document import Document
 from training.contract.errors import nearest
 from training.staging.rows.examples import short_text
@@ -55,8 +55,8 @@ def _printable(message: str) -> str:
 def _field_named_in(message: str) -> tuple[str, ...]:
     """Return the path of the first field that a message names."""
     named = (word.strip("':,.") for word in message.split())
-    name = next((word for word in named if word in known_fields()), None)
-    return tuple(name.split(".")) if name else ()
+    name = next((word for word in named if is_field(word)), None)
+    return tuple(keys_of(name)) if name else ()
 
 
 def _is_key(part: str) -> bool:

@@ -17,6 +17,9 @@ from training.contract.errors import InputError
 
 Check = Callable[[ExperimentFields], None]
 
+MAX_TASK_LEARNING_RATE = 10.0
+"""Largest learning rate of our own tasks, which train with AdamW. A script may have any rate."""
+
 
 def check_fields(experiment: ExperimentFields) -> None:
     """Raise `ValueError` for fields that contradict each other, whatever the machine."""
@@ -42,7 +45,15 @@ def _checks(experiment: ExperimentFields) -> tuple[Check, ...]:
     if experiment.data is None:
         return (_check_looks, _check_data)
     return (
-        *(_check_looks, _check_model, _check_length_of_training, _check_buckets, _check_push, _check_service),
+        *(
+            _check_looks,
+            _check_model,
+            _check_learning_rates,
+            _check_length_of_training,
+            _check_buckets,
+            _check_push,
+            _check_service,
+        ),
         *(_check_stride, _check_labels, _check_best, _check_metrics, _check_calibration, _check_cadences),
     )
 
@@ -96,6 +107,13 @@ def _check_model_type(experiment: ExperimentFields) -> None:
         raise ValueError(f"model_revision requires a model of the Hub, not model_type {name!r}")
     if experiment.tokenizer is None:
         raise ValueError(f"tokenizer is required with model_type {name!r}: an architecture has no tokenizer of its own")
+
+
+def _check_learning_rates(experiment: ExperimentFields) -> None:
+    for name in ("base_learning_rate", "max_learning_rate"):
+        rate = getattr(experiment, name)
+        if rate is not None and rate > MAX_TASK_LEARNING_RATE:
+            raise ValueError(f"{name} must be at most {MAX_TASK_LEARNING_RATE:g} for a task, not {rate:g}")
 
 
 def _check_length_of_training(experiment: ExperimentFields) -> None:

@@ -18,6 +18,7 @@ from experiments.schema.overrides import is_field
 from experiments.schema.sweep_fields import with_full_names
 from experiments.sweeping.sweep_jobs import SweepJobs
 from experiments.sweeping.sweep_plan import SweepPlan, most_jobs, plan_sweep
+from tracking.budgets.budget_tag import GroupBudget
 from training.contract.errors import InputError
 
 SETTINGS_OF_WINNER = ("experiment", "compiler", "batch_size", "learning_rate_multiplier")
@@ -35,10 +36,9 @@ def sweep(overrides: Mapping[str, str]) -> int:
     key = jobs.key  # stages the data: an error in it leaves nothing behind
     context = open_service_context(plan.experiment, print_line)
     jobs.check(context)
-    _check_price(plan, jobs, context)
-    budget = budget_of(plan.experiment, is_sweep=True)
-    sample = context.priced(jobs.trial("check", *plan.baseline))
-    for sentence in check_budget([sample], budget, at_most=most_jobs(plan)):
+    check_price(plan, jobs, context)
+    budget, sentences = check_sweep_budget(plan, jobs, context)
+    for sentence in sentences:
         print_line(sentence)
     from experiments.sweeping.open_sweep import open_sweep
     from experiments.sweeping.sweep_worker import run
@@ -46,12 +46,20 @@ def sweep(overrides: Mapping[str, str]) -> int:
     return run(open_sweep(jobs, context, key, _command(name, overrides), budget, print_line))
 
 
-def _check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> None:
+def check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> None:
+    """Raise InputError if an objective in dollars needs a price that is unknown."""
     spec = jobs.trial("check", *plan.baseline).spec
     if "usd" in plan.fields.objective and context.price(spec) is None:
         raise InputError(
             f"sweep.objective usd needs the price of {spec.instance_type}, which is unknown: set aws.prices"
         )
+
+
+def check_sweep_budget(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> tuple[GroupBudget, list[str]]:
+    """Return the budget of a sweep, and sentences about it. Raises InputError as `check_budget` does."""
+    budget = budget_of(plan.experiment, is_sweep=True)
+    sample = context.priced(jobs.trial("check", *plan.baseline))
+    return budget, check_budget([sample], budget, at_most=most_jobs(plan))
 
 
 def _command(name: str, overrides: Mapping[str, str]) -> list[str]:

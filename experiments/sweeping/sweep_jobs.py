@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
-from experiments.planning.plan import job, source_digest
+from experiments.planning.arms import Arm
+from experiments.planning.plan import Inputs, job, source_digest
 from experiments.planning.staged_inputs import Echo, stage_inputs
 from experiments.running.service_context import ServiceContext
 from experiments.schema.fields import BUDGET_FIELDS
@@ -46,12 +47,14 @@ class SweepJobs:
     """Name of the experiment."""
     sweep: SweepPlan
     echo: Echo
+    stage: Callable[[Sequence[Arm], Echo], list[Inputs]] = stage_inputs
+    """Function that stages the data of arms."""
 
     @cached_property
     def staged(self) -> Staged:
         """Data that all jobs share. Raises InputError for wrong data, and for data smaller than the largest batch."""
         largest = Point(self.sweep.space.batch_sizes[-1])
-        (inputs,) = stage_inputs([self.sweep.trial(self.sweep.fields.compilers[0], largest, 1)], self.echo)
+        (inputs,) = self.stage([self.sweep.trial(self.sweep.fields.compilers[0], largest, 1)], self.echo)
         return cast(Staged, inputs)
 
     @property

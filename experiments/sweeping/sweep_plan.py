@@ -175,7 +175,9 @@ def most_jobs(plan: SweepPlan) -> int:
     fields, compilers = plan.fields, len(plan.fields.compilers)
     calibrations = compilers if plan.calibration_seconds else 0
     trials = min(fields.trials, len(plan.space.points)) + (0 if plan.objective.is_front else fields.finalists)
-    settings = 2 if compilers == 1 else 2 + compilers  # see sweeps.space.confirmation
+    # Two compilers at two points, and the best point of each other compiler and of the factorial's second one: see
+    # sweeps.space.confirmation.
+    settings = 2 if compilers == 1 else 3 + compilers
     repeats = 0 if plan.objective.is_front else plan.repeats * settings
     return calibrations + compilers * trials + repeats
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from training.contract.price import Price, instance_seconds
 
@@ -117,6 +117,29 @@ class EndpointState:
         return self.billed_before_usd + self.price.usd(instance_seconds(seconds, self.machines))
 
 
+Action = Literal["create", "replace", "keep"]
+"""Effect of a deployment on the endpoint with its name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeploymentPlan:
+    """Steps of a deployment that has not begun."""
+
+    action: Action
+    image: str | None = None
+    """Container image; None on this machine."""
+    note: str | None = None
+    """Remark about the image."""
+    requests: tuple[tuple[str, dict[str, Any]], ...] = ()
+    """Operations of SageMaker with their requests, in order; empty on this machine."""
+    uploads: dict[str, int] = field(default_factory=dict)
+    """Size in bytes of the model's files that would be packed and uploaded, by the URI of the archive."""
+    missing_bucket: str | None = None
+    """Bucket that would be created."""
+    price: Price | None = None
+    """Price of one machine, or None."""
+
+
 class Endpoints(Protocol):
     """A service that hosts endpoints. Any process may make any call at any time.
 
@@ -135,6 +158,9 @@ class Endpoints(Protocol):
         Raises `EndpointFailed` if the endpoint does not answer. After a failure or Ctrl-C, everything that this call
         created is deleted.
         """
+
+    def plan(self, spec: EndpointSpec) -> DeploymentPlan:
+        """Return what `deploy` would do, and change nothing. Raises the errors that `deploy` raises first."""
 
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request, as JSON.

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from typing import Any
 
 from training.contract.budget import dearest
-from training.contract.job_spec import JobSpec, Scalar
+from training.contract.job_spec import JobSpec
 from training.contract.price import Price
+from training.staging.tokens.description import DataDescription
 
 MODEL_ID = "platform.model_id"
 """Tag of a run with the id of the logged model that its job trained."""
@@ -58,6 +60,10 @@ class DataSource:
     """Names of the classes in the order of their numbers; empty without classes."""
     class_counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Rows of each class, by split."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Type of each column that is read, by its name; empty if unknown."""
+    description: DataDescription | None = None
+    """Lengths, duplicates and sample rows; None if unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -66,8 +72,10 @@ class ScriptPlan:
 
     regexes: Mapping[str, str]
     """Regular expressions by metric name, each with one group that matches the number."""
-    hyperparameters: Mapping[str, Scalar]
+    hyperparameters: Mapping[str, Any]
     """Hyperparameters of the script, with batch size and learning rate also under our names."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Versions of the packages that were installed for the script; empty without an environment of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)

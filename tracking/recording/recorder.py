@@ -12,15 +12,15 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
+from mlflow.entities import Metric, Param, Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from judging.disturbance import disturbances
 from tracking.groups.claim import Subject, find_or_open, launch_lock
 from tracking.groups.group import Group
-from tracking.groups.planned_job import DataSource, PlannedJob
+from tracking.groups.planned_job import PlannedJob
 from tracking.queries.duplicates import has_ended
-from tracking.recording import compiler_check, metric_points, script_metadata
+from tracking.recording import compiler_check, data_page, metric_points, script_metadata
 from tracking.recording.deduplicate import Deduplicator
 from tracking.recording.log_copy import LogCopy
 from tracking.recording.run_description import environment, hub_note, job_note
@@ -62,12 +62,16 @@ class Recorder:
         self._log_batch(params=[Param(f"job.{name}", str(value)) for name, value in params.items()])
         self._log_text(self._planned.experiment_yaml, "experiment.yaml")
         self._log_json(request, "request.json")
-        self._store.call(self._store.client.log_inputs, self.run_id, [_dataset_input(self._planned.data)])
+        self._store.call(self._store.client.log_inputs, self.run_id, [data_page.dataset_input(self._planned.data)])
         if self._planned.script:
             self._on_start(script_metadata.start_event(self._planned))
+            if pins := script_metadata.pinned_packages(self._planned):
+                self._log_text(pins, script_metadata.PACKAGES_FILE)
 
     def log_data(self) -> None:
-        """Write the class distribution of the job's data, and mark the run as described."""
+        """Write the description and the class distribution of the job's data, and mark the run as described."""
+        if (page := data_page.data_markdown(self._planned.data)) is not None:
+            self._log_text(page, data_page.FILE)
         log_class_distribution(self._store, self.run_id, self._planned.data, self._charts)
         self._store.tag(self.run_id, {_DESCRIBED: "true"})
 
@@ -253,14 +257,3 @@ def _failure_tags(failure: tuple[str, str]) -> dict[str, str]:
 
 def _event_json(event: Event) -> dict[str, Any]:
     return {"event": event.kind, "seq": event.seq, "time": event.time, **event.fields}
-
-
-def _dataset_input(data: DataSource) -> DatasetInput:
-    dataset = Dataset(
-        name=data.name[:500],
-        digest=data.digest[:36],
-        source_type="trainfare",
-        source=json.dumps({"uri": data.source}, ensure_ascii=False),
-        profile=json.dumps(dict(data.rows)),
-    )
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])

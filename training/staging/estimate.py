@@ -5,26 +5,33 @@ from __future__ import annotations
 import zlib
 from collections import Counter
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
 from training.staging.models.starting_model import find_starting_model
-from training.staging.rows import examples, questions
+from training.staging.progress import Progress
+from training.staging.rows.examples import label_text, read_examples
+from training.staging.rows.prepare import check_rows
+from training.staging.rows.questions import read_questions
+from training.staging.rows.selection import first_rows
+from training.staging.rows.split import validation_count
+from training.staging.rows.texts import read_texts
 from training.staging.sources.files import is_packed
 from training.staging.sources.hub import is_offline, stream_split
 from training.staging.sources.readers import reader_name
 from training.staging.sources.request import Data, StagingRequest
-from training.staging.sources.row import Row
 from training.staging.sources.sources import Table, Tables, find_source
 from training.staging.stage import evaluation_key, stage, staging_key
 from training.staging.tasks import TASKS, causal_lm
 from training.staging.tokens.buckets import choose_buckets, with_max_length
-from training.staging.tokens.staged import CHANNELS, MODEL, Staged, length_statistics, read_manifest
+from training.staging.tokens.channel_summary import ChannelSummary
+from training.staging.tokens.lengths import length_statistics
+from training.staging.tokens.staged import CHANNELS, MODEL, Staged, read_manifest
 from training.staging.tokens.tokenizing import encode, load_tokenizer
-from training.staging.tokens.windows import cut_windows
+from training.staging.tokens.windows import WindowCutter
 
 SMALL_BYTES = 4 * 2**20
 """Size of data that is staged faster than a sample of it is worth."""
@@ -56,13 +63,13 @@ class _Sample:
     """Length of each staged row that they make, in tokens."""
 
 
-def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo) -> Estimate:
+def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress: Progress | None = None) -> Estimate:
     """Return the staged data of a request, staged in `home` if it is small, or else an estimate from its first rows.
 
     Raises InputError for the errors of the data that these rows show.
     """
     if is_small(request.data):
-        return Estimate(staged=stage(request, home, echo))
+        return Estimate(staged=stage(request, home, echo, progress))
     model = find_starting_model(request, home)
     task = TASKS[request.task]
     columns = task.required_columns(request.data.columns)
@@ -70,12 +77,15 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo) -> Estima
     key = staging_key(request, source, model)
     folder = home.absolute() / "staged" / key
     if read_manifest(folder) is not None:
-        return Estimate(staged=stage(request, home, echo))
+        return Estimate(staged=stage(request, home, echo, progress))
+    progress = progress or Progress()
+    progress.begin("reading the first rows")
     tables = source.open() if request.data.hub is None else _streamed(request.data, columns)
     tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
     sample = _sampled(tables.train, request, tokenizer)
     rows = _channel_rows(tables, sample, request)
-    channels = {name: (folder / name).as_uri() for name in CHANNELS}
+    check_rows(rows[0], request, source.description)
+    channels: dict[str, str] = {name: (folder / name).as_uri() for name in CHANNELS}
     if (model_folder := folder / MODEL if model.scratch else model.tokenizer.folder) is not None:
         channels[MODEL] = model_folder.as_uri()
     counts = dict(sorted(Counter(sample.lengths).items()))
@@ -134,37 +144,37 @@ def _streamed(data: Data, columns: list[str]) -> Tables:
 
 def _sampled(table: Table, request: StagingRequest, tokenizer: Any) -> _Sample:
     rows = list(islice(table.rows, SAMPLE_ROWS))
-    lengths = _LENGTHS[request.task](rows, table, request, tokenizer)
+    lengths = _LENGTHS[request.task](replace(table, rows=iter(rows)), request, tokenizer)
     if not lengths:
         raise InputError(f"the first {len(rows)} rows of {table.name} make no row to train on")
     return _Sample(rows=len(rows), lengths=lengths)
 
 
-def _classification(rows: list[Row], table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
-    data = request.data
-    skip = frozenset(map(examples.label_text, data.skip_labels or ()))
-    collected = examples.collect(rows, source=table.name, unit=table.unit, columns=data.columns, limit=None, skip=skip)
-    return [len(ids) for ids in encode(tokenizer, collected, request.max_length).input_ids]
+def _classification(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
+    skip = frozenset(map(label_text, request.data.skip_labels or ()))
+    examples = list(read_examples(table, request.data.columns, skip))
+    return [len(ids) for ids in encode(tokenizer, examples, request.max_length).input_ids] if examples else []
 
 
-def _question_answering(rows: list[Row], table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
-    collected = questions.collect(rows, source=table.name, unit=table.unit, limit=None)
-    windows = cut_windows(tokenizer, collected, max_length=request.max_length, doc_stride=request.doc_stride)
-    return [len(ids) for ids in windows.input_ids]
+def _question_answering(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
+    cutter = WindowCutter(tokenizer, max_length=request.max_length, doc_stride=request.doc_stride)
+    return [len(ids) for ids in cutter.cut(list(read_questions(table))).input_ids]
 
 
-def _causal_lm(rows: list[Row], table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
-    column = request.data.columns.text
-    located = ((f"{table.name} {table.unit} {number}", values[0]) for number, values in rows)
-    texts = [examples.checked_text(where, column, value, may_be_blank=True) for where, value in located]
-    tokens, lengths = causal_lm.tokenise(
-        tokenizer, [text for text in texts if text.strip()], None if request.packing else request.max_length
-    )
+def _causal_lm(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
+    import numpy as np
+
+    summary = ChannelSummary(max_length=request.max_length, classes=0)
+    limit = None if request.packing else request.max_length
+    parts = list(causal_lm.tokenised(tokenizer, read_texts(table, request.data.columns.text), limit, summary))
+    if not parts:
+        return []
+    tokens, lengths = (np.concatenate(each) for each in zip(*parts, strict=True))
     split = causal_lm.blocks(tokens, request.max_length) if request.packing else causal_lm.rows(tokens, lengths)
     return [int(length) for length in split[1]]
 
 
-_LENGTHS: dict[str, Callable[[list[Row], Table, StagingRequest, Any], list[int]]] = {
+_LENGTHS: dict[str, Callable[[Table, StagingRequest, Any], list[int]]] = {
     "classification": _classification,
     "question-answering": _question_answering,
     "causal-lm": _causal_lm,
@@ -180,7 +190,9 @@ def _channel_rows(tables: Tables, sample: _Sample, request: StagingRequest) -> t
         validation = _row_count(data.validation, tables.validation, 0)
         train = total
     else:
-        validation = max(1, round(total * data.validation_share))
+        needed = first_rows(data)
+        total = total if needed is None else min(total, needed)
+        validation = validation_count(total, data.validation_share)
         train = total - validation
     limits = ((train, data.train_rows), (validation, data.validation_rows))
     limited = (count if limit is None else min(count, limit) for count, limit in limits)

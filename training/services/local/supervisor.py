@@ -136,7 +136,11 @@ def _program(folder: JobFolder, request: Mapping[str, Any], slot: slots.Slot) ->
     memory_gib = variables.get(MEMORY_VARIABLE)
     count = _processes(request)
     return processes.Program(
-        command=toolkit.command(sys.executable, toolkit.decoded(request["HyperParameters"])),
+        command=toolkit.command(
+            container.python(request),
+            toolkit.decoded(request["HyperParameters"]),
+            is_package=(folder.base / "code" / "setup.py").exists(),
+        ),
         folder=folder.base / "code",
         environment=container.environment(request, folder.base, cores=len(slot.cores), gpus=slot.gpus, processes=count),
         log=folder.log,

@@ -48,7 +48,7 @@ class Storage:
         """
         self._s3 = clients.get("s3")
         self._bucket, self._prefix = bucket, prefix.strip("/")
-        self._is_read_only = is_read_only
+        self.is_read_only = is_read_only
         self.missing_bucket = missing_bucket
         """The bucket, if a read-only storage would first have created it."""
         self.missing_bytes: dict[str, int] = {}
@@ -71,7 +71,7 @@ class Storage:
         name = hashlib.sha256(listing.encode()).hexdigest()[:32]
         if self._size(f"{kind}/{name}{COMPLETE}") is not None:
             return self.uri(kind, name)
-        if self._is_read_only:
+        if self.is_read_only:
             return self._left_out(self.uri(kind, name), sum(path.stat().st_size for path in files))
         self._put_files(folder, files, f"{kind}/{name}", log)
         # Beside the prefix, not below it, because a channel must contain only data.
@@ -83,7 +83,7 @@ class Storage:
         archive = pack_source(folder)
         key = f"source/{hashlib.sha256(archive).hexdigest()[:32]}/sourcedir.tar.gz"
         if self._size(key) != len(archive):
-            if self._is_read_only:
+            if self.is_read_only:
                 return self._left_out(self.uri(key), len(archive))
             self._put(key, archive)
         return self.uri(key)
