@@ -87,7 +87,7 @@ def list_jobs(ctx: click.Context) -> None:
 @service_option
 @click.pass_context
 def stop(ctx: click.Context, name: str | None, group: str | None) -> int:
-    """Stop a job, or all running jobs of a group, and report how each ended.
+    """Stop a job or a group, and report each outcome.
 
     A job has 120 s to save its model. The command waits for that.
     """

@@ -90,7 +90,7 @@ class FollowedJob:
 
     @property
     def wait(self) -> Wait | None:
-        """What the job waits for; None if it does not wait."""
+        """Wait of the job before it trains; None if it does not wait."""
         return wait_of(self._follower.description) if self._follower.description else None
 
     @property

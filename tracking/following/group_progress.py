@@ -1,4 +1,4 @@
-"""Progress of a group: jobs done, cost so far and left, and what jobs wait for.
+"""Progress of a group: jobs done, cost so far and left, and the waits of jobs.
 
 On a terminal it is one line that is updated. In a log it is a line every minute, and one when a job begins to wait.
 """
@@ -37,7 +37,7 @@ class GroupState:
     """False if arms may stop before they have run all their jobs."""
     running: int
     waits: Mapping[str, tuple[str, float]]
-    """What jobs wait for and for how many seconds, by the name of the job."""
+    """Reason and seconds of each wait, by the name of the job's run."""
     spent: Amount
     left: Amount | None
     """Expected cost of what remains; None if it is unknown."""
@@ -65,7 +65,7 @@ def state_text(state: GroupState) -> str:
 
 
 def wait_texts(waits: Mapping[str, tuple[str, float]]) -> list[str]:
-    """Return what jobs wait for and how long, jobs with the same reason together."""
+    """Return the waits as texts, with one for all jobs that wait for the same reason."""
     by_reason: dict[str, list[tuple[str, float]]] = {}
     for name, (reason, seconds) in waits.items():
         by_reason.setdefault(reason, []).append((name, seconds))

@@ -222,13 +222,13 @@ class _Jobs:
         return True
 
     def _block(self, job: PlannedJob, reason: str) -> None:
-        """Remember what a job waits for that is not submitted yet, and since when."""
+        """Remember the wait of a job that is not submitted yet."""
         since = self._blocked[2] if self._blocked else time.monotonic()
         self._blocked = job.run_name, reason, since
 
     @property
     def blocked(self) -> dict[str, tuple[str, float]]:
-        """What the next job waits for and for how many seconds, by its name; empty if it may start."""
+        """Reason and seconds of the next job's wait, by the name of its run; empty if the job may start."""
         if self._blocked is None:
             return {}
         name, reason, since = self._blocked

@@ -1,4 +1,4 @@
-"""What a job waits for before it trains, from its description. Pure."""
+"""Waits of a job before it trains, from its description. Pure."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ class Wait:
     """A wait of a job that has been submitted."""
 
     reason: str
-    """What it waits for, such as `2 cores (0 of 2 free, used by demo-1)`."""
+    """Resources that it waits for, such as `2 cores (0 of 2 free, used by demo-1)`."""
     since: datetime
 
 
 def wait_of(description: Description) -> Wait | None:
-    """Return what the job waits for, or None if it does not wait.
+    """Return the wait of a job, or None if it does not wait.
 
     A local job waits for cores and GPUs, and its message names them. A job at SageMaker waits for its instances.
     """

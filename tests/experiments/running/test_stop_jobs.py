@@ -19,9 +19,9 @@ def test_each_job_of_a_group_is_stopped_and_reported(tmp_path: Path, capsys: pyt
     ended(submit(harness.service, harness.request("print(1)", name="study-a0r0")))
     running(submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, name="study-a1r0")))
     assert stop_group(harness.service, "study") == 0
-    already, asked, outcome = capsys.readouterr().out.splitlines()
+    already, request, outcome = capsys.readouterr().out.splitlines()
     assert already == "study: 1 job had already ended (1 completed)."
-    assert asked == "Stopping 1 job. Each job has 1 s to end."
+    assert request == "Stopping 1 job. Each job has 1 s to end."
     assert outcome.startswith("study-a1r0: stopped after ")
     assert outcome.endswith(" s")
     assert harness.service.describe("study-a1r0")["TrainingJobStatus"] == "Stopped"

@@ -69,7 +69,7 @@ def test_an_interrupted_spot_job_waits_again() -> None:
 
 @pytest.mark.parametrize(
     ("seconds", "text"),
-    [(0.4, "0 s"), (99, "99 s"), (100, "2 min"), (5990, "100 min"), (6000, "1.7 h"), (1e5, "27.8 h")],
+    [(0.4, "0 s"), (119, "119 s"), (120, "2 min"), (7199, "120 min"), (7200, "2.0 h"), (1e5, "27.8 h")],
 )
 def test_durations_have_one_unit(seconds: float, text: str) -> None:
     assert duration_text(seconds) == text

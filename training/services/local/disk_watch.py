@@ -45,7 +45,7 @@ class ExpectedFiles:
 
 
 def expected_files(request: Mapping[str, Any]) -> ExpectedFiles:
-    """Return what a job writes, by its hyperparameters and its `model` channel.
+    """Return the files that a job writes, by its hyperparameters and its `model` channel.
 
     A user's script has none of these hyperparameters: it may save a model, and its checkpoints are unknown.
     """

@@ -132,7 +132,7 @@ def wait_for_slot(
 
 
 def shortage(request: SlotRequest, reason: str) -> str:
-    """Return what a job waits for and why, such as `2 cores (1 of 2 free, used by demo-1)`."""
+    """Return the resources that a job waits for, with the reason, such as `2 cores (1 of 2 free, used by demo-1)`."""
     counts = {"GPU": request.gpus, "core": request.cores}
     needed = " and ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items() if count)
     return f"{needed} ({reason})"

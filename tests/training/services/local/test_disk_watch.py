@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.training.services.local.test_full_disk import CAN_MOUNT, on_small_disk
+from tests.support.services.small_disk import CAN_MOUNT, on_small_disk
 from training.services.local.disk_watch import DiskWatch, expected_files, missing_bytes, warning
 
 MIB = 2**20
