@@ -8,8 +8,7 @@ from mlflow.entities import Run
 
 from reports.model.blocks import Text
 from reports.model.report import Report
-from tracking.budgets.budget_tag import read_budget_end
-from tracking.budgets.messages import end_sentence
+from tracking.budgets.budget_tag import end_sentence, read_budget_end
 
 
 def with_budget_end(report: Report, parent: Run | None) -> Report:

@@ -22,8 +22,8 @@ from pathlib import Path
 
 from experiments.planning.load import FOLDER, load
 from training.contract.errors import InputError
-from training.staging.progress import Progress
 from training.staging.rows.prepare import prepare
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import find_source
 from training.staging.stage import stage

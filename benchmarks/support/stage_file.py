@@ -10,7 +10,7 @@ import time
 from pathlib import Path
 
 from training.contract.errors import InputError
-from training.staging.progress import shown
+from training.staging.sources.progress import shown
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 

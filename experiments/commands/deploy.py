@@ -12,6 +12,7 @@ from experiments.commands.verb import FieldVerb, field
 EXAMPLES = (
     "trainfare deploy --run models:/demo@champion --name demo",
     "trainfare deploy --model path/to/folder --lifetime 2h --when_over delete",
+    "trainfare deploy --run RUN_ID --service sagemaker --machine ml.m5.large --lifetime 8h --max-usd 1",
     "trainfare deploy --run RUN_ID --service sagemaker --machine ml.g4dn.xlarge",
 )
 
@@ -25,6 +26,8 @@ EXAMPLES = (
 @field("name", "Name of the endpoint. Default: the job's or the folder's name.", metavar="NAME")
 @field("lifetime", "Lifetime, such as 30m, 2h or 7d. Default: unlimited.", metavar="TIME")
 @field("when_over", "Action at the end of the lifetime.", metavar="warn|delete", default="warn", show_default=True)
+@field("max_usd", "Budget of the endpoint over its lifetime, in US dollars. It is then deleted.", metavar="USD")
+@field("max_billable_seconds", "The same budget, in billable instance seconds.", metavar="SECONDS")
 @field("replace", "true replaces a different model that has the same endpoint name.", metavar="true|false")
 @field(
     "allow",

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
 from experiments.deployments import arguments as read
+from experiments.deployments.endpoint_budget import check_budget, read_budget
 from experiments.deployments.interruption import interruptible
 from experiments.deployments.known_endpoints import EndpointRecord, open_record
 from experiments.running.output import print_line
 from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
+from training.contract.budget import Budget
 from training.contract.errors import EndpointNotFound, InputError, TrainfareError
 from training.state.home import home
 
@@ -29,15 +31,18 @@ PENDING_NAME = "later"
 
 def deploy(fields: Mapping[str, str]) -> int:
     """Deploy the model of `run`, or of the folder `model`; see `docs/models.md`."""
-    spec, record = read_request(fields)
+    spec, record, budget = read_request(fields)
     spec = with_run(fields, spec) if "run" in fields else spec
     with interruptible():
-        _print_state(_deploy(spec, replace(record, name=spec.name)))
+        state = _deploy(spec, replace(record, name=spec.name), budget)
+    _print_state(state)
+    if budget.is_limited and record.service == "sagemaker":
+        print_line("Its budget holds only if a command of trainfare, such as `endpoints`, runs here at that time.")
     return 0
 
 
-def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, EndpointRecord]:
-    """Return the request without the model of a run, and the record of its endpoint. Raises `InputError`."""
+def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, EndpointRecord, Budget]:
+    """Return the request without the model of a run, its endpoint's record and its budget. Raises `InputError`."""
     read.check_not_empty(fields)
     service = read.read_service(fields) or "local"
     aws = read.read_aws(fields) | ({"image": fields["image"]} if "image" in fields else {})
@@ -48,15 +53,17 @@ def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, EndpointRecor
         from training.services.sagemaker.prices import table_price
 
         table_price(Path(aws["prices"]), spec.machine)  # fails before anything is created
-    return spec, EndpointRecord(service=service, name=spec.name, when_over=spec.when_over, aws=aws)
+    record = EndpointRecord(service=service, name=spec.name, when_over=spec.when_over, aws=aws)
+    return spec, record, read_budget(fields)
 
 
-def _deploy(spec: EndpointSpec, record: EndpointRecord) -> EndpointState:
-    """Deploy and record the endpoint.
+def _deploy(spec: EndpointSpec, record: EndpointRecord, budget: Budget) -> EndpointState:
+    """Deploy and record the endpoint, if it fits into the budget.
 
     The record is written first: if the command is killed, later commands then know the endpoint and end its lifetime.
     """
     record, service = open_record(record, print_line)
+    check_fits(spec, budget, service)
     if spec.lifetime_seconds is not None:
         replace(record, expires=time.time() + spec.lifetime_seconds).save()
     elif not record.path.exists():
@@ -68,6 +75,19 @@ def _deploy(spec: EndpointSpec, record: EndpointRecord) -> EndpointState:
         raise
     record.updated(state).save()
     return state
+
+
+def check_fits(spec: EndpointSpec, budget: Budget, service: Endpoints) -> None:
+    """Raise `InputError` for an endpoint that does not fit into its budget."""
+    if budget.is_limited:
+        check_budget(spec, budget, service.price(spec.machine), _existing(service, spec.name))
+
+
+def _existing(service: Endpoints, name: str) -> EndpointState | None:
+    try:
+        return service.describe(name)
+    except EndpointNotFound:
+        return None
 
 
 def _update_record(record: EndpointRecord, service: Endpoints) -> None:
@@ -120,7 +140,8 @@ def _precision(fields: Mapping[str, str]) -> str | None:
 def _when_over(fields: Mapping[str, str]) -> str:
     if "when_over" in fields and "lifetime" not in fields:
         raise InputError("--when_over needs a lifetime: add --lifetime, such as 2h.")
-    return read.one_of("when_over", fields.get("when_over", "warn"), ("warn", "delete"))
+    default = "delete" if fields.keys() & {"max_usd", "max_billable_seconds"} else "warn"
+    return read.one_of("when_over", fields.get("when_over", default), ("warn", "delete"))
 
 
 def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:

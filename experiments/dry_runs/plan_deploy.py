@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from experiments.deployments.deploy_model import read_request, with_trained
+from experiments.deployments.deploy_model import check_fits, read_request, with_trained
 from experiments.deployments.known_endpoints import EndpointRecord, open_record
 from experiments.dry_runs.refusals import Refusals
 from experiments.dry_runs.scratch_state import ScratchState
@@ -24,13 +24,18 @@ def plan_deploy(fields: Mapping[str, str], _: ScratchState) -> CommandPlan:
     request = refusals.attempt(lambda: read_request(fields))
     if request is None:
         return replace(plan, refusals=refusals.listed)
-    spec, record = request
+    spec, record, budget = request
     filled = refusals.attempt(lambda: _filled(fields, spec, notes)) if "run" in fields else spec
     if filled is None:
         refusals.attempt(lambda: open_record(record, notes.append, is_read_only=True))
         return replace(plan, refusals=refusals.listed, notes=tuple(notes))
     record = replace(record, name=filled.name)
-    deployment = refusals.attempt(lambda: _planned(filled, record, notes))
+    opened = refusals.attempt(lambda: open_record(record, notes.append, is_read_only=True))
+    if opened is None:
+        return replace(plan, name=filled.name, refusals=refusals.listed, notes=tuple(dict.fromkeys(notes)))
+    service = opened[1]
+    refusals.attempt(lambda: check_fits(filled, budget, service))
+    deployment = refusals.attempt(lambda: service.plan(filled))
     if deployment is not None:
         notes += [deployment.note] if deployment.note else []
         endpoint = _endpoint(fields, filled, record, deployment)
@@ -47,10 +52,6 @@ def _filled(fields: Mapping[str, str], spec: EndpointSpec, notes: list[str]) -> 
         )
     filled, trained = with_trained(fields, spec, store, notes.append)
     return replace(filled, model=folder_of(trained, home()))
-
-
-def _planned(spec: EndpointSpec, record: EndpointRecord, notes: list[str]) -> DeploymentPlan:
-    return open_record(record, notes.append, is_read_only=True)[1].plan(spec)
 
 
 def _endpoint(

@@ -15,7 +15,7 @@ from experiments.planning.staged_inputs import Echo, inputs_in, notes_of
 from experiments.schema.experiment import Experiment
 from tracking.groups.planned_job import PlannedJob
 from training.staging.estimate import Estimate, stage_or_estimate
-from training.staging.progress import Progress
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged
 from training.state.shared_folders import SHARED

@@ -43,7 +43,7 @@ def blocks(plan: CommandPlan) -> Iterator[Block]:
 
 
 def headline(plan: CommandPlan) -> str:
-    """Return what would run, in one sentence."""
+    """Return the first sentence: the command, the service and the number of jobs."""
     where = "this machine" if plan.service == "local" else "Amazon SageMaker"
     subject = f"Plan of {plan.verb} {plan.name}, on {where}"
     if plan.search:
@@ -58,8 +58,10 @@ def headline(plan: CommandPlan) -> str:
 
 def arms_table(plan: CommandPlan) -> Table:
     """Return the table with a row for each arm, or for each job that is known of a sweep."""
-    rows = list({(job.planned.arm, job.planned.tags.get("platform.role")): job for job in reversed(plan.jobs)}.values())
-    rows.reverse()
+    first: dict[tuple[str, str | None], JobEntry] = {}
+    for job in plan.jobs:
+        first.setdefault((job.planned.arm, job.planned.tags.get("platform.role")), job)
+    rows = [job for job in first.values() if not job.planned.is_again]
     is_global = any(job.global_batch_size != job.batch_size for job in rows)
     has_price = any(job.planned.price for job in rows)
     columns: list[Column[JobEntry]] = [

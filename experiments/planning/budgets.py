@@ -10,10 +10,10 @@ from experiments.planning.worst_case import fitting_limit_of_all, fitting_repeat
 from experiments.schema.experiment import Experiment
 from reports.model.wording import counted
 from tracking.budgets.budget_tag import GroupBudget
-from tracking.budgets.messages import amount_text, budget_text
 from tracking.budgets.records import with_limit
 from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import SHORTEST_LIMIT_SECONDS, Budget, overhead_seconds
+from training.contract.budget_text import amount_text, budget_text
 from training.contract.errors import InputError
 
 

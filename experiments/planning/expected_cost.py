@@ -45,8 +45,8 @@ def expected_cost(job: PlannedJob, size: JobSize | None, earlier: Sequence[Job])
     """
     similar = [each for each in earlier if _counts(each) and _is_on_same_machine(job, each)]
     for source in (_from_equal_jobs, _from_probes, _from_similar_jobs):
-        if found := source(job, size, similar):
-            seconds, text = found
+        if (estimate := source(job, size, similar)) is not None:
+            seconds, text = estimate
             billable = instance_seconds(seconds, job.spec.instance_count)
             return ExpectedCost(seconds=billable, usd=job.price.usd(billable) if job.price else None, source=text)
     return None
@@ -64,28 +64,28 @@ def _is_on_same_machine(job: PlannedJob, each: Job) -> bool:
     return recorded == (spec.instance_type, spec.compiler) and counts == (str(spec.instance_count), str(spec.devices))
 
 
-Found = tuple[float, str] | None
-Source = Callable[[PlannedJob, JobSize | None, Sequence[Job]], Found]
+SecondsAndSource = tuple[float, str] | None
+Source = Callable[[PlannedJob, JobSize | None, Sequence[Job]], SecondsAndSource]
 
 
-def _from_equal_jobs(job: PlannedJob, _: JobSize | None, earlier: Sequence[Job]) -> Found:
+def _from_equal_jobs(job: PlannedJob, _: JobSize | None, earlier: Sequence[Job]) -> SecondsAndSource:
     equal = [each for each in earlier if _agrees(job, each, FEATURES)]
     seconds = [value for each in equal if (value := each.number(SECONDS)) > 0]
     return (typical(seconds), f"{counted(len(seconds), 'earlier job')} of this setting") if seconds else None
 
 
-def _from_probes(job: PlannedJob, _: JobSize | None, earlier: Sequence[Job]) -> Found:
+def _from_probes(job: PlannedJob, _: JobSize | None, earlier: Sequence[Job]) -> SecondsAndSource:
     probes = [each for each in earlier if each.text.get("hp_probe_precision") and _agrees(job, each, ())]
     seconds = [value for each in probes if (value := each.number(PROJECTED)) > 0]
     return (typical(seconds), f"{counted(len(seconds), 'probe')} of this setting") if seconds else None
 
 
-def _from_similar_jobs(job: PlannedJob, size: JobSize | None, earlier: Sequence[Job]) -> Found:
+def _from_similar_jobs(job: PlannedJob, size: JobSize | None, earlier: Sequence[Job]) -> SecondsAndSource:
     """Scale the steady time of similar jobs to the samples of this job, and keep the rest of their time as it is."""
     if size is None or any(name.startswith(FEATURES) for name in job.spec.hyperparameters):
         return None
-    wanted_columns = [column for column in SETUP_COLUMNS if _is_fixed(job, column)]
-    alike = [each for each in earlier if all(_equals(job, each, column) for column in wanted_columns)]
+    fixed_columns = [column for column in SETUP_COLUMNS if _is_fixed(job, column)]
+    alike = [each for each in earlier if all(_equals(job, each, column) for column in fixed_columns)]
     seconds = [value for each in alike if (value := _scaled(each, size.samples)) > 0]
     return (typical(seconds), f"{counted(len(seconds), 'similar job')}, scaled to the samples") if seconds else None
 

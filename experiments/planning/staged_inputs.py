@@ -10,7 +10,7 @@ from experiments.planning.arms import Arm
 from experiments.planning.plan import Inputs
 from experiments.schema.experiment import Experiment
 from training.services.local.container import local_path
-from training.staging.progress import Progress
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged, describe
 from training.state.home import home
@@ -64,7 +64,7 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *,
         make = planned_environment if is_planned else script_environment
         return script_inputs(experiment, folder, echo, make_environment=make)
     from experiments.planning.hyperparameters import staging_request
-    from training.staging.progress import shown
+    from training.staging.sources.progress import shown
     from training.staging.tokens.description_lines import lines
 
     with shown(sys.stderr) as progress:

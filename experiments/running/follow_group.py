@@ -11,8 +11,8 @@ from experiments.running.waves import run_waves
 from judging.design import Design
 from reports.charts.class_charts import PngClassCharts
 from reports.model.wording import counted
+from tracking.budgets.budget_tag import end_sentence
 from tracking.budgets.ledger import Ledger
-from tracking.budgets.messages import budget_sentence, end_sentence
 from tracking.following.followed_job import Outcome
 from tracking.following.group_progress import GroupProgress
 from tracking.following.group_session import run_jobs
@@ -21,6 +21,7 @@ from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.warm_pools import record_warm_pool_costs
 from tracking.server.store import Store
+from training.contract.budget_text import budget_sentence
 from training.contract.plain_text import without_markup
 from training.contract.service import Service
 from training.state.home import home

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 def launch(verb: str, overrides: Mapping[str, str]) -> int:
     """Run a verb with overrides of the experiment's fields; return the exit code, see `follow`.
 
-    `experiments.dry_runs.launch` shows the same steps without making them.
+    `experiments.dry_runs.plan_launch` shows the same steps without making them.
     """
     request = read_launch(verb, overrides, print_line)
     # Data comes first: an error in it leaves nothing behind, not even an empty tracking database.

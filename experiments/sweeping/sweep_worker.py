@@ -17,7 +17,7 @@ from sweeps.workers.lease import hold_lease
 from sweeps.workers.trial_jobs import TrialJobs
 from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import run_worker
-from tracking.budgets.messages import end_sentence
+from tracking.budgets.budget_tag import end_sentence
 from tracking.groups.sweep_file import write_sweep
 
 

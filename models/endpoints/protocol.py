@@ -160,13 +160,16 @@ class Endpoints(Protocol):
         """
 
     def plan(self, spec: EndpointSpec) -> DeploymentPlan:
-        """Return what `deploy` would do, and change nothing. Raises the errors that `deploy` raises first."""
+        """Return the steps that `deploy` would take, and take none. Raises the errors that `deploy` raises first."""
 
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request, as JSON.
 
         Raises `EndpointNotFound`, `EndpointFailed`, and `InputError` if the endpoint rejects the request.
         """
+
+    def price(self, machine: str) -> Price | None:
+        """Return the price of one machine of this type. None if it is unknown, and for local endpoints."""
 
     def describe(self, name: str) -> EndpointState:
         """Return the endpoint's current state. Raises `EndpointNotFound`."""

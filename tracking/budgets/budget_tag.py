@@ -1,4 +1,4 @@
-"""The budget of a group as tags of its run: every launcher keeps to it, and reports state how it ended."""
+"""The budget of a group, and its end, as tags of the group's run."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from pydantic import TypeAdapter, ValidationError
 from tracking.groups.group import Group
 from tracking.server.store import Store
 from training.contract.budget import Amount, Budget
+from training.contract.budget_text import amount_text, budget_text
 
 BUDGET = "platform.budget"
 """Tag of a group's run with its budget."""
@@ -71,8 +72,17 @@ def set_budget_end(store: Store, group: Group, end: BudgetEnd) -> None:
 
 
 def read_budget_end(tags: Mapping[str, str]) -> BudgetEnd | None:
-    """Return how a budget ended a group; None if it did not, or if the tag is damaged."""
+    """Return the state of the budget that ended a group; None if none did, or if the tag is damaged."""
     try:
         return _END.validate_json(tags[BUDGET_END]) if tags.get(BUDGET_END) else None
     except ValidationError:
         return None
+
+
+def end_sentence(end: BudgetEnd) -> str:
+    """Return the statement that the budget ended the group, with the spent and the remaining part."""
+    due = "1 job that was due" if end.not_started == 1 else f"{end.not_started or 'further'} jobs that were due"
+    return (
+        f"The budget of {budget_text(end.budget)} ended this early: {due} did not start, because they did not "
+        f"certainly fit. {amount_text(end.spent, end.budget)} spent, {budget_text(end.left)} left."
+    )

@@ -12,7 +12,6 @@ from functools import cached_property
 from mlflow.entities import Metric
 
 from tracking.budgets.budget_tag import BudgetEnd, GroupBudget, group_budget, read_budget_end, set_budget_end
-from tracking.budgets.messages import budget_sentence
 from tracking.budgets.records import (
     WITHDRAWN,
     JobRecord,
@@ -30,6 +29,7 @@ from tracking.recording.recorder import OpenRun
 from tracking.recording.warm_pools import record_warm_pool_costs
 from tracking.server.store import Store
 from training.contract.budget import NOTHING, Amount, Spending, total
+from training.contract.budget_text import budget_sentence
 from training.contract.errors import BudgetFull, JobNotFound
 from training.contract.service import Service
 from training.state.home import home, home_id

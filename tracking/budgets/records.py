@@ -1,4 +1,4 @@
-"""What the tracking server records about a job, and what the job counts in its group's budget. Pure.
+"""Records of jobs on the tracking server, and the share of the budget that each of them takes. Pure.
 
 A job that has ended counts with its cost. Every other one that may have started counts with its worst case.
 """
@@ -133,7 +133,7 @@ Records = Mapping[str, JobRecord]
 
 
 def charge(record: JobRecord, unknown: Amount) -> Amount:
-    """Return what a job counts in the budget. `unknown` is the worst case of a job that recorded none."""
+    """Return the share of the budget that a job takes. `unknown` is the worst case of a job that recorded none."""
     if not record.has_ended:
         return record.worst or (unknown if record.is_submitted else NOTHING)
     if not record.was_billed:
@@ -152,7 +152,7 @@ def _pool_charge(record: JobRecord) -> Amount:
 
 
 def committed(records: Records, unknown: Amount, *, without: str = "") -> Amount:
-    """Return what all jobs count in the budget, except the one named `without`."""
+    """Return the share of the budget that all jobs take, except the one named `without`."""
     return total(charge(each, unknown) for name, each in records.items() if name != without)
 
 

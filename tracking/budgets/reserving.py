@@ -30,7 +30,7 @@ class Write:
 
 
 Step = Write | Literal["read"]
-"""What the caller must do next: write, or read the records of all jobs of the group."""
+"""Next step of the caller: write, or read the records of all jobs of the group."""
 
 
 @dataclass(frozen=True, kw_only=True)

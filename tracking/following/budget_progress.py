@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from tracking.budgets.ledger import Ledger
-from tracking.budgets.messages import budget_sentence
 from tracking.following.followed_job import FollowedJob
 from training.contract.budget import NOTHING, Amount, Spending, total
+from training.contract.budget_text import budget_sentence
 from training.contract.errors import BudgetFull
 
 Clock = Callable[[], float]

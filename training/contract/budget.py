@@ -1,4 +1,4 @@
-"""Arithmetic of a budget: what a job may cost at worst, and the time limit with which it certainly fits. Pure.
+"""Arithmetic of a budget: the worst case of a job, and the time limit with which it certainly fits. Pure.
 
 A service stops a job at its time limit with SIGTERM and kills it after a grace. Then it uploads what the job saved. All
 of that is billed, for each instance. So a job costs at most its limit, the grace, the upload and its warm pool.
@@ -79,7 +79,7 @@ class Budget:
         return amount.usd is not None and amount.usd <= self.max_usd * (1 + _ROUNDING)
 
     def left(self, spent: Amount) -> Budget:
-        """Return what remains after `spent`, at least 0. Unknown dollars leave no dollars."""
+        """Return the rest of the budget after `spent`, at least 0. If the spent dollars are unknown, none are left."""
         usd = self.max_usd if spent.usd is not None else 0.0
         return Budget(
             max_usd=None if usd is None or self.max_usd is None else max(0.0, usd - (spent.usd or 0.0)),

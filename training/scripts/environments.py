@@ -64,16 +64,26 @@ def script_environment(
         return None
     folder = home / FOLDER / _key(source)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    # The lock of `training.state.shared_folders`: nobody deletes the environment while it is being made.
-    lock = exclusive_lock(folder.with_name(f".{folder.name}.lock"), wait=True)
+    # Jobs share the lock of an environment that they use, so only a missing one is locked exclusively.
+    while (versions := _recorded_versions(folder)) is None:
+        lock = exclusive_lock(folder.with_name(f".{folder.name}.lock"), wait=True)
+        try:
+            if _recorded_versions(folder) is None:
+                packages = ", ".join(requirement_lines(source.folder)) or "setup.py"
+                echo(f"Installing the requirements of the script: {packages}")
+                _make(source, folder)
+        finally:
+            os.close(lock)
+    return ScriptEnvironment(folder=folder, versions=versions)
+
+
+def _recorded_versions(folder: Path) -> dict[str, str] | None:
+    """Return the versions in a complete environment, or None if it does not exist."""
     try:
-        if not (folder / VERSIONS).exists():
-            packages = ", ".join(requirement_lines(source.folder)) or "setup.py"
-            echo(f"Installing the requirements of the script: {packages}")
-            _make(source, folder)
-    finally:
-        os.close(lock)
-    return ScriptEnvironment(folder=folder, versions=json.loads((folder / VERSIONS).read_text("utf-8")))
+        versions: dict[str, str] = json.loads((folder / VERSIONS).read_text("utf-8"))
+    except FileNotFoundError:
+        return None
+    return versions
 
 
 def planned_environment(

@@ -12,7 +12,6 @@ from typing import Any
 
 from training.contract.errors import InputError
 from training.staging.models.starting_model import find_starting_model
-from training.staging.progress import Progress
 from training.staging.rows.examples import label_text, read_examples
 from training.staging.rows.prepare import check_rows
 from training.staging.rows.questions import read_questions
@@ -21,6 +20,7 @@ from training.staging.rows.split import validation_count
 from training.staging.rows.texts import read_texts
 from training.staging.sources.files import is_packed
 from training.staging.sources.hub import is_offline, stream_split
+from training.staging.sources.progress import Progress
 from training.staging.sources.readers import reader_name
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Table, Tables, find_source

@@ -16,9 +16,9 @@ from pathlib import Path
 from typing import Any
 
 from training.staging.models.starting_model import StartingModel, find_starting_model
-from training.staging.progress import Progress
 from training.staging.rows.prepare import check_rows
 from training.staging.rows.selection import Channel
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Source, find_source
 from training.staging.tasks import TASKS

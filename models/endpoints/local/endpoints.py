@@ -17,6 +17,7 @@ from models.endpoints.local.endpoint_folder import EndpointFolder
 from models.endpoints.local.server_folder import ServerFolder
 from models.endpoints.protocol import ALIVE, Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
+from training.contract.price import Price
 from training.contract.retry import RetryPolicy
 
 PAUSE_SECONDS = 0.1
@@ -61,7 +62,7 @@ class LocalEndpoints:
             return _state(folder.name, server)
 
     def plan(self, spec: EndpointSpec) -> DeploymentPlan:
-        """Return what `deploy` would do, and change nothing; see `Endpoints.plan`."""
+        """Return the steps that `deploy` would take, and take none; see `Endpoints.plan`."""
         folder = self._folder(spec.name)
         current = folder.current()
         return DeploymentPlan(action="create" if current is None else self._action(folder, current, spec))
@@ -147,6 +148,10 @@ class LocalEndpoints:
         if 400 <= status < 500:
             raise InputError(f"endpoint {name} rejected the request with status {status}: {_message(answer)}")
         raise EndpointFailed(f"endpoint {name} failed with status {status}: {_message(answer)}")
+
+    def price(self, machine: str) -> Price | None:
+        """Return None: this machine has no price."""
+        return None
 
     def describe(self, name: str) -> EndpointState:
         """Return the endpoint's current state. Raises `EndpointNotFound`."""

@@ -79,7 +79,7 @@ class SageMakerEndpoints:
         return self._finished(deployer, billing_tags(before, datetime.now(UTC)))
 
     def plan(self, spec: EndpointSpec) -> DeploymentPlan:
-        """Return what `deploy` would do, and change nothing. See `models.endpoints.protocol.Endpoints`."""
+        """Return the steps that `deploy` would take, and take none. See `models.endpoints.protocol.Endpoints`."""
         image, model, deployment, storage = self._prepared(spec)
         endpoint = self._resources.find(ENDPOINT, spec.name)
         action = self._action(endpoint, spec, deployment)
@@ -175,6 +175,10 @@ class SageMakerEndpoints:
 
     def _remover(self, echo: Echo) -> EndpointRemover:
         return EndpointRemover(resources=self._resources, waiting=self._waiting, echo=echo)
+
+    def price(self, machine: str) -> Price | None:
+        """Return the price of one instance for hosting, or None if it is unknown."""
+        return self._price_of(machine)
 
     def _state(self, endpoint: Resource) -> EndpointState:
         return state(endpoint, self._clients.region, self._price_of(machine_of(endpoint)))

@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.staging.tables import MODEL
-from training.staging.progress import Progress
 from training.staging.rows.examples import Example
 from training.staging.rows.prepare import prepare
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import find_source
 from training.staging.tasks.classification import required_columns

@@ -12,6 +12,7 @@ from tests.support.scripts import wheel
 from training.contract.errors import InputError
 from training.scripts.environments import script_environment
 from training.scripts.source import ScriptSource
+from training.state.shared_folders import lock_for_use
 
 TWO = """
 import sys
@@ -51,6 +52,8 @@ def test_an_environment_has_the_requirements_and_our_packages(tmp_path: Path) ->
         "requirements.txt",
         "tiny_one-1.5-py3-none-any.whl",
     ]
+    # A job that uses it shares its lock, also within this process.
+    assert lock_for_use(tmp_path / "home", [made.folder])
     # Equal requirements share the environment; another source or other requirements have another one.
     assert script_environment(script, tmp_path / "home", echoed.append) == made
     assert len(echoed) == 1

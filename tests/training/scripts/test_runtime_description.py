@@ -1,4 +1,4 @@
-"""What a script gets, in words, for both services."""
+"""Description of what a script gets, for both services."""
 
 from __future__ import annotations
 

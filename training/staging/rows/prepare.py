@@ -6,10 +6,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 from training.contract.errors import InputError
-from training.staging.progress import Progress
 from training.staging.rows.examples import Example, label_text, read_examples
 from training.staging.rows.labels import Classes, LabelSurvey, check_classes, classes_of
 from training.staging.rows.selection import Reading, Selection, select
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Tables
 

@@ -9,11 +9,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from training.contract.errors import InputError
-from training.staging.progress import Progress
 from training.staging.rows.examples import checked_text, short_text
 from training.staging.rows.hashes import hash_of
 from training.staging.rows.selection import Reading, Selection, Split, select
 from training.staging.rows.split import drawn_mask, validation_count
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data
 from training.staging.sources.sources import Table, Tables
 

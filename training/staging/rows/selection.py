@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any, Generic, Literal, Protocol, TypeVar
 
 from training.contract.errors import InputError
-from training.staging.progress import Progress
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data
 from training.staging.sources.sources import Table, Tables
 
@@ -88,7 +88,7 @@ class Selection(Generic[R, S]):
 
 @dataclass(frozen=True, kw_only=True)
 class Reading(Generic[R, S]):
-    """How a task reads and surveys its tables."""
+    """Functions of a task that read and survey its tables."""
 
     open: Callable[[], Tables]
     """Open the data for one pass."""
@@ -174,17 +174,17 @@ def _is_enough(split: Split[R], rows: int, data: Data) -> bool:
 def _parts(reading: Reading[R, S], tables: Tables, survey: S, split: Split[R], rows: int) -> Selection[R, S]:
     data = reading.data
 
-    def part(is_wanted: bool) -> Iterator[R]:
+    def part(channel: Channel) -> Iterator[R]:
         is_validation = split.start()
-        return (row for row in reading.again("train", rows) if is_validation(row) == is_wanted)
+        return (row for row in reading.again("train", rows) if is_validation(row) == (channel == "validation"))
 
     train_rows = min(rows - split.validation_rows, data.train_rows or rows)
     validation_rows = min(split.validation_rows, data.validation_rows or rows)
     return Selection(
         tables=tables,
         surveys=(survey,),
-        train=Part(rows=train_rows, read=lambda: _exactly(train_rows, part(False))),
-        validation=Part(rows=validation_rows, read=lambda: _exactly(validation_rows, part(True))),
+        train=Part(rows=train_rows, read=lambda: _exactly(train_rows, part("train"))),
+        validation=Part(rows=validation_rows, read=lambda: _exactly(validation_rows, part("validation"))),
     )
 
 

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
 from training.contract.errors import InputError
-from training.staging.progress import Progress
 from training.staging.rows.examples import checked_text
 from training.staging.rows.selection import Reading, Selection, Split, select
 from training.staging.rows.split import drawn_mask, validation_count
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data
 from training.staging.sources.sources import Table, Tables
 

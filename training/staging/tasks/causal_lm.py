@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from training.contract.errors import InputError
-from training.staging.progress import Progress
 from training.staging.rows.selection import Channel
 from training.staging.rows.texts import Text, select_texts
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
 from training.staging.sources.sources import NO_READERS, Readers, Tables
 from training.staging.tokens.batches import batches

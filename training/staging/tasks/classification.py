@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from training.staging.progress import Progress
 from training.staging.rows.examples import Example
 from training.staging.rows.labels import Classes, check_classes
 from training.staging.rows.prepare import prepare
 from training.staging.rows.selection import Channel
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
 from training.staging.sources.sources import NO_READERS, Tables
 from training.staging.tokens.batches import batches

@@ -7,10 +7,10 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from training.staging.progress import Progress
 from training.staging.rows.questions import COLUMNS, Question, select_questions
 from training.staging.rows.selection import Channel
 from training.staging.rows.squad_json import squad_rows
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
 from training.staging.sources.sources import Readers, Tables
 from training.staging.tokens.batches import batches

@@ -198,43 +198,6 @@ def test_rows_are_set_aside_as_by_earlier_versions(labels: list[str], seed: int,
     assert split_labels(labels, share=share, seed=seed)[1] == sorted(aside)
 
 
-def numbered(folder: Path, labels: Sequence[str]) -> str:
-    return str(write(folder / "a.csv", [{"text": f"row {at}", "label": label} for at, label in enumerate(labels)]))
-
-
-def test_with_a_limit_only_the_first_rows_are_read(tmp_path: Path) -> None:
-    """8 training rows of 10 are 20 % validation rows; row 11 and everything after it is not read."""
-    path = numbered(tmp_path, "ab" * 6)
-    with Path(path).open("a") as stream:
-        stream.write('"a broken row\n')
-    result = prepared(Data(train=path, train_rows=8))
-    assert sorted(row.number for row in [*result.train, *result.validation]) == list(range(2, 12))
-    assert Counter(row.label for row in result.validation) == {"a": 1, "b": 1}
-    with pytest.raises(InputError, match="is malformed"):
-        prepared(Data(train=path, train_rows=8, validation_rows=3))
-
-
-def test_a_limit_is_reached_despite_rounding_and_many_classes(tmp_path: Path) -> None:
-    """Each class of two rows or more has a validation row, so the first 13 rows have too few training rows."""
-    path = numbered(tmp_path, [f"class {at % 6}" for at in range(200)])
-    result = prepared(Data(train=path, train_rows=10, validation_rows=4))
-    assert (len(result.train), len(result.validation)) == (10, 4)
-    assert max(row.number for row in [*result.train, *result.validation]) < 40
-
-
-def test_a_limit_above_the_number_of_rows_splits_all_rows(tmp_path: Path) -> None:
-    path = numbered(tmp_path, "ab" * 10)
-    limited, whole = (prepared(Data(train=path, train_rows=rows)) for rows in (1_000, None))
-    assert limited == whole
-
-
-def test_a_class_that_the_limit_leaves_out_is_known(tmp_path: Path) -> None:
-    path = numbered(tmp_path, [*"ababab", *"c" * 30])
-    result = prepared(Data(train=path, train_rows=4, validation_rows=6))
-    assert result.label_names == ("a", "b", "c")
-    assert 2 not in result.train_classes
-
-
 def test_so_many_labels_that_they_are_texts_are_an_error(tmp_path: Path) -> None:
     path = str(write(tmp_path / "a.csv", [{"text": "t", "label": f"{at:0200000}"} for at in range(120)]))
     with pytest.raises(InputError, match=r"line 101: column 'label' has so many different labels \(99 up to here\)"):

@@ -18,20 +18,17 @@ from hypothesis import strategies as st
 from benchmarks.support.fuzz_inputs import mutate, outcome_of
 from tests.support.staging.tables import write
 from training.contract.errors import InputError
-from training.staging.progress import Progress
 from training.staging.rows.questions import (
     COLUMNS,
     Answer,
     Question,
     QuestionSurvey,
     read_questions,
-    select_questions,
 )
 from training.staging.rows.squad_json import squad_rows
 from training.staging.sources.expansion import Expansion
 from training.staging.sources.readers import read_rows
-from training.staging.sources.request import Data
-from training.staging.sources.sources import Table, find_source
+from training.staging.sources.sources import Table
 
 CONTEXT = "  Denver beat Carolina \U0001f600 24–10."
 SQUAD = {
@@ -209,7 +206,11 @@ def test_an_answer_that_is_not_in_its_context_is_an_error(tmp_path: Path) -> Non
             "FILE is not JSON: Extra data at line 2 column 1; a file of JSON Lines needs the suffix .jsonl",
         ),
         (b'{"data": "\xff"}', "FILE is not UTF-8: byte 0xff at 10 is invalid"),
-        (b"[" * 100_000, "FILE is not JSON: maximum recursion depth"),
+        (b"[" * 100_000, "FILE: the document must be an object, not a list"),
+        (b'{"data": ' + b"[" * 100_000, "FILE is not JSON: maximum recursion depth"),
+        (b'{"data": [],}', "FILE is not JSON: Expecting property name enclosed in double quotes at line 1 column 13"),
+        (b'{"data": []', "FILE is not JSON: Expecting ',' delimiter at line 1 column 12"),
+        (b'{"data" []}', "FILE is not JSON: Expecting ':' delimiter at line 1 column 9"),
     ],
 )
 def test_a_file_that_is_not_squad_json_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
@@ -270,19 +271,6 @@ def test_contexts_are_set_aside_as_by_earlier_versions(numbers: list[int], seed:
     questions = [Question(id=str(at), context=f"c{each}", question="?", answers=()) for at, each in enumerate(numbers)]
     _, validation = split(questions, share=0.3, seed=seed)
     assert [question.context for question in validation] == [f"c{each}" for each in numbers if each in aside]
-
-
-def test_a_limit_reads_only_the_first_questions(tmp_path: Path) -> None:
-    rows = [{"id": str(at), "context": f"context {at // 2}", "question": "?", "answers": []} for at in range(400)]
-    path = str(write(tmp_path / "a.jsonl", rows))
-    with Path(path).open("a") as stream:
-        stream.write("broken\n")
-    source = find_source(data := Data(train=path, train_rows=50), COLUMNS, tmp_path)
-    selection = select_questions(source.open, data, Progress())
-    train, validation = list(selection.train.read()), list(selection.validation.read())
-    assert len(train) == 50
-    assert 8 <= len(validation) <= 20
-    assert {each.context for each in train}.isdisjoint({each.context for each in validation})
 
 
 def test_real_questions_are_accepted(shared: Path) -> None:

@@ -28,7 +28,7 @@ def test_rows_in_both_are_counted(validation: list[str], train: list[str]) -> No
 
 
 def test_many_rows_are_estimated_in_limited_memory() -> None:
-    """Of 20,000 and 80,000 rows, 10,000 are in both. About 500 rows of the smaller side decide: 4 % are one sigma."""
+    """10,000 of 20,000 rows are also in the other channel. About 600 of them decide: one sigma is 4 %."""
     validation = hashes((str(at) for at in range(20_000)), maximum=2_000)
     train = hashes((str(at) for at in range(10_000, 90_000)), maximum=2_000)
     assert len(train._hashes) <= 2_000

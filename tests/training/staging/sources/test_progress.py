@@ -6,7 +6,7 @@ import io
 import os
 from threading import Event
 
-from training.staging.progress import Progress, shown
+from training.staging.sources.progress import Progress, shown
 
 
 class SignallingLog(io.StringIO):

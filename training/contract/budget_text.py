@@ -1,8 +1,7 @@
-"""Sentences about a budget."""
+"""Texts about a budget. Pure."""
 
 from __future__ import annotations
 
-from tracking.budgets.budget_tag import BudgetEnd
 from training.contract.budget import Amount, Budget, Spending
 
 
@@ -20,18 +19,9 @@ def budget_text(budget: Budget) -> str:
 
 
 def budget_sentence(state: Spending) -> str:
-    """Return what is spent and left of a budget, without its full stop."""
+    """Return the spent and the remaining part of a budget, without its full stop."""
     spent = amount_text(state.spent, state.budget)
     return f"Budget of {budget_text(state.budget)}: {spent} spent, {budget_text(state.left)} left"
-
-
-def end_sentence(end: BudgetEnd) -> str:
-    """Return that the budget ended the group, what was spent and what is left."""
-    due = "1 job that was due" if end.not_started == 1 else f"{end.not_started or 'further'} jobs that were due"
-    return (
-        f"The budget of {budget_text(end.budget)} ended this early: {due} did not start, because they did not "
-        f"certainly fit. {amount_text(end.spent, end.budget)} spent, {budget_text(end.left)} left."
-    )
 
 
 def _joined(seconds: float | None, usd: float | None) -> str:
