@@ -11,11 +11,11 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-from tracking.budgets.messages import budget_text
 from tracking.following.followed_job import FollowedJob, Outcome
 from tracking.following.group_estimate import ExpectedSeconds, amount_left
 from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import Amount, Spending, total
+from training.contract.budget_text import budget_text
 from training.contract.durations import duration_text
 from training.contract.waiting import Wait
 
