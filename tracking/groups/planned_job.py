@@ -51,7 +51,7 @@ class DataSource:
     source: str
     """URI, path or description of its origin."""
     digest: str
-    """Hash of its content; MLflow keeps 36 characters."""
+    """Hash of its content."""
     rows: Mapping[str, int]
     """Rows by split."""
     evaluation_key: str = ""
