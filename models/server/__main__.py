@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gc
 import json
 import os
 import socket
@@ -24,7 +23,8 @@ import uvicorn
 
 from models.server.access import access
 from models.server.app import App
-from models.server.connection import HEAD_BYTES, Connection
+from models.server.connection import HEAD_BYTES, Connection, is_answering
+from models.server.garbage import collect_between_requests, postpone_full_collections
 from training.contract.errors import TrainfareError
 from training.state.shared_folders import lock_for_use
 
@@ -66,7 +66,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
+    connections = server.server_state.connections
+    collecting = asyncio.create_task(collect_between_requests(lambda: is_answering(connections)))
     await server.serve(sockets=[listener])
+    collecting.cancel()
 
 
 def _config(app: App) -> uvicorn.Config:
@@ -100,8 +103,7 @@ def _load(
             max_length=options.max_length,
         )
         model.answer(_warm_up(model.task))
-        gc.collect()
-        gc.freeze()  # A full collection over the objects of PyTorch and the model would stop the loop for 0.2 s.
+        postpone_full_collections()
         app.serve(model)
         print(f"Serving {options.model} at {address}", flush=True)
     except BaseException as error:

@@ -18,6 +18,7 @@ import pytest
 from benchmarks.attacks.endpoint import Arena, arena
 from benchmarks.serving.hostile import attacks
 from models.endpoints.local.server_folder import ServerFolder
+from models.server.room import MAX_UNFINISHED_BODIES
 from tests.conftest import ROOT
 from tests.support.endpoints.bad_requests import GOOD, LIMIT
 from tests.support.endpoints.small_models import memory_bytes, started
@@ -151,6 +152,18 @@ def test_a_kept_connection_stays_open_beside_unfinished_bodies(server: ServerFol
         answer = talk.answer()
         assert answer is not None
         assert answer.status == 200
+
+
+def test_the_oldest_unfinished_bodies_give_way_to_further_ones(server: ServerFolder) -> None:
+    address = urlsplit(str(server.address()))
+    with ExitStack() as stack:
+        links = [
+            stack.enter_context(closing(socket.create_connection((address.hostname, address.port), timeout=30)))
+            for _ in range(MAX_UNFINISHED_BODIES + 1)
+        ]
+        for link in links:
+            link.sendall(post(GOOD)[:-5])
+        assert b"too many requests are unfinished, and this body is late" in links[0].recv(4096)
 
 
 @pytest.mark.slow
