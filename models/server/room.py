@@ -9,6 +9,8 @@ from typing import Protocol, TypeVar
 
 MAX_CONNECTIONS = 512
 """Most open connections. For a further one, connections that wait for their clients are closed."""
+MAX_WAITING_PER_CLIENT = 256
+"""Most connections of one client address that wait for the client: half of all, so that others find room."""
 MAX_UNFINISHED_BODIES = 128
 """Most requests whose body is still arriving. When they end together, each takes a step of the event loop, and they
 slow down the collection of garbage."""
@@ -41,10 +43,18 @@ AnyLink = TypeVar("AnyLink", bound=Link)
 
 
 def make_room_for_connection(new: AnyLink, links: Collection[AnyLink]) -> bool:
-    """Close some connections that wait for their client. Return False if all others are being answered."""
-    if len(links) <= MAX_CONNECTIONS:
+    """Close some connections that wait for their client, if too many are open in all or of the new one's client.
+
+    Return False if there are too many in all, and all others are being answered.
+    """
+    if len(links) <= MAX_WAITING_PER_CLIENT:
         return True
     waiting = [each for each in links if each is not new and each.waits_for_client()]
+    if len(links) <= MAX_CONNECTIONS:
+        own = [each for each in waiting if each.client_address == new.client_address]
+        for chosen in first_to_give_way(own, min(CLOSED_AT_ONCE, len(own) + 1 - MAX_WAITING_PER_CLIENT)):
+            chosen.give_way("too many connections of this client are open")
+        return True
     for chosen in first_to_give_way(waiting, CLOSED_AT_ONCE):
         chosen.give_way("too many connections are open")
     return bool(waiting)

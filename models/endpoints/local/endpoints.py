@@ -16,6 +16,7 @@ from models.endpoints.local.deploy_request import difference, record_of
 from models.endpoints.local.endpoint_folder import EndpointFolder
 from models.endpoints.local.server_folder import ServerFolder
 from models.endpoints.protocol import ALIVE, Echo, EndpointSpec, EndpointState
+from models.server.token_file import read_token
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
 from training.contract.retry import RetryPolicy
 
@@ -96,6 +97,8 @@ class LocalEndpoints:
         options += ["--precision", spec.precision] if spec.precision else []
         options += ["--evaluated-precision", spec.evaluated_precision] if spec.evaluated_precision else []
         options += ["--max-length", str(spec.max_length)] if spec.max_length else []
+        options += ["--host", spec.host]
+        options += ["--token-file", str(spec.token_file)] if spec.token_file else []
         server.start(options)
 
     def _wait(self, server: ServerFolder, spec: EndpointSpec, echo: Echo) -> None:
@@ -120,9 +123,10 @@ class LocalEndpoints:
         state = self.describe(name)
         if state.status != "InService":
             raise EndpointFailed(f"endpoint {name} is {state.status}: {state.reason or 'retry when it is InService'}")
+        headers = {"Content-Type": "application/json"} | self._authorization(name)
         connection = http.client.HTTPConnection(urlsplit(state.address).netloc, timeout=ANSWER_SECONDS)
         try:
-            connection.request("POST", "/invocations", body, {"Content-Type": "application/json"})
+            connection.request("POST", "/invocations", body, headers)
             response = connection.getresponse()
             status, answer = response.status, response.read()
         except (OSError, http.client.HTTPException) as error:
@@ -135,6 +139,12 @@ class LocalEndpoints:
         if 400 <= status < 500:
             raise InputError(f"endpoint {name} rejected the request with status {status}: {_message(answer)}")
         raise EndpointFailed(f"endpoint {name} failed with status {status}: {_message(answer)}")
+
+    def _authorization(self, name: str) -> dict[str, str]:
+        """Return the header with the endpoint's token, if it has one. Raises `InputError` if its file is unusable."""
+        current = self._folder(name).current()
+        path = current.state().get("token_file") if current else None
+        return {"Authorization": f"Bearer {read_token(Path(path))}"} if path else {}
 
     def describe(self, name: str) -> EndpointState:
         """Return the endpoint's current state. Raises `EndpointNotFound`."""

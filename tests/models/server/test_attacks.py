@@ -180,6 +180,7 @@ def test_memory_is_given_back_after_a_long_text(server: ServerFolder) -> None:
 @pytest.mark.slow
 def test_a_server_for_other_machines_needs_a_token(tiny_model: Path, tmp_path: Path) -> None:
     token = tmp_path / "token"
+    token.touch(mode=0o600)
     token.write_text("0123456789abcdef\n")
     command = [sys.executable, "-m", "models.server", "--model", str(tiny_model), "--host", "0.0.0.0"]
     refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -191,6 +192,7 @@ def test_a_server_for_other_machines_needs_a_token(tiny_model: Path, tmp_path: P
     folder.start(["--model", str(tiny_model), "--host", "0.0.0.0", "--token-file", str(token)])
     try:
         started(folder)
+        assert (tmp_path / "address.json").stat().st_mode & 0o777 == 0o600
         address = str(folder.address()).replace("0.0.0.0", "127.0.0.1")
         answers = {
             "none": ask(address, post(GOOD)),

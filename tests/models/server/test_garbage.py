@@ -93,7 +93,7 @@ async def listening(state: ServerState) -> AsyncIterator[int]:
 def test_a_lost_connection_is_freed_without_a_full_collection(raw: bytes) -> None:
     state = ServerState()
 
-    async def lose() -> list[weakref.ref[object]]:
+    async def lose() -> list[weakref.ref[Any]]:
         async with listening(state) as port:
             streams = [await asyncio.open_connection("127.0.0.1", port) for _ in range(CONNECTIONS)]
             for _, writer in streams:

@@ -8,6 +8,7 @@ from models.server.room import (
     CLOSED_AT_ONCE,
     MAX_CONNECTIONS,
     MAX_UNFINISHED_BODIES,
+    MAX_WAITING_PER_CLIENT,
     first_to_give_way,
     make_room_for_body,
     make_room_for_connection,
@@ -55,13 +56,25 @@ def test_a_further_body_closes_the_unfinished_one_that_has_waited_longest() -> N
 
 
 def test_a_further_connection_closes_a_few_that_wait() -> None:
-    links = [Waiting("10.0.0.1", float(seconds), state="idle") for seconds in range(MAX_CONNECTIONS)]
+    links = [Waiting(f"10.0.0.{number % 4}", float(number), state="idle") for number in range(MAX_CONNECTIONS)]
     busy = Waiting("10.0.0.1", 1e6, state="answered")
     assert make_room_for_connection(busy, [*links[1:], busy])
     assert not any(link.reasons for link in links)
-    new = Waiting("10.0.0.1", 0.0, state="idle")
+    new = Waiting("10.0.0.9", 0.0, state="idle")
+    links[0].client_address = "10.0.0.3"
     assert make_room_for_connection(new, [*links, busy, new])
-    assert [link for link in [*links, busy, new] if link.reasons] == links[-CLOSED_AT_ONCE:]
+    assert [link for link in [*links, busy, new] if link.reasons] == links[3::4][-CLOSED_AT_ONCE:]
+
+
+def test_one_client_has_half_of_the_connections() -> None:
+    links = [Waiting("10.0.0.1", float(number), state="idle") for number in range(MAX_WAITING_PER_CLIENT)]
+    other = Waiting("10.0.0.2", 1e6, state="idle")
+    assert make_room_for_connection(other, [*links, other])
+    assert not any(link.reasons for link in links)
+    new = Waiting("10.0.0.1", 0.0, state="idle")
+    assert make_room_for_connection(new, [*links, other, new])
+    assert [link for link in [*links, other, new] if link.reasons] == [links[-1]]
+    assert links[-1].reasons == ["too many connections of this client are open"]
 
 
 def test_there_is_no_room_if_all_connections_are_being_answered() -> None:
