@@ -26,7 +26,7 @@ from training.staging.tokens.tokenizing import load_tokenizer
 LARGE_BYTES = 1_200_000_000
 WHOLE_BYTES = 60_000_000
 """Size of the files that are staged as a whole for the tasks whose tokens take longest."""
-RATE_ROWS, RATE_BATCH, ROUNDS = 40_000, 1_000, 3
+RATE_ROWS, RATE_BATCH, ROUNDS = 100_000, 1_000, 3
 
 MAX_MIB = 500_000_000 / 1024**2
 MAX_FIRST_LINE_SECONDS = 2.0
@@ -47,13 +47,12 @@ class Case:
 
 FIRST_1000 = {"train_rows": 1_000}
 CASES = (
-    Case(name="classification, 1.2 GB of CSV, all rows", file="large.csv", task="classification"),
     Case(name="classification, 1.2 GB of CSV, 1,000 rows", file="large.csv", task="classification", data=FIRST_1000),
     Case(
         name="classification, 1.2 GB of CSV, 1,000 rows and a validation file",
         file="large.csv",
         task="classification",
-        data={**FIRST_1000, "validation": "ten.csv"},
+        data={**FIRST_1000, "validation": "few.csv"},
     ),
     Case(name="causal LM, 1.2 GB of CSV, 1,000 texts", file="large.csv", task="causal-lm", data=FIRST_1000),
     Case(name="causal LM, 60 MB of CSV, all texts", file="whole.csv", task="causal-lm"),
@@ -64,6 +63,7 @@ CASES = (
         data=FIRST_1000,
     ),
     Case(name="question answering, 60 MB of JSON Lines, all questions", file="whole.jsonl", task="question-answering"),
+    Case(name="classification, 1.2 GB of CSV, all rows", file="large.csv", task="classification"),
 )
 
 
@@ -127,31 +127,33 @@ def measure(case: Case, folder: Path) -> tuple[float, dict[str, Any]]:
     return measured.peak_mib, answer
 
 
-def case_rows(folder: Path) -> Iterator[Row]:
+def case_rows(folder: Path) -> Iterator[list[Row]]:
     """Yield the figures of each case. The idle process stages a few rows of the same kind."""
     idle: dict[str, float] = {}
     for case in CASES:
-        suffix = Path(case.file).suffix
         if case.task not in idle:
-            idle[case.task], _ = measure(Case(name="idle", file=f"ten{suffix}", task=case.task), folder)
-            yield Row(name=f"{case.task}: idle process", value=idle[case.task], unit="MiB")
+            few = Case(name="few rows", file=f"few{Path(case.file).suffix}", task=case.task)
+            idle[case.task], _ = measure(few, folder)
+            yield [Row(name=f"{case.task}: idle process", value=idle[case.task], unit="MiB")]
         peak, answer = measure(case, folder)
         above, first = peak - idle[case.task], answer["first_line_seconds"]
-        yield Row(
-            name=f"{case.name}: peak memory above idle",
-            value=above,
-            unit="MiB",
-            target=f"{MAX_MIB:.0f} MiB (500 MB)",
-            met=above <= MAX_MIB,
-        )
-        yield Row(
-            name=f"{case.name}: first line of progress",
-            value=first,
-            unit="s",
-            target=f"{MAX_FIRST_LINE_SECONDS:.0f} s",
-            met=first <= MAX_FIRST_LINE_SECONDS,
-        )
-        yield Row(name=f"{case.name}: {answer['rows']:,} rows staged in", value=answer["seconds"], unit="s")
+        yield [
+            Row(
+                name=f"{case.name}: peak memory above idle",
+                value=above,
+                unit="MiB",
+                target=f"{MAX_MIB:.0f} MiB (500 MB)",
+                met=above <= MAX_MIB,
+            ),
+            Row(
+                name=f"{case.name}: first line of progress",
+                value=first,
+                unit="s",
+                target=f"{MAX_FIRST_LINE_SECONDS:.0f} s",
+                met=first <= MAX_FIRST_LINE_SECONDS,
+            ),
+            Row(name=f"{case.name}: {answer['rows']:,} rows staged in", value=answer["seconds"], unit="s"),
+        ]
 
 
 def tokenizer_rate(file: Path) -> float:
@@ -193,26 +195,26 @@ def rate_rows(folder: Path) -> Iterator[Row]:
     yield median_row("staging / tokenizer alone", ratios, "", f"at least {MIN_RATE_RATIO}", met)
 
 
+NOTES = (
+    "Each case runs in a new process. Peak memory is Linux's VmHWM; the idle process stages a few rows for the same "
+    "task. The first line of progress is counted from the start of staging.",
+    "A third of each CSV file is text that is tokenised.",
+    f"Rates are of {RATE_ROWS:,} rows of one sentence with MiniLM's tokenizer at 128 tokens, in one process with its "
+    f"libraries imported. The sides alternate for {ROUNDS} rounds. Staging includes loading the tokenizer and writing "
+    "the files.",
+)
+
+
 def main() -> None:
-    """Write the files, stage them, and write the results."""
+    """Write the files, stage them, and write each result as soon as it is known."""
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for file, size in (("ten", 2_000), ("whole", WHOLE_BYTES), ("large", LARGE_BYTES)):
+        for file, size in (("few", 20_000), ("whole", WHOLE_BYTES), ("large", LARGE_BYTES)):
             for suffix in (".csv", ".jsonl"):
-                write_file(folder / f"{file}{suffix}", size if file != "ten" or suffix == ".csv" else 20_000)
-        rows = [*case_rows(folder), *rate_rows(folder)]
-    write(
-        "staging",
-        rows,
-        [
-            "Each case runs in a new process. Peak memory is Linux's VmHWM; the idle process stages a few rows for the "
-            "same task. The first line of progress is counted from the start of staging.",
-            "A third of each CSV file is text that is tokenised.",
-            f"Rates are of {RATE_ROWS:,} rows of one sentence with MiniLM's tokenizer at 128 tokens, in one process "
-            f"with its libraries imported. The sides alternate for {ROUNDS} rounds. Staging includes loading the "
-            "tokenizer and writing the files.",
-        ],
-    )
+                write_file(folder / f"{file}{suffix}", size)
+        write("staging", list(rate_rows(folder)), NOTES)
+        for rows in case_rows(folder):
+            write("staging", rows, NOTES, is_part=True)
 
 
 if __name__ == "__main__":

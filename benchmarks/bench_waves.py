@@ -130,9 +130,8 @@ def _failure_rows(plain: Waves, simulated: Simulated) -> Iterator[Row]:
         name = f"an arm that fails in {100 * rate:.0f} %, and else costs the same, is called cheaper"
         yield _at_most(name, simulated(one), is_cheaper)
     dearer = replace(plain, arms=(Setting(), Setting(ratio=GAIN, failure_rate=0.3)))
-    # No target: a third of such arms has no failure in its first three jobs, and three jobs cannot show what is rarer.
     name = "an arm that fails in 30 %, and else costs 10 % less, is called cheaper"
-    yield replace(_at_most(name, simulated(dearer), is_cheaper), target=None, met=None)
+    yield _at_most(name, simulated(dearer), is_cheaper)
 
 
 def _disturbed_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Row]:
@@ -249,7 +248,8 @@ def main() -> None:
             f"{len(noise.quality)} jobs. The margin of quality is {MARGIN:g}.",
             "A failed job costs half of a successful one on average. An arm that fails in 30 % and else costs 10 % "
             "less is therefore 9 % dearer for each usable model. It is called cheaper where its failures did not "
-            "happen to occur before the look that stopped it.",
+            "happen to occur before the look that stopped it. Even all nine repeats miss that target, see decision "
+            "0132.",
         ],
     )
 

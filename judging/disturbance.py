@@ -7,13 +7,15 @@ from collections.abc import Callable
 
 LIMITS: dict[str, tuple[float, str]] = {
     "machine/others_cpu_percent": (5.0, "other processes used {:.0f} % of the CPUs"),
+    "machine/others_cpus": (0.5, "other processes used {:.1f} CPUs"),
     "machine/steal_percent": (2.0, "the hypervisor took {:.0f} % of the CPUs"),
     "machine/throttled_percent": (2.0, "a CPU limit stopped the job for {:.0f} % of the time"),
     "machine/memory_stalled_percent": (2.0, "processes waited for memory for {:.0f} % of the time"),
     "machine/gpu_slowdown_percent": (10.0, "heat or power slowed the GPU down for {:.0f} % of the time"),
+    "machine/gpu_shared_percent": (10.0, "other processes used its GPU for {:.0f} % of the time"),
 }
-"""Largest undisturbed value of each metric, in percent, and the reason if it is exceeded. Decision 0135 has the
-measurements behind them."""
+"""Largest undisturbed value of each metric, and the reason if it is exceeded. Decision 0135 has the measurements behind
+them. Half a CPU is less than 5 % of the CPUs of a job on more than ten, which still waits for its slowest CPU."""
 
 
 def disturbances(number: Callable[[str], float]) -> list[str] | None:
@@ -24,4 +26,7 @@ def disturbances(number: Callable[[str], float]) -> list[str] | None:
     values = {name: value for name in LIMITS if math.isfinite(value := number(name))}
     if not values:
         return None
-    return [LIMITS[name][1].format(value) for name, value in values.items() if value > LIMITS[name][0]]
+    exceeded = {name: value for name, value in values.items() if value > LIMITS[name][0]}
+    if "machine/others_cpu_percent" in exceeded:
+        exceeded.pop("machine/others_cpus", None)  # the same load in another unit
+    return [LIMITS[name][1].format(value) for name, value in exceeded.items()]

@@ -8,6 +8,10 @@ from statistics import fmean
 
 from judging.intervals import Interval, difference_interval
 
+MOST_MARGINS = 20
+"""Width of the interval of a difference, in margins, above which it says nothing, if it includes 0. For an accuracy,
+this is 0.6."""
+
 
 @dataclass(frozen=True)
 class Measure:
@@ -64,6 +68,14 @@ class Quality:
     repeats_to_show: int | None = None
     """Repeats of an arm that would show, in 80 %, that the quality is kept; None if no number would, and by the first
     rules."""
+
+    @property
+    def is_informative(self) -> bool:
+        """False if the difference has no interval, or one that includes 0 and is wider than `MOST_MARGINS`."""
+        difference = self.difference
+        if difference is None or not difference.low <= 0 <= difference.high:
+            return difference is not None
+        return difference.high - difference.low <= MOST_MARGINS * self.measure.margin_at(self.baseline)
 
 
 def compare_quality(measure: Measure, arm: Sequence[float], baseline: Sequence[float]) -> Quality:

@@ -52,8 +52,8 @@ FORMAT = field("format", "With --dry-run: json also shows the requests.", metava
 
 FAIL_ON = field(
     "fail-on",
-    "Exit with code 3 if any arm has one of these results, separated by commas: dearer, worse (in quality), "
-    "inconclusive, failed (a job).",
+    "Exit with code 3 if any arm (of a sweep, the winner) has one of these results, separated by commas: dearer, worse "
+    "(in quality), inconclusive, failed (a job).",
     metavar="RESULTS",
 )
 

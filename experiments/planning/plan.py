@@ -22,6 +22,7 @@ from judging.round_order import round_order
 from tracking.groups.planned_job import AGAIN, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
+from training.services.local.load_measurement import MEASURE_VARIABLE
 from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
 from training.state.home import compile_cache
@@ -237,6 +238,7 @@ def _environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": 110 if machine.devices * machine.instance_count > 1 else None,
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
         SECRET_VARIABLES: _secret_variables(experiment),
+        MEASURE_VARIABLE: 1 if experiment.script and experiment.service == "local" else None,
         "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
     }

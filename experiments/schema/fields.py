@@ -226,8 +226,8 @@ class ExperimentFields(Frozen):
     max_billable_seconds: Budget | None = None
     """The same budget in billable instance seconds: seconds times instances, summed over all jobs."""
     min_run_seconds: Annotated[int, Field(ge=1, le=2_419_200)] | None = None
-    """Shortest time limit in seconds to which a budget may lower a job's, before a job of its arm has ended. After
-    that, a job needs the longest time of its arm and a fifth more. None means 60."""
+    """Shortest time limit in seconds to which a budget may lower a job's. None means 60 until a job has ended. After
+    that, a job needs the longest time of its arm and a fifth more."""
 
     service: Literal["local", "sagemaker"] = "local"
     """Service that runs the jobs: this machine or Amazon SageMaker."""

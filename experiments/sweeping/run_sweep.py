@@ -11,6 +11,7 @@ from pathlib import Path
 
 from experiments.planning.budgets import budget_of, check_budget
 from experiments.planning.load import load
+from experiments.running.fail_on import read_fail_on
 from experiments.running.output import print_line
 from experiments.running.service_context import ServiceContext, open_service_context
 from experiments.schema.fields import BUDGET_FIELDS
@@ -27,8 +28,10 @@ SETTINGS_OF_WINNER = ("experiment", "compiler", "batch_size", "learning_rate_mul
 def sweep(overrides: Mapping[str, str]) -> int:
     """Run or resume a sweep with overrides of the experiment's fields.
 
-    Returns the exit code: 0, 1 if no best point was found, 130 if stopped.
+    Returns the exit code, see `sweep_worker.run`. `fail-on` is not a field of the experiment: it changes no job.
     """
+    overrides = dict(overrides)
+    fail_on = read_fail_on(overrides.pop("fail-on", ""))
     fields = with_full_names(overrides, is_field)
     name = fields.pop("experiment", "demo")
     plan = plan_sweep(load(name, fields))
@@ -43,7 +46,7 @@ def sweep(overrides: Mapping[str, str]) -> int:
     from experiments.sweeping.open_sweep import open_sweep
     from experiments.sweeping.sweep_worker import run
 
-    return run(open_sweep(jobs, context, key, _command(name, overrides), budget, print_line))
+    return run(open_sweep(jobs, context, key, _command(name, overrides), budget, print_line), fail_on)
 
 
 def check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> None:

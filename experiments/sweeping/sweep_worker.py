@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from experiments.running.fail_on import exit_code
 from experiments.sweeping.calibration_phase import CalibrationIncomplete, prepare_searches
 from experiments.sweeping.finalists_phase import find_best_points, train_finalists
 from experiments.sweeping.open_sweep import OpenSweep
@@ -21,10 +22,11 @@ from tracking.budgets.budget_tag import end_sentence
 from tracking.groups.sweep_file import write_sweep
 
 
-def run(opened: OpenSweep) -> int:
+def run(opened: OpenSweep, fail_on: frozenset[str] = frozenset()) -> int:
     """Search, repeat the winner and report.
 
-    Returns the exit code: 0, 1 if no best point was found, 130 if stopped.
+    Returns the exit code: 0, 1 if no best point was found, 3 for a result of the winner that `fail_on` names, 130 if
+    stopped.
     """
     sweep, echo = opened.jobs.sweep, opened.echo
     size = f"{len(sweep.space.points)} points for each compiler setting: {', '.join(sweep.fields.compilers)}"
@@ -46,10 +48,10 @@ def run(opened: OpenSweep) -> int:
             return _stopped(opened)
         best_points = find_best_points(opened, parts)
         repeated = confirm(opened, best_points)
-        report(opened, parts, best_points, done.reasons, repeated)
+        rendered = report(opened, parts, best_points, done.reasons, repeated)
         if end := opened.ledger.ended:
             echo(end_sentence(end))
-    return 0 if best_points else 1
+    return exit_code(rendered, fail_on) if best_points else 1
 
 
 def _stopped(opened: OpenSweep) -> int:

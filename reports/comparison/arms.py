@@ -20,6 +20,7 @@ from tracking.recording.compiler_check import warning
 STEADY = "throughput_steady_samples_per_second"
 NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished", "Budget"})
 """Failure classes that say nothing about the setting: a person stopped the job, or it never ran to its end."""
+_COSTS = frozenset({"cost_billable_seconds", "cost_billable_instance_seconds", "cost_usd"})
 _MEANS = frozenset({*(measure.column for measure in MEASURES), "loss"})
 """Columns of losses and scores, of which verdicts and tables use the mean."""
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
@@ -63,8 +64,13 @@ class Job:
 
     @property
     def failed(self) -> bool:
-        """True if the job ended without success."""
-        return not self.succeeded and not self.unfinished
+        """True if the job ended without success. A stopped job did not fail."""
+        return not self.succeeded and not self.unfinished and not self.stopped
+
+    @property
+    def stopped(self) -> bool:
+        """True if a person stopped the job."""
+        return self.status == "KILLED"
 
     @property
     def is_again(self) -> bool:
@@ -124,8 +130,13 @@ class Arm:
 
     @property
     def failed(self) -> list[Job]:
-        """Jobs that ended without success."""
+        """Jobs that ended without success, except stopped ones."""
         return [job for job in self.jobs if job.failed]
+
+    @property
+    def stopped(self) -> list[Job]:
+        """Jobs that a person stopped."""
+        return [job for job in self.jobs if job.stopped]
 
     @property
     def compiler_warnings(self) -> list[str]:
@@ -162,8 +173,12 @@ class Arm:
         return [value for value in self.values(column) if value > 0]
 
     def summary(self, column: str) -> Summary | None:
-        """Return the typical value, extremes and count over the compared jobs. Losses and scores have their mean."""
-        return summary(self.values(column), fmean if column in _MEANS else None)
+        """Return the typical value, extremes and count over the compared jobs. Losses and scores have their mean.
+
+        A cost that is not positive does not count, as in verdicts.
+        """
+        values = self.positive(column) if column in _COSTS else self.values(column)
+        return summary(values, fmean if column in _MEANS else None)
 
     def surcharge(self, column: str) -> float:
         """Return the factor by which failed jobs raise the cost of a usable model; 1 without failures."""

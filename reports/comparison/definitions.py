@@ -8,11 +8,17 @@ from reports.model.report import Section
 
 MEASURED = "How each number is measured"
 """Title of the section with the definitions, in every kind of report."""
-_SCRIPTS = Definition(
+SCRIPTS = Definition(
     "Scripts",
     "Measured from outside. The service records when downloading, the script and uploading start and end. Losses, "
     "scores, samples and training seconds are read from the script's output, at the time of each line.",
 )
+STEADY_RATE = Definition(
+    "Steady samples/s",
+    "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. Includes "
+    "data loading and counts all devices.",
+)
+END_TO_END_RATE = Definition("End-to-end samples/s", "All samples divided by the billable seconds.")
 _TIMES = (
     Definition(
         "Billable seconds",
@@ -21,12 +27,8 @@ _TIMES = (
         "verdict is based. Between different instance types the verdict is based on dollars, which are shown only "
         "where a price is known.",
     ),
-    Definition(
-        "Steady samples/s",
-        "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. "
-        "Includes data loading and counts all devices.",
-    ),
-    Definition("End-to-end samples/s", "All samples divided by the billable seconds."),
+    STEADY_RATE,
+    END_TO_END_RATE,
     Definition(
         "Compile + warm-up",
         "Seconds before the steady state. A warm compile cache shortens them, so jobs with different cache states are "
@@ -42,9 +44,9 @@ _JUDGEMENT = (
     Definition(
         "Interval",
         "Ratio of geometric means with its 95 % interval: Welch's t on the logarithms, so each side has its own "
-        "spread. Intervals are not adjusted for the number of arms. At most 5 in 100 comparisons of two equal settings "
-        "say cheaper or not cheaper, but with many arms one false verdict becomes likely. Before an important "
-        "decision, compare the best arm with the baseline again.",
+        "spread. Intervals of the cost are not adjusted for the number of arms. At most 5 in 100 comparisons of two "
+        "equal settings say cheaper or not cheaper, but with many arms one false verdict becomes likely. Before an "
+        "important decision, compare the best arm with the baseline again.",
     ),
     Definition(
         "Verdict",
@@ -106,7 +108,7 @@ def measured_section(comparison: Comparison) -> Section:
     quality = Definition("Quality", measure + kept)
     has_target = any(contrast.verdict.target for contrast in comparison.contrasts)
     definitions = (
-        *([_SCRIPTS] if comparison.has_scripts else []),
+        *([SCRIPTS] if comparison.has_scripts else []),
         *_TIMES,
         *(_WAVES if comparison.progress else _JUDGEMENT),
         quality,

@@ -71,6 +71,8 @@ class TrialJobs:
         planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
         ledger = Ledger(self._store, self._service, self._group)
         is_limited = ledger.is_limited
+        if is_limited and run is None:
+            ledger.check_room(planned, self._jobs_at_once)
         opened = run.opened if run else open_run(self._store, self._group, _labelled(planned, is_limited))
         limit = ledger.limit_seconds(planned, opened, self._jobs_at_once) if is_limited else None
         try:

@@ -187,7 +187,7 @@ def _closed(part: Part, trials: Sequence[FrozenTrial], limits: Limits) -> str | 
 
 def _exhausted(part: Part, trials: Sequence[FrozenTrial]) -> str | None:
     failed = [end for trial in trials if (end := str(trial.user_attrs.get("end", ""))).startswith("failed")]
-    faults = [end for end in failed if end != f"failed: {OUT_OF_MEMORY}"]
+    faults = [end for end in failed if end not in (f"failed: {OUT_OF_MEMORY}", "failed: Stopped")]
     if len(faults) >= MAX_FAILURES and len(failed) == len(trials):
         return f"{len(faults)} jobs failed and no other job ended; the last one {faults[-1]}"
     if not part.strategy.free_points(trials):

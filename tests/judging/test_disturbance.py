@@ -27,7 +27,14 @@ def test_each_metric_has_a_limit(metric: str, limit: float) -> None:
     name = metric.removeprefix("machine/")
     assert reasons(**{name: limit}) == []
     [reason] = reasons(**{name: limit + 0.6}) or []
-    assert f"{limit + 0.6:.0f} %" in reason
+    number = f"{limit + 0.6:.1f} CPUs" if name == "others_cpus" else f"{limit + 0.6:.0f} %"
+    assert number in reason
+
+
+def test_one_busy_cpu_of_many_disturbs_and_is_named_once() -> None:
+    # One busy process beside a job on 64 CPUs, and on 2.
+    assert reasons(others_cpu_percent=1.6, others_cpus=1.0) == ["other processes used 1.0 CPUs"]
+    assert reasons(others_cpu_percent=50.0, others_cpus=1.0) == ["other processes used 50 % of the CPUs"]
 
 
 def test_all_reasons_are_named() -> None:

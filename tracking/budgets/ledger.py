@@ -76,13 +76,14 @@ class Ledger:
             raise self._full(answer)
 
     def why_no_room(self, planned: PlannedJob, names: Collection[str]) -> str | None:
-        """Return why a job would not fit now, or None. One of the jobs `names` fits if it was started before."""
+        """Return why no further job like `planned` fits now, or None. One of `names` fits if it was started before."""
         if not self.is_limited:
             return None
         records = self.records()
         if any((each := records.get(name)) and (each.is_submitted or each.granted) for name in names):
             return None
-        answer = self.room(planned)
+        any_job = replace(planned, arm="", spec=planned.spec.model_copy(update={"name": "any"}))
+        answer = self.room(any_job)
         return str(self._full(answer)).rstrip(".") if isinstance(answer, NoRoom) else None
 
     def _full(self, answer: NoRoom) -> BudgetFull:

@@ -168,16 +168,18 @@ def shortest_useful_seconds(records: Records, arm: str, least_seconds: float | N
     """Return the shortest time limit with which a job of this arm probably completes.
 
     That is the longest time of an ended job of the arm, and a fifth more. A job that reached its limit needs more than
-    that. If no job of the arm has ended, it is `least_seconds`, or a minute.
+    that. If no job of the arm has ended, all arms count. If none has, it is `least_seconds`, or a minute.
     """
-    known = [_needed_seconds(each) for each in records.values() if each.arm == arm and each.has_ended]
-    needed = [SPARE * seconds for seconds in known if seconds is not None]
+    ended = [(each.arm, seconds) for each in records.values() if (seconds := _needed_seconds(each)) is not None]
+    needed = [seconds for of, seconds in ended if of == arm] or [seconds for _, seconds in ended]
     if not needed:
         return SHORTEST_LIMIT_SECONDS if least_seconds is None else least_seconds
-    return max(math.ceil(max(needed)), least_seconds or 0.0)
+    return max(math.ceil(SPARE * max(needed)), least_seconds or 0.0)
 
 
 def _needed_seconds(record: JobRecord) -> float | None:
+    if not record.has_ended:
+        return None
     if record.failure_class is None:
         return record.billable_seconds
     return record.granted.limit_seconds if record.failure_class == CUT and record.granted else None

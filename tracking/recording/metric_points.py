@@ -102,6 +102,11 @@ def cost_metrics(description: Description) -> dict[str, float]:
     return metrics
 
 
+def machine_load(description: Description) -> dict[str, float]:
+    """Return the `machine/*` metrics that the local service measured beside a user's script."""
+    return {name: float(value) for name, value in description.get("MachineLoadMetrics", {}).items()}
+
+
 def _spot_metrics(description: Description) -> dict[str, float]:
     """Return the savings of a spot job in percent, and the number of its interruptions.
 

@@ -96,7 +96,8 @@ class Recorder:
         """
         result = self._last("result")
         ended = description.get("TrainingEndTime") or description["LastModifiedTime"]
-        finals = {**metric_points.phase_totals(self.events), **(result.fields.get("metrics", {}) if result else {})}
+        finals = {**metric_points.phase_totals(self.events), **metric_points.machine_load(description)}
+        finals |= result.fields.get("metrics", {}) if result else {}
         cost = metric_points.cost_metrics(description)
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
         cost |= metric_points.cost_in_usd(cost.get("cost/billable_instance_seconds"), price)
@@ -214,12 +215,18 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
         "platform.image": spec.image,
         "platform.data_key": planned.data_key,
         **({"platform.evaluation_key": key} if (key := planned.data.evaluation_key) else {}),
-        **(script_metadata.tags(planned) if planned.script else {}),
+        **(script_metadata.tags(planned) if planned.script else _requests(planned)),
         **planned.tags,
     }
     identity = {name: tags[name] for name in ("platform.group", "platform.job_name")}
     with launch_lock():
         return existing_run(find_or_open(store, Subject(group.experiment_id, identity, tags)))
+
+
+def _requests(planned: PlannedJob) -> dict[str, str]:
+    """Return the precision that the experiment requests. The job reports the one that it uses as `hp.precision`."""
+    precision = planned.spec.hyperparameters.get("precision")
+    return {} if precision is None else {"platform.requested_precision": str(precision)}
 
 
 def _version_tag(event: Event) -> dict[str, str]:

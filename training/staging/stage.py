@@ -11,7 +11,8 @@ import importlib.metadata
 import json
 import shutil
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -152,7 +153,7 @@ def _write(source: Source, request: StagingRequest, model: StartingModel, folder
         tokenizer, task=request.task, label_names=content.label_names, max_length=request.max_length
     )
     _delete_abandoned(folder.parent)
-    with new_folder(folder, is_complete=lambda path: read_manifest(path) is not None) as unfinished:
+    with _without_empty_folders(folder.parent), new_folder(folder, _is_complete) as unfinished:
         train, validation = (
             _write_channel(channel, unfinished / channel, content, request, tokenizer, metadata) for channel in CHANNELS
         )
@@ -205,6 +206,23 @@ def _manifest(
             samples=train.samples(),
         ),
     )
+
+
+def _is_complete(folder: Path) -> bool:
+    return read_manifest(folder) is not None
+
+
+@contextmanager
+def _without_empty_folders(folder: Path) -> Iterator[None]:
+    """After an error, delete the folder and its parents if they did not exist before and are empty."""
+    missing = [each for each in (folder, *folder.parents) if not each.exists()]
+    try:
+        yield
+    except BaseException:
+        with suppress(OSError):
+            for each in missing:
+                each.rmdir()
+        raise
 
 
 def _delete_abandoned(parent: Path) -> None:

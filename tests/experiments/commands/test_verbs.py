@@ -105,6 +105,10 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
         (["train", "demo"], "unexpected argument 'demo': write fields as --name value."),
         (["train", "--compiler"], "--compiler has no value: write fields as --name value."),
         (["train", "--seed", "1", "--seed=2"], "--seed is set twice, to '1' and to '2'."),
+        (
+            ["sweep", "--fail-on", "dear"],
+            "--fail-on contains 'dear': it may contain dearer, worse, inconclusive, failed.",
+        ),
         (["train", "--wait", "maybe"], "--wait is 'maybe': it must be true or false."),
         (["train", "--dry-run", "maybe"], "--dry-run is 'maybe': it must be true or false."),
         (["train", "--format", "json"], "--format needs --dry-run, or the verb plan."),

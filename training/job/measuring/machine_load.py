@@ -3,10 +3,15 @@
 A job that shares its machine is slower, and its cost says more about the others than about its setting. A thread reads
 Linux's counters every few seconds. Values without a counter are absent, as on macOS. Processes of the same group of
 jobs are not others: they belong to the setting.
+
+`python -m measuring.machine_load` measures for a program that does not do it itself, such as a user's script.
 """
 
+import argparse
+import json
 import os
 import re
+import sys
 import threading
 import time
 from dataclasses import dataclass, field
@@ -57,7 +62,10 @@ class Total:
         self.last = reading
 
     def metrics(self, cpus: int) -> Dict[str, float]:
-        """Return `machine/*` in percent: of the time of `cpus`, or of the elapsed time; empty without elapsed time."""
+        """Return `machine/*`: percent of the time of `cpus` or of the elapsed time, and the mean number of CPUs.
+
+        Empty without elapsed time.
+        """
         first, last = self.first, self.last
         elapsed = last.at - first.at
         if elapsed <= 0:
@@ -66,6 +74,7 @@ class Total:
         others = max(0.0, last.busy - first.busy - sum(self.ours.values()))
         metrics = {
             "machine/others_cpu_percent": 100 * others / capacity,
+            "machine/others_cpus": others / elapsed,
             "machine/steal_percent": 100 * (last.steal - first.steal) / capacity,
         }
         for name, begin, end in (
@@ -97,7 +106,9 @@ class Members:
 class MachineLoad:
     """Thread that reads the counters until `metrics` is called."""
 
-    def __init__(self, reads_gpu: bool, interval_seconds: float = INTERVAL_SECONDS) -> None:
+    def __init__(self, reads_gpu: bool, interval_seconds: float = INTERVAL_SECONDS, cpus: int = 0) -> None:
+        """Measure beside a job on `cpus` CPUs; 0 stands for the CPUs of this process."""
+        self._cpus = cpus or job_cpus()
         self._members = Members(group_of(os.environ.get(JOB_NAME, "")), os.getsid(0))
         self._interval_seconds = interval_seconds
         self._gpu = gpu_load.GpuLoad() if reads_gpu else None
@@ -116,7 +127,7 @@ class MachineLoad:
         self._ended.set()
         self._thread.join()
         self._read()
-        cpu = self._total.metrics(job_cpus()) if self._total else {}
+        cpu = self._total.metrics(self._cpus) if self._total else {}
         return {**cpu, **(self._gpu.metrics() if self._gpu else {})}
 
     def _run(self) -> None:
@@ -130,7 +141,7 @@ class MachineLoad:
                 self._total = Total(reading, reading)
             self._total.add(reading)
         if self._gpu:
-            self._gpu.read()
+            self._gpu.read(self._members.sessions)
 
 
 def group_of(job_name: str) -> str:
@@ -222,3 +233,18 @@ def _stalled_seconds(path: Path) -> Optional[float]:
         return None
     match: Any = re.search(r"^some .*total=(\d+)", text, re.MULTILINE)
     return int(match.group(1)) / 1e6 if match else None
+
+
+def main() -> None:
+    """Measure until standard input ends, then print the metrics as JSON."""
+    parser = argparse.ArgumentParser()
+    parser.add_argument("--cpus", type=int, default=0)
+    parser.add_argument("--gpu", action="store_true")
+    arguments = parser.parse_args()
+    load = MachineLoad(reads_gpu=arguments.gpu, cpus=arguments.cpus).start()
+    sys.stdin.read()
+    print(json.dumps(load.metrics()))
+
+
+if __name__ == "__main__":
+    main()

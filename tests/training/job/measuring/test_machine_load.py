@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -88,6 +89,7 @@ def test_others_are_all_but_the_sessions_of_the_group() -> None:
     # 30 busy seconds, 16 + 1 of them ours, of 20 s on 2 CPUs.
     metrics = total.metrics(cpus=2)
     assert metrics["machine/others_cpu_percent"] == pytest.approx(100 * 13 / 40)
+    assert metrics["machine/others_cpus"] == pytest.approx(13 / 20)
     assert metrics["machine/steal_percent"] == pytest.approx(100 * 2 / 40)
     assert metrics["machine/throttled_percent"] == pytest.approx(100 * 0.4 / 20)
     assert "machine/memory_stalled_percent" not in metrics
@@ -153,7 +155,30 @@ def test_the_jobs_of_the_group_are_not_others(
 def test_slowdowns_of_the_gpus_in_use_are_counted() -> None:
     load = GpuLoad()
     assert load.metrics() == {}
-    load.add("98, 1980, 1980, 0x0000000000000004\n0, 345, 1980, 0x0000000000000001\n")
-    load.add("97, 990, 1980, 0x0000000000000020\n99, 1485, 1980, 0x0000000000000000\n")
-    load.add("[N/A], 0, 0, 0x0\nno numbers\n")
+    load.add_gpus("98, 1980, 1980, 0x0000000000000004\n0, 345, 1980, 0x0000000000000001\n")
+    load.add_gpus("97, 990, 1980, 0x0000000000000020\n99, 1485, 1980, 0x0000000000000000\n")
+    load.add_gpus("[N/A], 0, 0, 0x0\nno numbers\n")
     assert load.metrics() == {"machine/gpu_clock_percent": 75.0, "machine/gpu_slowdown_percent": 50.0}
+
+
+def test_a_gpu_that_another_session_uses_too_is_shared() -> None:
+    session, other = os.getsid(0), os.getpid()
+    with subprocess.Popen(["sleep", "60"], start_new_session=True) as stranger:
+        load = GpuLoad()
+        load.add_processes(f"GPU-a, {other}\nGPU-b, {stranger.pid}\n", {session})  # the stranger's GPU is another one
+        load.add_processes(f"GPU-a, {other}\nGPU-a, {stranger.pid}\nGPU-b, [N/A]\n", {session})
+        load.add_processes(f"GPU-a, {other}\nGPU-a, 4194305\n", {session})  # no such process: one of the host's
+        load.add_processes(f"GPU-a, {stranger.pid}\n", {session})  # the job is not on a GPU yet
+        stranger.kill()
+    assert load.metrics() == {"machine/gpu_shared_percent": pytest.approx(100 / 3)}
+
+
+def test_the_load_is_measured_for_another_program(tmp_path: Path) -> None:
+    folder = Path(str(sys.modules["measuring.machine_load"].__file__)).parents[1]
+    command = [sys.executable, "-m", "measuring.machine_load", "--cpus", "4"]
+    with subprocess.Popen(command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
+        time.sleep(0.5)
+        output, _ = process.communicate()
+    metrics = json.loads(output)
+    assert metrics["machine/others_cpu_percent"] == pytest.approx(100 * metrics["machine/others_cpus"] / 4)
+    assert process.returncode == 0
