@@ -13,6 +13,7 @@ from reports.charts.class_charts import PngClassCharts
 from reports.model.wording import counted
 from tracking.budgets.budget_tag import end_sentence
 from tracking.budgets.ledger import Ledger
+from tracking.following.doomed_arms import without_left_out
 from tracking.following.followed_job import Outcome
 from tracking.following.group_progress import GroupProgress
 from tracking.following.group_session import run_jobs
@@ -65,6 +66,7 @@ def follow(
 
     try:
         jobs, outcomes = run_waves(store, group, jobs, design, run, echo) if design else (jobs, run(jobs))
+        jobs = without_left_out(jobs, outcomes)
     except Detached:
         echo(f"Jobs keep running. Follow them with the same command, or elsewhere with `attach --group {group.id}`.")
         return 130

@@ -9,8 +9,9 @@ from pathlib import Path
 from experiments.planning.arms import Arm, single_label
 from experiments.planning.design import design_of
 from experiments.planning.hub_push import check_token, without_pushes
+from experiments.planning.inputs import Inputs
 from experiments.planning.load import Experiment, arms, load
-from experiments.planning.plan import Inputs, plan
+from experiments.planning.plan import plan
 from experiments.planning.probe_arms import probes, whole_trainings
 from experiments.running.fail_on import read_fail_on
 from judging.design import Design

@@ -12,10 +12,12 @@ from typing import Any
 import pandas as pd
 
 from judging.disturbance import disturbances
+from judging.doomed import Death, doom_of
 from judging.quality import MEASURES
 from judging.summaries import Summary, summary
 from tracking.groups.planned_job import AGAIN, job_title
 from tracking.recording.compiler_check import warning
+from tracking.recording.deaths import EXCEPTION, MOMENT, recorded_death
 
 STEADY = "throughput_steady_samples_per_second"
 NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished", "Budget"})
@@ -137,6 +139,13 @@ class Arm:
     def stopped(self) -> list[Job]:
         """Jobs that a person stopped."""
         return [job for job in self.jobs if job.stopped]
+
+    @property
+    def doom(self) -> Death | None:
+        """Exception of which further jobs would die as well, or None."""
+        tags = ({EXCEPTION: job.text.get("exception"), MOMENT: job.text.get("exception_moment")} for job in self.jobs)
+        deaths = [recorded_death(of_job) for of_job in tags]
+        return doom_of([death for death in deaths if death])
 
     @property
     def compiler_warnings(self) -> list[str]:

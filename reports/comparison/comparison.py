@@ -191,8 +191,8 @@ def _contrast(arm: Arm, baseline: Arm, verdict: Verdict, speed_up: Interval | No
 
 
 def _break_evens(arm: Arm, baseline: Arm) -> dict[str, BreakEven]:
-    if not any(job.number(STEADY) > 0 for job in (*arm.succeeded, *baseline.succeeded)):
-        return {}  # scripts do not record their steps
+    if not any(job.number(STEADY) > 0 and job.setup_seconds >= 0 for job in (*arm.succeeded, *baseline.succeeded)):
+        return {}  # scripts do not record their compile and warm-up time
     states = [arm.cache_state, *arm.other_cache_states] if arm.cache_state else []
     mine, others = _paces(arm), _paces(baseline)
     return {state: break_even(mine, others, state, baseline.cache_state or "") for state in states if state}

@@ -11,7 +11,9 @@ MEASURED = "How each number is measured"
 SCRIPTS = Definition(
     "Scripts",
     "Measured from outside. The service records when downloading, the script and uploading start and end. Losses, "
-    "scores, samples and training seconds are read from the script's output, at the time of each line.",
+    "scores, steps, samples and training seconds are read from the script's output, at the time of each line. Samples "
+    "are the steps times the batch size where the log does not show them. The steady samples/s leave out the first "
+    "tenth of the steps and the evaluations.",
 )
 STEADY_RATE = Definition(
     "Steady samples/s",

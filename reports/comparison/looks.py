@@ -24,7 +24,17 @@ def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed
     measure = None if target_of(*arms) else measure_of([job for jobs in first_wave.values() for job in jobs])
     results = results_of(design, arms, measure)
     resolution = _resolution(results)
-    return progress(design, labels, results, measure=measure, paired=_paired(arms), seed=seed, resolution=resolution)
+    return progress(
+        design,
+        labels,
+        results,
+        measure=measure,
+        paired=_paired(arms),
+        seed=seed,
+        resolution=resolution,
+        doomed={arm.label for arm in arms if arm.doom},
+        started={(arm.label, int(job.repeat)) for arm in arms for job in arm.jobs if job.repeat.isdecimal()},
+    )
 
 
 def one_look(design: Design, arms: Sequence[Arm], *, has_seeds: bool) -> Progress:

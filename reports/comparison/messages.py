@@ -8,7 +8,7 @@ from typing import Literal
 
 from judging.break_even import BreakEven
 from judging.quality import Quality
-from reports.comparison.arms import Arm, Job
+from reports.comparison.arms import STEADY, Arm, Job
 from reports.comparison.cache_verdicts import state_sentences, trainings_phrase
 from reports.comparison.comparison import Comparison, Contrast, extra_seconds
 from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, has_common_currency, uses_other_machines
@@ -17,6 +17,17 @@ from reports.comparison.verdict import Verdict
 from reports.model.numbers import TOO_FEW, change, change_interval, durations, factor, figure, score, signed
 from reports.model.wording import capitalized, counted, joined, short
 from training.contract.failures import one_line_reason
+
+_ADD_SAMPLES = (
+    "add `samples` to the experiment file, with an expression that matches the log, such as "
+    "script: {metrics: {samples: 'samples ([0-9]+)'}}"
+)
+_RATE_UNKNOWN = {
+    "steps": f"Samples/s are not known, because the log shows no steps: {_ADD_SAMPLES}.",
+    "samples": "Samples/s are not known, because the log does not show how many samples a step has: pass $batch_size "
+    f"to the script, or {_ADD_SAMPLES}.",
+    "short": "Samples/s are not known, because the training was too short to measure them from its log.",
+}
 
 
 def headline(comparison: Comparison) -> str:
@@ -193,6 +204,8 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
     sentences += [sentence for arm in comparison.arms for sentence in _arm_caveats(arm)]
     sentences += disturbance_sentences(comparison.jobs)
+    sentences += doom_sentences(comparison)
+    sentences += rate_sentences(comparison.jobs)
     if comparison.has_scripts and comparison.assumes_equal_work:
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
     return sentences
@@ -202,6 +215,24 @@ def _arm_caveats(arm: Arm) -> list[str]:
     verb = "was" if len(arm.stopped) == 1 else "were"
     stopped = [f"{counted(len(arm.stopped), 'job')} of “{arm.label}” {verb} stopped."] if arm.stopped else []
     return [*failure_sentences(arm), *stopped, *spot_sentences(arm)]
+
+
+def doom_sentences(comparison: Comparison) -> list[str]:
+    """Return why no further repeats of an arm were started; empty if all planned repeats were."""
+    most = comparison.design.looks[-1] if comparison.design else 0
+    return [
+        f"No further repeats of “{arm.label}” were started: they would have failed as well "
+        f"({short(arm.doom.exception, 160)})."
+        for arm in comparison.arms
+        if arm.doom and (len(arm.jobs) < most or any(job.text.get("repeats_left_out") for job in arm.jobs))
+    ]
+
+
+def rate_sentences(jobs: Sequence[Job]) -> list[str]:
+    """Return why the steady samples/s of scripts are not known, and what to add; empty if they are known."""
+    reasons = {job.text.get("rate_unknown") for job in jobs if job.is_script and job.succeeded}
+    sentence = next((_RATE_UNKNOWN[reason] for reason in _RATE_UNKNOWN if reason in reasons), None)
+    return [sentence] if sentence and not any(job.number(STEADY) > 0 for job in jobs) else []
 
 
 def disturbance_sentences(jobs: Sequence[Job]) -> list[str]:

@@ -174,6 +174,7 @@ def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
     metrics = run.metrics
     return TrialOutcome(
         failure=run.failure,
+        death=run.death,
         billable_instance_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
         usd=metrics.get("cost/usd"),
         samples=int(metrics.get("samples", 0)),

@@ -16,6 +16,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from judging.doomed import Death, doom_of
 from sweeps.cost_model.trials import OUT_OF_MEMORY, nearest, point_of
 from sweeps.space.grid import Point, Space
 from sweeps.space.objective import Objective
@@ -188,11 +189,22 @@ def _closed(part: Part, trials: Sequence[FrozenTrial], limits: Limits) -> str | 
 def _exhausted(part: Part, trials: Sequence[FrozenTrial]) -> str | None:
     failed = [end for trial in trials if (end := str(trial.user_attrs.get("end", ""))).startswith("failed")]
     faults = [end for end in failed if end not in (f"failed: {OUT_OF_MEMORY}", "failed: Stopped")]
+    if failed and len(failed) == len(trials) and (doom := doom_of(_imports(trials))):
+        return f"no job ended without an error, and all further ones would die of {doom.exception}"
     if len(faults) >= MAX_FAILURES and len(failed) == len(trials):
         return f"{len(faults)} jobs failed and no other job ended; the last one {faults[-1]}"
     if not part.strategy.free_points(trials):
         return "no point is left"
     return part.strategy.stop_reason(trials)
+
+
+def _imports(trials: Sequence[FrozenTrial]) -> list[Death]:
+    """Return the errors of imports and of the syntax. Other exceptions may be due to a trial's setting."""
+    return [
+        Death(exception=str(trial.user_attrs.get("exception")), moment="import")
+        for trial in trials
+        if trial.user_attrs.get("exception_moment") == "import"
+    ]
 
 
 def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) -> Claim | NoTrial:

@@ -8,6 +8,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from judging.doomed import Death
 from tracking.budgets.records import budget_failure, with_limit
 from tracking.following.progress import Progress
 from tracking.groups.planned_job import PlannedJob
@@ -37,6 +38,8 @@ class Outcome:
     """(class, reason), or None if the job completed."""
     push_failure: str | None = None
     """Reason why the model could not be pushed to the Hub, or None."""
+    death: Death | None = None
+    """Exception of which the job died."""
     refusal: InputError | QuotaError | None = None
     """Error with which the service refused to start the job."""
     cost: Amount = NOTHING
@@ -74,7 +77,7 @@ class FollowedJob:
         # Due immediately, in a random order: launchers that are killed early should not always read the same jobs.
         self.due = random.random()
         """Time of the next `advance`, in seconds of the monotonic clock."""
-        self._script_log = ScriptLogReader(planned.script.regexes) if planned.script else None
+        self._script_log = _script_log(planned)
         self._sampler = _sampler(service, planned.spec.name)
 
     @property
@@ -118,8 +121,7 @@ class FollowedJob:
     def _restart(self) -> None:
         """Forget the log, because the service sends it again from its start."""
         self._recorder.restart()
-        if self.planned.script:
-            self._script_log = ScriptLogReader(self.planned.script.regexes)
+        self._script_log = _script_log(self.planned)
 
     def _events(self, update: Update) -> Sequence[Event]:
         if self._script_log is None:
@@ -152,6 +154,7 @@ class FollowedJob:
             failure=failure,
             push_failure=recorder.push_failure,
             cost=cost_of(finals),
+            death=recorder.death,
         )
 
     def close(self) -> None:
@@ -165,6 +168,11 @@ def cost_of(metrics: Mapping[str, float]) -> Amount:
     return Amount(
         seconds=InstanceSeconds(metrics.get("cost/billable_instance_seconds", 0.0)), usd=metrics.get("cost/usd")
     )
+
+
+def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
+    """Return the reader of a script's log; None for our own job, which emits events."""
+    return ScriptLogReader(planned.script.regexes, planned.script.batch) if planned.script else None
 
 
 def _sampler(service: Service, job_name: str) -> JobSampler | None:

@@ -15,11 +15,13 @@ from mlflow.entities import Run, RunStatus
 
 from tracking.budgets.ledger import Ledger, with_worst_case
 from tracking.following.budget_progress import BudgetWait, LiveCosts
+from tracking.following.doomed_arms import DoomedArms
 from tracking.following.followed_job import FollowedJob, Outcome, cost_of, record_refusal
 from tracking.following.group_progress import GroupProgress
 from tracking.following.interruption import Interrupts
 from tracking.groups.group import Group, child_run, child_runs
 from tracking.groups.planned_job import PlannedJob
+from tracking.recording.deaths import recorded_death
 from tracking.recording.recorder import OpenRun, Recorder, existing_run, open_run
 from tracking.recording.run_tables import ClassCharts
 from tracking.server.store import Store
@@ -50,8 +52,8 @@ def run_jobs(
     shows the group's progress; by default it is logged.
 
     The result is shorter than `planned` if the group's budget has no room for more jobs, which is recorded as the end
-    of the budget, or if the user stopped the jobs. An error that ends the loop has a note with the names of jobs that
-    may still be running.
+    of the budget, if jobs were left out because their arm is doomed (see `doomed_arms.without_left_out`), or if the
+    user stopped the jobs. An error that ends the loop has a note with the names of jobs that may still be running.
     """
     jobs, waiting, outcomes = _resume(store, service, group, planned, echo, charts)
     costs = LiveCosts(jobs.ledger, echo)
@@ -116,7 +118,7 @@ def _resume(
     recorded = {job.spec.name: _recorded_outcome(job, runs.get(job.spec.name)) for job in planned}
     outcomes = {name: outcome for name, outcome in recorded.items() if outcome}
     open_runs = {name: existing_run(run) for name, run in runs.items()}
-    jobs = _Jobs(store, service, group, open_runs, outcomes, echo, charts)
+    jobs = _Jobs(store, service, group, open_runs, outcomes, DoomedArms(store, runs.values(), echo), echo, charts)
     waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
     return jobs, waiting, outcomes
 
@@ -131,9 +133,11 @@ class _Jobs:
         group: Group,
         runs: dict[str, OpenRun],
         outcomes: dict[str, Outcome],
+        doomed: DoomedArms,
         echo: Callable[[str], None],
         charts: ClassCharts | None,
     ) -> None:
+        self.doomed = doomed
         self._charts = charts
         self._store, self._service, self._group, self._echo = store, service, group, echo
         self._runs, self._outcomes = runs, outcomes
@@ -152,7 +156,13 @@ class _Jobs:
         return True
 
     def start_next(self, waiting: deque[PlannedJob], parallel: int) -> bool:
-        """Start the first waiting job. Return False if it has no room now; no job waits if none ever will."""
+        """Start the first waiting job. Return False if it has no room now; no job waits if none ever will.
+
+        A job of a doomed arm is left out, unless its run was opened already: somebody has to end that run.
+        """
+        if waiting[0].spec.name not in self._runs and self.doomed.leaves_out(waiting[0]):
+            waiting.popleft()
+            return True
         if not self._budget_wait.is_over(len(self.active)):
             return False
         sharing = min(parallel - len(self.active), len(waiting))
@@ -196,6 +206,7 @@ class _Jobs:
                 outcome = _recorded_outcome(job, child_run(self._store, self._group, name))
                 assert outcome is not None
                 self._outcomes[name] = outcome
+                self.doomed.add(outcome)
                 return True
         run = self._runs[name]
         limit = self.ledger.limit_seconds(job, run, sharing) if is_limited and not run.is_described else None
@@ -218,6 +229,7 @@ class _Jobs:
             return False
         if outcome := self.active[name].advance():
             self._outcomes[name] = outcome
+            self.doomed.add(outcome)
             del self.active[name]
         return True
 
@@ -273,5 +285,6 @@ def _recorded_outcome(job: PlannedJob, run: Run | None) -> Outcome | None:
         run_id=run.info.run_id,
         failure=failure,
         push_failure=push_failure,
+        death=recorded_death(tags),
         cost=cost_of(run.data.metrics),
     )

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 
 from mlflow.entities import RunStatus
 
+from judging.doomed import Death
 from tracking.groups.group import Group, child_run
+from tracking.recording.deaths import recorded_death
 from tracking.recording.recorder import OpenRun, existing_run
 from tracking.server.store import Store
 
@@ -21,6 +23,8 @@ class JobRun:
     """True if the job's outcome is recorded."""
     failure: tuple[str, str] | None
     """(class, reason) of a job that ended without completing."""
+    death: Death | None
+    """Exception of which the job died."""
     metrics: Mapping[str, float]
     """Last value of each metric."""
 
@@ -37,5 +41,6 @@ def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
         opened=existing_run(run),
         has_ended=has_ended,
         failure=failure if has_ended and status != "FINISHED" else None,
+        death=recorded_death(tags),
         metrics=dict(run.data.metrics),
     )

@@ -9,7 +9,8 @@ phase    phase (load | compile | warmup | train_steady | eval | checkpoint | loa
 metric   step, epoch, samples (so far, over all devices, from the first step of the training), values {name: number};
          a calibration emits one per batch size, with the batch size as step and without epoch and samples
 result   metrics {MLflow metric name: number}; tables {file name: [row, ...]}; cache_state (off | cold | warm |
-         partial); global_batch_size; steps; hub {repository, url, commit | failure}?
+         partial); global_batch_size; steps; hub {repository, url, commit | failure}?; rate_unknown (steps | samples |
+         short; of scripts)?
 failure  failure_class, message, traceback
 note     message
 

@@ -145,6 +145,21 @@ def test_five_failures_end_a_study(bench: Bench) -> None:
     assert any("failed: BadData (line 3)" in line for line in bench.messages)
 
 
+def test_an_error_of_an_import_ends_a_study(bench: Bench) -> None:
+    part = bench.part()
+    missing = "ModuleNotFoundError: No module named 'evaluate'"
+    behaviour = Behaviour(seconds=0.02, failure=("Error", "no"), death=(missing, "import"))
+    done = bench.run(lambda *_: behaviour, part, limits=Limits())
+    assert done.reason == f"none: no job ended without an error, and all further ones would die of {missing}"
+    assert ends(part) == {"failed: Error": 1}
+
+
+def test_other_exceptions_may_be_due_to_the_setting(bench: Bench) -> None:
+    part = bench.part()
+    behaviour = Behaviour(seconds=0.02, failure=("Error", "no"), death=("ValueError: no", "start"))
+    assert "5 jobs failed" in bench.run(lambda *_: behaviour, part, limits=Limits()).reason
+
+
 def test_a_job_that_misses_the_target_has_no_result(bench: Bench) -> None:
     part = bench.part(replace(SECONDS, target=0.5))
     bench.run(lambda *_: Behaviour(seconds=0.02, reached=False), part, limits=Limits(trials=1))
