@@ -10,6 +10,7 @@ from reports.comparison.comparison import Comparison
 from reports.comparison.definitions import END_TO_END_RATE, MEASURED, SCRIPTS, STEADY_RATE
 from reports.comparison.figures import metrics_of, summary_of
 from reports.comparison.job_table import job_sections
+from reports.comparison.messages import doom_sentences, rate_sentences
 from reports.comparison.ran_on import ran_on_sections
 from reports.comparison.report import Source, chart_sections
 from reports.model.blocks import Chart, Definition, Definitions, Text
@@ -45,7 +46,8 @@ def training_report(comparison: Comparison, charts: Sequence[Chart], source: Sou
     [arm] = comparison.arms
     [job] = arm.jobs
     headline = messages.headline(job, comparison.measure)
-    figures, remarks = figures_table(comparison), tuple(map(Text, messages.remarks(arm)))
+    sentences = [*messages.remarks(arm), *doom_sentences(comparison), *rate_sentences(comparison.jobs)]
+    figures, remarks = figures_table(comparison), tuple(map(Text, sentences))
     table = (figures,) if figures else ()
     return Report(
         group=comparison.group,
