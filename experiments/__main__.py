@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tomllib
 from collections.abc import Sequence
@@ -16,11 +15,10 @@ from experiments.commands.verb import CONTEXT_SETTINGS
 from experiments.commands.verb_group import LazyVerbGroup
 from experiments.running.output import print_error
 from experiments.running.system_errors import sentence
-from training.contract.errors import TrainfareError
+from training.contract.errors import InputError, TrainfareError
+from training.state.umask import set_umask
 
 NAME = "trainfare"
-UMASK_VARIABLE = "TRAINFARE_UMASK"
-"""Variable with the file mode creation mask of all files, in octal: data and runs are private by default."""
 COMPLETION_VARIABLE = "_TRAINFARE_COMPLETE"
 """Variable with which click's completion scripts request completions."""
 VERBS = (
@@ -114,17 +112,14 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run() -> None:
-    """Run the command line of this process, or answer its shell's request for completions.
-
-    Files are private, unless TRAINFARE_UMASK has another mask, such as 007 for a group.
-    """
+    """Run the command line of this process, or answer its shell's request for completions."""
     if instruction := os.environ.get(COMPLETION_VARIABLE):
         sys.exit(shell_complete(cli, {}, NAME, COMPLETION_VARIABLE, instruction))
-    mask = os.environ.get(UMASK_VARIABLE, "077")
-    if not re.fullmatch("0?[0-7]{3}", mask):
-        print_error(f"error: {UMASK_VARIABLE} is '{mask}'; it must be three octal digits, such as 077 or 007.")
-        sys.exit(2)
-    os.umask(int(mask, 8))
+    try:
+        set_umask()
+    except InputError as error:
+        print_error(f"error: {error}")
+        sys.exit(error.exit_code)
     sys.exit(main(sys.argv[1:]))
 
 

@@ -19,6 +19,9 @@ CONFIDENCE = 0.95
 LEAST_SPREAD = 0.001
 """Least standard deviation of the logarithm of a cost or a rate. No recorded job repeats more exactly, so a few equal
 values do not prove that all are equal."""
+WIDEST = 4.0
+"""Factor between the ends of the interval of a ratio, such as from half to double, above which it says nothing about an
+arm whose cost is not shown to differ."""
 
 
 @dataclass(frozen=True)
@@ -32,6 +35,11 @@ class Interval:
     """Repeats of the arm."""
     n_baseline: int
     """Repeats of the baseline."""
+
+    @property
+    def is_informative(self) -> bool:
+        """False for the interval of a ratio that includes 1 and is wider than `WIDEST`: there are too few repeats."""
+        return not self.low <= 1 <= self.high or self.high <= WIDEST * self.low
 
 
 @dataclass(frozen=True)

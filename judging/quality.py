@@ -11,6 +11,9 @@ from judging.intervals import Interval, difference_interval
 
 Unit = Literal["fraction", "percent", "number"]
 """Unit of a metric: 0 to 1, 0 to 100, or any other."""
+MOST_MARGINS = 20
+"""Width of the interval of a difference, in margins, above which it says nothing, if it includes 0. For an accuracy,
+this is 0.6."""
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,14 @@ class Quality:
     repeats_to_show: int | None = None
     """Repeats of an arm that would show, in 80 %, that the quality is kept; None if no number would, and by the first
     rules."""
+
+    @property
+    def is_informative(self) -> bool:
+        """False if the difference has no interval, or one that includes 0 and is wider than `MOST_MARGINS`."""
+        difference = self.difference
+        if difference is None or not difference.low <= 0 <= difference.high:
+            return difference is not None
+        return difference.high - difference.low <= MOST_MARGINS * self.measure.margin_at(self.baseline)
 
 
 def compare_quality(measure: Measure, arm: Sequence[float], baseline: Sequence[float]) -> Quality:

@@ -13,6 +13,7 @@ EXAMPLES = (
     "trainfare deploy --run models:/demo@champion --name demo",
     "trainfare deploy --model path/to/folder --lifetime 2h --when_over delete",
     "trainfare deploy --run RUN_ID --service sagemaker --machine ml.m5.large --lifetime 8h --max-usd 1",
+    "trainfare deploy --run models:/demo@champion --token-file token --host 0.0.0.0",
     "trainfare deploy --run RUN_ID --service sagemaker --machine ml.g4dn.xlarge",
 )
 
@@ -36,6 +37,8 @@ EXAMPLES = (
 )
 @field("alias", "Alias of the model to compare with.", metavar="NAME", default="champion", show_default=True)
 @field("precision", "Precision. Default: the precision of the evaluation.", metavar="auto|fp32|bf16|fp16")
+@field("host", "Address to bind to, with --service local.", metavar="ADDRESS", default="127.0.0.1", show_default=True)
+@field("token-file", "File with a token that requests need; required if --host is not loopback.", metavar="FILE")
 @field("wait", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
 @field("image", "Container image, with --service sagemaker.", metavar="URI")
 @DRY_RUN

@@ -113,6 +113,8 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
     return EndpointSpec(
         name=read.read_name("name", name) if "run" not in fields else PENDING_NAME,
         model=folder.resolve(),
+        host=fields.get("host", "127.0.0.1"),
+        token_file=_token_file(fields, service),
         machine=machine,
         machines=read.read_whole("machines", fields.get("machines", "1"), 1, 100 if service == "sagemaker" else 1),
         lifetime_seconds=read.read_seconds("lifetime", fields["lifetime"]) if "lifetime" in fields else None,
@@ -129,6 +131,18 @@ def _machine(fields: Mapping[str, str], service: str) -> str:
     if service == "sagemaker" and "machine" not in fields:
         raise InputError("--service sagemaker needs --machine, an instance type such as ml.g4dn.xlarge.")
     return fields.get("machine", "local")
+
+
+def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
+    """Return the path of the token's file. Raises `InputError` if the server would not accept host or token."""
+    from models.server.access import access
+    from models.server.token_file import read_token
+
+    if service == "sagemaker" and (chosen := next((name for name in ("host", "token-file") if name in fields), None)):
+        raise InputError(f"--{chosen} needs --service local: SageMaker's endpoints are protected by AWS permissions.")
+    path = Path(fields["token-file"]).expanduser().resolve() if "token-file" in fields else None
+    access(fields.get("host", "127.0.0.1"), read_token(path) if path else None)
+    return path
 
 
 def _precision(fields: Mapping[str, str]) -> str | None:

@@ -11,8 +11,8 @@ from experiments.dry_runs.scratch_state import ScratchState
 from experiments.planning.arms import Arm
 from experiments.planning.command_plan import InputPlan, JobEntry
 from experiments.planning.expected_cost import expected_cost
+from experiments.planning.inputs import Inputs
 from experiments.planning.job_size import size_of
-from experiments.planning.plan import Inputs
 from experiments.planning.worst_case import worst_case_of_job
 from experiments.running.service_context import ServiceContext
 from reports.comparison.arms import Job

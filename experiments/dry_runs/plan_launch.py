@@ -13,8 +13,9 @@ from experiments.dry_runs.refusals import Refusals
 from experiments.dry_runs.scratch_state import ScratchState
 from experiments.planning.budgets import budget_of, check_budget
 from experiments.planning.command_plan import CommandPlan, JobEntry
+from experiments.planning.inputs import Inputs
 from experiments.planning.load import Experiment, load_fields
-from experiments.planning.plan import Inputs, group_key
+from experiments.planning.plan import group_key
 from experiments.planning.worst_case import worst_case_of
 from experiments.running.launch_request import LaunchRequest, read_launch
 from experiments.running.service_context import ServiceContext, open_service_context

@@ -15,8 +15,8 @@ from experiments.dry_runs.scratch_state import ScratchState
 from experiments.dry_runs.search_plan import search_plan
 from experiments.planning.arms import Arm
 from experiments.planning.command_plan import CommandPlan, JobEntry, SearchPlan
+from experiments.planning.inputs import Inputs
 from experiments.planning.load import load
-from experiments.planning.plan import Inputs
 from experiments.planning.worst_case import WorstCase
 from experiments.running.service_context import ServiceContext, open_service_context
 from experiments.schema.overrides import is_field

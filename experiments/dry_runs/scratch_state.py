@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
-from experiments.planning.plan import Inputs
+from experiments.planning.inputs import Inputs
 from experiments.planning.staged_inputs import Echo, inputs_in, notes_of
 from experiments.schema.experiment import Experiment
 from tracking.groups.planned_job import PlannedJob

@@ -113,7 +113,7 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         yield from search_definitions(plan.search)
     elif len(plan.jobs) > 1:
         yield Definition("Order", "\n".join(_rounds(plan.jobs)))
-    if plan.design and len(plan.jobs) > 1:
+    if plan.design and len(plan.design.looks) > 1:
         looks = joined([str(look) for look in plan.design.looks])
         repeats = "repeats of the winner" if plan.search else "repeats"
         yield Definition("Looks", f"after {looks} {repeats}; an arm stops once its cost and quality are decided")

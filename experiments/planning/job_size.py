@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
-from experiments.planning.plan import Inputs
+from experiments.planning.inputs import Inputs
 from experiments.planning.probe_arms import MIN_STEPS
 from experiments.schema.experiment import Experiment
 from training.staging.tokens.staged import Staged

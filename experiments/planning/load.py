@@ -10,6 +10,7 @@ from typing import Any
 from pydantic import ValidationError
 
 from experiments.planning.arms import Arm, arms, arms_unchecked
+from experiments.planning.user_folder import find_in_user_folder, user_folder
 from experiments.schema.backend_file import PARAMETER as BACKEND_CONFIG
 from experiments.schema.backend_file import backend_values
 from experiments.schema.experiment import Experiment
@@ -34,7 +35,7 @@ def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     """Return the experiment in `experiments/NAME.yaml` or at a path, with overrides by dotted name.
 
     The override `backend_config` names a file whose fields replace those of the experiment. All other overrides take
-    precedence over both files. Paths in a file are relative to its folder, paths in overrides to the current folder.
+    precedence over both files. Paths in a file are relative to its folder, paths in overrides to the user's folder.
     Raises `InputError`, also for an experiment that this machine cannot run.
     """
     experiment = load_fields(name_or_path, overrides)
@@ -45,6 +46,7 @@ def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
 
 def load_fields(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     """Return the experiment as `load` does, without a check of its arms and of this machine. Raises `InputError`."""
+    overrides = _with_user_paths(overrides)
     document = read_document(find_file(name_or_path))
     fields = {name: text for name, text in overrides.items() if name != BACKEND_CONFIG}
     values, locations = _backend(overrides.get(BACKEND_CONFIG))
@@ -75,7 +77,8 @@ def _validated(
 def _backend(file: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     if not file:
         return {}, {}
-    document = read_document(Path(file).expanduser(), "backend configuration")
+    kind = "backend configuration"
+    document = read_document(find_in_user_folder(Path(file).expanduser(), kind), kind)
     return backend_values(replace(document, tree=_rebased(document.tree, document)))
 
 
@@ -95,12 +98,26 @@ def experiment_names() -> list[str]:
 def find_file(name_or_path: str) -> Path:
     """Return the path of an experiment. Text with a slash or the suffix .yaml or .yml is a path, other text a name."""
     if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
-        return Path(name_or_path).expanduser()
+        return find_in_user_folder(Path(name_or_path).expanduser(), "experiment")
     if name_or_path not in (names := experiment_names()):
         listed = ", ".join(names)
         hint = nearest(name_or_path, names)
         raise InputError(f"unknown experiment {name_or_path[:80]!r}. Use one of {listed}, or a .yaml file.{hint}")
     return FOLDER / f"{name_or_path}.yaml"
+
+
+def _with_user_paths(overrides: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the overrides with paths in the user's folder, except those that only the current folder has."""
+    folder = user_folder()
+    if folder == Path.cwd():
+        return overrides
+    paths = {name: str(_rebased_path(name, text, folder)) for name, text in overrides.items() if _may_be_path(name)}
+    moved = {name: path for name, path in paths.items() if Path(path).exists() or not Path(overrides[name]).exists()}
+    return {**overrides, **moved}
+
+
+def _may_be_path(name: str) -> bool:
+    return name in PATH_FIELDS or name.startswith("script.channels.")
 
 
 def _rebased(tree: Tree, document: Document) -> Tree:
@@ -120,7 +137,7 @@ def _with_rebased_paths(tree: Tree, folder: Path, prefix: str = "") -> Tree:
         name = prefix + key
         if isinstance(value, dict):
             value = _with_rebased_paths(value, folder, f"{name}.")
-        elif name in PATH_FIELDS or name.startswith("script.channels."):
+        elif _may_be_path(name):
             value = _rebased_path(name, value, folder)
         rebased[key] = value
     return rebased

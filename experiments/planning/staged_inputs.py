@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from experiments.planning.arms import Arm
-from experiments.planning.plan import Inputs
+from experiments.planning.inputs import Inputs
 from experiments.schema.experiment import Experiment
 from training.services.local.container import local_path
 from training.staging.sources.progress import Progress

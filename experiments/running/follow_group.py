@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from experiments.running.expected_seconds import expected_seconds
 from experiments.running.fail_on import exit_code
+from experiments.running.output import status_writer
 from experiments.running.waves import run_waves
 from judging.design import Design
 from reports.charts.class_charts import PngClassCharts
@@ -13,6 +15,7 @@ from tracking.budgets.budget_tag import end_sentence
 from tracking.budgets.ledger import Ledger
 from tracking.following.doomed_arms import without_left_out
 from tracking.following.followed_job import Outcome
+from tracking.following.group_progress import GroupProgress
 from tracking.following.group_session import run_jobs
 from tracking.following.interruption import Detached
 from tracking.groups.group import Group, close_group
@@ -46,8 +49,20 @@ def follow(
     if ledger.is_limited:
         echo(f"{budget_sentence(ledger.spending())}.")
 
+    progress = GroupProgress(
+        echo,
+        status_writer(),
+        expected_seconds(store, group, jobs),
+        is_most_certain=design is None or len(design.looks) == 1,
+    )
+
     def run(planned: Sequence[PlannedJob]) -> list[Outcome]:
-        return run_jobs(store, service, group, planned, parallel=parallel, echo=echo, charts=PngClassCharts())
+        names, arms = {job.spec.name for job in planned}, {job.arm for job in planned}
+        # Arms that have stopped run no more jobs, so no wave contains them. Jobs run again only if it is needed.
+        progress.plan([job for job in jobs if job.spec.name in names or (job.arm in arms and not job.is_again)])
+        return run_jobs(
+            store, service, group, planned, parallel=parallel, echo=echo, charts=PngClassCharts(), progress=progress
+        )
 
     try:
         jobs, outcomes = run_waves(store, group, jobs, design, run, echo) if design else (jobs, run(jobs))

@@ -9,7 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from experiments.planning.budgets import budget_of, check_budget
-from experiments.planning.plan import Inputs, group_key
+from experiments.planning.inputs import Inputs
+from experiments.planning.plan import group_key
 from experiments.planning.staged_inputs import stage_inputs
 from experiments.running.launch_request import CHECK, LaunchRequest, read_launch
 from experiments.running.output import print_line

@@ -9,12 +9,13 @@ from pathlib import Path
 from experiments.planning.arms import Arm, single_label
 from experiments.planning.design import design_of
 from experiments.planning.hub_push import check_token, without_pushes
+from experiments.planning.inputs import Inputs
 from experiments.planning.load import Experiment, arms, load
-from experiments.planning.plan import Inputs, plan
+from experiments.planning.plan import plan
 from experiments.planning.probe_arms import probes, whole_trainings
 from experiments.running.fail_on import read_fail_on
 from judging.design import Design
-from tracking.groups.planned_job import PlannedJob
+from tracking.groups.planned_job import PlannedJob, as_training
 from training.contract.errors import InputError
 from training.state.home import home
 
@@ -49,7 +50,8 @@ class LaunchRequest:
 
     def jobs(self, group_id: str, staged: Sequence[Inputs]) -> list[PlannedJob]:
         """Return the jobs of a group in the order of their starts. `staged` has the inputs of each arm."""
-        return plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design)
+        jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design)
+        return [as_training(job) for job in jobs] if self.verb == "train" else jobs
 
     def jobs_to_check(self, staged: Sequence[Inputs]) -> list[PlannedJob]:
         """Return a job of each arm, without a group. A service checks them before a run is opened."""

@@ -10,7 +10,8 @@ from functools import cached_property
 from typing import cast
 
 from experiments.planning.arms import Arm
-from experiments.planning.plan import Inputs, job, source_digest
+from experiments.planning.inputs import Inputs
+from experiments.planning.plan import job, source_digest
 from experiments.planning.staged_inputs import Echo, stage_inputs
 from experiments.running.service_context import ServiceContext
 from experiments.schema.fields import BUDGET_FIELDS

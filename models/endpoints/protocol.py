@@ -51,6 +51,10 @@ class EndpointSpec:
     """Precision of the evaluation. None: unknown."""
     max_length: int | None = None
     """Tokens to which inputs are truncated, as in training. None: the model's limit."""
+    host: str = "127.0.0.1"
+    """Address to which a local endpoint binds."""
+    token_file: Path | None = None
+    """File with the token that requests to a local endpoint need. None: they need none."""
     machine: str = "local"
     """Instance type, such as `ml.g4dn.xlarge`; `local` for this machine."""
     machines: int = 1

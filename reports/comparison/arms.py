@@ -67,8 +67,13 @@ class Job:
 
     @property
     def failed(self) -> bool:
-        """True if the job ended without success."""
-        return not self.succeeded and not self.unfinished
+        """True if the job ended without success. A stopped job did not fail."""
+        return not self.succeeded and not self.unfinished and not self.stopped
+
+    @property
+    def stopped(self) -> bool:
+        """True if a person stopped the job."""
+        return self.status == "KILLED"
 
     @property
     def is_again(self) -> bool:
@@ -128,8 +133,13 @@ class Arm:
 
     @property
     def failed(self) -> list[Job]:
-        """Jobs that ended without success."""
+        """Jobs that ended without success, except stopped ones."""
         return [job for job in self.jobs if job.failed]
+
+    @property
+    def stopped(self) -> list[Job]:
+        """Jobs that a person stopped."""
+        return [job for job in self.jobs if job.stopped]
 
     @property
     def doom(self) -> Death | None:

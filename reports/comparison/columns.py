@@ -43,7 +43,9 @@ def columns(comparison: Comparison) -> list[Column[Arm]]:
         shown.append(Column("target reached", "target\nmet", "", _target, _target_seconds))
     shown = [column for column in shown if column.label not in _OPTIONAL or _has_values(column, comparison)]
     repeats = Column[Arm]("repeats", "n", "", lambda arm: str(len(arm.compared)))
-    return [*shown, repeats, Column("failed", "fail", "", lambda arm: str(len(arm.failed)))]
+    failed = Column[Arm]("failed", "fail", "", lambda arm: str(len(arm.failed)))
+    stopped = Column[Arm]("stopped", "stop", "", lambda arm: str(len(arm.stopped)))
+    return [*shown, repeats, failed, *([stopped] if any(arm.stopped for arm in comparison.arms) else [])]
 
 
 def verdict_column(comparison: Comparison) -> Column[Arm]:

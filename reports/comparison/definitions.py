@@ -8,13 +8,19 @@ from reports.model.report import Section
 
 MEASURED = "How each number is measured"
 """Title of the section with the definitions, in every kind of report."""
-_SCRIPTS = Definition(
+SCRIPTS = Definition(
     "Scripts",
     "Measured from outside. The service records when downloading, the script and uploading start and end. Losses, "
     "scores, steps, samples and training seconds are read from the script's output, at the time of each line. Samples "
     "are the steps times the batch size where the log does not show them. The steady samples/s leave out the first "
     "tenth of the steps and the evaluations.",
 )
+STEADY_RATE = Definition(
+    "Steady samples/s",
+    "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. Includes "
+    "data loading and counts all devices.",
+)
+END_TO_END_RATE = Definition("End-to-end samples/s", "All samples divided by the billable seconds.")
 _TIMES = (
     Definition(
         "Billable seconds",
@@ -23,12 +29,8 @@ _TIMES = (
         "verdict is based. Between different instance types the verdict is based on dollars, which are shown only "
         "where a price is known.",
     ),
-    Definition(
-        "Steady samples/s",
-        "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. "
-        "Includes data loading and counts all devices.",
-    ),
-    Definition("End-to-end samples/s", "All samples divided by the billable seconds."),
+    STEADY_RATE,
+    END_TO_END_RATE,
     Definition(
         "Compile + warm-up",
         "Seconds before the steady state. A warm compile cache shortens them, so jobs with different cache states are "
@@ -109,7 +111,7 @@ def measured_section(comparison: Comparison) -> Section:
     quality = Definition("Quality", measure + kept)
     has_target = any(contrast.verdict.target for contrast in comparison.contrasts)
     definitions = (
-        *([_SCRIPTS] if comparison.has_scripts else []),
+        *([SCRIPTS] if comparison.has_scripts else []),
         *_TIMES,
         *(_WAVES if comparison.progress else _JUDGEMENT),
         quality,

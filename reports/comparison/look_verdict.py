@@ -22,6 +22,8 @@ from judging.sequential import Look
 from reports.model.numbers import score
 from reports.model.wording import counted
 
+INCLUDES_ZERO = "but the interval includes 0 %"
+"""Reason of a verdict on a cost that is not shown to differ."""
 Outcome = Literal["cheaper", "cheaper, quality not shown", "not cheaper", "inconclusive", "not comparable"]
 
 
@@ -40,7 +42,7 @@ def outcome_of(look: Look, missing: str, least_gain: float, *, has_target: bool)
     if look.stops == "no gain worth having":
         return "not cheaper", f"and a gain of {100 * least_gain:g} % is unlikely"
     if look.cost_outcome == "undecided":
-        return "inconclusive", "but the interval includes 0 %"
+        return "inconclusive", INCLUDES_ZERO
     if has_target or (quality and quality.kept):
         return "cheaper", ""
     if quality is None:

@@ -107,7 +107,7 @@ def _result(job: Job, column: str, score: float) -> Result | None:
     if job.succeeded and not misses_target(job):
         cache: CacheState = job.cache_state if job.cache_state in CACHE_STATES else "off"
         return Result(cost if cost > 0 else None, score, repeat=int(job.repeat), cache=cache)
-    if job.text.get("failure_class") in NOT_OF_THE_SETTING:
+    if job.stopped or job.text.get("failure_class") in NOT_OF_THE_SETTING:
         return None
     return Result(cost if cost > 0 else 0.0, succeeded=False, repeat=int(job.repeat))
 

@@ -39,7 +39,7 @@ from reports.comparison.equal_work import (
     target_of,
     work_differences,
 )
-from reports.comparison.look_verdict import Outcome, outcome_of
+from reports.comparison.look_verdict import INCLUDES_ZERO, Outcome, outcome_of
 from reports.comparison.looks import last_looks
 from reports.model.wording import counted
 
@@ -135,7 +135,7 @@ def _outcome(ratio: Interval, quality_reason: str) -> tuple[Outcome, str]:
     if ratio.low >= 1:
         return "not cheaper", ""
     if ratio.high >= 1:
-        return "inconclusive", "but the interval includes 0 %"
+        return "inconclusive", INCLUDES_ZERO
     return ("inconclusive", quality_reason) if quality_reason else ("cheaper", "")
 
 

@@ -88,7 +88,7 @@ def short_answer_of(sweep: Sweep) -> ShortAnswer:
 
 def _gain(name: str, ratio: Interval) -> Metric:
     low, high = gain_percent(ratio.low), gain_percent(ratio.high)
-    return Metric(name=name, value=gain_percent(ratio.estimate), interval=(low, high))
+    return Metric(name=name, value=gain_percent(ratio.estimate), interval=(low, high) if ratio.is_informative else None)
 
 
 def _trial(trial: Trial) -> dict[str, Any]:

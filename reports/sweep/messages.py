@@ -18,6 +18,7 @@ OUTCOMES = {
     "not reached": "without reaching the target",
     "pruned": "stopped early",
     "failed": "that failed",
+    "stopped": "that a person stopped",
 }
 CAVEAT = "The best of many trials is partly the luckiest one: only repeats show its cost."
 
@@ -96,7 +97,7 @@ def _cost(sweep: Sweep) -> list[str]:
     wasted = [
         f"{figure(each.seconds)} in {counted(each.jobs, 'trial')} {OUTCOMES[each.what]}"
         for each in sweep.cost_by_outcome()
-        if each.what in ("not reached", "pruned", "failed")
+        if each.what in ("not reached", "pruned", "failed", "stopped")
     ]
     included = f", including {joined(wasted)}" if wasted else ""
     jobs = f"{total.jobs} job{'' if total.jobs == 1 else 's'}"

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import math
 
+from judging.intervals import Interval
 from judging.summaries import gain_percent
 from reports.comparison.arms import STEADY, Arm
 from reports.comparison.job_table import job_url
-from reports.model.numbers import NONE, figure, money, rate, score, signed_percent
+from reports.model.numbers import NONE, TOO_FEW, figure, money, rate, score, signed_percent
 from reports.model.table import Cell, Column, Heading, Row, Table, build_table
 from reports.sweep.cost_share import CostShare
 from reports.sweep.factorial import Cell as FactorialCell
@@ -164,7 +165,7 @@ def _interval(sweep: Sweep, trial: Trial) -> str:
     arm = sweep.arm_of(trial.setting)
     ratio = sweep.ratio(arm, sweep.arm_of(sweep.base)) if arm else None
     if ratio:
-        return _ends(ratio.low, ratio.high)
+        return _ends(ratio)
     if trial.setting == sweep.base:
         return ""
     return (_missed(sweep, arm) or "no interval") if arm else "not repeated"
@@ -176,8 +177,10 @@ def _missed(sweep: Sweep, arm: Arm) -> str:
     return f"{n} of {len(arm.succeeded)} missed the target" if n else ""
 
 
-def _ends(low: float, high: float) -> str:
-    return f"{gain_percent(low):+,.0f} to {gain_percent(high):+,.0f} %".replace("-", "−")
+def _ends(ratio: Interval) -> str:
+    if not ratio.is_informative:
+        return TOO_FEW
+    return f"{gain_percent(ratio.low):+,.0f} to {gain_percent(ratio.high):+,.0f} %".replace("-", "−")
 
 
 def _repeats(sweep: Sweep, trial: Trial) -> str:
@@ -210,7 +213,7 @@ def _cell_texts(sweep: Sweep, cell: FactorialCell | None) -> tuple[str, str]:
         return "base", cost
     if cell.ratio is None:
         return _missed(sweep, cell.arm) or NONE, cost
-    return signed_percent(cell.ratio.estimate), f"{_ends(cell.ratio.low, cell.ratio.high)}; {cost}"
+    return signed_percent(cell.ratio.estimate), f"{_ends(cell.ratio)}; {cost}"
 
 
 def _cost_label(share: CostShare) -> str:

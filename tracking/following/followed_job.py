@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,11 +18,12 @@ from tracking.recording.script_log import ScriptLogReader
 from tracking.recording.system_metrics import JobSampler
 from tracking.server.store import Store
 from training.contract import request
-from training.contract.budget import Amount
+from training.contract.budget import NOTHING, Amount
 from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
-from training.contract.price import instance_seconds
+from training.contract.price import InstanceSeconds, instance_seconds
 from training.contract.service import Service
+from training.contract.waiting import Wait, wait_of
 from training.services import launcher
 from training.services.launcher import Follower, Job, Update
 
@@ -41,6 +42,8 @@ class Outcome:
     """Exception of which the job died."""
     refusal: InputError | QuotaError | None = None
     """Error with which the service refused to start the job."""
+    cost: Amount = NOTHING
+    """Cost of the job."""
 
 
 class FollowedJob:
@@ -89,6 +92,11 @@ class FollowedJob:
         return started.timestamp() if started else None
 
     @property
+    def wait(self) -> Wait | None:
+        """Wait of the job before it trains; None if it does not wait."""
+        return wait_of(self._follower.description) if self._follower.description else None
+
+    @property
     def cost_so_far(self) -> Amount:
         """Cost until now. On spot capacity it is an upper bound."""
         started, spec, price = self.training_started, self.planned.spec, self.planned.dearest_price
@@ -107,6 +115,7 @@ class FollowedJob:
             lines, events = (update.lines, self._events(update)) if update else ((), ())
             self._recorder.record(lines, events, system)
             self._progress.show(events)
+        self._progress.show_disk((self._follower.description or {}).get("DiskWarning", ""))
         return self._end() if self._follower.ended else None
 
     def _restart(self) -> None:
@@ -137,13 +146,14 @@ class FollowedJob:
         log_location = self.job.service.log_location(self.job.name)
         finals = recorder.finish(description, failure, log_location)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning)
-        if failure:
+        if failure and failure[0] != "Stopped":
             self._progress.show_log(recorder.log.tail(), self.job.name, log_location)
         return Outcome(
             planned=self.planned,
             run_id=recorder.run_id,
             failure=failure,
             push_failure=recorder.push_failure,
+            cost=cost_of(finals),
             death=recorder.death,
         )
 
@@ -151,6 +161,13 @@ class FollowedJob:
         """Stop sampling system metrics. The job keeps running."""
         if self._sampler:
             self._sampler.close()
+
+
+def cost_of(metrics: Mapping[str, float]) -> Amount:
+    """Return the cost in the metrics of a job that has ended."""
+    return Amount(
+        seconds=InstanceSeconds(metrics.get("cost/billable_instance_seconds", 0.0)), usd=metrics.get("cost/usd")
+    )
 
 
 def _script_log(planned: PlannedJob) -> ScriptLogReader | None:

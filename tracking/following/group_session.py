@@ -9,14 +9,15 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from mlflow.entities import Run, RunStatus
 
 from tracking.budgets.ledger import Ledger, with_worst_case
 from tracking.following.budget_progress import BudgetWait, LiveCosts
 from tracking.following.doomed_arms import DoomedArms
-from tracking.following.followed_job import FollowedJob, Outcome, record_refusal
+from tracking.following.followed_job import FollowedJob, Outcome, cost_of, record_refusal
+from tracking.following.group_progress import GroupProgress
 from tracking.following.interruption import Interrupts
 from tracking.groups.group import Group, child_run, child_runs
 from tracking.groups.planned_job import PlannedJob
@@ -43,10 +44,12 @@ def run_jobs(
     parallel: int = 1,
     echo: Callable[[str], None] = print,
     charts: ClassCharts | None = None,
+    progress: GroupProgress | None = None,
 ) -> list[Outcome]:
     """Run the remaining jobs of `planned`, at most `parallel` at a time, and return the outcomes in the same order.
 
-    `charts` draws the class distribution and the confusion matrix of each run; None logs only their tables.
+    `charts` draws the class distribution and the confusion matrix of each run; None logs only their tables. `progress`
+    shows the group's progress; by default it is logged.
 
     The result is shorter than `planned` if the group's budget has no room for more jobs, which is recorded as the end
     of the budget, if jobs were left out because their arm is doomed (see `doomed_arms.without_left_out`), or if the
@@ -54,7 +57,8 @@ def run_jobs(
     """
     jobs, waiting, outcomes = _resume(store, service, group, planned, echo, charts)
     costs = LiveCosts(jobs.ledger, echo)
-    with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs):
+    progress = progress or GroupProgress(echo, jobs=planned)
+    with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs), closing(progress):
         while jobs.active or (waiting and not interrupts.stopping):
             # Alternate between starting one job and following one: hundreds of starts must not delay the followed jobs.
             started = False
@@ -65,6 +69,7 @@ def run_jobs(
             if not jobs.advance() and not started:
                 time.sleep(_TICK_SECONDS)
             costs.log_if_due(jobs.active.values())
+            progress.show(jobs.active.values(), outcomes, jobs.blocked if waiting else {}, costs.state)
     costs.log()
     return [outcomes[job.spec.name] for job in planned if job.spec.name in outcomes]
 
@@ -137,6 +142,7 @@ class _Jobs:
         self._store, self._service, self._group, self._echo = store, service, group, echo
         self._runs, self._outcomes = runs, outcomes
         self._full_until = 0.0
+        self._blocked: tuple[str, str, float] | None = None
         self._budget_wait = BudgetWait(echo)
         self.ledger = Ledger(store, service, group)
         self.active: dict[str, FollowedJob] = {}
@@ -167,6 +173,7 @@ class _Jobs:
             self._wait_for_budget(waiting, full)
             return False
         waiting.popleft()
+        self._blocked = None
         return True
 
     def _wait_for_budget(self, waiting: deque[PlannedJob], full: BudgetFull) -> None:
@@ -180,6 +187,7 @@ class _Jobs:
                     Recorder(self._store, run.id, job).finish_refused(("Refused", str(full)))
         else:
             waiting.extend(ordered)
+            self._block(ordered[0], "room in the budget (other jobs have reserved it)")
 
     def _start(self, job: PlannedJob, sharing: int) -> bool:
         """Start a job. Return False if the account has no room for it now. Raises BudgetFull.
@@ -208,7 +216,7 @@ class _Jobs:
             )
         except (QuotaError, InputError) as error:
             if isinstance(error, QuotaError) and not error.is_final:
-                self._echo(f"  {job.run_name}: waits. {error}")
+                self._block(job, f"the quota '{error.quota}' (all of it is in use)")
                 self._full_until = time.monotonic() + _FULL_SECONDS
                 return False
             self._outcomes[name] = record_refusal(self._store, job, self._runs[name].id, error, self._echo)
@@ -224,6 +232,19 @@ class _Jobs:
             self.doomed.add(outcome)
             del self.active[name]
         return True
+
+    def _block(self, job: PlannedJob, reason: str) -> None:
+        """Remember the wait of a job that is not submitted yet."""
+        since = self._blocked[2] if self._blocked else time.monotonic()
+        self._blocked = job.run_name, reason, since
+
+    @property
+    def blocked(self) -> dict[str, tuple[str, float]]:
+        """Reason and seconds of the next job's wait, by the name of its run; empty if the job may start."""
+        if self._blocked is None:
+            return {}
+        name, reason, since = self._blocked
+        return {name: (reason, time.monotonic() - since)}
 
     def stop(self) -> None:
         """Ask all jobs to stop. Raises the first error."""
@@ -259,5 +280,11 @@ def _recorded_outcome(job: PlannedJob, run: Run | None) -> Outcome | None:
         assert failure_class in FAILURE_CLASSES
         failure = failure_class, tags.get("platform.failure_message", "")
     push_failure = tags.get("platform.hub_failure")
-    death = recorded_death(tags)
-    return Outcome(planned=job, run_id=run.info.run_id, failure=failure, push_failure=push_failure, death=death)
+    return Outcome(
+        planned=job,
+        run_id=run.info.run_id,
+        failure=failure,
+        push_failure=push_failure,
+        death=recorded_death(tags),
+        cost=cost_of(run.data.metrics),
+    )

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from training.contract.budget import dearest
@@ -18,6 +18,9 @@ MODEL_ID = "platform.model_id"
 AGAIN = "again"
 """Role of a job that runs because the measurement of an equal job was disturbed."""
 
+TRAINING = "training"
+"""Role of the only job of `train`, which is compared with no other."""
+
 FINALIST = "finalist"
 """Role of a sweep's second training of one of its best settings."""
 
@@ -28,6 +31,8 @@ def job_title(arm: str, repeat: int, role: str | None = None) -> str:
     The jobs of a sweep have a role. A calibration's arm label already contains the role. For repeats of a sweep's
     winner, number 0 is the winning trial.
     """
+    if role == TRAINING:
+        return "training"
     if role == AGAIN:
         return f"{job_title(arm, repeat)}, again"
     if role == "calibration":
@@ -46,7 +51,7 @@ class DataSource:
     source: str
     """URI, path or description of its origin."""
     digest: str
-    """Hash of its content; MLflow keeps 36 characters."""
+    """Hash of its content."""
     rows: Mapping[str, int]
     """Rows by split."""
     evaluation_key: str = ""
@@ -143,3 +148,8 @@ class PlannedJob:
         if instance_type in {None, self.spec.instance_type}:
             return self.price
         return self.fallback_prices.get(str(instance_type))
+
+
+def as_training(job: PlannedJob) -> PlannedJob:
+    """Return a job as the only one of `train`."""
+    return replace(job, tags={**job.tags, "platform.role": TRAINING})

@@ -19,13 +19,17 @@ from training.staging.tokens.description_lines import (
 FILE = "data.md"
 
 
-def dataset_input(data: DataSource) -> DatasetInput:
-    """Return the data as MLflow's data set. Its page shows each entry of the profile on a line of 80 characters."""
+def dataset_input(data: DataSource, key: str) -> DatasetInput:
+    """Return the data as MLflow's data set. Its page shows each entry of the profile on a line of 80 characters.
+
+    MLflow stores the profile once per name and digest, so the digest is the key of what was staged of the data, not
+    that of the data.
+    """
     dataset = Dataset(
         name=data.name[:500],
-        digest=data.digest[:36],
+        digest=key[:36],
         source_type="trainfare",
-        source=json.dumps({"uri": data.source}, ensure_ascii=False),
+        source=json.dumps({"uri": data.source, "sha256": data.digest}, ensure_ascii=False),
         schema=json.dumps({"mlflow_colspec": _columns(data)}) if data.columns else None,
         profile=json.dumps(_profile(data), ensure_ascii=False),
     )

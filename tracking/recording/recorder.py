@@ -68,7 +68,8 @@ class Recorder:
         self._log_batch(params=[Param(f"job.{name}", str(value)) for name, value in params.items()])
         self._log_text(self._planned.experiment_yaml, "experiment.yaml")
         self._log_json(request, "request.json")
-        self._store.call(self._store.client.log_inputs, self.run_id, [data_page.dataset_input(self._planned.data)])
+        dataset = data_page.dataset_input(self._planned.data, self._planned.data_key)
+        self._store.call(self._store.client.log_inputs, self.run_id, [dataset])
         if self._planned.script:
             self._on_start(script_metadata.start_event(self._planned))
             if pins := script_metadata.pinned_packages(self._planned):

@@ -16,6 +16,7 @@ from models.endpoints.local.deploy_request import difference, record_of
 from models.endpoints.local.endpoint_folder import EndpointFolder
 from models.endpoints.local.server_folder import ServerFolder
 from models.endpoints.protocol import ALIVE, Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
+from models.server.token_file import read_token
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
 from training.contract.price import Price
 from training.contract.retry import RetryPolicy
@@ -109,6 +110,8 @@ class LocalEndpoints:
         options += ["--precision", spec.precision] if spec.precision else []
         options += ["--evaluated-precision", spec.evaluated_precision] if spec.evaluated_precision else []
         options += ["--max-length", str(spec.max_length)] if spec.max_length else []
+        options += ["--host", spec.host]
+        options += ["--token-file", str(spec.token_file)] if spec.token_file else []
         server.start(options)
 
     def _wait(self, server: ServerFolder, spec: EndpointSpec, echo: Echo) -> None:
@@ -133,9 +136,10 @@ class LocalEndpoints:
         state = self.describe(name)
         if state.status != "InService":
             raise EndpointFailed(f"endpoint {name} is {state.status}: {state.reason or 'retry when it is InService'}")
+        headers = {"Content-Type": "application/json"} | self._authorization(name)
         connection = http.client.HTTPConnection(urlsplit(state.address).netloc, timeout=ANSWER_SECONDS)
         try:
-            connection.request("POST", "/invocations", body, {"Content-Type": "application/json"})
+            connection.request("POST", "/invocations", body, headers)
             response = connection.getresponse()
             status, answer = response.status, response.read()
         except (OSError, http.client.HTTPException) as error:
@@ -152,6 +156,12 @@ class LocalEndpoints:
     def price(self, machine: str) -> Price | None:
         """Return None: this machine has no price."""
         return None
+
+    def _authorization(self, name: str) -> dict[str, str]:
+        """Return the header with the endpoint's token, if it has one. Raises `InputError` if its file is unusable."""
+        current = self._folder(name).current()
+        path = current.state().get("token_file") if current else None
+        return {"Authorization": f"Bearer {read_token(Path(path))}"} if path else {}
 
     def describe(self, name: str) -> EndpointState:
         """Return the endpoint's current state. Raises `EndpointNotFound`."""

@@ -294,5 +294,5 @@ def published(rows: Rows) -> Mapping[str, tuple[str, ...]]:
 
 def billed(rows: Rows) -> dict[str, tuple[Any, ...]]:
     """Return the seconds billed for each job; `, repeat 1` and so on follow the arm's name."""
-    jobs = [(row["arm and repeat"].rpartition(", repeat "), row["billable, s"]) for row in rows if "run" in row]
+    jobs = [(row["job"].rpartition(", repeat "), row["billable, s"]) for row in rows if "run" in row]
     return {label: tuple(each for (arm, _, _), each in jobs if arm == label) for label in BILLED}

@@ -33,7 +33,7 @@ DATA = DataSource(
 
 def test_the_page_of_the_data_set_has_short_lines(tracked: Tracked, tracking_uri: str) -> None:
     store, run_id = open_store(tracking_uri), tracked.job("none")
-    store.client.log_inputs(run_id, [dataset_input(DATA)])
+    store.client.log_inputs(run_id, [dataset_input(DATA, "k" * 32)])
     [logged] = store.client.get_run(run_id).inputs.dataset_inputs
     profile = json.loads(logged.dataset.profile)
     assert profile == {
@@ -51,10 +51,21 @@ def test_the_page_of_the_data_set_has_short_lines(tracked: Tracked, tracking_uri
     assert [column["name"] for column in json.loads(logged.dataset.schema)["mlflow_colspec"]] == ["text", "label"]
 
 
+def test_the_same_file_staged_in_two_ways_has_two_pages(tracked: Tracked, tracking_uri: str) -> None:
+    store = open_store(tracking_uri)
+    profiles = []
+    for run_id, key, rows in ((tracked.job("none"), "1" * 32, 4), (tracked.job("none"), "2" * 32, 5)):
+        store.client.log_inputs(run_id, [dataset_input(replace(DATA, rows={"train": rows}), key)])
+        [logged] = store.client.get_run(run_id).inputs.dataset_inputs
+        assert json.loads(logged.dataset.source) == {"uri": DATA.source, "sha256": DATA.digest}
+        profiles.append(json.loads(logged.dataset.profile)["train"])
+    assert profiles == [4, 5]
+
+
 def test_data_without_a_description_has_its_rows(tracked: Tracked, tracking_uri: str) -> None:
     store, run_id = open_store(tracking_uri), tracked.job("none")
     plain = replace(DATA, columns={}, description=None)
-    store.client.log_inputs(run_id, [dataset_input(plain)])
+    store.client.log_inputs(run_id, [dataset_input(plain, "p" * 32)])
     [logged] = store.client.get_run(run_id).inputs.dataset_inputs
     assert json.loads(logged.dataset.profile) == {"train": 4, "validation": 3}
     assert not logged.dataset.schema
