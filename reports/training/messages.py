@@ -5,7 +5,6 @@ from __future__ import annotations
 from judging.quality import Measure
 from reports.comparison.arms import Arm, Job
 from reports.comparison.equal_work import BILLABLE, DOLLARS
-from reports.comparison.messages import rate_sentences
 from reports.model.numbers import figure, money, score
 from reports.model.wording import short
 from training.contract.failures import one_line_reason
@@ -46,7 +45,7 @@ def remarks(arm: Arm) -> list[str]:
         sentences.append(f"On spot capacity, it was billed {figure(saved)} % less than its running time.")
     if job.disturbances:
         sentences.append(f"Its measurement was disturbed: {', '.join(job.disturbances)}.")
-    return [*sentences, *rate_sentences(arm.jobs)]
+    return sentences
 
 
 def seconds_text(job: Job) -> str:
