@@ -16,13 +16,13 @@ from experiments.commands.verb_group import LazyVerbGroup
 from experiments.running.output import print_error
 from experiments.running.system_errors import sentence
 from training.contract.errors import InputError, TrainfareError
-from training.state.file_mode import umask
+from training.state.umask import set_umask
 
 NAME = "trainfare"
 COMPLETION_VARIABLE = "_TRAINFARE_COMPLETE"
 """Variable with which click's completion scripts request completions."""
 VERBS = (
-    *("train", "compare", "probe", "sweep", "attach", "report", "register", "deploy", "predict", "undeploy"),
+    *("train", "compare", "probe", "sweep", "plan", "attach", "report", "register", "deploy", "predict", "undeploy"),
     *("endpoints", "ui", "jobs"),
 )
 NOT_IN_MLPROJECT = ("attach", "ui", "jobs")
@@ -33,6 +33,7 @@ an experiment.
 
 \b
 Examples:
+  trainfare plan --experiment demo
   trainfare compare --experiment demo --compare.repeats 3
   trainfare train --data.train reviews.jsonl --compiler inductor
   trainfare compare --help
@@ -111,14 +112,11 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def run() -> None:
-    """Run the command line of this process, or answer its shell's request for completions.
-
-    Files are private, unless TRAINFARE_UMASK has another mask, such as 007 for a group.
-    """
+    """Run the command line of this process, or answer its shell's request for completions."""
     if instruction := os.environ.get(COMPLETION_VARIABLE):
         sys.exit(shell_complete(cli, {}, NAME, COMPLETION_VARIABLE, instruction))
     try:
-        os.umask(umask())
+        set_umask()
     except InputError as error:
         print_error(f"error: {error}")
         sys.exit(error.exit_code)

@@ -88,6 +88,7 @@ class Clients:
 def attacked_server(folder: Path, model: Path) -> Iterator[ServerFolder]:
     """Start a server with a token."""
     token = folder / "token"
+    token.touch(mode=0o600)
     token.write_text(TOKEN)
     server = ServerFolder(folder)
     server.start(["--model", str(model), "--token-file", str(token)])

@@ -10,7 +10,6 @@ from __future__ import annotations
 import argparse
 import asyncio
 import contextlib
-import gc
 import json
 import os
 import socket
@@ -22,11 +21,14 @@ from pathlib import Path
 
 import uvicorn
 
-from models.server.access import access
+from models.server.access import access, in_url
 from models.server.app import App
-from models.server.connection import HEAD_BYTES, Connection
-from training.contract.errors import TrainfareError
+from models.server.connection import HEAD_BYTES, Connection, is_answering
+from models.server.garbage import collect_between_requests, postpone_full_collections
+from models.server.token_file import read_token
+from training.contract.errors import InputError, TrainfareError
 from training.state.shared_folders import lock_for_use
+from training.state.umask import set_umask
 
 IDLE_SECONDS = 75
 """Longest time that a connection may be idle between two requests."""
@@ -43,12 +45,13 @@ def main(arguments: Sequence[str]) -> int:
     """Serve until stopped. Return 1 if the model cannot be loaded, and 2 for wrong options."""
     options = _parser().parse_args(arguments)
     try:
-        allowed = access(options.host, options.token_file.read_text().strip() if options.token_file else None)
-    except (OSError, ValueError) as error:
-        print(f"error: {error}.", file=sys.stderr)
-        return 2
+        set_umask()
+        allowed = access(options.host, read_token(options.token_file) if options.token_file else None)
+    except InputError as error:
+        print(f"error: {error}", file=sys.stderr)
+        return error.exit_code
     listener = _listener(options.host, options.port)
-    address = f"http://{options.host}:{listener.getsockname()[1]}"
+    address = f"http://{in_url(options.host)}:{listener.getsockname()[1]}"
     if options.address:
         _write(options.address, json.dumps({"pid": os.getpid(), "address": address}))
     if options.home:
@@ -66,7 +69,10 @@ def main(arguments: Sequence[str]) -> int:
 
 
 async def _serve(server: uvicorn.Server, listener: socket.socket) -> None:
+    connections = server.server_state.connections
+    collecting = asyncio.create_task(collect_between_requests(lambda: is_answering(connections)))
     await server.serve(sockets=[listener])
+    collecting.cancel()
 
 
 def _config(app: App) -> uvicorn.Config:
@@ -100,8 +106,7 @@ def _load(
             max_length=options.max_length,
         )
         model.answer(_warm_up(model.task))
-        gc.collect()
-        gc.freeze()  # A full collection over the objects of PyTorch and the model would stop the loop for 0.2 s.
+        postpone_full_collections()
         app.serve(model)
         print(f"Serving {options.model} at {address}", flush=True)
     except BaseException as error:

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from models.server.errors import CLOSE, Header, Refused, shown
+from training.contract.errors import InputError
 
 LOOPBACK_NAMES = frozenset({"localhost", "127.0.0.1", "::1"})
 LEAST_TOKEN_LENGTH = 16
@@ -43,14 +44,14 @@ class Access:
 def access(host: str, token: str | None) -> Access:
     """Return the access rules of a server that is bound to `host`.
 
-    Raises ValueError if other machines could use it without a token, or if the token is too short.
+    Raises InputError if other machines could use it without a token, or if the token is too short.
     """
     if token is not None and (len(token) < LEAST_TOKEN_LENGTH or not token.isascii() or not token.isprintable()):
-        raise ValueError(f"the token must have at least {LEAST_TOKEN_LENGTH} printable ASCII characters")
+        raise InputError(f"the token must have at least {LEAST_TOKEN_LENGTH} characters, all printable ASCII.")
     if is_loopback(host):
         return Access(LOOPBACK_NAMES | {host.lower()}, token)
     if token is None:
-        raise ValueError(f"--host {host} lets other machines use the server, so --token-file is required")
+        raise InputError(f"--host {host} lets other machines use the server, so --token-file is required.")
     return Access(None, token)
 
 
@@ -60,6 +61,11 @@ def is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def in_url(host: str) -> str:
+    """Return a host name or address as it is written in a URL."""
+    return f"[{host}]" if ":" in host else host
 
 
 def _name(host: str) -> str:

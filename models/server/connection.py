@@ -7,11 +7,10 @@ and answers invalid HTTP in plain text.
 from __future__ import annotations
 
 import asyncio
-import heapq
 import re
 import socket
 import sys
-from collections import Counter
+from collections.abc import Iterable
 from typing import Any
 
 import h11
@@ -19,15 +18,12 @@ from uvicorn.protocols.http.flow_control import FlowControl
 from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from models.server.errors import CLOSE, JSON, Refused, busy, shown
+from models.server.room import make_room_for_body, make_room_for_connection
 
 HEAD_SECONDS = 20.0
 """Longest time for a request's head to arrive, from its first byte or from the start of the connection."""
 UNREAD_SECONDS = 30
 """Longest time that a response may stay unread in the network's buffers."""
-MAX_CONNECTIONS = 512
-"""Most open connections. For a further one, connections that wait for their clients are closed."""
-CLOSED_AT_ONCE = 8
-"""Most connections that are closed for a further one. Choosing them takes half a millisecond."""
 HEAD_BYTES = 16 * 1024
 """Longest head of a request. One of 64 KiB with thousands of headers takes 15 ms to parse."""
 READ_BYTES = 16 * 1024
@@ -43,10 +39,11 @@ class _Flow(FlowControl):
 
     def __init__(self, connection: Connection) -> None:
         super().__init__(connection.transport)
-        self._connection = connection
+        # Not the connection itself, which refers to this object: a cycle would outlive it until a full collection.
+        self._parser = connection.conn
 
     def resume_reading(self) -> None:
-        if len(self._connection.conn.trailing_data[0]) <= HEAD_BYTES:
+        if len(self._parser.trailing_data[0]) <= HEAD_BYTES:
             super().resume_reading()
 
 
@@ -65,39 +62,27 @@ class Connection(H11Protocol):
         raw: socket.socket = transport.get_extra_info("socket")
         raw.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, UNREAD_SECONDS * 1000)
         self._waiting_since = self.loop.time()
-        if len(self.connections) > MAX_CONNECTIONS and not self._make_room():
+        if not make_room_for_connection(self, open_connections(self.connections)):
             self._refuse(busy("too many connections are open: retry in a second."))
         self._watch_head()
-
-    def _make_room(self) -> bool:
-        """Close some connections that wait for their client. Return False if all others are being answered.
-
-        Of the client with the most such connections, they are those that have waited longest, and those that have never
-        been answered before any others.
-        """
-        links = [each for each in self.connections if isinstance(each, Connection) and not each.transport.is_closing()]
-        if len(links) <= MAX_CONNECTIONS:  # Those closed for an earlier connection are not gone yet.
-            return True
-        waiting = [each for each in links if each.waits_for_client() and each is not self]
-        counts = Counter(each.client_address for each in waiting)
-        order = [(counts[each.client_address], *each.staleness, id(each), each) for each in waiting]
-        for *_, chosen in heapq.nlargest(CLOSED_AT_ONCE, order):
-            chosen.give_way()
-        return bool(waiting)
 
     def waits_for_client(self) -> bool:
         """Return whether the connection is idle, or has received only a part of a request."""
         return not self.has_open_request() or self.cycle.more_body
+
+    def has_unfinished_body(self) -> bool:
+        """Return whether a request's body is still arriving."""
+        return self.has_open_request() and self.cycle.more_body
 
     @property
     def staleness(self) -> tuple[bool, float]:
         """Order in which connections give way: those without any answer first, then those that have waited longest."""
         return not self._has_answered, -self._waiting_since
 
-    def give_way(self) -> None:
-        """Close the connection in favour of another."""
+    def give_way(self, reason: str) -> None:
+        """Close the connection in favour of another. If it has a request, the answer states the reason."""
         if self.has_open_request():
-            self._refuse(busy("too many connections are open, and this body is late: retry in a second."))
+            self._refuse(busy(f"{reason}, and this body is late: retry in a second."))
         else:
             self.transport.close()
 
@@ -122,6 +107,8 @@ class Connection(H11Protocol):
         super().data_received(data)
         if self.cycle is not before:
             self._waiting_since = self.loop.time()
+            if self.has_unfinished_body():
+                make_room_for_body(self, open_connections(self.connections))
         self._watch_head()
 
     def eof_received(self) -> bool:  # type: ignore[override]
@@ -182,3 +169,13 @@ class Connection(H11Protocol):
         self._head_timer = None
         if not self.has_open_request():
             self._refuse(Refused(408, f"no complete request head arrived within {HEAD_SECONDS:.0f} s."))
+
+
+def open_connections(connections: Iterable[object]) -> list[Connection]:
+    """Return the connections of a server that are not closing."""
+    return [each for each in connections if isinstance(each, Connection) and not each.transport.is_closing()]
+
+
+def is_answering(connections: Iterable[object]) -> bool:
+    """Return whether a request that has arrived completely is being answered."""
+    return any(isinstance(each, Connection) and not each.waits_for_client() for each in connections)

@@ -20,7 +20,7 @@ from urllib.parse import unquote
 
 from training.contract.errors import InputError, TrackingError, TrainfareError
 from training.state.database_files import count_rows, create, lock_database, replace, set_aside, tables
-from training.state.file_mode import umask
+from training.state.umask import set_umask
 
 _PREFIX = "sqlite:///"
 _DATA = ("runs", "registered_models", "trace_info")
@@ -47,12 +47,12 @@ def prepare(uri: str, echo: Callable[[str], None]) -> None:
     if path is None:
         return
     _check_path(path)
-    if _is_complete(path):
+    if is_complete(path):
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with lock_database(path):
-            if not _is_complete(path):  # another process may just have created it
+            if not is_complete(path):  # another process may just have created it
                 _make_complete(path, echo)
     except OSError as error:
         raise TrackingError(f"The tracking database {path} cannot be created: {error.strerror or error}.") from error
@@ -67,7 +67,7 @@ def _check_path(path: Path) -> None:
         )
 
 
-def _is_complete(path: Path) -> bool:
+def is_complete(path: Path) -> bool:
     """Return whether the database has all of MLflow's tables and its newest revision."""
     try:
         present = tables(path)
@@ -179,7 +179,7 @@ def _is_known(revision: str) -> bool:
 
 if __name__ == "__main__":
     try:
-        os.umask(umask())
+        set_umask()
         prepare(os.environ.get("MLFLOW_TRACKING_URI") or f"{_PREFIX}mlflow.db", print)
     except TrainfareError as failure:
         sys.exit(f"error: {failure}")

@@ -15,8 +15,8 @@ from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from training.state.file_mode import file_mode
 from training.state.locks import exclusive_lock
+from training.state.umask import file_mode
 
 
 @contextlib.contextmanager

@@ -9,7 +9,9 @@ from typing import Any
 
 from models.endpoints.protocol import EndpointSpec
 
-FIELDS = ("precision", "max_length")
+FIELDS = ("precision", "max_length", "host", "token_file")
+DEFAULTS = {"host": "127.0.0.1", "token_file": None}
+"""Values of endpoints that an earlier version of trainfare deployed."""
 
 
 def record_of(spec: EndpointSpec) -> dict[str, Any]:
@@ -22,6 +24,9 @@ def record_of(spec: EndpointSpec) -> dict[str, Any]:
         "files": {} if spec.run_id else _files(spec.model),
         "precision": spec.precision or "auto",
         "max_length": spec.max_length,
+        "host": spec.host,
+        "token_file": str(spec.token_file) if spec.token_file else None,
+        "token_changed": spec.token_file.stat().st_mtime_ns if spec.token_file else None,
     }
 
 
@@ -39,8 +44,10 @@ def difference(kept: Mapping[str, Any], spec: EndpointSpec) -> str | None:
         verb = "have" if more else "has"
         return f"serves an earlier state of {spec.identity}: {changed[0]}{more} {verb} changed since"
     for name in FIELDS:
-        if (was := kept.get(name, requested[name])) != requested[name]:
+        if (was := kept.get(name, DEFAULTS.get(name, requested[name]))) != requested[name]:
             return f"serves {spec.identity} with {name} {_shown(was)}, not {_shown(requested[name])}"
+    if kept.get("token_changed") != requested["token_changed"]:
+        return f"serves {spec.identity} with an earlier token: {spec.token_file} has changed since"
     return None
 
 

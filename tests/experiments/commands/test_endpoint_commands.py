@@ -55,6 +55,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("deploy", "--model", "M", "--lifetime", "soon"), "lifetime is 'soon': it must be a time such as 90s"),
         (("deploy", "--model", "M", "--when_over", "delete"), "when_over needs a lifetime"),
         (("deploy", "--model", "M", "--service", "sagemker"), "Did you mean 'sagemaker'?"),
+        (("deploy", "--model", "M", "--max-usd", "5"), "an endpoint on this machine has no price"),
+        (("deploy", "--model", "M", "--max-billable-seconds", "60"), "needs a lifetime: set --lifetime 60s."),
         (("deploy", "--model", "M", "--service", "sagemaker"), "--service sagemaker needs --machine"),
         (("deploy", "--model", "M", "--machine", "ml.g4dn.xlarge"), "--service local runs only on this machine"),
         (
@@ -66,6 +68,12 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("deploy", "--model", "M", "--precision", "fp33"), "precision is 'fp33'"),
         (("deploy", "--model", "M", "--aws.regon", "x"), "Did you mean 'aws.region'?"),
         (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "--aws.* and --image need --service sagemaker"),
+        (("deploy", "--model", "M", "--host", "0.0.0.0"), "--host 0.0.0.0 lets other machines use the server"),
+        (("deploy", "--model", "M", "--token-file", "none"), "none cannot be read: no such file or directory."),
+        (
+            ("deploy", "--model", "M", "--service", "sagemaker", "--machine", "ml.m5.xlarge", "--host", "0.0.0.0"),
+            "--host needs --service local",
+        ),
         (("predict", "--text", "a"), "predict needs --endpoint NAME: no endpoint was deployed from this machine."),
         (("predict", "--endpoint", "a", "--text", "a", "--inputs", "b"), "--text and --inputs cannot be combined"),
         (("predict", "--endpoint", "a", "--inputs", "{"), "inputs is not JSON"),

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from models.server.access import Access, access
+from models.server.access import Access, access, in_url
 from models.server.errors import Header, Refused
+from training.contract.errors import InputError
 
 TOKEN = "0123456789abcdef"
 
@@ -50,10 +51,14 @@ def test_the_token_is_accepted_under_any_name() -> None:
 
 @pytest.mark.parametrize("host", ["0.0.0.0", "::", "10.0.0.7", "models.example.org"])
 def test_other_machines_need_a_token(host: str) -> None:
-    with pytest.raises(ValueError, match=rf"^--host {host} lets other machines use the server, so --token-file is"):
+    with pytest.raises(InputError, match=rf"^--host {host} lets other machines use the server, so --token-file is"):
         access(host, None)
 
 
 def test_a_short_token_is_refused() -> None:
-    with pytest.raises(ValueError, match="the token must have at least 16 printable ASCII characters"):
+    with pytest.raises(InputError, match="the token must have at least 16 characters, all printable ASCII"):
         access("127.0.0.1", "short")
+
+
+def test_an_ipv6_address_has_brackets_in_a_url() -> None:
+    assert [in_url(host) for host in ("::1", "127.0.0.1", "localhost")] == ["[::1]", "127.0.0.1", "localhost"]

@@ -18,6 +18,7 @@ import pytest
 from benchmarks.attacks.endpoint import Arena, arena
 from benchmarks.serving.hostile import attacks
 from models.endpoints.local.server_folder import ServerFolder
+from models.server.room import MAX_UNFINISHED_BODIES
 from tests.conftest import ROOT
 from tests.support.endpoints.bad_requests import GOOD, LIMIT
 from tests.support.endpoints.small_models import memory_bytes, started
@@ -153,6 +154,18 @@ def test_a_kept_connection_stays_open_beside_unfinished_bodies(server: ServerFol
         assert answer.status == 200
 
 
+def test_the_oldest_unfinished_bodies_give_way_to_further_ones(server: ServerFolder) -> None:
+    address = urlsplit(str(server.address()))
+    with ExitStack() as stack:
+        links = [
+            stack.enter_context(closing(socket.create_connection((address.hostname, address.port), timeout=30)))
+            for _ in range(MAX_UNFINISHED_BODIES + 1)
+        ]
+        for link in links:
+            link.sendall(post(GOOD)[:-5])
+        assert b"too many requests are unfinished, and this body is late" in links[0].recv(4096)
+
+
 @pytest.mark.slow
 def test_memory_is_given_back_after_a_long_text(server: ServerFolder) -> None:
     address = str(server.address())
@@ -167,6 +180,7 @@ def test_memory_is_given_back_after_a_long_text(server: ServerFolder) -> None:
 @pytest.mark.slow
 def test_a_server_for_other_machines_needs_a_token(tiny_model: Path, tmp_path: Path) -> None:
     token = tmp_path / "token"
+    token.touch(mode=0o600)
     token.write_text("0123456789abcdef\n")
     command = [sys.executable, "-m", "models.server", "--model", str(tiny_model), "--host", "0.0.0.0"]
     refused = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=60, check=False)
@@ -178,6 +192,7 @@ def test_a_server_for_other_machines_needs_a_token(tiny_model: Path, tmp_path: P
     folder.start(["--model", str(tiny_model), "--host", "0.0.0.0", "--token-file", str(token)])
     try:
         started(folder)
+        assert (tmp_path / "address.json").stat().st_mode & 0o777 == 0o600
         address = str(folder.address()).replace("0.0.0.0", "127.0.0.1")
         answers = {
             "none": ask(address, post(GOOD)),

@@ -74,3 +74,27 @@ def test_fetching_a_run_again_changes_nothing(spec: EndpointSpec) -> None:
 
 def test_an_endpoint_of_an_older_version_is_kept(spec: EndpointSpec) -> None:
     assert difference({"identity": spec.identity}, replace(spec, precision="fp32")) is None
+
+
+def test_another_host_or_token_is_reported(spec: EndpointSpec, tmp_path: Path) -> None:
+    token = tmp_path.with_name("token")
+    token.write_text("0123456789abcdef")
+    protected = replace(spec, token_file=token)
+    served = kept(protected)
+    assert difference(served, protected) is None
+    assert difference(served, spec) == f"serves {spec.model} with token_file {token}, not unset"
+    assert difference(kept(spec), replace(spec, host="0.0.0.0")) == (
+        f"serves {spec.model} with host 127.0.0.1, not 0.0.0.0"
+    )
+    os.utime(token, ns=(1, 1))
+    assert difference(served, protected) == f"serves {spec.model} with an earlier token: {token} has changed since"
+
+
+def test_an_endpoint_of_an_earlier_version_has_no_token(spec: EndpointSpec, tmp_path: Path) -> None:
+    served = {name: value for name, value in kept(spec).items() if name in ("identity", "files", "precision")}
+    assert difference(served, spec) is None
+    token = tmp_path.with_name("token")
+    token.write_text("0123456789abcdef")
+    assert difference(served, replace(spec, token_file=token)) == (
+        f"serves {spec.model} with token_file unset, not {token}"
+    )

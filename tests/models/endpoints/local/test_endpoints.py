@@ -9,6 +9,8 @@ import subprocess
 import sys
 import threading
 import time
+import urllib.error
+import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -38,11 +40,8 @@ def endpoints(tmp_path: Path) -> Iterator[LocalEndpoints]:
 
 def servers(root: Path) -> list[int]:
     """Return the process ids of servers whose files are below a folder."""
-    return [
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
-        if "models.server" in (words := process.info["cmdline"] or []) and any(str(root) in word for word in words)
-    ]
+    processes = ((process.pid, process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"]))
+    return [pid for pid, words in processes if "models.server" in words and any(str(root) in word for word in words)]
 
 
 def pid(endpoints: LocalEndpoints, name: str) -> int:
@@ -276,3 +275,26 @@ def until_status(endpoints: LocalEndpoints, name: str, status: str) -> EndpointS
         assert time.monotonic() < deadline, state
         time.sleep(0.05)
     return state
+
+
+@pytest.mark.slow
+def test_an_endpoint_with_a_token_answers_only_with_it(
+    endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
+) -> None:
+    token = tmp_path / "token"
+    token.touch(mode=0o600)
+    token.write_text("0123456789abcdef")
+    spec = EndpointSpec(name="winter", model=tiny_model, host="0.0.0.0", token_file=token)
+    state = endpoints.deploy(spec, print)
+    assert state.address.startswith("http://0.0.0.0:")
+    assert score(endpoints, "winter") > 0
+    with pytest.raises(urllib.error.HTTPError, match="401"):
+        urllib.request.urlopen(urllib.request.Request(state.address, QUESTION), timeout=30)
+    token.write_text("another-token-of-16")
+    with pytest.raises(InputError, match="rejected the request with status 401: the token is missing or wrong"):
+        endpoints.predict("winter", QUESTION)
+    with pytest.raises(EndpointTaken, match="with an earlier token"):
+        endpoints.deploy(spec, print)
+    token.chmod(0o644)
+    with pytest.raises(InputError, match="is not safe"):
+        endpoints.predict("winter", QUESTION)
