@@ -51,7 +51,13 @@ def open_service_context(experiment: Experiment, echo: Echo) -> ServiceContext:
 def _local(_: Experiment, __: Echo) -> ServiceContext:
     from training.services.local.service import LocalService
 
-    return ServiceContext(service=LocalService(home()), check=_unchanged, upload=_unchanged, price=lambda _: None)
+    service = LocalService(home())
+
+    def check(spec: JobSpec) -> JobSpec:
+        service.check_folders(spec.environment)
+        return spec
+
+    return ServiceContext(service=service, check=check, upload=_unchanged, price=lambda _: None)
 
 
 def _sagemaker(experiment: Experiment, echo: Echo) -> ServiceContext:

@@ -21,3 +21,8 @@ def set_umask() -> None:
     if not re.fullmatch("0?[0-7]{3}", mask):
         raise InputError(f"{VARIABLE} is '{mask}'; it must be three octal digits, such as 077 or 007.")
     os.umask(int(mask, 8))
+
+
+def shares_with_group() -> bool:
+    """Return whether the variable lets the group write new files."""
+    return re.fullmatch("0?[0-7][0145][0-7]", os.environ.get(VARIABLE, PRIVATE)) is not None
