@@ -18,6 +18,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from training.contract.errors import TrackingError
+from training.contract.system_errors import system_reason
 from training.state.database_files import count_rows, create, lock_database, replace, set_aside, tables
 
 _PREFIX = "sqlite:///"
@@ -50,7 +51,8 @@ def prepare(uri: str, echo: Callable[[str], None]) -> None:
             if not _is_complete(path):  # another process may just have created it
                 _make_complete(path, echo)
     except OSError as error:
-        raise TrackingError(f"The tracking database {path} cannot be created: {error.strerror or error}.") from error
+        reason = system_reason(error, variable="MLFLOW_TRACKING_URI", place="a database in a folder")
+        raise TrackingError(f"The tracking database {path} cannot be created: {reason}.") from error
 
 
 def _is_complete(path: Path) -> bool:

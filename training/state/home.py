@@ -11,6 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from training.contract.errors import InputError
+from training.contract.system_errors import system_reason
 from training.state.safe_folder import reason_against
 
 
@@ -73,7 +74,7 @@ def make_compile_cache(folder: Path) -> None:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         unsafe = reason_against(folder)
     except OSError as error:
-        raise InputError(f"the compile cache {folder} cannot be created: {error.strerror}.") from error
+        raise InputError(f"the compile cache {folder} cannot be created: {system_reason(error)}.") from error
     if unsafe:
         raise InputError(
             f"the compile cache {folder} is not safe, because its code is executed: {unsafe}; or set TRAINFARE_HOME to "

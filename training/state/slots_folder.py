@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.contract.system_errors import system_reason
 from training.state.safe_folder import reason_against_path, reason_against_status
 
 VARIABLE = "TRAINFARE_SLOTS"
@@ -28,7 +29,8 @@ def slots_folder() -> Path:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         unsafe = reason_against_status(folder, own_group=False) or reason_against_path(folder)
     except OSError as error:
-        raise InputError(f"{name} cannot be used for the locks of cores and GPUs: {error.strerror}.") from error
+        reason = system_reason(error, variable=VARIABLE)
+        raise InputError(f"{name} cannot be used for the locks of cores and GPUs: {reason}.") from error
     if unsafe:
         raise InputError(f"{name} is not safe for the locks of cores and GPUs: {unsafe}.")
     return folder
