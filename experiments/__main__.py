@@ -22,7 +22,7 @@ NAME = "trainfare"
 COMPLETION_VARIABLE = "_TRAINFARE_COMPLETE"
 """Variable with which click's completion scripts request completions."""
 VERBS = (
-    *("train", "compare", "probe", "sweep", "attach", "report", "register", "deploy", "predict", "undeploy"),
+    *("train", "compare", "probe", "sweep", "plan", "attach", "report", "register", "deploy", "predict", "undeploy"),
     *("endpoints", "ui", "jobs"),
 )
 NOT_IN_MLPROJECT = ("attach", "ui", "jobs")
@@ -33,6 +33,7 @@ an experiment.
 
 \b
 Examples:
+  trainfare plan --experiment demo
   trainfare compare --experiment demo --compare.repeats 3
   trainfare train --data.train reviews.jsonl --compiler inductor
   trainfare compare --help

@@ -10,10 +10,10 @@ from typing import Literal
 
 from scipy.special import stdtrit
 
-from judging.intervals import CONFIDENCE
+from judging.intervals import CONFIDENCE, LEAST_SPREAD
 
-LEAST_SPREAD = 0.001
-"""Least relative standard deviation of a job's times: a few equal times do not prove that all are equal."""
+LEAST_SECONDS = 0.001
+"""Least standard deviation of a setup in seconds: setups of exactly 0 s have no relative one."""
 
 Kind = Literal["at", "at least", "until", "until at least", "already ahead", "never", "not determined"]
 Shown = Literal["ahead", "behind", "neither"]
@@ -138,7 +138,7 @@ def _means(jobs: Sequence[Pace], state: str) -> _Means | None:
     return _Means(
         setup=setup,
         pace=pace,
-        setup_variance=max(squares, (LEAST_SPREAD * setup) ** 2) / len(by_state[state]),
+        setup_variance=max(squares, (LEAST_SPREAD * setup) ** 2, LEAST_SECONDS**2) / len(by_state[state]),
         # The mean pace includes the jobs of the state, each with the weight 1 / n.
         covariance=products / len(jobs),
         pace_variance=max(paces, (LEAST_SPREAD * pace) ** 2) / len(jobs),

@@ -10,16 +10,13 @@ from scipy.special import ndtri
 
 from judging.cache_states import LogCosts, log_costs, mean_of_trainings
 from judging.failures import surcharge
-from judging.intervals import Interval, welch_ends
+from judging.intervals import LEAST_SPREAD, Interval, welch_ends
 from judging.rank_test import RankTest, rank_test
 from judging.result import Result
 from judging.summaries import MIN_RANKED, location
 
 FUTILITY_LEVEL = 0.10
 """Probability of stopping an arm at one look although it has the least gain."""
-LEAST_SPREAD = 0.001
-"""Least standard deviation of the logarithm of a cost. No recorded job repeats more exactly, so a few equal costs do
-not prove that all are equal."""
 MOST_TRAININGS = 1_000
 """Largest number of trainings for which `CostRatio.cheaper_from` is searched."""
 

@@ -16,6 +16,12 @@ from scipy.special import stdtrit
 from judging.summaries import geometric_mean
 
 CONFIDENCE = 0.95
+LEAST_SPREAD = 0.001
+"""Least standard deviation of the logarithm of a cost or a rate. No recorded job repeats more exactly, so a few equal
+values do not prove that all are equal."""
+WIDEST = 4.0
+"""Factor between the ends of the interval of a ratio, such as from half to double, above which it says nothing about an
+arm whose cost is not shown to differ."""
 
 
 @dataclass(frozen=True)
@@ -30,6 +36,11 @@ class Interval:
     n_baseline: int
     """Repeats of the baseline."""
 
+    @property
+    def is_informative(self) -> bool:
+        """False for the interval of a ratio that includes 1 and is wider than `WIDEST`: there are too few repeats."""
+        return not self.low <= 1 <= self.high or self.high <= WIDEST * self.low
+
 
 @dataclass(frozen=True)
 class Estimate:
@@ -41,19 +52,46 @@ class Estimate:
     degrees_of_freedom: float
 
 
-def ratio_interval(arm: Sequence[float], baseline: Sequence[float], resolution: float = 0.0) -> Interval | None:
-    """Return arm / baseline as a ratio of geometric means with its 95 % interval; None below two values per side.
+def ratio_interval(
+    arm: Sequence[float],
+    baseline: Sequence[float],
+    resolution: float = 0.0,
+    confidence: float = CONFIDENCE,
+    least_spread: float = 0.0,
+) -> Interval | None:
+    """Return arm / baseline as a ratio of geometric means with its interval; None below two values per side.
 
     Welch's t on the logarithms. `resolution` is the step to which values are rounded, in their own unit: billing counts
     whole seconds. The variance of that rounding, resolution^2 / 12, is added to each side. Three jobs that all bill
     41 s do not prove a spread of zero, and jobs that bill 40 or 41 s by chance do not prove a difference.
+    `least_spread` is that of `difference_interval`, for the logarithms. The first rules of verdicts have none.
     """
     if min(len(arm), len(baseline)) < 2:
         return None
     rounding = (resolution / min(geometric_mean(arm), geometric_mean(baseline))) ** 2 / 12
-    logs = difference_interval([math.log(v) for v in arm], [math.log(v) for v in baseline], rounding)
+    mine, others = ([math.log(value) for value in side] for side in (arm, baseline))
+    logs = difference_interval(mine, others, rounding, confidence, least_spread)
     assert logs is not None
     return Interval(math.exp(logs.estimate), math.exp(logs.low), math.exp(logs.high), len(arm), len(baseline))
+
+
+def ratio_intervals(arms: Sequence[Sequence[float]], baseline: Sequence[float]) -> list[Interval | None]:
+    """Return the ratio of each arm to the baseline; None for an arm with fewer than two values, or without a baseline.
+
+    Holm's rule (1979): the error of 5 % is divided among the arms that have shown no difference so far. So in 95 % of
+    comparisons, no interval of an arm that equals the baseline excludes 1. The spread is at least `LEAST_SPREAD`.
+    """
+    intervals: list[Interval | None] = [None] * len(arms)
+    remaining = [at for at, arm in enumerate(arms) if min(len(arm), len(baseline)) >= 2]
+    while remaining:
+        confidence = 1 - (1 - CONFIDENCE) / len(remaining)
+        for at in remaining:
+            intervals[at] = ratio_interval(arms[at], baseline, confidence=confidence, least_spread=LEAST_SPREAD)
+        undecided = [at for at in remaining if (each := intervals[at]) and each.low <= 1 <= each.high]
+        if len(undecided) == len(remaining):
+            break
+        remaining = undecided
+    return intervals
 
 
 def difference_interval(

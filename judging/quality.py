@@ -5,8 +5,15 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Literal
 
 from judging.intervals import Interval, difference_interval
+
+Unit = Literal["fraction", "percent", "number"]
+"""Unit of a metric: 0 to 1, 0 to 100, or any other."""
+MOST_MARGINS = 20
+"""Width of the interval of a difference, in margins, above which it says nothing, if it includes 0. For an accuracy,
+this is 0.6."""
 
 
 @dataclass(frozen=True)
@@ -23,10 +30,19 @@ class Measure:
     margin: float
     """Largest acceptable loss of quality: absolute for scores, relative for losses. docs/measuring.md has the
     reasons."""
+    relative: bool | None = None
+    """True if tolerance and margin are relative to the baseline's mean; None if they are for losses only."""
+    has_unit: bool = True
+    """False if the unit of the values is not known, so that tolerance and margin cannot be used."""
+
+    @property
+    def is_relative(self) -> bool:
+        """True if tolerance and margin are relative to the baseline's mean."""
+        return not self.higher_is_better if self.relative is None else self.relative
 
     def margin_at(self, baseline: float) -> float:
         """Return the margin in the metric's unit, for a baseline with this mean."""
-        return self.margin if self.higher_is_better else self.margin * abs(baseline)
+        return self.margin * abs(baseline) if self.is_relative else self.margin
 
 
 MEASURES = (
@@ -38,6 +54,26 @@ MEASURES = (
     Measure("train_loss", "training loss", False, 0.02, "2 %", 0.05),
 )
 """Measures in order of preference: a comparison uses the first one that any of its jobs has."""
+_TOLERANCES: dict[Unit, tuple[float, str, float]] = {
+    "fraction": (0.01, "0.01", 0.03),
+    "percent": (1.0, "1 point", 3.0),
+    "number": (0.02, "2 %", 0.05),
+}
+"""Tolerance, its words and margin in each unit: those of the accuracy, of F1 in percent, and of losses."""
+
+
+def measure_in(unit: Unit, column: str, label: str, *, higher_is_better: bool) -> Measure:
+    """Return the measure of a metric whose values have this unit."""
+    tolerance, words, margin = _TOLERANCES[unit]
+    return Measure(
+        column,
+        f"{label} (%)" if unit == "percent" else label,
+        higher_is_better,
+        tolerance,
+        words,
+        margin,
+        relative=unit == "number",
+    )
 
 
 @dataclass(frozen=True)
@@ -65,6 +101,14 @@ class Quality:
     """Repeats of an arm that would show, in 80 %, that the quality is kept; None if no number would, and by the first
     rules."""
 
+    @property
+    def is_informative(self) -> bool:
+        """False if the difference has no interval, or one that includes 0 and is wider than `MOST_MARGINS`."""
+        difference = self.difference
+        if difference is None or not difference.low <= 0 <= difference.high:
+            return difference is not None
+        return difference.high - difference.low <= MOST_MARGINS * self.measure.margin_at(self.baseline)
+
 
 def compare_quality(measure: Measure, arm: Sequence[float], baseline: Sequence[float]) -> Quality:
     """Compare the quality of an arm's repeats with the baseline's; neither may be empty.
@@ -77,7 +121,7 @@ def compare_quality(measure: Measure, arm: Sequence[float], baseline: Sequence[f
     """
     sign = 1 if measure.higher_is_better else -1
     difference = difference_interval(arm, baseline)
-    tolerance = measure.tolerance * (1 if measure.higher_is_better else abs(fmean(baseline)))
+    tolerance = measure.tolerance * (abs(fmean(baseline)) if measure.is_relative else 1)
     kept = sign * (fmean(arm) - fmean(baseline)) >= -tolerance
     excludes_zero = difference is not None and (difference.high < 0 if sign > 0 else difference.low > 0)
     return Quality(measure, fmean(arm), fmean(baseline), difference, kept, not kept and excludes_zero)

@@ -26,6 +26,7 @@ Reason = Literal[
     "quality not measured",
     "too many failures",
     "too few jobs succeeded",
+    "doomed",
     "last look",
 ]
 

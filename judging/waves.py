@@ -45,6 +45,8 @@ def progress(
     paired: Set[str] = frozenset(),
     seed: int = 0,
     resolution: float = 0.0,
+    doomed: Set[str] = frozenset(),
+    started: Set[Job] = frozenset(),
 ) -> Progress:
     """Return the progress of a comparison of `arms`, the baseline first.
 
@@ -52,6 +54,8 @@ def progress(
     the metric of the scores; None judges the cost alone. The arms `paired` train like the baseline, so the scores of
     the same repeat are compared. `seed` draws the order of the rounds; see `round_order`.
     `resolution` is the step to which costs are rounded.
+
+    Of the arms `doomed`, whose jobs would all fail, only the jobs that have `started` belong to the waves.
     """
     looks: list[Mapping[str, Look]] = []
     stopped: dict[str, Reason] = {}
@@ -59,7 +63,8 @@ def progress(
     different = 0
     for number, repeats in enumerate(design.looks):
         active = [arms[0], *(arm for arm in arms[1:] if arm not in stopped)]
-        wave = _in_order(active, repeats, seed)
+        planned = _in_order(active, repeats, seed)
+        wave = [job for job in planned if job[0] not in doomed or job in started or job in results]
         begun.update(wave)
         if due := [job for job in wave if job not in results]:
             return Progress(design=design, looks=tuple(looks), stopped=stopped, due=tuple(due), begun=frozenset(begun))
@@ -77,6 +82,7 @@ def progress(
         looks.append(new)
         for arm in active[1:]:
             reason: Reason | None = new[arm].stops if arm in new else "too few jobs succeeded"
+            reason = "doomed" if arm in doomed else reason
             if reason:
                 stopped[arm] = reason
                 different += arm in new and new[arm].cost_outcome != "undecided"
@@ -91,4 +97,4 @@ def _in_order(active: Sequence[str], repeats: int, seed: int) -> list[Job]:
 
 def _known(results: Results, arm: str, repeats: int) -> list[Result]:
     """Return the results of an arm's first repeats. Others, which another launcher may have run, do not count."""
-    return [result for repeat in range(repeats) if (result := results[arm, repeat]) is not None]
+    return [result for repeat in range(repeats) if (result := results.get((arm, repeat))) is not None]

@@ -10,7 +10,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from judging.design import Design
-from reports.charts.report_charts import comparison_charts, probe_charts
+from reports.budget import with_budget_end
+from reports.charts.report_charts import comparison_charts, probe_charts, training_charts
 from reports.charts.sweep_charts import sweep_charts
 from reports.charts.sweep_importance import importance_note
 from reports.comparison.arms import Job, job_of
@@ -30,6 +31,7 @@ from reports.sweep.report import sweep_report
 from reports.sweep.sweep import is_sweep_table, sweep_of
 from reports.sweep.sweep_spec import read_spec
 from reports.sweep.trials import CALIBRATION_COLUMNS
+from reports.training.report import is_one_training, training_report, with_neutral_label
 from tracking.groups.design_tag import read_design
 from tracking.groups.sweep_file import FILE
 from tracking.queries import job_tables
@@ -56,6 +58,12 @@ def render(client: MlflowClient, group: str, title: str, options: CompareOptions
     """
     reader = Reader(client)
     table, parent = job_tables.jobs(client, group), reader.parent_run(group)
+    return with_budget_end(_report(reader, table, parent, group, title, options), parent)
+
+
+def _report(
+    reader: Reader, table: pd.DataFrame, parent: Run | None, group: str, title: str, options: CompareOptions | None
+) -> Report:
     if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
         _refuse(options, f"group '{group}' is a sweep")
         return _sweep_report(reader, table, parent, group, title)
@@ -124,6 +132,8 @@ def _comparison_report(
         is_selection=is_selection,
     )
     curves, source = _read(reader, table, comparison, title)
+    if is_one_training(comparison):
+        return training_report(comparison, training_charts(with_neutral_label(comparison), curves), source)
     return comparison_report(comparison, comparison_charts(comparison, curves), source)
 
 

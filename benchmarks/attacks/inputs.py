@@ -74,6 +74,10 @@ class Answer:
     refused: str | None
     """The error message; None if the file was staged."""
     seconds: float
+    first_line_seconds: float | None
+    """Seconds until the first line of progress; None if there was none."""
+    rows: int
+    """Rows that were staged."""
 
 
 def _faults(hostile: HostileFile, answer: Answer, peak_mib: float) -> Iterator[str]:

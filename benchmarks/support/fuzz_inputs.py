@@ -26,6 +26,7 @@ from benchmarks.support.bounded import TooSlow, Used, bounded
 from experiments.planning.load import FOLDER, load
 from training.contract.errors import InputError
 from training.staging.rows.prepare import prepare
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import find_source
 from training.staging.stage import stage
@@ -144,7 +145,7 @@ def request_for(path: Path) -> StagingRequest:
 def check_data(path: Path, home: Path) -> None:
     """Read and check a data file as staging does, without tokenising it."""
     request = request_for(path)
-    prepare(find_source(request.data, required_columns(request.data.columns), home).open(), request)
+    prepare(find_source(request.data, required_columns(request.data.columns), home).open, request, Progress())
 
 
 def leftovers(home: Path) -> list[Path]:

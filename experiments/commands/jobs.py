@@ -81,19 +81,21 @@ def list_jobs(ctx: click.Context) -> None:
 
 @command.command("stop", cls=Verb, examples=("trainfare jobs stop NAME", "trainfare jobs stop --group ID"))
 @click.argument("name", required=False)
-@click.option("--group", metavar="ID", help="Stop all running jobs of this group.")
+@click.option(
+    "--group", metavar="ID", help="Stop all running jobs of this group. A command that follows it starts the next ones."
+)
 @service_option
 @click.pass_context
-def stop(ctx: click.Context, name: str | None, group: str | None) -> None:
-    """Stop a job, or all jobs of a group."""
-    from experiments.running.manage_jobs import stop_group, stop_job
+def stop(ctx: click.Context, name: str | None, group: str | None) -> int:
+    """Stop a job or a group, and report each outcome.
+
+    A job has 120 s to save its model. The command waits for that.
+    """
+    from experiments.running.manage_jobs import stop
 
     if (name is None) == (group is None):
         raise InputError("jobs stop needs one job name, or --group ID.")
-    if group is not None:
-        stop_group(chosen_service(ctx), group)
-    else:
-        stop_job(chosen_service(ctx), str(name))
+    return stop(chosen_service(ctx), name=name, group=group)
 
 
 @command.command("log", cls=Verb, examples=("trainfare jobs log NAME",))

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 
 import click
 
-from experiments.commands.experiment_options import ExperimentVerb, experiment_options
+from experiments.commands.experiment_options import FAIL_ON, ExperimentVerb, experiment_options
 from experiments.commands.verb import field
 
 EXAMPLES = (
     "trainfare sweep --experiment demo --sweep.trials 12",
-    "trainfare sweep --sweep.batch_sizes 8..128 --sweep.max_billable_seconds 3600",
+    "trainfare sweep --fail-on dearer,worse",
+    "trainfare sweep --sweep.batch_sizes 8..128 --max_billable_seconds 3600",
 )
 
 
@@ -20,7 +21,7 @@ EXAMPLES = (
     field("sweep.trials", "Largest number of trials for each compiler.", metavar="N"),
     field("sweep.batch_sizes", "Batch sizes to search, as a range.", metavar="LOW..HIGH"),
     field("sweep.compilers", "Compiler settings to search, separated by commas.", metavar="NAMES"),
-    field("sweep.max_billable_seconds", "Budget of all jobs, in billable instance seconds.", metavar="SECONDS"),
+    FAIL_ON,
 )
 def command(fields: Mapping[str, str]) -> int:
     """Search batch sizes and learning rates, and repeat the winner.

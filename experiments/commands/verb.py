@@ -16,6 +16,11 @@ HELP_NAMES = ("-h", "--help")
 CONTEXT_SETTINGS = {"help_option_names": HELP_NAMES, "max_content_width": 100}
 
 
+DRY_RUN, FORMAT = "dry-run", "format"
+FLAGS = frozenset({DRY_RUN})
+"""Fields that are true without a value."""
+
+
 class Verb(click.Command):
     """A command with examples in its help.
 
@@ -56,6 +61,8 @@ class FieldVerb(Verb):
     The declared options serve the help and shell completion. Click's parser does not read the arguments, because it
     knows only declared options, and any field of an experiment is an option too. A closed verb refuses undeclared
     names, except those with one of `prefixes`. For an open verb, the called function checks the names.
+
+    With `has_dry_run`, `--dry-run` shows what the verb would do instead of doing it; see `experiments.dry_runs`.
     """
 
     def __init__(
@@ -64,10 +71,12 @@ class FieldVerb(Verb):
         is_closed: bool,
         prefixes: tuple[str, ...] = (),
         completes_fields: bool = False,
+        has_dry_run: bool = False,
         **attributes: Any,
     ) -> None:
         super().__init__(*args, **attributes)
         self.is_closed = is_closed
+        self.has_dry_run = has_dry_run
         self.prefixes = prefixes
         self.completes_fields = completes_fields
 
@@ -80,11 +89,29 @@ class FieldVerb(Verb):
         """Read the arguments as fields. Raises `InputError`."""
         if ctx.resilient_parsing or not set(args).isdisjoint(HELP_NAMES):
             return super().parse_args(ctx, args if ctx.resilient_parsing else ["--help"])
-        fields = read_fields(args)
-        if self.is_closed:
-            self._check_names(str(ctx.info_name), fields)
-        ctx.params = {"fields": fields}
+        ctx.params = {"fields": self.checked_fields(str(ctx.info_name), read_fields(args))}
         return []
+
+    def invoke(self, ctx: click.Context) -> Any:
+        """Run the verb, or only show what it would do, and return its exit code."""
+        fields = dict(ctx.params.get("fields", {}))
+        if not self.has_dry_run or not {DRY_RUN, FORMAT} & fields.keys():
+            return super().invoke(ctx)
+        if not read_dry_run(fields.pop(DRY_RUN, "false")):
+            if FORMAT in fields:
+                raise InputError(f"--{FORMAT} needs --{DRY_RUN}, or the verb plan.")
+            ctx.params = {"fields": fields}
+            return super().invoke(ctx)
+        from experiments.dry_runs.dry_run import dry_run
+
+        return dry_run(str(ctx.info_name), fields)
+
+    def checked_fields(self, verb: str, fields: Mapping[str, str]) -> Mapping[str, str]:
+        """Return the fields with underscores. Raises `InputError` for a name that this verb lacks, if it is closed."""
+        fields = with_underscores(fields, self.field_names)
+        if self.is_closed:
+            self._check_names(verb, fields)
+        return fields
 
     def _check_names(self, verb: str, fields: Mapping[str, str]) -> None:
         known = self.field_names
@@ -109,7 +136,7 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
     """Return `--name value` and `--name=value` pairs as a mapping. Raises `InputError`.
 
     The argument after a name is always its value, because values may begin with a hyphen: a negative number, for
-    example.
+    example. Only a name of `FLAGS` may stand alone, which means true.
     """
     fields: dict[str, str] = {}
     rest = list(arguments)
@@ -118,7 +145,9 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
         if not name.startswith("--") or name == "--":
             raise InputError(f"unexpected argument '{name}': write fields as --name value.")
         name, equals, value = name[2:].partition("=")
-        if not equals:
+        if not equals and name in FLAGS and (not rest or rest[0].startswith("--")):
+            value = "true"
+        elif not equals:
             if not rest:
                 raise InputError(f"--{name} has no value: write fields as --name value.")
             value = rest.pop(0)
@@ -128,9 +157,31 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
     return fields
 
 
+def with_underscores(fields: Mapping[str, str], declared: Sequence[str]) -> Mapping[str, str]:
+    """Return the fields with names in which `-` stands for `_`, as in `--max-usd`, written like the field.
+
+    The names in `declared` stay as they are. Raises `InputError` for a field that is set under both spellings.
+    """
+    renamed: dict[str, str] = {}
+    for name, value in fields.items():
+        # A key of a mapping, such as a script's hyperparameter, may contain a hyphen.
+        full = name if name in declared or "." in name else name.replace("-", "_")
+        if full in renamed:
+            raise InputError(f"--{full} is set twice, to '{renamed[full]}' and to '{value}'.")
+        renamed[full] = value
+    return renamed
+
+
 def field(name: str, help: str, **attributes: Any) -> Callable[[Any], Any]:
     """Return the decorator that declares the option `--name` of a `FieldVerb`; the name may have dots."""
     return click.option(f"--{name}", re.sub(r"[.-]", "_", name), help=help, **attributes)
+
+
+def read_dry_run(text: str) -> bool:
+    """Return whether a verb only shows what it would do. Raises `InputError`."""
+    if text not in {"true", "false"}:
+        raise InputError(f"--{DRY_RUN} is '{text}': it must be true or false.")
+    return text == "true"
 
 
 def experiment_field(

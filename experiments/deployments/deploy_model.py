@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 from experiments.deployments import arguments as read
+from experiments.deployments.endpoint_budget import check_budget, read_budget
 from experiments.deployments.interruption import interruptible
 from experiments.deployments.known_endpoints import EndpointRecord, open_record
 from experiments.running.output import print_line
 from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
+from training.contract.budget import Budget
 from training.contract.errors import EndpointNotFound, InputError, TrainfareError
 from training.state.home import home
+
+if TYPE_CHECKING:
+    from models.lookup.trained_model import TrainedModel
+    from tracking.server.store import Store
 
 WAIT_SECONDS = 1800.0
 RETRY_SECONDS = 30.0
@@ -25,6 +31,18 @@ PENDING_NAME = "later"
 
 def deploy(fields: Mapping[str, str]) -> int:
     """Deploy the model of `run`, or of the folder `model`; see `docs/models.md`."""
+    spec, record, budget = read_request(fields)
+    spec = with_run(fields, spec) if "run" in fields else spec
+    with interruptible():
+        state = _deploy(spec, replace(record, name=spec.name), budget)
+    _print_state(state)
+    if budget.is_limited and record.service == "sagemaker":
+        print_line("Its budget holds only if a command of trainfare, such as `endpoints`, runs here at that time.")
+    return 0
+
+
+def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, EndpointRecord, Budget]:
+    """Return the request without the model of a run, its endpoint's record and its budget. Raises `InputError`."""
     read.check_not_empty(fields)
     service = read.read_service(fields) or "local"
     aws = read.read_aws(fields) | ({"image": fields["image"]} if "image" in fields else {})
@@ -35,18 +53,17 @@ def deploy(fields: Mapping[str, str]) -> int:
         from training.services.sagemaker.prices import table_price
 
         table_price(Path(aws["prices"]), spec.machine)  # fails before anything is created
-    spec = with_run(fields, spec) if "run" in fields else spec
-    with interruptible():
-        _print_state(_deploy(spec, EndpointRecord(service=service, name=spec.name, when_over=spec.when_over, aws=aws)))
-    return 0
+    record = EndpointRecord(service=service, name=spec.name, when_over=spec.when_over, aws=aws)
+    return spec, record, read_budget(fields)
 
 
-def _deploy(spec: EndpointSpec, record: EndpointRecord) -> EndpointState:
-    """Deploy and record the endpoint.
+def _deploy(spec: EndpointSpec, record: EndpointRecord, budget: Budget) -> EndpointState:
+    """Deploy and record the endpoint, if it fits into the budget.
 
     The record is written first: if the command is killed, later commands then know the endpoint and end its lifetime.
     """
     record, service = open_record(record, print_line)
+    check_fits(spec, budget, service)
     if spec.lifetime_seconds is not None:
         replace(record, expires=time.time() + spec.lifetime_seconds).save()
     elif not record.path.exists():
@@ -58,6 +75,19 @@ def _deploy(spec: EndpointSpec, record: EndpointRecord) -> EndpointState:
         raise
     record.updated(state).save()
     return state
+
+
+def check_fits(spec: EndpointSpec, budget: Budget, service: Endpoints) -> None:
+    """Raise `InputError` for an endpoint that does not fit into its budget."""
+    if budget.is_limited:
+        check_budget(spec, budget, service.price(spec.machine), _existing(service, spec.name))
+
+
+def _existing(service: Endpoints, name: str) -> EndpointState | None:
+    try:
+        return service.describe(name)
+    except EndpointNotFound:
+        return None
 
 
 def _update_record(record: EndpointRecord, service: Endpoints) -> None:
@@ -124,44 +154,57 @@ def _precision(fields: Mapping[str, str]) -> str | None:
 def _when_over(fields: Mapping[str, str]) -> str:
     if "when_over" in fields and "lifetime" not in fields:
         raise InputError("--when_over needs a lifetime: add --lifetime, such as 2h.")
-    return read.one_of("when_over", fields.get("when_over", "warn"), ("warn", "delete"))
+    default = "delete" if fields.keys() & {"max_usd", "max_billable_seconds"} else "warn"
+    return read.one_of("when_over", fields.get("when_over", default), ("warn", "delete"))
 
 
 def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
-    """Return the spec with the run's model filled in. The model must pass the quality gate.
+    """Return the spec with the run's model filled in and fetched. The model must pass the quality gate.
+
+    Raises `InputError`, `NotGoodEnough` and `TrackingError`.
+    """
+    from models.logged.model_folder import model_folder
+    from tracking.server.store import open_store
+
+    store = open_store(retry_seconds=RETRY_SECONDS, otherwise="Nothing was deployed.", echo=print_line)
+    filled, trained = with_trained(fields, spec, store, print_line)
+    return replace(filled, model=model_folder(store, trained, home(), print_line))
+
+
+def with_trained(
+    fields: Mapping[str, str], spec: EndpointSpec, store: Store, echo: Callable[[str], None]
+) -> tuple[EndpointSpec, TrainedModel]:
+    """Return the spec with the run's model filled in, except its folder, and the model. Reads only.
 
     Raises `InputError`, `NotGoodEnough` and `TrackingError`.
     """
     from models.batch.prediction_run import evaluation_settings
-    from models.logged.model_folder import model_folder
     from models.lookup.trained_model import trained_model
     from models.lookup.versions import model_name
     from models.registry.gate import check, parse_allowed
     from models.registry.registry import CHAMPION, Registry, checked_alias, registered_name
-    from tracking.server.store import open_store
 
     allowed = parse_allowed(fields.get("allow", ""))
     alias = checked_alias(fields.get("alias", CHAMPION))
     name = read.read_name("name", fields["name"]) if "name" in fields else None
-    store = open_store(retry_seconds=RETRY_SECONDS, otherwise="Nothing was deployed.", echo=print_line)
     trained = trained_model(store, fields["run"])
     if trained.chosen:
-        print_line(f"Winner of group {trained.group}: {trained.chosen}")
+        echo(f"Winner of group {trained.group}: {trained.chosen}")
     registered = model_name(fields["run"]) or registered_name(trained.experiment_name)
     check(trained, Registry(store).in_use(registered, alias), allowed)
     evaluation = evaluation_settings(store, trained)
-    return replace(
+    filled = replace(
         spec,
         evaluated_precision=evaluation.precision,
         max_length=evaluation.max_length,
         name=name or read.read_name("name", trained.job_name),
-        model=model_folder(store, trained, home(), print_line),
         task=trained.task or None,
         run_id=trained.run_id,
         model_id=trained.model_id,
         artifact_uri=trained.artifact_uri,
         versions=trained.versions,
     )
+    return filled, trained
 
 
 def _name_of(folder: Path) -> str:

@@ -86,10 +86,11 @@ def find_record(name: str, service: str | None, region: str | None = None) -> En
     return matches[0] if matches else EndpointRecord(service=service or "local", name=name)
 
 
-def open_record(record: EndpointRecord, echo: Echo) -> tuple[EndpointRecord, Endpoints]:
+def open_record(record: EndpointRecord, echo: Echo, *, is_read_only: bool = False) -> tuple[EndpointRecord, Endpoints]:
     """Open the service of a record; return the record with the service's account and region, and the service.
 
-    Raises `AccessError` if the credentials belong to a different account than the record.
+    A read-only service can plan a deployment, and changes nothing. Raises `AccessError` if the credentials belong to a
+    different account than the record.
     """
     if record.service == "local":
         from models.endpoints.local.endpoints import LocalEndpoints
@@ -97,7 +98,7 @@ def open_record(record: EndpointRecord, echo: Echo) -> tuple[EndpointRecord, End
         return record, LocalEndpoints(home())
     from models.endpoints.sagemaker.endpoints import open_endpoints
 
-    service = open_endpoints(record.aws, echo)
+    service = open_endpoints(record.aws, echo, is_read_only=is_read_only)
     if record.account not in ("", service.account):
         subject = f"endpoint {record.name} belongs" if record.name else "endpoints that were deployed from here belong"
         raise AccessError(

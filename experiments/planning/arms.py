@@ -4,17 +4,19 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
 from experiments.schema.experiment import Experiment
-from experiments.schema.messages import first_message
-from experiments.schema.overrides import Tree, is_field, unknown_field, with_values
+from experiments.schema.fields import BUDGET_FIELDS
+from experiments.schema.messages import messages
+from experiments.schema.overrides import Tree, is_entry, is_field, unknown_field, with_values
 from experiments.schema.rules import ThisMachine, check_machine, this_machine
 from experiments.schema.script_rules import referenced_fields
 from experiments.schema.yaml_document import Document
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, InputErrors, each_result, nearest
 from training.staging.rows.examples import short_text
 
 NOT_IN_ARMS = (
@@ -29,6 +31,7 @@ NOT_IN_ARMS = (
     "seed",
     "push_to_hub",
     "published",
+    *BUDGET_FIELDS,
 )
 
 
@@ -47,15 +50,15 @@ class Arm:
 def arms(experiment: Experiment, machine: ThisMachine | None = None) -> tuple[Arm, ...]:
     """Return the arms in order. Raises InputError for an arm that cannot run on `machine`, by default this one."""
     planned = arms_unchecked(experiment)
-    machine = machine or this_machine()
-    for arm in planned:
-        check_machine(arm.experiment, machine)
+    here = machine or this_machine()
+    each_result(partial(check_machine, arm.experiment, here) for arm in planned)
     return planned
 
 
 def arms_unchecked(experiment: Experiment) -> tuple[Arm, ...]:
     """Return the arms in order, without checking that this machine can run them."""
-    variants = [_variant(experiment, at, fields) for at, fields in enumerate(_fields_of_arms(experiment))]
+    fields_of_arms = enumerate(_fields_of_arms(experiment))
+    variants = each_result(partial(_variant, experiment, at, fields) for at, fields in fields_of_arms)
     _check_distinct(variants)
     labels = _labels(variants)
     baseline = labels[0] if experiment.compare.baseline is None else experiment.compare.baseline
@@ -111,13 +114,16 @@ def variant(experiment: Experiment, fields: Mapping[str, Any], location: str) ->
     try:
         return Experiment.model_validate(with_values(tree, dict(flat(fields))))
     except ValidationError as error:
-        raise InputError(first_message(error, Document(location, {}), {})) from error
+        raise InputErrors(messages(error, Document(location, {}), {})) from error
 
 
 def flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any]]:
-    """Yield the fields of nested mappings by dotted name. An arm thus changes single entries of a mapping."""
+    """Yield the fields of nested mappings by dotted name. An arm thus changes single entries of a mapping.
+
+    The entries of a mapping with arbitrary keys, such as a script's hyperparameters, stay whole.
+    """
     for name, value in fields.items():
-        if isinstance(value, Mapping):
+        if isinstance(value, Mapping) and not is_entry(prefix + name):
             yield from flat(value, f"{prefix}{name}.")
         else:
             yield prefix + name, value
@@ -147,6 +153,8 @@ def _part(name: str, value: Any) -> str:
         text = f"{value:g}"
     elif isinstance(value, (tuple, list)):
         text = "-".join(str(item) for item in value)
+    elif isinstance(value, Mapping):
+        text = ",".join(f"{key}={each}" for key, each in value.items())
     else:
         text = "default" if value is None else value if isinstance(value, str) else short_text(value)
     if name == "machine.instance_type":

@@ -10,19 +10,21 @@ from typing import Any
 from pydantic import ValidationError
 
 from experiments.planning.arms import Arm, arms, arms_unchecked
+from experiments.planning.user_folder import find_in_user_folder, user_folder
 from experiments.schema.backend_file import PARAMETER as BACKEND_CONFIG
 from experiments.schema.backend_file import backend_values
 from experiments.schema.experiment import Experiment
-from experiments.schema.messages import first_message
-from experiments.schema.overrides import Tree, with_overrides, with_values
-from experiments.schema.rules import check_machine, this_machine
+from experiments.schema.fields import ExperimentFields
+from experiments.schema.messages import messages, rule_message
+from experiments.schema.overrides import Tree, read_overrides, with_values
+from experiments.schema.rules import broken_rules, check_machine, this_machine
 from experiments.schema.yaml_document import Document, read_document
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, InputErrors, nearest
 from training.scripts.channels import BUILTIN_PREFIX
 from training.scripts.git import is_git_url
 from training.staging.models.model_files import PACKAGE_PREFIX
 
-__all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load"]
+__all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load", "load_fields"]
 
 FOLDER = Path(__file__).resolve().parent.parent
 PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source", "aws.prices")
@@ -33,28 +35,50 @@ def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     """Return the experiment in `experiments/NAME.yaml` or at a path, with overrides by dotted name.
 
     The override `backend_config` names a file whose fields replace those of the experiment. All other overrides take
-    precedence over both files. Paths in a file are relative to its folder, paths in overrides to the current folder.
+    precedence over both files. Paths in a file are relative to its folder, paths in overrides to the user's folder.
     Raises `InputError`, also for an experiment that this machine cannot run.
     """
-    document = read_document(find_file(name_or_path))
-    fields = {name: text for name, text in overrides.items() if name != BACKEND_CONFIG}
-    values, locations = _backend(overrides.get(BACKEND_CONFIG))
-    tree = with_overrides(with_values(_without_baseline(_rebased(document.tree, document), fields), values), fields)
-    other_locations = {name: f"override {name}" for name in fields}
-    other_locations |= {name: location for name, location in locations.items() if name not in fields}
-    try:
-        experiment = Experiment.model_validate(tree)
-    except ValidationError as error:
-        raise InputError(first_message(error, document, other_locations)) from error
+    experiment = load_fields(name_or_path, overrides)
     arms_unchecked(experiment)  # `train` refuses an invalid arm, too
     check_machine(experiment, this_machine())
     return experiment
 
 
+def load_fields(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
+    """Return the experiment as `load` does, without a check of its arms and of this machine. Raises `InputError`."""
+    overrides = _with_user_paths(overrides)
+    document = read_document(find_file(name_or_path))
+    fields = {name: text for name, text in overrides.items() if name != BACKEND_CONFIG}
+    values, locations = _backend(overrides.get(BACKEND_CONFIG))
+    own, errors = read_overrides(fields)
+    tree = with_values(with_values(_without_baseline(_rebased(document.tree, document), fields), values), own)
+    other_locations = {name: f"override {name}" for name in fields}
+    other_locations |= {name: location for name, location in locations.items() if name not in fields}
+    experiment, problems = _validated(tree, document, other_locations)
+    if experiment is None or errors:
+        raise InputErrors([*errors, *problems])
+    return experiment
+
+
+def _validated(
+    tree: Tree, document: Document, other_locations: Mapping[str, str]
+) -> tuple[Experiment | None, list[str]]:
+    """Return the experiment, or None with the message of every wrong field, or else of every rule that is broken."""
+    try:
+        return Experiment.model_validate(tree), []
+    except ValidationError as error:
+        problems = messages(error, document, other_locations)
+        if all(not each["loc"] for each in error.errors()):  # the fields are right, and the first rule between them
+            rules = broken_rules(ExperimentFields.model_validate(tree))
+            problems = [rule_message(each, document, other_locations) for each in rules]
+        return None, problems
+
+
 def _backend(file: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     if not file:
         return {}, {}
-    document = read_document(Path(file).expanduser(), "backend configuration")
+    kind = "backend configuration"
+    document = read_document(find_in_user_folder(Path(file).expanduser(), kind), kind)
     return backend_values(replace(document, tree=_rebased(document.tree, document)))
 
 
@@ -74,12 +98,26 @@ def experiment_names() -> list[str]:
 def find_file(name_or_path: str) -> Path:
     """Return the path of an experiment. Text with a slash or the suffix .yaml or .yml is a path, other text a name."""
     if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
-        return Path(name_or_path).expanduser()
+        return find_in_user_folder(Path(name_or_path).expanduser(), "experiment")
     if name_or_path not in (names := experiment_names()):
         listed = ", ".join(names)
         hint = nearest(name_or_path, names)
         raise InputError(f"unknown experiment {name_or_path[:80]!r}. Use one of {listed}, or a .yaml file.{hint}")
     return FOLDER / f"{name_or_path}.yaml"
+
+
+def _with_user_paths(overrides: Mapping[str, str]) -> Mapping[str, str]:
+    """Return the overrides with paths in the user's folder, except those that only the current folder has."""
+    folder = user_folder()
+    if folder == Path.cwd():
+        return overrides
+    paths = {name: str(_rebased_path(name, text, folder)) for name, text in overrides.items() if _may_be_path(name)}
+    moved = {name: path for name, path in paths.items() if Path(path).exists() or not Path(overrides[name]).exists()}
+    return {**overrides, **moved}
+
+
+def _may_be_path(name: str) -> bool:
+    return name in PATH_FIELDS or name.startswith("script.channels.")
 
 
 def _rebased(tree: Tree, document: Document) -> Tree:
@@ -99,7 +137,7 @@ def _with_rebased_paths(tree: Tree, folder: Path, prefix: str = "") -> Tree:
         name = prefix + key
         if isinstance(value, dict):
             value = _with_rebased_paths(value, folder, f"{name}.")
-        elif name in PATH_FIELDS or name.startswith("script.channels."):
+        elif _may_be_path(name):
             value = _rebased_path(name, value, folder)
         rebased[key] = value
     return rebased

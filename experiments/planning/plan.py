@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -12,24 +12,21 @@ from typing import Any
 import yaml
 
 from experiments.planning.arms import Arm
+from experiments.planning.batch_sizes import batch_sizes
 from experiments.planning.hyperparameters import hyperparameters
+from experiments.planning.inputs import Inputs
+from experiments.planning.job_environment import environment
+from experiments.planning.run_tags import run_tags
 from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
+from experiments.schema.fields import BUDGET_FIELDS
 from judging.design import Design
 from judging.round_order import round_order
 from tracking.groups.planned_job import AGAIN, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
-from training.services.local.container import SECRET_VARIABLES
-from training.services.local.load_measurement import MEASURE_VARIABLE
+from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
-from training.state.home import compile_cache
-
-AWS_VARIABLES = (
-    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
-    *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"),
-)
-"""Variables that give boto3 access to a secret if no role grants it."""
 
 MACHINE_FIELDS = (
     *("instance_type", "fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
@@ -40,18 +37,10 @@ MACHINE_FIELDS = (
 ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_length")
 """Fields that control question answering, in evaluation and in the logged model."""
 
-WITHOUT_EFFECT_ON_JOBS = {"sweep", "published", "log_model"}
+WITHOUT_EFFECT_ON_JOBS = {"sweep", "published", "log_model", *BUDGET_FIELDS}
 """Fields of an experiment that do not change its jobs."""
 
 SOURCE = Path(__file__).resolve().parents[2] / "training" / "job"
-
-# glibc's mallopt(3): large blocks come from the heap instead of mmap, and freed heap is not returned. So no step waits
-# for the kernel to map and zero memory for its activations and gradients again.
-KEEPING_ALLOCATOR = {
-    "MALLOC_MMAP_MAX_": "0",
-    "MALLOC_TRIM_THRESHOLD_": str(2**40),
-    "MALLOC_TOP_PAD_": str(64 * 2**20),
-}
 
 METRIC_DEFINITIONS = tuple(
     MetricDefinition(name=name, regex=f"'{key}': ([0-9.e+-]+)")
@@ -67,10 +56,6 @@ METRIC_DEFINITIONS = tuple(
     )
 )
 """Metrics that the service reads from Trainer's log, with the names of the reference workloads."""
-
-
-Inputs = Staged | ScriptInputs
-"""Inputs of an arm's jobs: staged data, or a script and its channels."""
 
 
 def group_key(
@@ -158,7 +143,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,
         **{name: getattr(machine, name) for name in MACHINE_FIELDS},
         image=machine.image or "local",
-        environment=_environment(experiment, staged, home),
+        environment=environment(experiment, staged, home),
     )
     return PlannedJob(
         spec=spec,
@@ -168,8 +153,8 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         experiment_yaml=_yaml(name, experiment),
         data=_data_source(experiment, staged),
         data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
-        script=_script_plan(experiment),
-        tags=_published(experiment),
+        script=_script_plan(experiment, staged),
+        tags=run_tags(experiment),
         model=_model(experiment),
     )
 
@@ -188,15 +173,6 @@ def _model(experiment: Experiment) -> ModelPlan | None:
     )
 
 
-def _published(experiment: Experiment) -> dict[str, str]:
-    """Return the tag with the published figures, because the report reads only the tracking server."""
-    published = experiment.published
-    if published is None:
-        return {}
-    fields = {"source": published.source, "machine": published.machine, "figures": published.figures}
-    return {"platform.published": json.dumps(fields)}
-
-
 def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
     """Return the fields of a JobSpec that select the program and its inputs: our own job, or the script."""
     if isinstance(staged, Staged):
@@ -207,62 +183,30 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
             "metric_definitions": METRIC_DEFINITIONS,
         }
     assert experiment.script is not None
-    own = tuple(MetricDefinition(name=name, regex=regex) for name, regex in experiment.script.metrics.items())
+    own = tuple(MetricDefinition(name=name, regex=regex) for name, regex in experiment.script.patterns.items())
     return {
         "hyperparameters": script_rules.hyperparameters(experiment),
         "channels": dict(staged.channels.uris),
         "source_uri": staged.source.folder.as_uri(),
         "program": experiment.script.entry_point,
+        "entry": staged.entry,
         "metric_definitions": own or METRIC_DEFINITIONS,
     }
 
 
-def _script_plan(experiment: Experiment) -> ScriptPlan | None:
-    if experiment.script is None:
+def _script_plan(experiment: Experiment, staged: Inputs) -> ScriptPlan | None:
+    if experiment.script is None or isinstance(staged, Staged):
         return None
     return ScriptPlan(
-        regexes=experiment.script.metrics, hyperparameters=script_rules.logged_hyperparameters(experiment)
+        regexes=experiment.script.patterns,
+        hyperparameters=script_rules.logged_hyperparameters(experiment),
+        batch=batch_sizes(experiment),
+        packages=staged.environment.versions if staged.environment else {},
     )
 
 
-def _environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, str]:
-    machine = experiment.machine
-    variables: Mapping[str, object | None] = {
-        "TRAINFARE_CORES": machine.cores,
-        # torchrun kills 30 s after SIGTERM, which can be too early to write a checkpoint. A service kills after 120 s.
-        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": 110 if machine.devices * machine.instance_count > 1 else None,
-        "TRAINFARE_MEMORY_GIB": machine.memory_gib,
-        SECRET_VARIABLES: _secret_variables(experiment),
-        MEASURE_VARIABLE: 1 if experiment.script and experiment.service == "local" else None,
-        "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
-        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
-    }
-    kept = KEEPING_ALLOCATOR if experiment.allocator == "keep" else {}
-    return kept | {variable: str(value) for variable, value in variables.items() if value is not None}
-
-
-def _secret_variables(experiment: Experiment) -> str | None:
-    """Return the names of the variables with the job's secrets. A request must not contain their values."""
-    push = experiment.push_to_hub
-    if push is None:
-        return None
-    return ",".join(AWS_VARIABLES if push.token_secret else (push.token_variable,))
-
-
-def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
-    """Return the folder of the compile cache: one per setting of a script, which does not report the cache's state."""
-    if isinstance(staged, Staged):
-        return compile_cache(home)
-    assert experiment.script is not None
-    fields = script_rules.referenced_fields(experiment.script)
-    arguments = script_rules.hyperparameters(experiment)
-    setting = {name: value for name, value in arguments.items() if fields.get(name) != "seed"}
-    key = hashlib.sha256(f"{staged.key} {json.dumps(setting, sort_keys=True)}".encode()).hexdigest()[:16]
-    return compile_cache(home) / f"script-{key}"
-
-
 def _yaml(name: str, experiment: Experiment) -> str:
-    fields = experiment.model_dump(mode="json", exclude={"compare", "sweep"}, exclude_none=True)
+    fields = experiment.model_dump(mode="json", exclude={"compare", "sweep", *BUDGET_FIELDS}, exclude_none=True)
     return f"# {name}, as resolved for this job\n" + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
 
 
@@ -284,4 +228,6 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         evaluation_key=staged.evaluation_key,
         label_names=staged.label_names,
         class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
+        columns=TASKS[experiment.task].column_types(data.columns),
+        description=staged.description,
     )

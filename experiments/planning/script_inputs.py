@@ -1,18 +1,29 @@
-"""Inputs of an experiment that runs a script: its source and its channels."""
+"""Inputs of an experiment that runs a script: its source, its channels, its arguments and its environment."""
 
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable
+import os
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING
 
+from experiments.schema.experiment import Experiment
+from experiments.schema.script_fields import Script
+from experiments.schema.script_rules import hyperparameters
+from training.contract.errors import InputError
+from training.contract.script_entry import ScriptEntry
 from training.scripts.channels import Channels, find_channels
-from training.scripts.source import ScriptSource, find_script, unmet_requirements
+from training.scripts.declared_arguments import declared_arguments
+from training.scripts.entry_forms import ArgumentForms, argument_forms, notes
+from training.scripts.environments import ScriptEnvironment, script_environment
+from training.scripts.requirements import requirement_notes
+from training.scripts.source import ScriptSource, find_script, is_package, with_entry
 
-if TYPE_CHECKING:
-    from experiments.schema.script_fields import Script
+PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
+"""Launchers that start several processes of a Python file only."""
+
+MakeEnvironment = Callable[[ScriptSource, Path, Callable[[str], None]], ScriptEnvironment | None]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -21,20 +32,38 @@ class ScriptInputs:
 
     source: ScriptSource
     channels: Channels
+    entry: ScriptEntry | None = None
+    """Settings of our entry point, which is then part of the source. None if the toolkit starts the script itself."""
+    environment: ScriptEnvironment | None = None
+    """Environment with the script's requirements; None runs the script in trainfare's own."""
+    remarks: tuple[str, ...] = ()
 
     @property
     def key(self) -> str:
-        """Hash of the script's source and channels, without its hyperparameters."""
-        return hashlib.sha256(f"{self.source.identity} {self.channels.digest}".encode()).hexdigest()[:32]
+        """Hash of the script's source, channels and packages, without its hyperparameters."""
+        packages = f" {self.environment.key}" if self.environment else ""
+        return hashlib.sha256(f"{self.source.identity} {self.channels.digest}{packages}".encode()).hexdigest()[:32]
 
     def notes(self) -> list[str]:
-        """Return notes for the user before the script runs here."""
-        unmet = unmet_requirements(self.source.folder)
-        return [f"requirements.txt of the script lists packages that are missing: {', '.join(unmet)}"] if unmet else []
+        """Return notes for the user before the script runs."""
+        return list(self.remarks)
 
 
-def script_inputs(script: Script, home: Path, echo: Callable[[str], None] = lambda _: None) -> ScriptInputs:
-    """Return the script's source and channels. Raises InputError if one is missing or the script cannot run."""
+def script_inputs(
+    experiment: Experiment,
+    home: Path,
+    echo: Callable[[str], None] = lambda _: None,
+    variables: Mapping[str, str] = os.environ,
+    make_environment: MakeEnvironment = script_environment,
+) -> ScriptInputs:
+    """Return the inputs of the script. Raises InputError if one is missing or the script cannot run.
+
+    `variables` are those of this process, which hold the script's secrets. `make_environment` returns the environment
+    with the script's requirements.
+    """
+    script = experiment.script
+    assert script is not None
+    _check_secrets(experiment, script, variables)
     source = find_script(
         script.source,
         script.entry_point,
@@ -43,4 +72,63 @@ def script_inputs(script: Script, home: Path, echo: Callable[[str], None] = lamb
         directory=script.directory,
         echo=echo,
     )
-    return ScriptInputs(source=source, channels=find_channels(script.channels, home))
+    _check_launcher(experiment, script, source)
+    declared, values = declared_arguments(source.folder, script.entry_point), hyperparameters(experiment)
+    forms = argument_forms(
+        values,
+        declared,
+        style=script.arguments.style,
+        booleans=script.arguments.booleans,
+        overrides=script.arguments.forms,
+    )
+    entry = _entry(experiment, script, source, forms)
+    local = experiment.service == "local"
+    environment = make_environment(source, home, echo) if local and script.requirements == "install" else None
+    return ScriptInputs(
+        source=source if entry is None else with_entry(source, home / "sources", echo),
+        channels=find_channels(script.channels, home),
+        entry=entry,
+        environment=environment,
+        remarks=(
+            *notes(forms, declared, values),
+            *requirement_notes(source.folder, local=local, python=environment.python if environment else None),
+        ),
+    )
+
+
+def _entry(experiment: Experiment, script: Script, source: ScriptSource, forms: ArgumentForms) -> ScriptEntry | None:
+    """Return the settings of our entry point if the toolkit alone cannot start the script as it should."""
+    secrets = {} if experiment.service == "local" else {name: each for name, each in script.secrets.items() if each}
+    is_shell = not script.entry_point.endswith(".py")
+    # The toolkit installs requirements.txt only for Python files, and runs only top-level modules of a package.
+    needs_packages = is_shell and script.requirements == "install" and experiment.service == "sagemaker"
+    is_inner = "/" in script.entry_point and not is_shell and is_package(source.folder)
+    is_module = script.entry_point.startswith("-m ")
+    if forms.are_plain and not (secrets or needs_packages or is_inner or is_module):
+        return None
+    return ScriptEntry(style=forms.style, forms=forms.forms, positional=forms.positional, secrets=secrets)
+
+
+def _check_launcher(experiment: Experiment, script: Script, source: ScriptSource) -> None:
+    """Raise InputError for a program of which the launcher cannot start several processes."""
+    machine = experiment.machine
+    if machine.devices * machine.instance_count == 1 and machine.launcher is None:
+        return
+    if machine.launcher in PYTHON_LAUNCHERS and not script.entry_point.startswith("-m "):
+        if not script.entry_point.endswith(".py"):
+            raise InputError(
+                f"script.entry_point {script.entry_point!r} is not a Python file, and the launcher of several "
+                "processes starts only Python files: use machine.devices 1 and start the processes in the script"
+            )
+        if is_package(source.folder):
+            raise InputError(
+                f"{source.description} contains a setup.py, and the launcher of several processes starts no packages: "
+                "set script.directory to a folder without a setup.py, or use machine.devices 1"
+            )
+
+
+def _check_secrets(experiment: Experiment, script: Script, variables: Mapping[str, str]) -> None:
+    """Raise InputError if a secret of a local job is not set in this process."""
+    for name in script.secrets if experiment.service == "local" else ():
+        if not variables.get(name, "").strip():
+            raise InputError(f"script.secrets.{name}: the environment variable {name} is not set. Set it and try again")

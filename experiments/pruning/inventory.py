@@ -17,10 +17,10 @@ from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
 from training.state.deletion import TRASH_PREFIX
 
-FolderKind = Literal["jobs", "checkpoints", "outputs", "staged", "sources", "models"]
+FolderKind = Literal["jobs", "checkpoints", "outputs", "staged", "sources", "environments", "models"]
 """Kinds of folders, which are also the names of their parents in the state folder. By job name: work folders,
-checkpoints and model artifacts (`outputs`). By content hash: staged data and copies of scripts. By the id of the MLflow
-model or run: fetched models."""
+checkpoints and model artifacts (`outputs`). By content hash: staged data, copies of scripts and environments with their
+requirements. By the id of the MLflow model or run: fetched models."""
 JOB_FOLDERS = frozenset({"jobs", "checkpoints", "outputs"})
 
 KEY_PATTERN = r"(m-)?[0-9a-f]{32,64}"
@@ -29,6 +29,7 @@ UNFINISHED = {
     "jobs": r"\.[a-zA-Z0-9-]+-[a-z0-9_]{8}",  # as `tempfile.mkdtemp` names it
     "staged": r"\.unfinished-[0-9a-f]{32}",
     "sources": r"\.unfinished-[0-9a-f]{32}",
+    "environments": r"\.unfinished-[0-9a-f]{32}",
     "models": r"\.unfinished-[0-9a-f]{32}",
 }
 """Patterns of temporary names, by kind. A folder gets its final name once it is complete."""

@@ -134,7 +134,9 @@ def _status_of_job(folder: Folder, inventory: Inventory, job: JobReference) -> t
 
 
 def _status_of_shared(folder: Folder, inventory: Inventory, references: RunReferences) -> tuple[Deletability, str]:
-    """Return the status of staged data or of a script copy that no open group or running job uses."""
+    """Return the status of staged data or of a script's copy or environment that no group or job uses now."""
+    if folder.kind == "environments":
+        return "safe", "it can be installed again"
     readers = _readers(folder, inventory)
     for name in readers:
         if name not in references.jobs:

@@ -4,18 +4,25 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from experiments.running.expected_seconds import expected_seconds
 from experiments.running.fail_on import exit_code
+from experiments.running.output import status_writer
 from experiments.running.waves import run_waves
 from judging.design import Design
 from reports.charts.class_charts import PngClassCharts
 from reports.model.wording import counted
+from tracking.budgets.budget_tag import end_sentence
+from tracking.budgets.ledger import Ledger
+from tracking.following.doomed_arms import without_left_out
 from tracking.following.followed_job import Outcome
+from tracking.following.group_progress import GroupProgress
 from tracking.following.group_session import run_jobs
 from tracking.following.interruption import Detached
 from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.warm_pools import record_warm_pool_costs
 from tracking.server.store import Store
+from training.contract.budget_text import budget_sentence
 from training.contract.plain_text import without_markup
 from training.contract.service import Service
 from training.state.home import home
@@ -38,12 +45,28 @@ def follow(
     Returns the exit code: 0; 1 if a job failed, or all jobs of an arm of a comparison; 3 for a result that `fail_on`
     names; 130 if a person stopped jobs or detached.
     """
+    ledger = Ledger(store, service, group)
+    if ledger.is_limited:
+        echo(f"{budget_sentence(ledger.spending())}.")
+
+    progress = GroupProgress(
+        echo,
+        status_writer(),
+        expected_seconds(store, group, jobs),
+        is_most_certain=design is None or len(design.looks) == 1,
+    )
 
     def run(planned: Sequence[PlannedJob]) -> list[Outcome]:
-        return run_jobs(store, service, group, planned, parallel=parallel, echo=echo, charts=PngClassCharts())
+        names, arms = {job.spec.name for job in planned}, {job.arm for job in planned}
+        # Arms that have stopped run no more jobs, so no wave contains them. Jobs run again only if it is needed.
+        progress.plan([job for job in jobs if job.spec.name in names or (job.arm in arms and not job.is_again)])
+        return run_jobs(
+            store, service, group, planned, parallel=parallel, echo=echo, charts=PngClassCharts(), progress=progress
+        )
 
     try:
         jobs, outcomes = run_waves(store, group, jobs, design, run, echo) if design else (jobs, run(jobs))
+        jobs = without_left_out(jobs, outcomes)
     except Detached:
         echo(f"Jobs keep running. Follow them with the same command, or elsewhere with `attach --group {group.id}`.")
         return 130
@@ -58,7 +81,11 @@ def follow(
 
     report = report_group(store, group, group.experiment_name)
     log_trained(store, service, group, outcomes, echo)
-    code = _closed(store, group, outcomes, len(jobs), echo, is_comparison=design is not None)
+    if budget_end := ledger.ended:
+        echo(end_sentence(budget_end))
+    is_stopped = len(outcomes) < len(jobs) and budget_end is None
+    arms = {job.arm for job in jobs}
+    code = _closed(store, group, outcomes, arms, echo, is_stopped=is_stopped, is_comparison=design is not None)
     return code or exit_code(report, fail_on)
 
 
@@ -89,16 +116,22 @@ def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence
 
 
 def _closed(
-    store: Store, group: Group, outcomes: Sequence[Outcome], planned: int, echo: Echo, *, is_comparison: bool
+    store: Store,
+    group: Group,
+    outcomes: Sequence[Outcome],
+    arms: set[str],
+    echo: Echo,
+    *,
+    is_stopped: bool,
+    is_comparison: bool,
 ) -> int:
-    stopped = len(outcomes) < planned or any(o.failure and o.failure[0] == "Stopped" for o in outcomes)
+    stopped = is_stopped or any(o.failure and o.failure[0] == "Stopped" for o in outcomes)
     failed = [outcome for outcome in outcomes if outcome.failure]
     close_group(store, group, "KILLED" if stopped else "FAILED" if failed else "FINISHED")
     unpushed = [outcome for outcome in outcomes if outcome.push_failure]
     for outcome in unpushed:
         echo(f"{outcome.planned.spec.name} trained, but its model was not pushed: {outcome.push_failure}")
     # A comparison counts failed jobs in its verdict. An arm without a successful job has no verdict.
-    arms = {outcome.planned.arm for outcome in outcomes}
     trained = {outcome.planned.arm for outcome in outcomes if not outcome.failure}
-    has_failed = arms != trained if is_comparison else bool(failed)
+    has_failed = bool(arms - trained) or (bool(failed) and not is_comparison)
     return 130 if stopped else 1 if has_failed or unpushed else 0

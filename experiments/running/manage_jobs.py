@@ -9,7 +9,7 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.running import job_costs
-from training.contract.errors import InputError
+from experiments.running.stop_jobs import stop_group, stop_job
 from training.contract.failures import one_line_reason
 from training.contract.price import Price
 from training.contract.service import Description, Service
@@ -27,20 +27,10 @@ def print_jobs(service: str, prices: str | None) -> None:
         print(summary)
 
 
-def stop_job(service: str, name: str) -> None:
-    """Stop a job and print its status."""
-    _stop(_open_service(service), name)
-
-
-def stop_group(service: str, group: str) -> None:
-    """Stop all running jobs of a group. Raises `InputError` if no job of the group runs."""
+def stop(service: str, *, name: str | None, group: str | None) -> int:
+    """Stop a job or the running jobs of a group, and print their outcomes; return the exit code."""
     opened = _open_service(service)
-    names = [each["TrainingJobName"] for each in opened.jobs(running_only=True)]
-    members = [name for name in names if name.startswith(f"{group}-")]
-    if not members:
-        raise InputError(f"jobs stop --group {group}: this group has no running jobs.")
-    for name in members:
-        _stop(opened, name)
+    return stop_group(opened, group) if group is not None else stop_job(opened, str(name))
 
 
 def print_log(service: str, name: str) -> None:
@@ -76,11 +66,6 @@ def _all_jobs(service: Service) -> list[Description]:
     return [service.describe(name) for name in running] + [
         each for each in service.jobs() if each["TrainingJobName"] not in running
     ]
-
-
-def _stop(service: Service, name: str) -> None:
-    service.stop(name)
-    print(f"{name}: {service.describe(name)['TrainingJobStatus']}")
 
 
 def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Table:

@@ -4,13 +4,42 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import sys
+from collections.abc import Callable
 from typing import TextIO
+
+_CLEAR = "\r\x1b[K"
+"""Returns to the start of a terminal's line and clears it."""
+_status = ""
+"""Status line that the terminal shows now."""
 
 
 def print_line(text: str) -> None:
-    """Print a line on standard output."""
-    _write(text, sys.stdout)
+    """Print a line on standard output, above the status line."""
+    _write(f"{_CLEAR}{text}" if _status else text, sys.stdout)
+    if _status:
+        _write(_status, sys.stdout, end="")
+
+
+def status_writer() -> Callable[[str], None] | None:
+    """Return the function that shows a status line on the terminal, or None if standard output is none.
+
+    The line is cut to the terminal's width. An empty text removes it.
+    """
+    if not sys.stdout.isatty() or os.environ.get("TERM") == "dumb":
+        return None
+    return _show_status
+
+
+def _show_status(text: str) -> None:
+    global _status
+    width = shutil.get_terminal_size().columns - 1
+    status = text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
+    if status == _status:
+        return
+    _status = status
+    _write(f"{_CLEAR}{status}", sys.stdout, end="")
 
 
 def print_error(text: str) -> None:
@@ -18,9 +47,9 @@ def print_error(text: str) -> None:
     _write(text, sys.stderr)
 
 
-def _write(text: str, stream: TextIO) -> None:
+def _write(text: str, stream: TextIO, end: str = "\n") -> None:
     try:
-        print(text, file=stream, flush=True)
+        print(text, file=stream, flush=True, end=end)
     except OSError:
         # Otherwise Python would write the buffer again at exit.
         with contextlib.suppress(OSError, AttributeError):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -30,25 +30,35 @@ class ServiceContext:
     """Copies the inputs of a job to the service; returns the spec with their locations."""
     price: Callable[[JobSpec], Price | None]
     """Returns the price of the job's instance type, or None if unknown."""
+    missing_bytes: Mapping[str, int] = field(default_factory=dict)
+    """Size of each upload that a read-only context left out, by its URI."""
+    missing_bucket: str | None = None
+    """Bucket that a read-only context would have created."""
 
     def prepare(self, job: PlannedJob) -> PlannedJob:
         """Upload the inputs of a job, and add the prices of its instance types."""
+        return self.priced(replace(job, spec=self.upload(job.spec)))
+
+    def priced(self, job: PlannedJob) -> PlannedJob:
+        """Return a job with the prices of its instance types."""
         types = job.spec.fallback_instance_types
         prices = {each: self.price(job.spec.model_copy(update={"instance_type": each})) for each in types}
         return replace(
             job,
-            spec=self.upload(job.spec),
             price=self.price(job.spec),
             fallback_prices={each: price for each, price in prices.items() if price},
         )
 
 
-def open_service_context(experiment: Experiment, echo: Echo) -> ServiceContext:
-    """Open the service of the experiment's jobs. Raises InputError, AccessError."""
-    return OPENERS[experiment.service](experiment, echo)
+def open_service_context(experiment: Experiment, echo: Echo, *, is_read_only: bool = False) -> ServiceContext:
+    """Open the service of the experiment's jobs. Raises InputError, AccessError.
+
+    A read-only context changes nothing: its `upload` returns the URIs of the uploads without making them.
+    """
+    return OPENERS[experiment.service](experiment, echo, is_read_only)
 
 
-def _local(_: Experiment, __: Echo) -> ServiceContext:
+def _local(_: Experiment, __: Echo, ___: bool) -> ServiceContext:
     from training.services.local.service import LocalService
 
     service = LocalService(home())
@@ -60,24 +70,27 @@ def _local(_: Experiment, __: Echo) -> ServiceContext:
     return ServiceContext(service=service, check=check, upload=_unchanged, price=lambda _: None)
 
 
-def _sagemaker(experiment: Experiment, echo: Echo) -> ServiceContext:
+def _sagemaker(experiment: Experiment, echo: Echo, is_read_only: bool) -> ServiceContext:
     from training.services.sagemaker.aws_context import open_aws_context
     from training.services.sagemaker.prices import listed_price, table_price
     from training.services.sagemaker.service import SageMakerService
 
-    aws_context = open_aws_context(experiment.aws.given())
+    aws_context = open_aws_context(experiment.aws.given(), is_read_only=is_read_only)
     table = experiment.aws.prices
 
     def price(spec: JobSpec) -> Price | None:
         if table:
             return table_price(Path(table), spec.instance_type)
-        return listed_price(aws_context.clients, spec.instance_type, home() / "prices.json", echo)
+        cache = home() / "prices.json"
+        return listed_price(aws_context.clients, spec.instance_type, cache, echo, is_read_only=is_read_only)
 
     return ServiceContext(
         service=SageMakerService(aws_context.clients),
         check=aws_context.resolve,
         upload=lambda spec: aws_context.upload(spec, echo),
         price=price,
+        missing_bytes=aws_context.storage.missing_bytes,
+        missing_bucket=aws_context.storage.missing_bucket,
     )
 
 
@@ -85,5 +98,5 @@ def _unchanged(spec: JobSpec) -> JobSpec:
     return spec
 
 
-OPENERS: Mapping[str, Callable[[Experiment, Echo], ServiceContext]] = {"local": _local, "sagemaker": _sagemaker}
+OPENERS: Mapping[str, Callable[[Experiment, Echo, bool], ServiceContext]] = {"local": _local, "sagemaker": _sagemaker}
 """Openers by the experiment's `service`."""

@@ -12,6 +12,7 @@ from reports.comparison.arms import arms_of
 from reports.comparison.look_table import look_sentence
 from reports.comparison.looks import jobs_to_repeat, progress_of
 from reports.model.wording import counted
+from tracking.following.doomed_arms import without_left_out
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
@@ -48,6 +49,7 @@ def run_waves(
         left = [job for job in begun if job.spec.name not in outcomes]
         if left:
             outcomes |= {outcome.planned.spec.name: outcome for outcome in run(left)}
+        begun = without_left_out(begun, outcomes.values())
         # Nothing is left although jobs are due if a run was deleted while its job ran. The report lists it as missing.
         if not (state.due and left) or len(outcomes) < len(begun):
             return begun, list(outcomes.values())

@@ -19,7 +19,11 @@ from training.staging.sources.request import Data, Frozen, ModelOverrides, Name,
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
 BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=131_072)], ...], Field(strict=False, min_length=1)]
+Budget = Annotated[float, Field(gt=0.0, le=1e12)]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+
+BUDGET_FIELDS = ("max_usd", "max_billable_seconds", "min_run_seconds")
+"""Fields of a group's budget. They are the same for all arms, and may change when a group is resumed."""
 
 
 class Target(Frozen):
@@ -114,16 +118,17 @@ class ExperimentFields(Frozen):
     """Causal language modelling: join the tokens of all texts and cut them into blocks of `max_length` (true), or keep
     one row per text (false). None means true."""
 
-    base_learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] = 3e-5
-    """Peak learning rate for `base_batch_size`, per step. It is scaled to the global batch size."""
+    base_learning_rate: Annotated[float, Field(gt=0.0)] = 3e-5
+    """Peak learning rate for `base_batch_size`, per step. It is scaled to the global batch size. At most 10 for a
+    task."""
     base_batch_size: BatchSize = 32
     """Global batch size, in samples, that `base_learning_rate` was chosen for."""
     learning_rate_scaling: ScalingRule = "linear"
     """Rule that scales the learning rate from `base_batch_size` to the global batch size."""
     learning_rate_multiplier: Annotated[float, Field(gt=0.0, le=1024.0)] = 1.0
     """Factor applied to the scaled learning rate. A sweep can search it."""
-    max_learning_rate: Annotated[float, Field(gt=0.0, le=10.0)] | None = None
-    """Upper limit of the peak learning rate after scaling, per step. None sets no limit."""
+    max_learning_rate: Annotated[float, Field(gt=0.0)] | None = None
+    """Upper limit of the peak learning rate after scaling, per step. At most 10 for a task. None sets no limit."""
     batch_size: BatchSize = 32
     """Training batch size per device, in samples."""
     eval_batch_size: BatchSize | None = None
@@ -214,6 +219,15 @@ class ExperimentFields(Frozen):
     """Optimizer steps that count as warm-up and are left out of the steady throughput."""
     target: Target | None = None
     """Quality to reach. None measures only the whole training."""
+
+    max_usd: Budget | None = None
+    """Budget in US dollars for all jobs of a command, failed ones included. A job starts only if it fits at its time
+    limit, with the 120 s of a stop. It gets a shorter limit if that makes it fit. Needs a known price."""
+    max_billable_seconds: Budget | None = None
+    """The same budget in billable instance seconds: seconds times instances, summed over all jobs."""
+    min_run_seconds: Annotated[int, Field(ge=1, le=2_419_200)] | None = None
+    """Shortest time limit in seconds to which a budget may lower a job's. None means 60 until a job has ended. After
+    that, a job needs the longest time of its arm and a fifth more."""
 
     service: Literal["local", "sagemaker"] = "local"
     """Service that runs the jobs: this machine or Amazon SageMaker."""

@@ -8,20 +8,31 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.schema.overrides import known_fields, unknown_field
+from experiments.schema.overrides import is_field, keys_of, known_fields, unknown_field
 from experiments.schema.yaml_document import Document
 from training.contract.errors import nearest
 from training.staging.rows.examples import short_text
 
 
-def first_message(error: ValidationError, document: Document, other_locations: Mapping[str, str]) -> str:
-    """Return the message for the first problem of an error.
+def messages(error: ValidationError, document: Document, other_locations: Mapping[str, str]) -> list[str]:
+    """Return the messages for the problems of an error.
 
     `other_locations` maps dotted names that the document does not set to their locations, such as an override.
     """
-    # A misspelt key also makes the right one missing. The misspelt key is the better message.
     problems: list[Any] = sorted(error.errors(include_url=False), key=lambda each: each["type"] == "missing")
-    problem = problems[0]
+    # A misspelt key also makes the right one missing. The misspelt key is the better message.
+    misspelt = {each["loc"][:-1] for each in problems if each["type"] == "extra_forbidden"}
+    kept = [each for each in problems if each["type"] != "missing" or each["loc"][:-1] not in misspelt]
+    return list(dict.fromkeys(_message(each, document, other_locations) for each in kept))
+
+
+def rule_message(rule: str, document: Document, other_locations: Mapping[str, str]) -> str:
+    """Return the message for a rule between fields, with the location of the first field that it names."""
+    message = _printable(rule)
+    return f"{message} ({_location(_field_named_in(message), document, other_locations)})"
+
+
+def _message(problem: Any, document: Document, other_locations: Mapping[str, str]) -> str:
     path = tuple(part for part in problem["loc"] if isinstance(part, int) or _is_key(part))
     name = dotted(path)
     if problem["type"] == "value_error":
@@ -44,8 +55,8 @@ def _printable(message: str) -> str:
 def _field_named_in(message: str) -> tuple[str, ...]:
     """Return the path of the first field that a message names."""
     named = (word.strip("':,.") for word in message.split())
-    name = next((word for word in named if word in known_fields()), None)
-    return tuple(name.split(".")) if name else ()
+    name = next((word for word in named if is_field(word)), None)
+    return tuple(keys_of(name)) if name else ()
 
 
 def _is_key(part: str) -> bool:

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.yaml_document import parse, scalar
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, InputErrors, nearest
 
 Tree = dict[str, Any]
 
@@ -29,11 +29,28 @@ DEPENDENT_FIELDS = {
     "data.train": ("data.validation",),
 }
 """Fields that are removed together with another field. A compiler other than `trcomp` also removes `compiler_debug`."""
+SHORTHANDS = {"arguments": "style"}
+"""Section of `script` that may be written as a text -> its field that holds the text."""
 
 
 def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:
     """Return the tree with the overrides of a command line, each converted to the type of its field."""
-    return with_values(tree, {name: read_override(name, text) for name, text in overrides.items()})
+    values, errors = read_overrides(overrides)
+    if errors:
+        raise InputErrors(errors)
+    return with_values(tree, values)
+
+
+def read_overrides(overrides: Mapping[str, str]) -> tuple[dict[str, Any], list[str]]:
+    """Return the overrides that can be read, each converted to the type of its field, and the errors of the others."""
+    values: dict[str, Any] = {}
+    errors: list[str] = []
+    for name, text in overrides.items():
+        try:
+            values[name] = read_override(name, text)
+        except InputError as error:
+            errors.append(str(error))
+    return values, errors
 
 
 def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
@@ -63,7 +80,12 @@ def keys_of(name: str) -> list[str]:
 
 def is_field(name: str) -> bool:
     """Return True if a dotted name is a field or an entry of an open mapping."""
-    return name in known_fields() or _is_open(".".join(keys_of(name)[:-1]))
+    return name in known_fields() or is_entry(name)
+
+
+def is_entry(name: str) -> bool:
+    """Return True if a dotted name is an entry of an open mapping."""
+    return _is_open(".".join(keys_of(name)[:-1]))
 
 
 def _is_under(name: str, field: str) -> bool:
@@ -73,7 +95,7 @@ def _is_under(name: str, field: str) -> bool:
 def _set(tree: Tree, keys: Sequence[str], value: Any) -> None:
     for key in keys[:-1]:
         if not isinstance(tree.get(key), dict):
-            tree[key] = {}
+            tree[key] = {SHORTHANDS[key]: tree[key]} if key in SHORTHANDS and isinstance(tree.get(key), str) else {}
         tree = tree[key]
     tree[keys[-1]] = value
 

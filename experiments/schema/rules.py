@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
@@ -15,26 +15,62 @@ from experiments.schema.quality_metrics import BEST_POSSIBLE, TARGET_METRICS, ch
 from experiments.schema.script_rules import check_script
 from training.contract.errors import InputError
 
+Check = Callable[[ExperimentFields], None]
+
+MAX_TASK_LEARNING_RATE = 10.0
+"""Largest learning rate of our own tasks, which train with AdamW. A script may have any rate."""
+
 
 def check_fields(experiment: ExperimentFields) -> None:
     """Raise `ValueError` for fields that contradict each other, whatever the machine."""
-    _check_ascending("compare.looks", experiment.compare.looks)
+    for check in _checks(experiment):
+        check(experiment)
+
+
+def broken_rules(experiment: ExperimentFields) -> list[str]:
+    """Return the messages of all rules between fields that an experiment breaks."""
+    broken: dict[str, None] = {}
+    for check in _checks(experiment):
+        try:
+            check(experiment)
+        except ValueError as error:
+            broken[str(error)] = None
+    return list(broken)
+
+
+def _checks(experiment: ExperimentFields) -> tuple[Check, ...]:
+    """Return the checks that apply, each of which raises `ValueError`."""
     if experiment.script is not None:
-        _check_service(experiment)
-        check_script(experiment)
-        return
+        return (_check_looks, _check_service, check_script)
     if experiment.data is None:
-        raise ValueError("data is missing")
-    _check_model(experiment)
-    _check_length_of_training(experiment)
+        return (_check_looks, _check_data)
+    return (
+        *(
+            _check_looks,
+            _check_model,
+            _check_learning_rates,
+            _check_length_of_training,
+            _check_buckets,
+            _check_push,
+            _check_service,
+        ),
+        *(_check_stride, _check_labels, _check_best, _check_metrics, _check_calibration, _check_cadences),
+    )
+
+
+def _check_looks(experiment: ExperimentFields) -> None:
+    _check_ascending("compare.looks", experiment.compare.looks)
+
+
+def _check_data(_: ExperimentFields) -> None:
+    raise ValueError("data is missing")
+
+
+def _check_buckets(experiment: ExperimentFields) -> None:
     _check_ascending("bucket_lengths", experiment.bucket_lengths or ())
-    _check_push(experiment)
-    _check_service(experiment)
-    _check_stride(experiment)
-    _check_labels(experiment)
-    _check_best(experiment)
-    _check_metrics(experiment)
-    _check_calibration(experiment)
+
+
+def _check_cadences(experiment: ExperimentFields) -> None:
     for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
         if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
             raise ValueError(f"{strategy} 'steps' requires {steps}, the number of steps in between")
@@ -71,6 +107,13 @@ def _check_model_type(experiment: ExperimentFields) -> None:
         raise ValueError(f"model_revision requires a model of the Hub, not model_type {name!r}")
     if experiment.tokenizer is None:
         raise ValueError(f"tokenizer is required with model_type {name!r}: an architecture has no tokenizer of its own")
+
+
+def _check_learning_rates(experiment: ExperimentFields) -> None:
+    for name in ("base_learning_rate", "max_learning_rate"):
+        rate = getattr(experiment, name)
+        if rate is not None and rate > MAX_TASK_LEARNING_RATE:
+            raise ValueError(f"{name} must be at most {MAX_TASK_LEARNING_RATE:g} for a task, not {rate:g}")
 
 
 def _check_length_of_training(experiment: ExperimentFields) -> None:

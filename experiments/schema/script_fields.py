@@ -2,34 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Any
+from pydantic import Field, model_validator
 
-from pydantic import BeforeValidator, Field
-
-from training.contract.errors import InputError
-from training.contract.job_spec import MetricDefinition, Scalar
-from training.contract.limits import check_metric
+from experiments.schema.script_input_fields import (
+    Hyperparameters,
+    Requirements,
+    ScriptArguments,
+    Secrets,
+    Variables,
+    check_plain_values,
+    check_variables,
+)
+from experiments.schema.script_metric_fields import ScriptMetrics, check_metrics
 from training.staging.sources.request import Frozen, Name
-
-
-def _check_single_value(value: Any) -> Any:
-    if value is None or isinstance(value, Scalar):
-        return value
-    raise ValueError(f"a hyperparameter must be a single value, not {str(value)[:60]}")
-
-
-def _check_expression(value: Any) -> Any:
-    try:
-        check_metric(MetricDefinition(name="metric", regex=str(value)))
-    except InputError as error:
-        raise ValueError(str(error).removeprefix("Metric 'metric': ").rstrip(".")) from error
-    return str(value)
-
-
-MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,249}$")]
-"""Name without a slash: names with a slash are reserved for our own metrics."""
-Hyperparameter = Annotated[str | int | float | bool | None, BeforeValidator(_check_single_value)]
-Expression = Annotated[str, BeforeValidator(_check_expression)]
 
 
 class Script(Frozen):
@@ -42,12 +27,40 @@ class Script(Frozen):
     directory: Name | None = None
     """Folder within the source to copy into the job. None copies the whole source."""
     entry_point: Name = "train.py"
-    """File to run, relative to that folder."""
-    hyperparameters: dict[Name, Hyperparameter] = Field(default={})
-    """Command-line arguments. `$batch_size` inserts that field of the experiment; null leaves the argument out."""
-    metrics: dict[MetricName, Expression] = Field(default={})
-    """Regular expressions that read numbers from the log, each with one group. The names `step`, `epoch` and `samples`
-    give the progress at a line. The log of Transformers' Trainer needs no expressions."""
+    """Program to run: a Python file, a shell script (`.sh`) or another executable file, relative to that folder, or a
+    module (`-m package.train`)."""
+    hyperparameters: Hyperparameters = Field(default={})
+    """Command-line arguments: texts, numbers, true or false, lists and mappings. `$batch_size` inserts that field of
+    the experiment; null leaves the argument out."""
+    arguments: ScriptArguments = ScriptArguments()
+    """Form of the command-line arguments. A text sets the style: `equals` for `--name=value`."""
+    environment: Variables = Field(default={})
+    """Environment variables of the script, on both services."""
+    secrets: Secrets = Field(default={})
+    """Environment variables with secrets: a list of their names, or a mapping from each name to a secret of AWS Secrets
+    Manager. On this machine, a value comes from the variable of the command that starts the job; on SageMaker, the job
+    reads the secret itself."""
+    requirements: Requirements = "list"
+    """`list` the packages of the script's `requirements.txt` that are missing on this machine, or `install` them into
+    an environment of their own. SageMaker always installs them."""
+    metrics: ScriptMetrics = Field(default={})
+    """Metrics by name. Each is a regular expression with one group, which reads a number from the log, or a mapping of
+    `pattern` (that expression; without it, a metric that the log shows by itself), `unit` (`fraction`, `percent` or
+    `number`) and `better` (`higher` or `lower`). The first metric with a direction measures the quality. The names
+    `step`, `epoch` and `samples` give the progress at a line. Logs of known frameworks need no expressions."""
     channels: dict[Name, Name] = Field(default={})
     """File or folder for each `SM_CHANNEL_...` variable. `package:NAME` is a packaged model, `builtin:docstrings` the
     built-in data."""
+
+    @model_validator(mode="after")
+    def _check(self) -> Script:
+        check_plain_values("script.hyperparameters", self.hyperparameters)
+        check_plain_values("script.environment", self.environment)
+        check_variables(self.environment, self.secrets)
+        check_metrics(self.metrics)
+        return self
+
+    @property
+    def patterns(self) -> dict[str, str]:
+        """The regular expressions by metric name."""
+        return {name: metric.pattern for name, metric in self.metrics.items() if metric.pattern is not None}

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from dataclasses import asdict
 
-from experiments.schema.fields import ExperimentFields
+from pydantic import JsonValue
+
+from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields
 from experiments.schema.overrides import known_fields
 from experiments.schema.script_fields import Script
 from training.contract.errors import nearest
@@ -25,6 +27,7 @@ INDEPENDENT_OF_SCRIPT = frozenset(
         "compiler_debug",
         "compile_cache",
         "learning_rate_scaling",
+        *BUDGET_FIELDS,
     }
 )
 """Fields that apply to any job, or only control how other fields are computed."""
@@ -52,11 +55,14 @@ def referenced_fields(script: Script) -> dict[str, str]:
     }
 
 
-def hyperparameters(experiment: ExperimentFields) -> dict[str, Scalar]:
-    """Return the script's hyperparameters with each `$name` replaced by its value. `$$` is a literal `$`."""
+def hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]:
+    """Return the script's hyperparameters with each `$name` replaced by its value, without null.
+
+    `$$` is a literal `$`. Text within lists and mappings stays as it is.
+    """
     assert experiment.script is not None
     fields = referenced_fields(experiment.script)
-    values: dict[str, Scalar] = {}
+    values: dict[str, JsonValue] = {}
     for name, value in experiment.script.hyperparameters.items():
         if name in fields:
             values[name] = value_of(experiment, fields[name])
@@ -66,11 +72,11 @@ def hyperparameters(experiment: ExperimentFields) -> dict[str, Scalar]:
     return values
 
 
-def logged_hyperparameters(experiment: ExperimentFields) -> dict[str, Scalar]:
+def logged_hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]:
     """Return the hyperparameters to log: the script's own, and batch size and learning rate under our names too."""
     assert experiment.script is not None
     used = set(referenced_fields(experiment.script).values())
-    ours: dict[str, Scalar] = {
+    ours: dict[str, JsonValue] = {
         name: value_of(experiment, name) for name in ("batch_size", "learning_rate") if name in used
     }
     return {**ours, **hyperparameters(experiment)}
@@ -95,6 +101,7 @@ def value_of(experiment: ExperimentFields, name: str) -> Scalar:
 def check_script(experiment: ExperimentFields) -> None:
     """Raise ValueError for an unknown `$name`, and for a field that would have no effect."""
     assert experiment.script is not None
+    _check_secrets(experiment)
     fields = referenced_fields(experiment.script)
     for hyperparameter, field in fields.items():
         if field not in referable_names():
@@ -112,6 +119,16 @@ def check_script(experiment: ExperimentFields) -> None:
         raise ValueError(
             f"script.hyperparameters refers to {SIGN}learning_rate, which depends on batch_size, but not to "
             f"{SIGN}batch_size: the script would train with a different batch size"
+        )
+
+
+def _check_secrets(experiment: ExperimentFields) -> None:
+    secrets = experiment.script.secrets if experiment.script else {}
+    missing = [name for name, secret in secrets.items() if secret is None]
+    if experiment.service == "sagemaker" and missing:
+        raise ValueError(
+            f"script.secrets.{missing[0]} needs the name of a secret in AWS Secrets Manager on SageMaker, because jobs "
+            "do not get variables of this machine"
         )
 
 

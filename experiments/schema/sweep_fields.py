@@ -80,10 +80,9 @@ class Sweep(Frozen):
     max_parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time, over all workers."""
     max_billable_seconds: Annotated[float, Field(gt=0.0)] | None = None
-    """Limit in billable instance seconds of all jobs of the sweep, including failed and stopped ones. No trial starts
-    once it is spent; running jobs may exceed it."""
+    """Earlier name of the experiment's `max_billable_seconds`, with the same effect. Set only one of them."""
     max_usd: Annotated[float, Field(gt=0.0)] | None = None
-    """The same limit in US dollars. Requires a known price."""
+    """Earlier name of the experiment's `max_usd`, with the same effect. Set only one of them."""
 
 
 def with_full_names(overrides: Mapping[str, str], is_field: Callable[[str], bool]) -> dict[str, str]:

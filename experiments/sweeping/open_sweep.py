@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -17,11 +16,12 @@ from sweeps.space.grid import Point
 from sweeps.study.storage import Storage, open_storage
 from sweeps.study.study import open_study
 from sweeps.workers.lease import hold_lease
+from tracking.budgets.budget_tag import GroupBudget, set_budget
+from tracking.budgets.ledger import Ledger
 from tracking.following.followed_job import Outcome
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.job_run import cost_so_far
 from tracking.server.store import Store, open_store
 from training.state.home import home
 
@@ -61,20 +61,19 @@ class OpenSweep:
             self.group,
             [self.context.prepare(job) for job in planned],
             parallel=self.jobs.sweep.fields.max_parallel,
-            may_start=self._has_budget,
             echo=self.echo,
             charts=PngClassCharts(),
         )
 
-    def _has_budget(self) -> bool:
-        fields = self.jobs.sweep.fields
-        if fields.max_billable_seconds is None and fields.max_usd is None:
-            return True
-        seconds, usd = cost_so_far(self.store, self.group)
-        return seconds < (fields.max_billable_seconds or math.inf) and usd < (fields.max_usd or math.inf)
+    @property
+    def ledger(self) -> Ledger:
+        """Budget of the sweep."""
+        return Ledger(self.store, self.context.service, self.group)
 
 
-def open_sweep(jobs: SweepJobs, context: ServiceContext, key: str, command: Sequence[str], echo: Echo) -> OpenSweep:
+def open_sweep(
+    jobs: SweepJobs, context: ServiceContext, key: str, command: Sequence[str], budget: GroupBudget, echo: Echo
+) -> OpenSweep:
     """Open or resume a sweep.
 
     Raises TrainfareError if the storage or the tracking server does not answer, and InputError if a different sweep
@@ -87,6 +86,7 @@ def open_sweep(jobs: SweepJobs, context: ServiceContext, key: str, command: Sequ
     with hold_lease(storage, f"{key}/opening", echo):  # workers that start together must share one group
         store = open_store(echo=echo)
         group = open_group(store, experiment_name=jobs.name, verb="sweep", key=key, description=description, joins=True)
+        set_budget(store, group, budget)
     return OpenSweep(
         jobs=jobs,
         context=context,

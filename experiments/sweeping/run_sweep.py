@@ -9,13 +9,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+from experiments.planning.budgets import budget_of, check_budget
 from experiments.planning.load import load
+from experiments.running.fail_on import read_fail_on
 from experiments.running.output import print_line
 from experiments.running.service_context import ServiceContext, open_service_context
+from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.overrides import is_field
 from experiments.schema.sweep_fields import with_full_names
 from experiments.sweeping.sweep_jobs import SweepJobs
-from experiments.sweeping.sweep_plan import SweepPlan, plan_sweep
+from experiments.sweeping.sweep_plan import SweepPlan, most_jobs, plan_sweep
+from tracking.budgets.budget_tag import GroupBudget
 from training.contract.errors import InputError
 
 SETTINGS_OF_WINNER = ("experiment", "compiler", "batch_size", "learning_rate_multiplier")
@@ -24,8 +28,10 @@ SETTINGS_OF_WINNER = ("experiment", "compiler", "batch_size", "learning_rate_mul
 def sweep(overrides: Mapping[str, str]) -> int:
     """Run or resume a sweep with overrides of the experiment's fields.
 
-    Returns the exit code: 0, 1 if no best point was found, 130 if stopped.
+    Returns the exit code, see `sweep_worker.run`. `fail-on` is not a field of the experiment: it changes no job.
     """
+    overrides = dict(overrides)
+    fail_on = read_fail_on(overrides.pop("fail-on", ""))
     fields = with_full_names(overrides, is_field)
     name = fields.pop("experiment", "demo")
     plan = plan_sweep(load(name, fields))
@@ -33,19 +39,30 @@ def sweep(overrides: Mapping[str, str]) -> int:
     key = jobs.key  # stages the data: an error in it leaves nothing behind
     context = open_service_context(plan.experiment, print_line)
     jobs.check(context)
-    _check_price(plan, jobs, context)
+    check_price(plan, jobs, context)
+    budget, sentences = check_sweep_budget(plan, jobs, context)
+    for sentence in sentences:
+        print_line(sentence)
     from experiments.sweeping.open_sweep import open_sweep
     from experiments.sweeping.sweep_worker import run
 
-    return run(open_sweep(jobs, context, key, _command(name, overrides), print_line))
+    return run(open_sweep(jobs, context, key, _command(name, overrides), budget, print_line), fail_on)
 
 
-def _check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> None:
-    fields = plan.fields
+def check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> None:
+    """Raise InputError if an objective in dollars needs a price that is unknown."""
     spec = jobs.trial("check", *plan.baseline).spec
-    field = "sweep.objective usd" if "usd" in fields.objective else "sweep.max_usd" if fields.max_usd else None
-    if field and context.price(spec) is None:
-        raise InputError(f"{field} needs the price of {spec.instance_type}, which is unknown: set aws.prices")
+    if "usd" in plan.fields.objective and context.price(spec) is None:
+        raise InputError(
+            f"sweep.objective usd needs the price of {spec.instance_type}, which is unknown: set aws.prices"
+        )
+
+
+def check_sweep_budget(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> tuple[GroupBudget, list[str]]:
+    """Return the budget of a sweep, and sentences about it. Raises InputError as `check_budget` does."""
+    budget = budget_of(plan.experiment, is_sweep=True)
+    sample = context.priced(jobs.trial("check", *plan.baseline))
+    return budget, check_budget([sample], budget, at_most=most_jobs(plan))
 
 
 def _command(name: str, overrides: Mapping[str, str]) -> list[str]:
@@ -53,7 +70,7 @@ def _command(name: str, overrides: Mapping[str, str]) -> list[str]:
     fields = {
         field: text for field, text in with_full_names(overrides, is_field).items() if not field.startswith("sweep.")
     }
-    for field in SETTINGS_OF_WINNER:
+    for field in (*SETTINGS_OF_WINNER, *BUDGET_FIELDS):
         fields.pop(field, None)  # mlflow refuses a repeated parameter
     parameters = [word for field, text in fields.items() for word in ("-P", f"{field}={text}")]
     return ["mlflow", "run", ".", "-e", "train", "--env-manager", "local", "-P", f"experiment={name}", *parameters]

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from typing import cast
 
+from experiments.planning.arms import Arm
+from experiments.planning.inputs import Inputs
 from experiments.planning.plan import job, source_digest
 from experiments.planning.staged_inputs import Echo, stage_inputs
 from experiments.running.service_context import ServiceContext
+from experiments.schema.fields import BUDGET_FIELDS
 from experiments.sweeping.sweep_plan import SweepPlan
 from judging.round_order import round_order
 from sweeps.space.confirmation import Setting
@@ -45,12 +48,14 @@ class SweepJobs:
     """Name of the experiment."""
     sweep: SweepPlan
     echo: Echo
+    stage: Callable[[Sequence[Arm], Echo], list[Inputs]] = stage_inputs
+    """Function that stages the data of arms."""
 
     @cached_property
     def staged(self) -> Staged:
         """Data that all jobs share. Raises InputError for wrong data, and for data smaller than the largest batch."""
         largest = Point(self.sweep.space.batch_sizes[-1])
-        (inputs,) = stage_inputs([self.sweep.trial(self.sweep.fields.compilers[0], largest, 1)], self.echo)
+        (inputs,) = self.stage([self.sweep.trial(self.sweep.fields.compilers[0], largest, 1)], self.echo)
         return cast(Staged, inputs)
 
     @property
@@ -63,7 +68,9 @@ class SweepJobs:
     @property
     def training_key(self) -> str:
         """Hash of everything that determines a training: the experiment, the data and the job's source."""
-        experiment = self.sweep.experiment.model_dump(mode="json", exclude={"sweep", "compare", "log_model"})
+        experiment = self.sweep.experiment.model_dump(
+            mode="json", exclude={"sweep", "compare", "log_model", *BUDGET_FIELDS}
+        )
         return _hash({"experiment": experiment, "data": self.staged.key, "source": source_digest()})
 
     @property
@@ -106,11 +113,6 @@ class SweepJobs:
             for repeat in range(self.sweep.repeats)
             for at in round_order(len(settings), repeat, self.sweep.experiment.seed)
         ]
-
-    def trial_names(self, group_id: str) -> set[str]:
-        """Return the names of all trials."""
-        sweep = self.sweep
-        return {self.name_of(group_id, each, point) for each in sweep.fields.compilers for point in sweep.space.points}
 
     def name_of(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> str:
         """Return the name of a point's job."""

@@ -170,6 +170,18 @@ def plan_sweep(experiment: Experiment) -> SweepPlan:
     return SweepPlan(experiment=experiment, space=searched, objective=_objective(experiment))
 
 
+def most_jobs(plan: SweepPlan) -> int:
+    """Return the most jobs of a sweep if none fails: calibrations, trials, second trainings and repeats."""
+    fields, compilers = plan.fields, len(plan.fields.compilers)
+    calibrations = compilers if plan.calibration_seconds else 0
+    trials = min(fields.trials, len(plan.space.points)) + (0 if plan.objective.is_front else fields.finalists)
+    # Two compilers at two points, and the best point of each other compiler and of the factorial's second one: see
+    # sweeps.space.confirmation.
+    settings = 2 if compilers == 1 else 3 + compilers
+    repeats = 0 if plan.objective.is_front else plan.repeats * settings
+    return calibrations + compilers * trials + repeats
+
+
 def label(compiler: str, point: Point) -> str:
     """Return the label of a point, such as `inductor, batch 64, rate × 2`."""
     rate = "" if point.multiplier == 1 else f", rate × {point.multiplier:.3g}"

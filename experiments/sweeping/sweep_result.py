@@ -11,6 +11,7 @@ from experiments.running.write_report import report_group
 from experiments.sweeping.open_sweep import OpenSweep
 from experiments.sweeping.sweep_metadata import BestPoints, metadata
 from judging.design import Design
+from reports.model.report import Report
 from reports.sweep.confirmation import repeat_rows
 from sweeps.space.confirmation import settings
 from sweeps.workers.trial_queue import Part
@@ -79,11 +80,15 @@ def report(
     best_points: BestPoints,
     reasons: Mapping[str, str],
     repeated: Sequence[Outcome],
-) -> None:
-    """Store the metadata in the parent run, write the report, log the repeats' models, and close the group."""
+) -> Report:
+    """Store the metadata in the parent run, write the report, log the repeats' models, and close the group.
+
+    Returns the report.
+    """
     jobs = opened.jobs
     results = metadata(jobs.sweep, parts, jobs.samples, opened.command, best_points=best_points, reasons=reasons)
     write_sweep(opened.store, opened.group, results)
-    report_group(opened.store, opened.group, jobs.name)
+    rendered = report_group(opened.store, opened.group, jobs.name)
     log_trained(opened.store, opened.context.service, opened.group, repeated, opened.echo)
     close_group(opened.store, opened.group, "FINISHED" if best_points else "FAILED")
+    return rendered

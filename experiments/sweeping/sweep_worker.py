@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from experiments.running.fail_on import exit_code
 from experiments.sweeping.calibration_phase import CalibrationIncomplete, prepare_searches
 from experiments.sweeping.finalists_phase import find_best_points, train_finalists
 from experiments.sweeping.open_sweep import OpenSweep
@@ -17,14 +18,15 @@ from sweeps.workers.lease import hold_lease
 from sweeps.workers.trial_jobs import TrialJobs
 from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import run_worker
+from tracking.budgets.budget_tag import end_sentence
 from tracking.groups.sweep_file import write_sweep
-from tracking.recording.job_run import cost_so_far
 
 
-def run(opened: OpenSweep) -> int:
+def run(opened: OpenSweep, fail_on: frozenset[str] = frozenset()) -> int:
     """Search, repeat the winner and report.
 
-    Returns the exit code: 0, 1 if no best point was found, 130 if stopped.
+    Returns the exit code: 0, 1 if no best point was found, 3 for a result of the winner that `fail_on` names, 130 if
+    stopped.
     """
     sweep, echo = opened.jobs.sweep, opened.echo
     size = f"{len(sweep.space.points)} points for each compiler setting: {', '.join(sweep.fields.compilers)}"
@@ -34,19 +36,22 @@ def run(opened: OpenSweep) -> int:
     except CalibrationIncomplete as stopped:
         echo(f"Stopped. {stopped.__doc__} The same command resumes it.")
         return 130
-    _count_other_jobs(opened, parts)
     write_sweep(opened.store, opened.group, metadata(sweep, parts, opened.jobs.samples, opened.command))
     done = run_worker(opened.storage, opened.name, parts, _runner(opened, parts), _limits(opened), echo=echo)
     if done.is_stopped:
         return _stopped(opened)
-    echo(f"The search ended: {done.reason}.")
+    if done.is_over_budget:
+        opened.ledger.end()
+    echo(f"The search ended: {done.reason.rstrip('.')}.")
     with hold_lease(opened.storage, f"{opened.name}/repeats of the winner", echo):
         if not train_finalists(opened, parts):
             return _stopped(opened)
         best_points = find_best_points(opened, parts)
         repeated = confirm(opened, best_points)
-        report(opened, parts, best_points, done.reasons, repeated)
-    return 0 if best_points else 1
+        rendered = report(opened, parts, best_points, done.reasons, repeated)
+        if end := opened.ledger.ended:
+            echo(end_sentence(end))
+    return exit_code(rendered, fail_on) if best_points else 1
 
 
 def _stopped(opened: OpenSweep) -> int:
@@ -64,23 +69,24 @@ def _part(opened: OpenSweep, compiler: str, search: Search) -> Part:
 def _runner(opened: OpenSweep, parts: Sequence[Part]) -> TrialJobs:
     service, objective = opened.context.service, parts[0].objective
     return TrialJobs(
-        opened.store, service, opened.group, opened.prepared_trial, objective, opened.echo, PngClassCharts()
+        opened.store,
+        service,
+        opened.group,
+        opened.prepared_trial,
+        objective,
+        opened.echo,
+        PngClassCharts(),
+        opened.jobs.sweep.fields.max_parallel,
     )
 
 
 def _limits(opened: OpenSweep) -> Limits:
     fields = opened.jobs.sweep.fields
+    ledger, (compiler, point) = opened.ledger, opened.jobs.sweep.baseline
+    planned = opened.prepared_trial(compiler, point)  # all trials have the same worst case
     return Limits(
         trials=fields.trials,
         parallel=fields.max_parallel,
         max_parallel=fields.max_parallel,
-        max_billable_instance_seconds=fields.max_billable_seconds,
-        max_usd=fields.max_usd,
+        no_room=lambda names: ledger.why_no_room(planned, names),
     )
-
-
-def _count_other_jobs(opened: OpenSweep, parts: Sequence[Part]) -> None:
-    """Charge jobs other than trials to the budgets, including failed calibrations and earlier repeats."""
-    seconds, usd = cost_so_far(opened.store, opened.group, opened.jobs.trial_names(opened.group.id))
-    parts[0].study.set_user_attr("other_billable_seconds", seconds)
-    parts[0].study.set_user_attr("other_usd", usd)

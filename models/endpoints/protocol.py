@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Literal, Protocol
+from typing import Any, Literal, Protocol
 
 from training.contract.price import Price, instance_seconds
 
@@ -121,6 +121,29 @@ class EndpointState:
         return self.billed_before_usd + self.price.usd(instance_seconds(seconds, self.machines))
 
 
+Action = Literal["create", "replace", "keep"]
+"""Effect of a deployment on the endpoint with its name."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DeploymentPlan:
+    """Steps of a deployment that has not begun."""
+
+    action: Action
+    image: str | None = None
+    """Container image; None on this machine."""
+    note: str | None = None
+    """Remark about the image."""
+    requests: tuple[tuple[str, dict[str, Any]], ...] = ()
+    """Operations of SageMaker with their requests, in order; empty on this machine."""
+    uploads: dict[str, int] = field(default_factory=dict)
+    """Size in bytes of the model's files that would be packed and uploaded, by the URI of the archive."""
+    missing_bucket: str | None = None
+    """Bucket that would be created."""
+    price: Price | None = None
+    """Price of one machine, or None."""
+
+
 class Endpoints(Protocol):
     """A service that hosts endpoints. Any process may make any call at any time.
 
@@ -140,11 +163,17 @@ class Endpoints(Protocol):
         created is deleted.
         """
 
+    def plan(self, spec: EndpointSpec) -> DeploymentPlan:
+        """Return the steps that `deploy` would take, and take none. Raises the errors that `deploy` raises first."""
+
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request, as JSON.
 
         Raises `EndpointNotFound`, `EndpointFailed`, and `InputError` if the endpoint rejects the request.
         """
+
+    def price(self, machine: str) -> Price | None:
+        """Return the price of one machine of this type. None if it is unknown, and for local endpoints."""
 
     def describe(self, name: str) -> EndpointState:
         """Return the endpoint's current state. Raises `EndpointNotFound`."""

@@ -3,7 +3,7 @@
 `mlflow.transformers.save_model` needs the model in memory. Here the weights stay on disk, and neither torch nor
 transformers is imported. The finished folder contains
 
-    MLmodel, requirements.txt, python_env.yaml, input_example.json, serving_input_example.json
+    MLmodel, requirements.txt, python_env.yaml, conda.yaml, input_example.json, serving_input_example.json
     model/                  a complete Transformers folder: configuration, weights, tokenizer
     components/tokenizer/   a copy of the tokenizer, where `mlflow.transformers` looks for it
     code/                   the model's `python_function`
@@ -22,6 +22,7 @@ from typing import Any
 import yaml
 from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
+from mlflow.types.schema import AnyType
 
 from models.loading.answer_spans import PATH as ANSWER_SPANS
 from models.logged.checkpoint import Checkpoint
@@ -44,6 +45,9 @@ PIPELINES = {
 CODE = Path(__file__).resolve().parent / "stored" / "trainfare_pyfunc.py"
 SPANS = "trainfare_answer_spans.py"
 """File name of the stored copy of `answer_spans.py`."""
+
+PYTHON_ENVIRONMENT = "python_env.yaml"
+CONDA_ENVIRONMENT = "conda.yaml"
 
 SENTENCE = "Winter is coming and it will be dark soon."
 QUESTION = {"question": "What is coming?", "context": SENTENCE}
@@ -81,14 +85,17 @@ def write(folder: Path, checkpoint: Checkpoint, plan: ModelPlan, metadata: Mappi
 
 
 def signature(task: str, plan: ModelPlan) -> ModelSignature:
-    """Return a model's signature: inputs, outputs and parameters."""
-    inputs: list[ColSpec | TensorSpec] = [ColSpec("string")]
+    """Return a model's signature: inputs, outputs and parameters.
+
+    Inputs have any type, because MLflow would convert a number to its text before the model could refuse it.
+    """
+    inputs: list[ColSpec | TensorSpec] = [ColSpec(AnyType())]
     params = ParamSchema([])
     outputs: list[ColSpec | TensorSpec] = [ColSpec("string", "label"), ColSpec("double", "score")]
     if task == "classification" and plan.is_of_pairs:
-        inputs = [ColSpec("string", "text"), ColSpec("string", "text_pair")]
+        inputs = [ColSpec(AnyType(), "text"), ColSpec(AnyType(), "text_pair")]
     elif task == "question-answering":
-        inputs = [ColSpec("string", "question"), ColSpec("string", "context")]
+        inputs = [ColSpec(AnyType(), "question"), ColSpec(AnyType(), "context")]
         numbers = [ColSpec("double", "score"), ColSpec("long", "start"), ColSpec("long", "end")]
         outputs = [ColSpec("string", "answer"), *numbers]
     elif task == "causal-lm":
@@ -125,7 +132,8 @@ def _python_function(checkpoint: Checkpoint, plan: ModelPlan) -> dict[str, Any]:
         "code": "code",
         "config": {"task": TASKS[checkpoint.task], **plan.answering},
         "python_version": platform.python_version(),
-        "env": {"virtualenv": "python_env.yaml"},
+        # MLflow reads both entries, whichever environment manager it uses.
+        "env": {"virtualenv": PYTHON_ENVIRONMENT, "conda": CONDA_ENVIRONMENT},
     }
 
 
@@ -138,9 +146,12 @@ def _write_code(folder: Path) -> None:
 def _write_environment(folder: Path) -> None:
     """Pin the versions installed here. The model runs under them, even if it was trained with different ones."""
     (folder / "requirements.txt").write_text("\n".join(pinned(PACKAGES)) + "\n", "utf-8")
-    environment = {
-        "python": platform.python_version(),
-        "build_dependencies": pinned(["pip", "setuptools"]),
-        "dependencies": ["-r requirements.txt"],
-    }
-    (folder / "python_env.yaml").write_text(yaml.safe_dump(environment, sort_keys=False), "utf-8")
+    python, build = platform.python_version(), pinned(["pip", "setuptools"])
+    packages = ["-r requirements.txt"]
+    _write_yaml(folder / PYTHON_ENVIRONMENT, {"python": python, "build_dependencies": build, "dependencies": packages})
+    conda = [f"python={python}", *build, {"pip": packages}]
+    _write_yaml(folder / CONDA_ENVIRONMENT, {"name": "mlflow-env", "channels": ["conda-forge"], "dependencies": conda})
+
+
+def _write_yaml(path: Path, content: Mapping[str, Any]) -> None:
+    path.write_text(yaml.safe_dump(content, sort_keys=False), "utf-8")

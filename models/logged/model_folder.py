@@ -45,13 +45,26 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = p
 
     Raises `InputError` for a run without a model or a model that is not a Transformers folder, and `TrackingError`.
     """
-    folder = home.absolute() / MODELS_FOLDER / (trained.model_id or trained.run_id)
+    folder = folder_of(trained, home)
     folder.parent.mkdir(parents=True, exist_ok=True)
     while not (shared_folders.lock_for_use(home.absolute(), [folder]) and is_complete(folder)):
-        if not (trained.model_uri or trained.artifact_uri):
-            raise InputError(f"run {trained.run_id} ({trained.job_name}) has no model: {_missing_reason(trained)}.")
+        check_has_model(trained)
         _fetch(store, trained, folder, echo)
     return folder
+
+
+def folder_of(trained: TrainedModel, home: Path) -> Path:
+    """Return the folder of `model_folder`, which may be missing. Raises InputError for a run without a model."""
+    folder = home.absolute() / MODELS_FOLDER / (trained.model_id or trained.run_id)
+    if not is_complete(folder):
+        check_has_model(trained)
+    return folder
+
+
+def check_has_model(trained: TrainedModel) -> None:
+    """Raise InputError for a run that has no model."""
+    if not (trained.model_uri or trained.artifact_uri):
+        raise InputError(f"run {trained.run_id} ({trained.job_name}) has no model: {_missing_reason(trained)}.")
 
 
 def is_complete(folder: Path) -> bool:

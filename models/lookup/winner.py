@@ -47,10 +47,10 @@ def winner(client: MlflowClient, group: str) -> Winner:
     _check_ended(table, group, is_open)
     if is_probe_table(table):
         raise _no_winner(group, "its jobs are probes, which train only the first steps")
+    design = read_design(parent.data.tags) if parent else None
     if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
         spec = job_tables.json_artifact(client, parent.info.run_id, FILE) if parent else {}
-        return _best_job(group, *_sweep_winner(sweep_of(table, group, spec, {}, {})))
-    design = read_design(parent.data.tags) if parent else None
+        return _best_job(group, *_sweep_winner(sweep_of(table, group, spec, {}, {}, design)))
     return _best_job(group, *_comparison_winner(compare(table, group, design=design)))
 
 

@@ -8,13 +8,14 @@ from dataclasses import dataclass
 from matplotlib.axes import Axes
 from matplotlib.ticker import MaxNLocator
 
+from judging.intervals import Interval
 from judging.summaries import Summary, gain_percent
 from reports.charts.canvas import BACKGROUND, INK, arm_colour, end_of_axis, plot
 from reports.comparison.arms import Arm
 from reports.comparison.comparison import Comparison
 from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.model.blocks import Chart
-from reports.model.numbers import figure, signed_percent
+from reports.model.numbers import figure, signed_interval, signed_percent
 from reports.model.wording import short
 from reports.probe.projections import Probes
 
@@ -94,13 +95,16 @@ def _notes(comparison: Comparison, column: str, rows: Sequence[Bar]) -> list[str
 
 
 def intervals(comparison: Comparison) -> Chart | None:
-    """Return each arm's cost against the baseline with its interval; None if no arm has an interval."""
+    """Return each arm's cost against the baseline with its interval; None if no arm has one that says something.
+
+    Without an interval that says something, an arm has a point and the text `too few repeats`.
+    """
     ratios = [(i, c.arm, c.verdict.ratio) for i, c in enumerate(comparison.contrasts, start=1)]
-    rows = [(i, arm, ratio) for i, arm, ratio in ratios if ratio and ratio.high < _MAX_RATIO]
-    if not rows:
+    rows = [(i, arm, ratio) for i, arm, ratio in ratios if ratio and max(_ends(ratio)) < gain_percent(_MAX_RATIO)]
+    if not any(ratio.is_informative for _, _, ratio in rows):
         return None
-    left = min(-10.0, *(gain_percent(ratio.low) for _, _, ratio in rows))
-    right = max(10.0, *(gain_percent(ratio.high) for _, _, ratio in rows))
+    left = min(-10.0, *(end for _, _, ratio in rows for end in _ends(ratio)))
+    right = max(10.0, *(end for _, _, ratio in rows for end in _ends(ratio)))
     baseline = comparison.arms[0].label
     nouns = dict.fromkeys(c.verdict.currency.noun for c in comparison.contrasts if c.verdict.ratio)
     quantity = "Cost" if DOLLARS.noun in nouns else "Billable time"
@@ -108,21 +112,25 @@ def intervals(comparison: Comparison) -> Chart | None:
     def draw(axes: Axes) -> None:
         axes.axvline(0, color=INK, linewidth=1)
         for y, (i, arm, ratio) in enumerate(rows):
-            ends = [gain_percent(ratio.low), gain_percent(ratio.high)]
-            axes.plot(ends, [y, y], color=arm_colour(i), linewidth=3, solid_capstyle="round")
+            axes.plot(_ends(ratio), [y, y], color=arm_colour(i), linewidth=3, solid_capstyle="round")
             axes.plot(gain_percent(ratio.estimate), y, color=arm_colour(i), marker="o", markersize=8)
-            interval = f"{signed_percent(ratio.low)} to {signed_percent(ratio.high)}"
-            label = axes.text(left, y - 0.30, f"{short(arm.label, 28)}  ({interval})", va="bottom", fontsize=10)
+            text = f"{short(arm.label, 28)}  ({signed_interval(ratio)})"
+            label = axes.text(left, y - 0.30, text, va="bottom", fontsize=10)
             label.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "pad": 0.5})  # covers the line at 0
         unit = f"change in {' or '.join(nouns)}, %\nagainst “{short(baseline)}”"
         _finish(axes, [(right, "")] * len(rows), unit)
         axes.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
 
     description = _listed(
-        f"{arm.label}: {signed_percent(ratio.estimate)}, {signed_percent(ratio.low)} to {signed_percent(ratio.high)}"
-        for _, arm, ratio in rows
+        f"{arm.label}: {signed_percent(ratio.estimate)}, {signed_interval(ratio)}" for _, arm, ratio in rows
     )
     return plot("interval", f"{quantity} against the baseline: 95 % interval", _height(len(rows)), draw, description)
+
+
+def _ends(ratio: Interval) -> list[float]:
+    """Return the ends of an interval in percent, or twice its estimate if the interval says nothing."""
+    ends = (ratio.low, ratio.high) if ratio.is_informative else (ratio.estimate, ratio.estimate)
+    return [gain_percent(end) for end in ends]
 
 
 def projections(probes: Probes, comparison: Comparison) -> Chart | None:

@@ -104,7 +104,8 @@ def _job_rows(arm: Arm) -> list[Row]:
 
 def _note(job: Job) -> str:
     state = "" if job.cache_state == "off" else f", {job.cache_state} cache"
-    return f"{figure(job.number('cost_billable_seconds'))} s{state}{', failed' if job.failed else ''}"
+    outcome = ", failed" if job.failed else ", stopped" if job.stopped else ""
+    return f"{figure(job.number('cost_billable_seconds'))} s{state}{outcome}"
 
 
 def _mean_rows(arm: Arm) -> list[Row]:

@@ -34,6 +34,16 @@ def comparison_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]
     return [chart for chart in charts if chart]
 
 
+def training_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
+    """Return the charts of one training that have numbers to show."""
+    charts = (
+        phases(comparison),
+        loss_curves(comparison, curves, *BY_SAMPLES),
+        loss_curves(comparison, curves, *BY_SECONDS),
+    )
+    return [chart for chart in charts if chart]
+
+
 def probe_charts(probes: Probes, comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
     """Return the charts of a group of probes that have numbers to show."""
     charts = (

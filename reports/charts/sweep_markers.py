@@ -26,7 +26,7 @@ _CORES = ("", ".", "_", "|", "x")
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2, 2)))
 """Marker cores and line dashes that distinguish compilers without colour."""
 _ABOVE, _BELOW = ("^", "D", "P", "*"), ("v", "s", "X", "<")
-_ROWS = {"not reached": "not reached", "pruned": "pruned", "failed": "failed"}
+_ROWS = {"not reached": "not reached", "pruned": "pruned", "failed": "failed", "stopped": "stopped"}
 """Rows above the highest value, by outcome."""
 _BAND = 0.6
 """Largest width of a batch size's band, in octaves; the markers of compilers and rates lie in it side by side."""

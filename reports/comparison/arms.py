@@ -12,14 +12,18 @@ from typing import Any
 import pandas as pd
 
 from judging.disturbance import disturbances
+from judging.doomed import Death, doom_of
 from judging.quality import MEASURES
 from judging.summaries import Summary, summary
+from tracking.groups.metric_scales import COLUMN, read_scales
 from tracking.groups.planned_job import AGAIN, job_title
 from tracking.recording.compiler_check import warning
+from tracking.recording.deaths import EXCEPTION, MOMENT, recorded_death
 
 STEADY = "throughput_steady_samples_per_second"
-NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished"})
+NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished", "Budget"})
 """Failure classes that say nothing about the setting: a person stopped the job, or it never ran to its end."""
+_COSTS = frozenset({"cost_billable_seconds", "cost_billable_instance_seconds", "cost_usd"})
 _MEANS = frozenset({*(measure.column for measure in MEASURES), "loss"})
 """Columns of losses and scores, of which verdicts and tables use the mean."""
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
@@ -63,8 +67,13 @@ class Job:
 
     @property
     def failed(self) -> bool:
-        """True if the job ended without success."""
-        return not self.succeeded and not self.unfinished
+        """True if the job ended without success. A stopped job did not fail."""
+        return not self.succeeded and not self.unfinished and not self.stopped
+
+    @property
+    def stopped(self) -> bool:
+        """True if a person stopped the job."""
+        return self.status == "KILLED"
 
     @property
     def is_again(self) -> bool:
@@ -124,8 +133,20 @@ class Arm:
 
     @property
     def failed(self) -> list[Job]:
-        """Jobs that ended without success."""
+        """Jobs that ended without success, except stopped ones."""
         return [job for job in self.jobs if job.failed]
+
+    @property
+    def stopped(self) -> list[Job]:
+        """Jobs that a person stopped."""
+        return [job for job in self.jobs if job.stopped]
+
+    @property
+    def doom(self) -> Death | None:
+        """Exception of which further jobs would die as well, or None."""
+        tags = ({EXCEPTION: job.text.get("exception"), MOMENT: job.text.get("exception_moment")} for job in self.jobs)
+        deaths = [recorded_death(of_job) for of_job in tags]
+        return doom_of([death for death in deaths if death])
 
     @property
     def compiler_warnings(self) -> list[str]:
@@ -162,8 +183,13 @@ class Arm:
         return [value for value in self.values(column) if value > 0]
 
     def summary(self, column: str) -> Summary | None:
-        """Return the typical value, extremes and count over the compared jobs. Losses and scores have their mean."""
-        return summary(self.values(column), fmean if column in _MEANS else None)
+        """Return the typical value, extremes and count over the compared jobs. Losses and scores have their mean.
+
+        A cost that is not positive does not count, as in verdicts.
+        """
+        values = self.positive(column) if column in _COSTS else self.values(column)
+        is_score = column in _MEANS or any(column in read_scales(job.text.get(COLUMN)) for job in self.jobs)
+        return summary(values, fmean if is_score else None)
 
     def surcharge(self, column: str) -> float:
         """Return the factor by which failed jobs raise the cost of a usable model; 1 without failures."""

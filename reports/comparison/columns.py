@@ -9,7 +9,7 @@ from judging.summaries import Summary, summary
 from reports.comparison.arms import STEADY, Arm
 from reports.comparison.comparison import END_TO_END, Comparison
 from reports.comparison.equal_work import BILLABLE, DOLLARS
-from reports.model.numbers import NONE, figure, rate, score
+from reports.model.numbers import NONE, change, figure, rate, score
 from reports.model.table import Column
 
 _LOSSES = {
@@ -43,12 +43,17 @@ def columns(comparison: Comparison) -> list[Column[Arm]]:
         shown.append(Column("target reached", "target\nmet", "", _target, _target_seconds))
     shown = [column for column in shown if column.label not in _OPTIONAL or _has_values(column, comparison)]
     repeats = Column[Arm]("repeats", "n", "", lambda arm: str(len(arm.compared)))
-    return [*shown, repeats, Column("failed", "fail", "", lambda arm: str(len(arm.failed)))]
+    failed = Column[Arm]("failed", "fail", "", lambda arm: str(len(arm.failed)))
+    stopped = Column[Arm]("stopped", "stop", "", lambda arm: str(len(arm.stopped)))
+    return [*shown, repeats, failed, *([stopped] if any(arm.stopped for arm in comparison.arms) else [])]
 
 
 def verdict_column(comparison: Comparison) -> Column[Arm]:
     """Return the verdict column, for tables that are shown without the sentences about each arm."""
-    verdicts = {contrast.arm.label: contrast.verdict.outcome for contrast in comparison.contrasts}
+    verdicts: dict[str, str] = {contrast.arm.label: contrast.verdict.outcome for contrast in comparison.contrasts}
+    for contrast in comparison.unlike_shown(BILLABLE, DOLLARS.column):
+        assert contrast.verdict.ratio is not None
+        verdicts[contrast.arm.label] += f" ({change(contrast.verdict.ratio.estimate)}, from other jobs)"
     return Column("verdict", "verdict", "", lambda arm: verdicts.get(arm.label, "baseline"), kind="text")
 
 

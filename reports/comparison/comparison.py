@@ -10,7 +10,7 @@ import pandas as pd
 
 from judging.break_even import BreakEven, Pace, break_even
 from judging.design import Design
-from judging.intervals import Interval, ratio_interval
+from judging.intervals import Interval, ratio_intervals
 from judging.quality import Measure
 from judging.waves import Progress
 from reports.comparison.arms import STEADY, Arm, Job, arms_of, finite
@@ -21,7 +21,7 @@ from training.contract.errors import InputError, nearest
 
 END_TO_END = "throughput_end_to_end_samples_per_second"
 VISIBLE = 0.005
-"""Relative difference between two ratios from which a chart explains it."""
+"""Relative difference between two ratios from which charts and tables explain it."""
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,8 @@ class Contrast:
     arm: Arm
     verdict: Verdict
     speed_up: Interval | None
-    """Ratio of steady samples per second, arm over baseline; None with fewer than two repeats on either side."""
+    """Ratio of steady samples per second, arm over baseline, with an interval that allows for several arms; None with
+    fewer than two repeats on either side."""
     break_evens: dict[str, BreakEven]
     """Break-even by cache state, starting with the compared jobs' state; empty if the work is not comparable."""
 
@@ -92,13 +93,13 @@ class Comparison:
         values = arm.summary(column)
         return values.typical * (arm.surcharge(column) if self.progress else 1.0) if values else None
 
-    def unlike_shown(self, column: str) -> tuple[Contrast, ...]:
-        """Return the contrasts whose ratio in this unit of cost differs visibly from that of the shown costs.
+    def unlike_shown(self, *columns: str) -> tuple[Contrast, ...]:
+        """Return the contrasts whose ratio in one of these units of cost differs visibly from that of the shown costs.
 
         A ratio is that of the look that stopped the arm, or of trainings with cold and warm caches; the shown costs are
         those of all jobs of one cache state.
         """
-        return tuple(each for each in self.contrasts if each.verdict.currency.column == column and self._differs(each))
+        return tuple(each for each in self.contrasts if each.verdict.currency.column in columns and self._differs(each))
 
     def _differs(self, contrast: Contrast) -> bool:
         column, ratio = contrast.verdict.currency.column, contrast.verdict.ratio
@@ -153,7 +154,11 @@ def compare(
         progress, design = one_look(design or Design(), arms, has_seeds=design is not None), None
     elif arms and design:
         progress = progress_of(design, [arm.label for arm in arms], arms)
-    contrasts = tuple(_contrast(arm, arms[0], measure, allowed, progress) for arm in arms[1:])
+    speed_ups = ratio_intervals([arm.positive(STEADY) for arm in arms[1:]], arms[0].positive(STEADY) if arms else [])
+    contrasts = tuple(
+        _contrast(arm, arms[0], judge(arm, arms[0], measure, allowed, progress), speed_up)
+        for arm, speed_up in zip(arms[1:], speed_ups, strict=True)
+    )
     return Comparison(group, arms, contrasts, measure, design, progress)
 
 
@@ -180,18 +185,14 @@ def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:
     return (matches[0], *(arm for arm in arms if arm is not matches[0]))
 
 
-def _contrast(
-    arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind], progress: Progress | None
-) -> Contrast:
-    verdict = judge(arm, baseline, measure, allowed, progress)
-    speed_up = ratio_interval(arm.positive(STEADY), baseline.positive(STEADY))
+def _contrast(arm: Arm, baseline: Arm, verdict: Verdict, speed_up: Interval | None) -> Contrast:
     comparable = verdict.outcome != "not comparable"
     return Contrast(arm, verdict, speed_up, _break_evens(arm, baseline) if comparable else {})
 
 
 def _break_evens(arm: Arm, baseline: Arm) -> dict[str, BreakEven]:
-    if not any(job.number(STEADY) > 0 for job in (*arm.succeeded, *baseline.succeeded)):
-        return {}  # scripts do not record their steps
+    if not any(job.number(STEADY) > 0 and job.setup_seconds >= 0 for job in (*arm.succeeded, *baseline.succeeded)):
+        return {}  # scripts do not record their compile and warm-up time
     states = [arm.cache_state, *arm.other_cache_states] if arm.cache_state else []
     mine, others = _paces(arm), _paces(baseline)
     return {state: break_even(mine, others, state, baseline.cache_state or "") for state in states if state}

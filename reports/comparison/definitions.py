@@ -8,11 +8,19 @@ from reports.model.report import Section
 
 MEASURED = "How each number is measured"
 """Title of the section with the definitions, in every kind of report."""
-_SCRIPTS = Definition(
+SCRIPTS = Definition(
     "Scripts",
     "Measured from outside. The service records when downloading, the script and uploading start and end. Losses, "
-    "scores, samples and training seconds are read from the script's output, at the time of each line.",
+    "scores, steps, samples and training seconds are read from the script's output, at the time of each line. Samples "
+    "are the steps times the batch size where the log does not show them. The steady samples/s leave out the first "
+    "tenth of the steps and the evaluations.",
 )
+STEADY_RATE = Definition(
+    "Steady samples/s",
+    "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. Includes "
+    "data loading and counts all devices.",
+)
+END_TO_END_RATE = Definition("End-to-end samples/s", "All samples divided by the billable seconds.")
 _TIMES = (
     Definition(
         "Billable seconds",
@@ -21,12 +29,8 @@ _TIMES = (
         "verdict is based. Between different instance types the verdict is based on dollars, which are shown only "
         "where a price is known.",
     ),
-    Definition(
-        "Steady samples/s",
-        "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. "
-        "Includes data loading and counts all devices.",
-    ),
-    Definition("End-to-end samples/s", "All samples divided by the billable seconds."),
+    STEADY_RATE,
+    END_TO_END_RATE,
     Definition(
         "Compile + warm-up",
         "Seconds before the steady state. A warm compile cache shortens them, so jobs with different cache states are "
@@ -42,9 +46,9 @@ _JUDGEMENT = (
     Definition(
         "Interval",
         "Ratio of geometric means with its 95 % interval: Welch's t on the logarithms, so each side has its own "
-        "spread. Intervals are not adjusted for the number of arms. At most 5 in 100 comparisons of two equal settings "
-        "say cheaper or not cheaper, but with many arms one false verdict becomes likely. Before an important "
-        "decision, compare the best arm with the baseline again.",
+        "spread. Intervals of the cost are not adjusted for the number of arms. At most 5 in 100 comparisons of two "
+        "equal settings say cheaper or not cheaper, but with many arms one false verdict becomes likely. Before an "
+        "important decision, compare the best arm with the baseline again.",
     ),
     Definition(
         "Verdict",
@@ -89,12 +93,13 @@ _BREAK_EVEN = Definition(
     "if the steady gain is within the noise.",
 )
 _KEPT_BY_MEAN = (
-    "Kept if the mean is no worse than the baseline's by more than 0.01 (accuracy, macro F1), 1 point (F1 and exact "
-    "match in %) or 2 % (losses)."
+    "Kept if the mean is no worse than the baseline's by more than 0.01 (accuracy, macro F1, fractions), 1 point (F1, "
+    "exact match and others in %) or 2 % (losses, and metrics in another unit)."
 )
 _KEPT_BY_BOUND = (
     "Kept if the largest loss that the repeats do not rule out (one-sided 95 % over all looks) is within the margin: "
-    "compare.quality_margin, or 0.03 (accuracy, macro F1), 3 points (F1 and exact match in %) or 5 % (losses). "
+    "compare.quality_margin, or 0.03 (accuracy, macro F1, fractions), 3 points (F1, exact match and others in %) or "
+    "5 % (losses, and metrics in another unit). The unit of a script's metric is the one that its experiment declares. "
     "Arms that differ in nothing that changes the training, such as in the compiler alone, are compared seed by seed."
 )
 
@@ -106,7 +111,7 @@ def measured_section(comparison: Comparison) -> Section:
     quality = Definition("Quality", measure + kept)
     has_target = any(contrast.verdict.target for contrast in comparison.contrasts)
     definitions = (
-        *([_SCRIPTS] if comparison.has_scripts else []),
+        *([SCRIPTS] if comparison.has_scripts else []),
         *_TIMES,
         *(_WAVES if comparison.progress else _JUDGEMENT),
         quality,

@@ -79,14 +79,14 @@ def uses_other_machines(arm: Arm, baseline: Arm) -> bool:
 
 
 def target_of(*arms: Arm) -> Target | None:
-    """Return the target at which all compared jobs of these arms were to end, or None if they have no common target."""
-    targets = {_target(job) for arm in arms for job in arm.compared}
+    """Return the target at which all successful jobs were to end, or None if they have no common target."""
+    targets = {_target(job) for arm in arms for job in arm.succeeded}
     return targets.pop() if len(targets) == 1 else None
 
 
 def not_reached(arm: Arm) -> list[Job]:
-    """Return the compared jobs that ended before they reached their target."""
-    return [job for job in arm.compared if not job.number("target_reached") > 0]
+    """Return the successful jobs, of any cache state, that ended before they reached their target."""
+    return [job for job in arm.succeeded if not job.number("target_reached") > 0]
 
 
 def misses_target(job: Job) -> bool:
@@ -97,12 +97,13 @@ def misses_target(job: Job) -> bool:
 def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:
     """Return the differences between the work of two arms; empty if either arm has no successful job.
 
-    Machines may differ if the arms request different ones, each arm's jobs ran on equal machines, and every job has a
-    price. Samples may differ if all jobs were to end at the same target.
+    Every successful job counts, also one whose cache state differs from that of the jobs in the tables. Machines may
+    differ if the arms request different ones, each arm's jobs ran on equal machines, and every job has a price. Samples
+    may differ if all jobs were to end at the same target.
     """
-    if not arm.compared or not baseline.compared:
+    if not arm.succeeded or not baseline.succeeded:
         return []
-    jobs = [*arm.compared, *baseline.compared]
+    jobs = [*arm.succeeded, *baseline.succeeded]
     differences = [
         *_differing(jobs, "data", "data", _text_of("data_key")),
         *_images(jobs),
@@ -133,7 +134,11 @@ def _samples(jobs: Sequence[Job]) -> list[Difference]:
         return []  # assumed to be equal, which the report states
     if len(samples) < len(jobs):
         return [Difference("samples", "some jobs did not record how many samples they saw")]
-    if max(samples) - min(samples) > SAMPLES_TOLERANCE * max(samples):
+    # Samples that follow from the steps of a script's log are exact up to the last batch of each epoch.
+    fewest = [
+        job.number("samples_fewest") if job.number("samples_fewest") >= 0 else job.number("samples") for job in jobs
+    ]
+    if max(fewest) - min(samples) > SAMPLES_TOLERANCE * max(samples):
         return [Difference("samples", f"the samples seen differ ({min(samples):,.0f} to {max(samples):,.0f})")]
     return []
 
@@ -151,33 +156,47 @@ def _images(jobs: Sequence[Job]) -> list[Difference]:
 
 
 def _machines(arm: Arm, baseline: Arm) -> list[Difference]:
-    sides = [arm.compared, baseline.compared]
-    # `precision: auto` chooses by the hardware. Two arms may differ in it, the jobs of one arm may not.
-    for jobs in sides:
-        if precisions := _differing(jobs, "machine", "precision", _text_of("hp_precision")):
-            return precisions
-    for jobs in sides if uses_other_machines(arm, baseline) else [[*arm.compared, *baseline.compared]]:
+    sides = [arm.succeeded, baseline.succeeded]
+    if precisions := _precisions(arm, baseline):
+        return precisions
+    for jobs in sides if uses_other_machines(arm, baseline) else [[*arm.succeeded, *baseline.succeeded]]:
         names = {"device": "device", "instance type": "instance_type"}
         differing = [_differing(jobs, "machine", name, _text_of(column)) for name, column in names.items()]
         if any(differing):
             return [difference for each in differing for difference in each]
     if not has_common_currency(arm, baseline):
-        types = _listed([*arm.compared, *baseline.compared], _text_of("instance_type"))
+        types = _listed([*arm.succeeded, *baseline.succeeded], _text_of("instance_type"))
         return [Difference("machine", f"the instance type differs ({types}) and not every job has a price")]
     return []
 
 
+def _precisions(arm: Arm, baseline: Arm) -> list[Difference]:
+    """Return the difference in precision within an arm, or between the choices of `auto` on equal machines.
+
+    Two arms may differ in precision if the experiment sets it, or if their machines differ. Runs of earlier versions do
+    not record the request.
+    """
+    used = _text_of("hp_precision")
+    for jobs in (arm.succeeded, baseline.succeeded):
+        if differing := _differing(jobs, "machine", "precision", used):
+            return differing
+    if uses_other_machines(arm, baseline):
+        return []
+    automatic = [job for job in (*arm.succeeded, *baseline.succeeded) if job.text.get("requested_precision") == "auto"]
+    return _differing(automatic, "machine", "precision that `auto` chose", used)
+
+
 def _priced(*arms: Arm) -> bool:
-    return all(len(arm.positive(DOLLARS.column)) == len(arm.compared) for arm in arms)
+    return all(job.number(DOLLARS.column) > 0 for arm in arms for job in arm.succeeded)
 
 
 def _requested_machines(arm: Arm) -> set[tuple[str | None, ...]]:
     names = ("instance_type", "job_instance_count", "job_devices")
-    return {tuple(job.text.get(name) for name in names) for job in arm.compared}
+    return {tuple(job.text.get(name) for name in names) for job in arm.succeeded}
 
 
 def _types(arm: Arm) -> set[str | None]:
-    return {job.text.get("instance_type") for job in arm.compared}
+    return {job.text.get("instance_type") for job in arm.succeeded}
 
 
 def _text_of(column: str) -> Callable[[Job], str | None]:

@@ -24,12 +24,14 @@ class Factorial:
     arms: Mapping[tuple[str, float], Arm]
     contrasts: Mapping[tuple[str, float], Contrast]
     """Contrasts of the arms other than the baseline."""
+    costs: Mapping[tuple[str, float], float]
+    """Typical costs in billable instance seconds, as the verdicts compare them; some may be missing."""
 
     def texts(self, compiler: str, batch_size: float) -> tuple[str, str]:
         """Return a cell's texts: the change against the baseline with its interval, and the typical cost."""
         arm, contrast = self.arms.get((compiler, batch_size)), self.contrasts.get((compiler, batch_size))
-        cost = arm.summary(BILLABLE) if arm else None
-        detail = f"{figure(cost.typical)} s" if cost else ""
+        cost = self.costs.get((compiler, batch_size))
+        detail = "" if cost is None else f"{figure(cost)} s"
         if arm is None:
             return NONE, ""
         if contrast is None:
@@ -76,7 +78,8 @@ def factorial_of(comparison: Comparison) -> Factorial | None:
     if len(arms) < max(3, len(comparison.arms)) or min(len(compilers), len(batch_sizes)) < 2:
         return None
     contrasts = {factors: each for each in comparison.contrasts if (factors := _factors(each.arm))}
-    return Factorial(compilers=compilers, batch_sizes=batch_sizes, arms=arms, contrasts=contrasts)
+    costs = {factors: cost for factors, arm in arms.items() if (cost := comparison.cost(arm, BILLABLE)) is not None}
+    return Factorial(compilers=compilers, batch_sizes=batch_sizes, arms=arms, contrasts=contrasts, costs=costs)
 
 
 def _factors(arm: Arm) -> tuple[str, float] | None:

@@ -16,8 +16,8 @@ def results_by_arm(comparison: Comparison) -> Mapping[str, tuple[str, ...]]:
     """Return the labels of the arms with each of the results in `FAIL_ON`; no entry for results that did not occur.
 
     *dearer*: the whole interval of the cost ratio lies above 1. *worse*: the quality is shown to be worse by more than
-    the margin. *inconclusive*: the verdict is inconclusive or not comparable, or the quality is not shown. *failed*: a
-    job failed.
+    the margin, or a job of the arm did not reach the target. *inconclusive*: the verdict is inconclusive or not
+    comparable, or the quality is not shown. *failed*: a job failed.
     """
     matches = {
         "dearer": [each.arm.label for each in comparison.contrasts if _is_dearer(each)],
@@ -44,7 +44,7 @@ def _is_dearer(contrast: Contrast) -> bool:
 def _is_worse(contrast: Contrast) -> bool:
     quality = contrast.verdict.quality
     if quality is None:
-        return False
+        return contrast.verdict.misses_target
     return quality.shown_worse if quality.margin is None else quality.shown_beyond
 
 

@@ -13,6 +13,7 @@ from reports.comparison import messages
 from reports.comparison.arms import STEADY, Arm
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import BILLABLE, DOLLARS
+from reports.comparison.look_table import looks_summary
 from reports.model.numbers import figure, percent
 from reports.model.report import Metric, ShortAnswer
 
@@ -30,6 +31,7 @@ def summary_of(comparison: Comparison) -> dict[str, Any]:
         "quality_measure": comparison.measure.column if comparison.measure else None,
         "paid_instance_seconds": comparison.billable_instance_seconds,
         "arms": [_arm(arm) for arm in comparison.arms],
+        **looks_summary(comparison),
         "contrasts": [contrast_summary(contrast) for contrast in comparison.contrasts],
     }
 
@@ -61,9 +63,12 @@ def metrics_of(comparison: Comparison) -> Iterator[Metric]:
 
 
 def saving_metric(name: str, ratio: Interval, label: str = "") -> Metric:
-    """Return a cost ratio as a saving in percent: a ratio of 0.8 saves 20 %."""
+    """Return a cost ratio as a saving in percent: a ratio of 0.8 saves 20 %.
+
+    An interval that says nothing is left out.
+    """
     estimate, low, high = (-gain_percent(value) for value in (ratio.estimate, ratio.high, ratio.low))
-    return Metric(name=name, label=label, value=estimate, interval=(low, high))
+    return Metric(name=name, label=label, value=estimate, interval=(low, high) if ratio.is_informative else None)
 
 
 def short_answer_of(comparison: Comparison) -> ShortAnswer:
@@ -72,7 +77,7 @@ def short_answer_of(comparison: Comparison) -> ShortAnswer:
     if baseline is None:
         return ShortAnswer("", "no jobs")
     if not any(arm.succeeded for arm in comparison.arms):
-        return ShortAnswer("", "no answer yet" if any(job.unfinished for job in comparison.jobs) else "failed")
+        return ShortAnswer("", _without_success(comparison))
     if not comparison.contrasts:
         cost = baseline.summary(BILLABLE)
         return ShortAnswer("", f"{figure(cost.typical)} s billed" if cost else "billed seconds unknown")
@@ -84,6 +89,13 @@ def short_answer_of(comparison: Comparison) -> ShortAnswer:
     if outcomes == {"not cheaper"}:
         return ShortAnswer("", "nothing cheaper")
     return ShortAnswer("", "not comparable" if outcomes == {"not comparable"} else "inconclusive")
+
+
+def _without_success(comparison: Comparison) -> str:
+    """Return the answer of a comparison without a successful job."""
+    if any(job.unfinished for job in comparison.jobs):
+        return "no answer yet"
+    return "failed" if any(job.failed for job in comparison.jobs) else "stopped"
 
 
 def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
@@ -106,6 +118,7 @@ def _arm(arm: Arm) -> dict[str, Any]:
         "jobs": len(arm.jobs),
         "succeeded": len(arm.succeeded),
         "failed": len(arm.failed),
+        "stopped": len(arm.stopped),
         "disturbed": sum(bool(job.disturbances) for job in arm.jobs),
         "repeats": len(arm.compared),
         "setup_seconds": asdict(setup) if setup else None,

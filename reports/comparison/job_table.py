@@ -16,7 +16,7 @@ from reports.model.wording import short
 _MAX_CHARACTERS = 300
 """Length at which a failure message is cut."""
 _HEADINGS = (
-    Heading(label="arm and repeat", head="arm and repeat", kind="text"),
+    Heading(label="job", head="job", kind="text"),
     Heading(label="status", head="status", kind="text"),
     Heading(label="cache", head="cache", kind="text"),
     Heading(label="billable", head="billable", unit="s"),
@@ -36,11 +36,11 @@ def job_url(tracking_uri: str, job: Job) -> str | None:
 
 
 def _row(job: Job, url: str | None) -> Row:
-    seconds = job.number(BILLABLE)
+    seconds, status = job.number(BILLABLE), "stopped" if job.stopped else job.status.lower()
     return Row(
         (
             Cell(text=job.title),
-            Cell(text=job.status.lower(), badge=job.status, error=_failure(job), detail=_mark(job)),
+            Cell(text=status, badge=job.status, error=_failure(job), detail=_mark(job)),
             Cell(text=job.cache_state),
             Cell(text=figure(seconds), sort=seconds if 0 < seconds < math.inf else None),
             Cell(text=job.name, url=url, code="" if url else job.run_id),

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import asdict
+from typing import Any
 
 from judging.design import Design
 from judging.sequential import Look, Reason
 from judging.waves import Progress
 from reports.comparison.comparison import Comparison
+from reports.model.blocks import Block, Text
 from reports.model.numbers import change, change_interval, percent
 from reports.model.table import Cell, Heading, Row, Table
 from reports.model.wording import counted
@@ -20,14 +23,14 @@ _ENDINGS: dict[Reason, str] = {
     "quality not measured": "stops: its quality is not known",
     "too many failures": "stops: it fails too often",
     "too few jobs succeeded": "stops: too few jobs succeeded",
+    "doomed": "stops: its jobs fail at once",
     "last look": "ends undecided: this was the last look",
 }
 
 
 def look_sentence(look: Look) -> str:
     """Return the result of a look, and whether the arm continues."""
-    ending = _ENDINGS[look.stops] if look.stops else "continues"
-    return f"{_ratio(look)}; {ending}"
+    return f"{_ratio(look)}; {_ending(look)}"
 
 
 def spent_sentence(comparison: Comparison) -> str:
@@ -44,15 +47,36 @@ def spent_sentence(comparison: Comparison) -> str:
     return f"The comparison stopped by itself after {len(progress.begun)} of at most {most} jobs."
 
 
-def looks_table(comparison: Comparison) -> Table | None:
-    """Return the table with a row per look and a column per arm; None unless the comparison ran in waves."""
+def looks_table(comparison: Comparison, *, is_short: bool = False) -> Table | None:
+    """Return the table with a row per look and a column per arm; None unless the comparison ran in waves.
+
+    With `is_short`, the cells have no details: their text includes whether the arm continues.
+    """
     design, progress = comparison.design, comparison.progress
     if design is None or progress is None or not progress.looks:
         return None
     labels = [arm.label for arm in comparison.arms[1:]]
     headings = [Heading(label="repeats", head="repeats"), *(Heading(label=label, head=label) for label in labels)]
-    rows = tuple(_row(design, progress, number, labels) for number in range(len(progress.looks)))
+    rows = tuple(_row(design, progress, number, labels, is_short=is_short) for number in range(len(progress.looks)))
     return Table(name="The looks", headings=tuple(headings), rows=rows, is_sortable=False)
+
+
+def short_looks(comparison: Comparison) -> tuple[Block, ...]:
+    """Return the looks for a run's description, which shows no details of cells; empty unless it ran in waves."""
+    table = looks_table(comparison, is_short=True)
+    return (Text("The looks:"), table) if table else ()
+
+
+def looks_summary(comparison: Comparison | None) -> dict[str, Any]:
+    """Return the looks and why each arm stopped, for `summary.json`; empty lists without looks."""
+    progress = comparison.progress if comparison else None
+    if progress is None:
+        return {"looks": [], "stopped": {}}
+    looks = [
+        {"repeats": repeats, "arms": {label: asdict(look) for label, look in looks.items()}}
+        for repeats, looks in zip(progress.design.looks, progress.looks, strict=False)
+    ]
+    return {"looks": looks, "stopped": dict(progress.stopped)}
 
 
 def looks_note(design: Design) -> str:
@@ -65,19 +89,22 @@ def looks_note(design: Design) -> str:
     )
 
 
-def _row(design: Design, progress: Progress, number: int, labels: list[str]) -> Row:
-    return Row((Cell(text=f"after {design.looks[number]}"), *_cells(progress, number, labels)))
+def _row(design: Design, progress: Progress, number: int, labels: list[str], *, is_short: bool) -> Row:
+    return Row((Cell(text=f"after {design.looks[number]}"), *_cells(progress, number, labels, is_short=is_short)))
 
 
-def _cells(progress: Progress, number: int, labels: list[str]) -> Iterator[Cell]:
+def _cells(progress: Progress, number: int, labels: list[str], *, is_short: bool) -> Iterator[Cell]:
     for label in labels:
         look = progress.looks[number].get(label)
         if look is None:
             has_results = any(label in looks for looks in progress.looks)
             yield Cell(text="stopped" if has_results else "too few jobs")
             continue
-        ending = _ENDINGS[look.stops] if look.stops else "continues"
-        yield Cell(text=_ratio(look), detail=ending)
+        yield Cell(text=look_sentence(look)) if is_short else Cell(text=_ratio(look), detail=_ending(look))
+
+
+def _ending(look: Look) -> str:
+    return _ENDINGS[look.stops] if look.stops else "continues"
 
 
 def _ratio(look: Look) -> str:

@@ -17,21 +17,20 @@ from __future__ import annotations
 
 from typing import Literal
 
-from judging.quality import Measure, Quality
+from judging.quality import Quality
 from judging.sequential import Look
 from reports.model.numbers import score
 from reports.model.wording import counted
 
+INCLUDES_ZERO = "but the interval includes 0 %"
+"""Reason of a verdict on a cost that is not shown to differ."""
 Outcome = Literal["cheaper", "cheaper, quality not shown", "not cheaper", "inconclusive", "not comparable"]
 
 
-def outcome_of(
-    look: Look, measure: Measure | None, missing: str, least_gain: float, *, has_target: bool
-) -> tuple[Outcome, str]:
+def outcome_of(look: Look, missing: str, least_gain: float, *, has_target: bool) -> tuple[Outcome, str]:
     """Return the outcome and its reason by rules 2 to 9.
 
-    `missing` says why the quality is not known although `measure` names one; it is used only then. `least_gain`
-    is the least gain worth having.
+    `missing` says why the quality is not known; it is used only then. `least_gain` is the least gain worth having.
     """
     quality = look.quality
     if look.cost_outcome == "dearer":
@@ -43,11 +42,9 @@ def outcome_of(
     if look.stops == "no gain worth having":
         return "not cheaper", f"and a gain of {100 * least_gain:g} % is unlikely"
     if look.cost_outcome == "undecided":
-        return "inconclusive", "but the interval includes 0 %"
+        return "inconclusive", INCLUDES_ZERO
     if has_target or (quality and quality.kept):
         return "cheaper", ""
-    if measure is None:
-        return "inconclusive", "but no quality was measured"
     if quality is None:
         return "inconclusive", missing
     return "cheaper, quality not shown", _not_shown(quality)

@@ -7,12 +7,14 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from judging.design import Design
-from judging.quality import MEASURES, Measure
+from judging.measures import choose_measure
+from judging.quality import Measure
 from judging.result import CACHE_STATES, CacheState, Result, costs
 from judging.sequential import Look, Reason, look_at_arms
 from judging.waves import Progress, Results, progress
 from reports.comparison.arms import NOT_OF_THE_SETTING, Arm, Job, finite
 from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, misses_target, target_of
+from tracking.groups.metric_scales import COLUMN, common_scales, read_scales
 
 _ALIKE = frozenset({"hp_seed", "hp_compiler", "hp_save_model", "hp_save_strategy", "hp_save_steps"})
 """Settings with which the same seed still trains the same model, up to rounding. Repeats differ in the seed."""
@@ -24,7 +26,17 @@ def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed
     measure = None if target_of(*arms) else measure_of([job for jobs in first_wave.values() for job in jobs])
     results = results_of(design, arms, measure)
     resolution = _resolution(results)
-    return progress(design, labels, results, measure=measure, paired=_paired(arms), seed=seed, resolution=resolution)
+    return progress(
+        design,
+        labels,
+        results,
+        measure=measure,
+        paired=_paired(arms),
+        seed=seed,
+        resolution=resolution,
+        doomed={arm.label for arm in arms if arm.doom},
+        started={(arm.label, int(job.repeat)) for arm in arms for job in arm.jobs if job.repeat.isdecimal()},
+    )
 
 
 def one_look(design: Design, arms: Sequence[Arm], *, has_seeds: bool) -> Progress:
@@ -61,9 +73,11 @@ def last_looks(progress: Progress) -> dict[str, Look]:
 
 
 def measure_of(jobs: Sequence[Job]) -> Measure | None:
-    """Return the measure of quality that a comparison uses, or None if no successful job recorded one."""
+    """Return the measure of quality that a comparison uses, see `choose_measure`; None if no successful job has one."""
     succeeded = [job for job in jobs if job.succeeded]
-    return next((measure for measure in MEASURES if finite(succeeded, measure.column)), None)
+    own, scripts = ([job for job in succeeded if job.is_script == is_script] for is_script in (False, True))
+    scales = common_scales([read_scales(job.text.get(COLUMN)) for job in jobs])
+    return choose_measure(lambda column: finite(own, column), lambda column: finite(scripts, column), scales)
 
 
 def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> Results:
@@ -76,7 +90,7 @@ def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> 
     column = BILLABLE
     if arms and any(currency(arm, arms[0]) is DOLLARS for arm in arms[1:]):
         column = DOLLARS.column
-    has_scale = measure is None or scale_is_known(measure, [job for arm in arms for job in arm.jobs], design)
+    has_scale = measure is None or measure.has_unit or design.margin is not None
     results: dict[tuple[str, int], Result | None] = {}
     for arm in arms:
         unsettled = {id(job) for job in (*arm.replaced, *_to_repeat(design, arm))}
@@ -88,26 +102,12 @@ def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> 
     return results
 
 
-def scale_is_known(measure: Measure, jobs: Sequence[Job], design: Design) -> bool:
-    """Return True if the unit of the metric is known.
-
-    A script may log an F1 between 0 and 1 where our own jobs log percent. A margin of the experiment fixes the unit,
-    and a loss needs none.
-    """
-    if design.margin is not None or not measure.higher_is_better:
-        return True
-    values = finite([job for job in jobs if job.is_script], measure.column)
-    if measure.column in ("eval_accuracy", "eval_f1_macro"):
-        return all(0 <= value <= 1 for value in values)
-    return not values
-
-
 def _result(job: Job, column: str, score: float) -> Result | None:
     cost = job.number(column)
     if job.succeeded and not misses_target(job):
         cache: CacheState = job.cache_state if job.cache_state in CACHE_STATES else "off"
         return Result(cost if cost > 0 else None, score, repeat=int(job.repeat), cache=cache)
-    if job.text.get("failure_class") in NOT_OF_THE_SETTING:
+    if job.stopped or job.text.get("failure_class") in NOT_OF_THE_SETTING:
         return None
     return Result(cost if cost > 0 else 0.0, succeeded=False, repeat=int(job.repeat))
 

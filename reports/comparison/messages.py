@@ -2,18 +2,32 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from typing import Literal
 
 from judging.break_even import BreakEven
 from judging.quality import Quality
-from reports.comparison.arms import Arm, Job
+from reports.comparison.arms import STEADY, Arm, Job
 from reports.comparison.cache_verdicts import state_sentences, trainings_phrase
 from reports.comparison.comparison import Comparison, Contrast, extra_seconds
-from reports.comparison.equal_work import BILLABLE, currency, has_common_currency, uses_other_machines
+from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, has_common_currency, uses_other_machines
+from reports.comparison.look_verdict import INCLUDES_ZERO
 from reports.comparison.verdict import Verdict
-from reports.model.numbers import change, change_interval, durations, factor, figure, score, signed
-from reports.model.wording import capitalized, counted, short
+from reports.model.numbers import TOO_FEW, change, change_interval, durations, factor, figure, score, signed
+from reports.model.wording import capitalized, counted, joined, short
 from training.contract.failures import one_line_reason
+
+_ADD_SAMPLES = (
+    "add `samples` to the experiment file, with an expression that matches the log, such as "
+    "script: {metrics: {samples: 'samples ([0-9]+)'}}"
+)
+_RATE_UNKNOWN = {
+    "steps": f"Samples/s are not known, because the log shows no steps: {_ADD_SAMPLES}.",
+    "samples": "Samples/s are not known, because the log does not show how many samples a step has: pass $batch_size "
+    f"to the script, or {_ADD_SAMPLES}.",
+    "short": "Samples/s are not known, because the training was too short to measure them from its log.",
+}
 
 
 def headline(comparison: Comparison) -> str:
@@ -23,6 +37,8 @@ def headline(comparison: Comparison) -> str:
         return "This group has no jobs."
     if not any(arm.succeeded for arm in comparison.arms):
         n = len(comparison.jobs)
+        if all(job.stopped for job in comparison.jobs):
+            return f"No verdict: all {n} jobs were stopped." if n > 1 else "No verdict: the only job was stopped."
         return f"No verdict: none of the {n} jobs succeeded." if n > 1 else "No verdict: the only job did not succeed."
     if not contrasts:
         cost = baseline.summary(BILLABLE)
@@ -51,9 +67,11 @@ def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
     if ratio is None:
         return f"{capitalized(verdict.reason)}."
     trainings = trainings_phrase(verdict.caches)
-    interval = f"95 % interval: {change_interval(ratio)}; {ratio.n_arm} repeats against {ratio.n_baseline}"
-    sentence = f"{change(ratio.estimate)} {noun(verdict)} than “{baseline.label}”{trainings} ({interval})"
-    return f"{sentence}, {verdict.reason}." if verdict.reason else f"{sentence}."
+    repeats = f"{ratio.n_arm} repeats against {ratio.n_baseline}"
+    interval = f"95 % interval: {change_interval(ratio)}" if ratio.is_informative else f"{TOO_FEW} for an interval"
+    sentence = f"{change(ratio.estimate)} {noun(verdict)} than “{baseline.label}”{trainings} ({interval}; {repeats})"
+    is_said = not verdict.reason or (verdict.reason == INCLUDES_ZERO and not ratio.is_informative)
+    return f"{sentence}." if is_said else f"{sentence}, {verdict.reason}."
 
 
 def noun(verdict: Verdict) -> str:
@@ -107,9 +125,11 @@ def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
 def quality_sentence(quality: Quality) -> str:
     """Return the arm's quality beside the baseline's."""
     sentence = f"{capitalized(quality.measure.label)} {score(quality.arm)} against {score(quality.baseline)}"
-    if quality.difference is None:
-        return f"{sentence}."
     d = quality.difference
+    if d is None:
+        return f"{sentence}."
+    if not quality.is_informative:
+        return f"{sentence} (difference {signed(d.estimate)}; {TOO_FEW} for an interval)."
     return f"{sentence} (difference {signed(d.estimate)}, 95 % interval {signed(d.low)} to {signed(d.high)})."
 
 
@@ -148,26 +168,71 @@ def cache_sentences(arm: Arm) -> list[str]:
     return sentences
 
 
+def unlike_sentences(comparison: Comparison) -> list[str]:
+    """Return a sentence for each verdict whose ratio differs visibly from that of the typical costs in the table."""
+    by = "rests on other jobs than the table's" if comparison.progress else "compares geometric means"
+    return [
+        f"The verdict on “{each.arm.label}”, {change(each.verdict.ratio.estimate)}, {by}."
+        for each in comparison.unlike_shown(BILLABLE, DOLLARS.column)
+        if each.verdict.ratio
+    ]
+
+
 def cost_sentence(comparison: Comparison) -> str:
-    """Return the cost of all jobs, failed ones included."""
-    failed = [job for arm in comparison.arms for job in arm.failed]
-    unbilled = sum(not job.number(BILLABLE) > 0 for job in comparison.jobs if not job.unfinished)
+    """Return the cost of all jobs, failed and stopped ones included."""
+    ended = [job.number(BILLABLE) for job in comparison.jobs if not job.unfinished]
+    unbilled, negative = sum(not math.isfinite(cost) for cost in ended), sum(cost < 0 for cost in ended)
     total = figure(comparison.billable_instance_seconds)
     sentence = f"{counted(len(comparison.jobs), 'job')} took {total} billable instance seconds in all"
-    wasted = sum(seconds for job in failed if (seconds := job.number(BILLABLE)) > 0)
-    sentence += f", {figure(wasted)} of them in {counted(len(failed), 'failed job')}" if failed else ""
-    return sentence + (f" ({unbilled} without a billing record)." if unbilled else ".")
+    wasted = [part for kind in ("failed", "stopped") if (part := _share(comparison, kind))]
+    sentence += f", {joined(wasted)}" if wasted else ""
+    notes = [f"{unbilled} without a billing record"] if unbilled else []
+    notes += [f"{negative} with a negative cost, which does not count"] if negative else []
+    return f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
+
+
+def _share(comparison: Comparison, kind: Literal["failed", "stopped"]) -> str:
+    """Return the cost of the failed or the stopped jobs, such as `12.3 of them in 2 failed jobs`; empty without any."""
+    jobs = [job for job in comparison.jobs if (job.failed if kind == "failed" else job.stopped)]
+    seconds = sum(seconds for job in jobs if (seconds := job.number(BILLABLE)) > 0)
+    return f"{figure(seconds)} of them in {counted(len(jobs), f'{kind} job')}" if jobs else ""
 
 
 def caveat_sentences(comparison: Comparison) -> list[str]:
-    """Return failures with their reasons, savings from spot capacity, and assumptions that no verdict mentions."""
+    """Return failed jobs with reasons, stopped jobs, savings from spot capacity, and assumptions of the verdicts."""
     unjudged = comparison.arms[:1] if not comparison.contrasts else ()
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
-    sentences += [sentence for arm in comparison.arms for sentence in (*failure_sentences(arm), *spot_sentences(arm))]
+    sentences += [sentence for arm in comparison.arms for sentence in _arm_caveats(arm)]
     sentences += disturbance_sentences(comparison.jobs)
+    sentences += doom_sentences(comparison)
+    sentences += rate_sentences(comparison.jobs)
     if comparison.has_scripts and comparison.assumes_equal_work:
         sentences.append("No job recorded how many samples it saw: equal work is assumed.")
     return sentences
+
+
+def _arm_caveats(arm: Arm) -> list[str]:
+    verb = "was" if len(arm.stopped) == 1 else "were"
+    stopped = [f"{counted(len(arm.stopped), 'job')} of “{arm.label}” {verb} stopped."] if arm.stopped else []
+    return [*failure_sentences(arm), *stopped, *spot_sentences(arm)]
+
+
+def doom_sentences(comparison: Comparison) -> list[str]:
+    """Return why no further repeats of an arm were started; empty if all planned repeats were."""
+    most = comparison.design.looks[-1] if comparison.design else 0
+    return [
+        f"No further repeats of “{arm.label}” were started: they would have failed as well "
+        f"({short(arm.doom.exception, 160)})."
+        for arm in comparison.arms
+        if arm.doom and (len(arm.jobs) < most or any(job.text.get("repeats_left_out") for job in arm.jobs))
+    ]
+
+
+def rate_sentences(jobs: Sequence[Job]) -> list[str]:
+    """Return why the steady samples/s of scripts are not known, and what to add; empty if they are known."""
+    reasons = {job.text.get("rate_unknown") for job in jobs if job.is_script and job.succeeded}
+    sentence = next((_RATE_UNKNOWN[reason] for reason in _RATE_UNKNOWN if reason in reasons), None)
+    return [sentence] if sentence and not any(job.number(STEADY) > 0 for job in jobs) else []
 
 
 def disturbance_sentences(jobs: Sequence[Job]) -> list[str]:

@@ -14,7 +14,8 @@ _MAX_NAMES = 4
 
 
 def missing_data(comparison: Comparison) -> list[str]:
-    """Return sentences about jobs that have not ended, and about successful jobs without a number that others have."""
+    """Return sentences about jobs that have not ended, successful jobs without a number that others have, and costs
+    that do not count."""
     running = [job for job in comparison.jobs if job.unfinished]
     succeeded = [job for arm in comparison.arms for job in arm.succeeded]
     quality = comparison.measure.column if comparison.measure else comparison.loss_column
@@ -25,9 +26,19 @@ def missing_data(comparison: Comparison) -> list[str]:
         for column, jobs in lacking.items()
         if jobs and (column == BILLABLE or len(jobs) < len(succeeded))
     ]
+    sentences += _not_counted(comparison.jobs)
     if running:
         sentences.insert(0, f"Missing: {_listed(running)}, still running. Run `report` again after they have ended.")
     return sentences
+
+
+def _not_counted(jobs: Sequence[Job]) -> list[str]:
+    """Return a sentence that names the costs that cannot be true: negative ones, and those of 0 of successful jobs."""
+    wrong = [job for job in jobs if (cost := job.number(BILLABLE)) < 0 or (cost == 0 and job.succeeded)]
+    if not wrong:
+        return []
+    costs = _shortened([f"{job.number(BILLABLE):g} of “{job.title}”" for job in wrong])
+    return [f"Not counted: billable instance seconds {costs}: the cost of a job must be above 0."]
 
 
 def deleted(names: Sequence[str]) -> list[str]:

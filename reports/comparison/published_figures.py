@@ -11,7 +11,7 @@ import pandas as pd
 from judging.intervals import Interval
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import DOLLARS
-from reports.model.numbers import NONE, figure, signed_percent
+from reports.model.numbers import NONE, figure, signed_interval, signed_percent
 from reports.model.table import Cell, Heading, Row, Table
 
 COLUMN = "published"
@@ -108,7 +108,7 @@ def _ratio_of(column: str) -> Callable[[Comparison, Contrast], str]:
 def _with_interval(ratio: Interval | None) -> str:
     if ratio is None:
         return NONE
-    return f"{signed_percent(ratio.estimate)} ({signed_percent(ratio.low)} to {signed_percent(ratio.high)})"
+    return f"{signed_percent(ratio.estimate)} ({signed_interval(ratio)})"
 
 
 def _throughput(comparison: Comparison, contrast: Contrast) -> str:

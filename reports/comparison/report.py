@@ -16,14 +16,14 @@ from reports.comparison.factorial import factorial_of
 from reports.comparison.fail_on import results_by_arm
 from reports.comparison.figures import metrics_of, short_answer_of, summary_of
 from reports.comparison.job_table import job_sections
-from reports.comparison.look_table import looks_note, looks_table, spent_sentence
+from reports.comparison.look_table import looks_note, looks_table, short_looks, spent_sentence
 from reports.comparison.published_figures import published_note, published_of, published_table
 from reports.comparison.ran_on import ran_on_sections
 from reports.model.blocks import Block, Chart, Charts, Definition, Definitions, Item, Items, Text
 from reports.model.report import Report, Section
 from reports.model.table import Table, build_table
 
-_TYPICAL = (
+TYPICAL = (
     "Typical values over the successful repeats, with the smallest and the largest value below. They are geometric "
     "means, and from five repeats on the medians of all pairs' means; losses and scores have their mean. The billable "
     "seconds and the cost include what failed jobs add. Compile and warm-up do not count towards the steady rate; they "
@@ -47,18 +47,24 @@ class Source:
 
 def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
     """Return the report with its verdicts."""
-    headline, settings, remarks = messages.headline(comparison), settings_table(comparison), _remarks(comparison)
+    headline, remarks = messages.headline(comparison), _remarks(comparison)
     verdicts = Items(tuple(_item(contrast, comparison) for contrast in comparison.contrasts))
     with_verdicts = settings_table(comparison, with_verdicts=True)
-    tables: tuple[Block, ...] = (settings,) if settings else ()
+    settings = tuple(_settings(comparison))
     return Report(
         group=comparison.group,
         title=source.title,
         headline=headline,
         answer=tuple(_answer(comparison)),
         sections=tuple(_sections(comparison, charts, source)),
-        terminal=(Text(headline, "strong"), *tables, verdicts, *remarks),
-        markdown=(*((with_verdicts,) if with_verdicts else ()), verdicts, *remarks),
+        terminal=(Text(headline, "strong"), *settings, verdicts, *remarks),
+        markdown=(
+            *((with_verdicts,) if with_verdicts else ()),
+            *settings[1:],
+            verdicts,
+            *remarks,
+            *short_looks(comparison),
+        ),
         missing=source.missing,
         summary=summary_of(comparison),
         metrics=tuple(metrics_of(comparison)),
@@ -76,6 +82,18 @@ def settings_table(comparison: Comparison, *, with_verdicts: bool = False) -> Ta
         return None
     verdict = [verdict_column(comparison)] if with_verdicts and comparison.contrasts else []
     return build_table("The settings", [*columns(comparison), *verdict], comparison.arms)
+
+
+def unlike_notes(comparison: Comparison) -> tuple[Text, ...]:
+    """Return the note below a table of settings on verdicts from other jobs than the table's; empty if unnecessary."""
+    sentences = messages.unlike_sentences(comparison)
+    return (Text(" ".join(sentences)),) if sentences else ()
+
+
+def _settings(comparison: Comparison) -> Iterator[Block]:
+    if table := settings_table(comparison):
+        yield table
+        yield from unlike_notes(comparison)
 
 
 def chart_sections(charts: Sequence[Chart], note: str = "") -> tuple[Section, ...]:
@@ -115,8 +133,8 @@ def _remarks(comparison: Comparison) -> tuple[Block, ...]:
 
 
 def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
-    if settings := settings_table(comparison):
-        yield Section("The settings", (settings, Text(_TYPICAL, "small")))
+    if comparison.arms:
+        yield Section("The settings", (*_settings(comparison), Text(TYPICAL, "small")))
     if comparison.design and (looks := looks_table(comparison)):
         yield Section("The looks", (looks, Text(looks_note(comparison.design), "small")))
     if factorial := factorial_of(comparison):

@@ -1,14 +1,15 @@
 """Verdict on an arm: is it cheaper than the baseline, at the same quality, for the same work?
 
-A comparison that ran in waves is judged by its last look: after the first of these rules come those of `look_verdict`.
+A comparison that ran in waves is judged by its last look: after the first three of these rules come those of
+`look_verdict`.
 For jobs that did not run in waves, and for groups from before there were any, the first of these rules that applies
 decides:
 
 1. *not comparable*: the jobs did not do the same work (see `equal_work.work_differences`) in a way that was not
    allowed, or a compiler ran although the setting says otherwise, or did not run.
-2. *inconclusive*: fewer than two successful repeats on either side.
-3. *inconclusive*: all jobs train to a target, and one of the baseline's did not reach it.
-4. *not cheaper*: all jobs train to a target, and one of the arm's did not reach it.
+2. *inconclusive*: all jobs train to a target, and one of the baseline's did not reach it.
+3. *not cheaper*: all jobs train to a target, and one of the arm's did not reach it.
+4. *inconclusive*: fewer than two successful repeats on either side.
 5. *not cheaper*: the 95 % interval of the cost ratio lies at or above 1. The cost is billable instance seconds, or
    dollars if the arms ran on different instance types.
 6. *inconclusive*: that interval includes 1.
@@ -38,8 +39,9 @@ from reports.comparison.equal_work import (
     target_of,
     work_differences,
 )
-from reports.comparison.look_verdict import Outcome, outcome_of
+from reports.comparison.look_verdict import INCLUDES_ZERO, Outcome, outcome_of
 from reports.comparison.looks import last_looks
+from reports.model.wording import counted
 
 
 @dataclass(frozen=True)
@@ -56,6 +58,8 @@ class Verdict:
     """Unit of the cost."""
     target: Target | None = None
     """Quality at which all jobs were to end."""
+    misses_target: bool = False
+    """True if a job of the arm did not reach the target, although all jobs of the baseline did."""
     despite: tuple[str, ...] = ()
     """Differences in the work that were allowed."""
     allowable: tuple[Kind, ...] = ()
@@ -87,14 +91,14 @@ def judge(
 
 
 def _judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
-    unit = currency(arm, baseline)
+    unit, target = currency(arm, baseline), target_of(arm, baseline)
+    if target and (verdict := _missed_target(arm, baseline, unit, target)):
+        return verdict
     cost, baseline_cost = arm.positive(unit.column), baseline.positive(unit.column)
     ratio = ratio_interval(cost, baseline_cost, _resolution(arm, baseline, unit))
     if ratio is None:
         return Verdict("inconclusive", _too_few(arm, baseline))
-    if target := target_of(arm, baseline):
-        if verdict := _missed_target(arm, baseline, unit, target):
-            return verdict
+    if target:
         outcome, reason = _outcome(ratio, quality_reason="")
         return Verdict(outcome, reason, ratio, currency=unit, target=target)
     kept = quality(arm, baseline, measure) if measure else None
@@ -103,16 +107,16 @@ def _judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
 
 
 def _judge_looks(arm: Arm, baseline: Arm, measure: Measure | None, progress: Progress) -> Verdict:
+    unit, target = currency(arm, baseline), target_of(arm, baseline)
+    if target and (verdict := _missed_target(arm, baseline, unit, target)):
+        return verdict
     look = last_looks(progress).get(arm.label)
     if look is None:
         has_ended = arm.label in progress.stopped
         return Verdict("inconclusive", _too_few(arm, baseline) if has_ended else "the first wave has not ended")
-    unit, target = currency(arm, baseline), target_of(arm, baseline)
-    if target and (verdict := _missed_target(arm, baseline, unit, target)):
-        return verdict
     design = progress.design
-    missing = _missing_quality([*arm.succeeded, *baseline.succeeded], measure) if measure else ""
-    outcome, reason = outcome_of(look, measure, missing, design.least_gain, has_target=target is not None)
+    missing = _missing_quality([*arm.succeeded, *baseline.succeeded], measure)
+    outcome, reason = outcome_of(look, missing, design.least_gain, has_target=target is not None)
     caches = cache_verdicts(look, design.trainings)
     return Verdict(outcome, reason, look.ratio, look.quality, unit, target, caches=caches)
 
@@ -122,8 +126,8 @@ def _missed_target(arm: Arm, baseline: Arm, unit: Currency, target: Target) -> V
     sides: tuple[tuple[Arm, Outcome], ...] = ((baseline, "inconclusive"), (arm, "not cheaper"))
     for side, outcome in sides:
         if missed := not_reached(side):
-            reason = f"{len(missed)} of {len(side.compared)} jobs of “{side.label}” did not reach {target}"
-            return Verdict(outcome, reason, currency=unit, target=target)
+            reason = f"{len(missed)} of {counted(len(side.succeeded), 'job')} of “{side.label}” did not reach {target}"
+            return Verdict(outcome, reason, currency=unit, target=target, misses_target=side is arm)
     return None
 
 
@@ -131,7 +135,7 @@ def _outcome(ratio: Interval, quality_reason: str) -> tuple[Outcome, str]:
     if ratio.low >= 1:
         return "not cheaper", ""
     if ratio.high >= 1:
-        return "inconclusive", "but the interval includes 0 %"
+        return "inconclusive", INCLUDES_ZERO
     return ("inconclusive", quality_reason) if quality_reason else ("cheaper", "")
 
 
@@ -140,34 +144,44 @@ def _compiler_warnings(*arms: Arm) -> list[str]:
 
 
 def quality(arm: Arm, baseline: Arm, measure: Measure) -> Quality | None:
-    """Return the arm's quality against the baseline's; None if a compared job has no finite value."""
+    """Return the arm's quality against the baseline's; None if a compared job has no finite value of a known unit."""
     values, others = arm.values(measure.column), baseline.values(measure.column)
-    if not values or len(values) < len(arm.compared) or len(others) < len(baseline.compared):
+    if not measure.has_unit or not values:
+        return None
+    if len(values) < len(arm.compared) or len(others) < len(baseline.compared):
         return None
     return compare_quality(measure, values, others)
 
 
 def _quality_reason(kept: Quality | None, arm: Arm, baseline: Arm, measure: Measure | None) -> str:
-    if measure is None:
-        return "but no quality was measured"
     if kept is None:
         return _missing_quality([*arm.compared, *baseline.compared], measure)
     if kept.kept:
         return ""
     if kept.shown_worse:
-        return f"but the {measure.label} is worse"
-    return f"but the {measure.label} may be worse: run more repeats to find out"
+        return f"but the {kept.measure.label} is worse"
+    return f"but the {kept.measure.label} may be worse: run more repeats to find out"
 
 
-def _missing_quality(jobs: Sequence[Job], measure: Measure) -> str:
+def _missing_quality(jobs: Sequence[Job], measure: Measure | None) -> str:
+    if measure is None and any(job.is_script for job in jobs):
+        return "but no metric measures the quality: give one of script.metrics a unit and the direction that is better"
+    if measure is None:
+        return "but no quality was measured"
     missing = len(jobs) - len(finite(jobs, measure.column))
     if not missing:
-        return f"but the unit of {measure.column} is not known: set compare.quality_margin in that unit"
+        return (
+            f"but the unit of {measure.column} is not known: add it to script.metrics, such as "
+            f"{{{measure.column}: {{unit: fraction, better: {'higher' if measure.higher_is_better else 'lower'}}}}}, "
+            "or set compare.quality_margin in that unit"
+        )
     return f"but {missing} of {len(jobs)} jobs have no finite {measure.label}"
 
 
 def _too_few(arm: Arm, baseline: Arm) -> str:
     counts = [f"“{side.label}” has {_repeats(side)}" for side in (arm, baseline) if len(side.positive(BILLABLE)) < 2]
+    if not counts:
+        return "the arms have too few jobs that found the same state of the compile cache"
     return " and ".join(counts) + "; a verdict needs at least two on each side"
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from typing import TextIO
 
 from rich import box
@@ -11,7 +12,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from reports.model.blocks import Block, Command, Item, Items, Sentences, Text
+from reports.model.blocks import Block, Command, Definitions, Item, Items, Sentences, Text
 from reports.model.report import Report
 from reports.model.table import Table
 
@@ -22,12 +23,15 @@ _STYLES = {"plain": "", "strong": "bold", "muted": "dim", "small": "dim"}
 
 def print_report(report: Report, file: TextIO | None = None) -> None:
     """Print the answer, the main tables and the remarks."""
+    print_blocks((*report.terminal, Sentences(tuple(report.missing))), file)
+
+
+def print_blocks(blocks: Iterable[Block], file: TextIO | None = None, width: int = WIDTH) -> None:
+    """Print blocks. `width` is the number of columns of output that is not a terminal."""
     stream = file or sys.stdout
-    console = Console(file=stream, width=None if stream.isatty() else WIDTH, highlight=False)
-    for block in report.terminal:
+    console = Console(file=stream, width=None if stream.isatty() else width, highlight=False)
+    for block in blocks:
         _print_block(console, block)
-    for sentence in report.missing:
-        console.print(RichText(sentence))
 
 
 def _print_block(console: Console, block: Block) -> None:
@@ -41,6 +45,8 @@ def _print_block(console: Console, block: Block) -> None:
     elif isinstance(block, Items):
         for item in block.items:
             _print_item(console, item)
+    elif isinstance(block, Definitions):
+        console.print(_rich_definitions(block))
     elif isinstance(block, Table):
         console.print(_rich_table(block))
 
@@ -52,6 +58,16 @@ def _print_item(console: Console, item: Item) -> None:
         console.print(RichText(item.label, style="bold"))
     for each in item.texts:
         console.print(Padding(RichText(each.text), (0, 0, 0, 2), expand=False))
+
+
+def _rich_definitions(block: Definitions) -> RichTable:
+    """Return the terms beside their explanations."""
+    rendered = RichTable.grid(padding=(0, 2, 0, 0))
+    rendered.add_column(no_wrap=True)
+    rendered.add_column(overflow="fold")
+    for each in block.definitions:
+        rendered.add_row(RichText(each.term, style="bold"), RichText(each.text))
+    return rendered
 
 
 def _rich_table(table: Table) -> RichTable:

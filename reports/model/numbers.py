@@ -7,6 +7,8 @@ import math
 from judging.intervals import Interval
 from judging.summaries import gain_percent
 
+TOO_FEW = "too few repeats"
+"""Text of an interval that says nothing."""
 NONE = "–"
 """Text of a missing value."""
 
@@ -70,6 +72,11 @@ def signed_percent(ratio: float) -> str:
     return f"{gain:+z,.{_decimals(gain)}f} %".replace("-", "−")
 
 
+def signed_interval(ratio: Interval) -> str:
+    """Return an interval as signed changes: `−12 % to +5.0 %`, or `too few repeats` if it says nothing."""
+    return f"{signed_percent(ratio.low)} to {signed_percent(ratio.high)}" if ratio.is_informative else TOO_FEW
+
+
 def percent(ratio: float) -> str:
     """Return the size of a ratio's change in percent: 0.8 -> `20`."""
     gain = abs(gain_percent(ratio))
@@ -82,8 +89,13 @@ def change(ratio: float) -> str:
 
 
 def change_interval(ratio: Interval) -> str:
-    """Return an interval in words: `12 % to 24 % fewer`, or `3 % fewer to 5 % more` if it includes 1."""
+    """Return an interval in words: `12 % to 24 % fewer`, or `3 % fewer to 5 % more` if it includes 1.
+
+    An interval that says nothing is `too few repeats`.
+    """
     low, high = ratio.low, ratio.high
+    if not ratio.is_informative:
+        return TOO_FEW
     if _direction(low) != _direction(high):
         return f"{change(low)} to {change(high)}"
     near, far = sorted((low, high), key=lambda value: abs(value - 1))

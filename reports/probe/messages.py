@@ -93,7 +93,8 @@ def _failed(probes: Probes) -> list[str]:
         job = arm.jobs[0]
         reason = job.text.get("failure_message") or "too few steps to project"
         failure_class = job.text.get("failure_class") or job.status.lower()
-        failures.append(f"“{arm.label}” has no projection: {failure_class}, {one_line_reason(reason)}")
+        why = "it was stopped" if job.stopped else f"{failure_class}, {one_line_reason(reason)}"
+        failures.append(f"“{arm.label}” has no projection: {why}")
     return failures
 
 

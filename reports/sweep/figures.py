@@ -9,6 +9,7 @@ from typing import Any
 from judging.intervals import Interval
 from judging.summaries import gain_percent
 from reports.comparison.figures import cheaper, contrast_summary, saving_metric
+from reports.comparison.look_table import looks_summary
 from reports.model.numbers import percent
 from reports.model.report import Metric, ShortAnswer
 from reports.sweep.factorial import factorial_cells
@@ -31,6 +32,8 @@ def summary_of(sweep: Sweep) -> dict[str, Any]:
         "base": {**asdict(sweep.base), "cost": sweep.base_cost},
         "train_command": sweep.train_command,
         "trials": [_trial(trial) for trial in sweep.trials],
+        "rules": sweep.rules,
+        **looks_summary(sweep.confirmation),
         "confirmation": [contrast_summary(each) for each in contrasts] if contrasts is not None else None,
         "two_by_two": [
             {**asdict(cell.setting), "ratio": asdict(cell.ratio) if cell.ratio else None}
@@ -85,7 +88,7 @@ def short_answer_of(sweep: Sweep) -> ShortAnswer:
 
 def _gain(name: str, ratio: Interval) -> Metric:
     low, high = gain_percent(ratio.low), gain_percent(ratio.high)
-    return Metric(name=name, value=gain_percent(ratio.estimate), interval=(low, high))
+    return Metric(name=name, value=gain_percent(ratio.estimate), interval=(low, high) if ratio.is_informative else None)
 
 
 def _trial(trial: Trial) -> dict[str, Any]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from judging.intervals import Interval
 from judging.summaries import gain_percent
-from reports.model.numbers import change, change_interval, percent, score
+from reports.model.numbers import TOO_FEW, change, change_interval, percent, score
 from reports.model.wording import counted
 from reports.sweep.sweep import Sweep
 from reports.sweep.trials import Setting, Trial
@@ -64,7 +64,7 @@ def _confirmed(sweep: Sweep, best: Trial, ratio: Interval) -> str:
     outcome = contrast.verdict.outcome if contrast else "inconclusive"
     is_better = ratio.low > 1 if sweep.spec.is_rate else outcome in ("cheaper", "cheaper, quality not shown")
     n = f"{ratio.n_arm}" if ratio.n_arm == ratio.n_baseline else f"{ratio.n_arm} and {ratio.n_baseline}"
-    interval = f"(95 % interval {_interval(ratio)}, n = {n})"
+    interval = f"(95 % interval {_interval(ratio)}, n = {n})" if ratio.is_informative else f"({TOO_FEW}, n = {n})"
     if is_better:
         doubt = f", {contrast.verdict.reason}" if contrast and outcome == "cheaper, quality not shown" else ""
         return f"{_achieves(sweep, best.setting, ratio.estimate)} {interval}{doubt}."

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 
-from reports.comparison.messages import warning_sentences
+from reports.comparison.messages import unlike_sentences, warning_sentences
 from reports.model.numbers import change, figure, money
 from reports.model.wording import counted, joined
 from reports.sweep.factorial import changed_factors, factorial_cells
@@ -18,6 +18,7 @@ OUTCOMES = {
     "not reached": "without reaching the target",
     "pruned": "stopped early",
     "failed": "that failed",
+    "stopped": "that a person stopped",
 }
 CAVEAT = "The best of many trials is partly the luckiest one: only repeats show its cost."
 
@@ -65,7 +66,8 @@ def _repeats(sweep: Sweep, best: Trial) -> list[str]:
     if sweep.arm_of(best.setting) is None:
         return [f"The best setting was not repeated. {CAVEAT}" if n > 1 else "The best setting was not repeated."]
     source = f"The interval comes from separate repeats, not from the {n} trials from which this setting was chosen."
-    return [*([source] if n > 1 and has_interval else []), *_better_repeats(sweep, best)]
+    unlike = unlike_sentences(sweep.confirmation) if sweep.confirmation and not sweep.spec.is_rate else []
+    return [*([source] if n > 1 and has_interval else []), *unlike, *_better_repeats(sweep, best)]
 
 
 def _better_repeats(sweep: Sweep, best: Trial) -> list[str]:
@@ -95,7 +97,7 @@ def _cost(sweep: Sweep) -> list[str]:
     wasted = [
         f"{figure(each.seconds)} in {counted(each.jobs, 'trial')} {OUTCOMES[each.what]}"
         for each in sweep.cost_by_outcome()
-        if each.what in ("not reached", "pruned", "failed")
+        if each.what in ("not reached", "pruned", "failed", "stopped")
     ]
     included = f", including {joined(wasted)}" if wasted else ""
     jobs = f"{total.jobs} job{'' if total.jobs == 1 else 's'}"

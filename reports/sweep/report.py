@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from reports.comparison.definitions import MEASURED
-from reports.comparison.fail_on import results_by_arm
 from reports.comparison.job_table import job_sections
-from reports.comparison.look_table import looks_note, looks_table
+from reports.comparison.look_table import looks_note, looks_table, short_looks
 from reports.comparison.ran_on import ran_on_sections
-from reports.comparison.report import Source, chart_sections, settings_table
+from reports.comparison.report import TYPICAL, Source, chart_sections, settings_table, unlike_notes
 from reports.model.blocks import Block, Chart, Command, Definition, Definitions, Sentences, Text
 from reports.model.report import Report, Section
 from reports.sweep import messages
 from reports.sweep.figures import metrics_of, short_answer_of, summary_of
 from reports.sweep.headline import headline
+from reports.sweep.results import results_of_winner
 from reports.sweep.sweep import Sweep
 from reports.sweep.tables import best_table, cost_table, factorial_table, trial_table
 from reports.sweep.units import cost_name, quality_name
@@ -62,11 +62,12 @@ def sweep_report(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_no
         answer=(*_command(sweep), remarks),
         sections=tuple(_sections(sweep, charts, source, chart_note)),
         terminal=(Text(answer, "strong"), *lead, *short_trials),
-        markdown=(*lead, *tables),
+        markdown=(*lead, *tables, *(short_looks(sweep.confirmation) if sweep.confirmation else ())),
         missing=source.missing,
         summary=summary_of(sweep),
         metrics=tuple(metrics_of(sweep)),
-        results=results_by_arm(sweep.confirmation) if sweep.confirmation else {"inconclusive": ("the sweep",)},
+        results=results_of_winner(sweep),
+        rules=sweep.rules,
         short_answer=short_answer_of(sweep),
         rows_csv=source.table.to_csv(index=False),
     )
@@ -82,7 +83,8 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note:
         yield Section(title, (best_table(sweep),))
     if factorial := factorial_table(sweep):
         note = (
-            f"Change in {cost_name(sweep)} against {sweep.base} with its 95 % interval, and the median of the repeats."
+            f"Change in {cost_name(sweep)} against {sweep.base} with its 95 % interval, and the typical value of the "
+            "repeats."
         )
         yield Section("Compiler and batch size separately", (factorial, Text(note, "small")))
     yield from chart_sections(charts, chart_note)
@@ -93,8 +95,7 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note:
             "The trials, best first", (trial_table(sweep, MAX_TRIALS, source.tracking_uri), *_left_out(sweep))
         )
     if sweep.confirmation and (repeats := settings_table(sweep.confirmation)):
-        note = "Medians over the successful repeats, with the smallest and the largest value below."
-        yield Section("The repeats", (repeats, Text(note, "small")))
+        yield Section("The repeats", (repeats, *unlike_notes(sweep.confirmation), Text(TYPICAL, "small")))
     if sweep.confirmation and sweep.confirmation.design and (looks := looks_table(sweep.confirmation)):
         yield Section("The looks", (looks, Text(looks_note(sweep.confirmation.design), "small")))
     title = "Calibrations, base setting and repeats"

@@ -11,12 +11,13 @@ from typing import Any
 import pandas as pd
 
 from judging.design import Design
-from judging.intervals import Interval, ratio_interval
-from judging.summaries import geometric_mean
+from judging.intervals import LEAST_SPREAD, Interval, ratio_interval
+from judging.summaries import geometric_mean, typical
 from reports.comparison.arms import Arm, Job, job_of
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.equal_work import BILLABLE, DOLLARS
+from reports.comparison.equal_work import BILLABLE
 from reports.sweep.confirmation import confirmation_of
+from reports.sweep.cost_share import CostShare, cost_share
 from reports.sweep.sweep_spec import SweepSpec, read_spec
 from reports.sweep.trials import (
     COST_COLUMNS,
@@ -37,19 +38,6 @@ from sweeps.cost_model.finalists import choose
 from tracking.groups.planned_job import FINALIST
 
 ROLES = ("calibration", "baseline", "trial", FINALIST, "confirmation")
-
-
-@dataclass(frozen=True, kw_only=True)
-class CostShare:
-    """Cost of a part of a sweep's jobs."""
-
-    what: str
-    """Role of the jobs, or outcome of the trials."""
-    jobs: int
-    seconds: float
-    """Billable instance seconds."""
-    usd: float
-    """NaN if no price is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -117,7 +105,7 @@ class Sweep:
         tried = [trial.cost for trial in self.trials if trial.has_value and trial.setting == self.base]
         values = [job.number(self.column) for job in own] or tried
         positive = [value for value in values if value > 0]
-        return geometric_mean(positive) if positive else math.nan
+        return typical(positive) if positive else math.nan
 
     @property
     def best_trials(self) -> tuple[Trial, ...]:
@@ -137,10 +125,20 @@ class Sweep:
         return self.repeated_cost(self.base) - self.repeated_cost(self.best.setting) if self.best else math.nan
 
     def repeated_cost(self, setting: Setting) -> float:
-        """Return the geometric mean cost of a setting's repeats; NaN without repeats, or if one missed the target."""
+        """Return the `shown_cost` of a setting's repeats; NaN without repeats, or if one missed the target."""
         arm = self.arm_of(setting)
-        costs = arm.positive(self.column) if arm and all(map(self._is_reached, arm.compared)) else []
-        return geometric_mean(costs) if costs else math.nan
+        return math.nan if arm is None or self.missed(arm) else self.shown_cost(arm)
+
+    def shown_cost(self, arm: Arm) -> float:
+        """Return the typical cost of a usable model, by which verdicts compare repeats; NaN if it is unknown.
+
+        For a rate, return the geometric mean of the repeats.
+        """
+        if self.spec.is_rate:
+            rates = arm.positive(self.column)
+            return geometric_mean(rates) if rates else math.nan
+        cost = self.confirmation.cost(arm, self.column) if self.confirmation else None
+        return math.nan if cost is None else cost
 
     @property
     def failed(self) -> tuple[Trial, ...]:
@@ -171,7 +169,7 @@ class Sweep:
 
     def missed(self, arm: Arm) -> int:
         """Return the number of a setting's repeats that ended before they reached the target."""
-        return sum(not self._is_reached(job) for job in arm.compared)
+        return sum(not self._is_reached(job) for job in arm.succeeded)
 
     def contrast_of(self, setting: Setting) -> Contrast | None:
         """Return the comparison of a setting's repeats with the baseline's repeats."""
@@ -179,12 +177,17 @@ class Sweep:
 
     def ratio(self, arm: Arm, base: Arm | None) -> Interval | None:
         """Return the cost of an arm's repeats divided by that of `base`; None if any repeat missed the target."""
-        if base is None or arm is base or not all(self._is_reached(job) for job in (*arm.compared, *base.compared)):
+        if base is None or arm is base or self.missed(arm) or self.missed(base):
             return None
         contrast = next((each for each in self._contrasts if each.arm is arm), None)
-        if contrast and self._has_looks and not self.spec.is_rate:
-            return contrast.verdict.ratio
-        return ratio_interval(arm.positive(self.column), base.positive(self.column))
+        if contrast and (self.spec.is_rate or self._has_looks):
+            return contrast.speed_up if self.spec.is_rate else contrast.verdict.ratio
+        return ratio_interval(arm.positive(self.column), base.positive(self.column), least_spread=LEAST_SPREAD)
+
+    @property
+    def rules(self) -> int | None:
+        """Version of the rules that judge the repeats; None if nothing was compared."""
+        return self.confirmation.rules if self.confirmation and self._contrasts else None
 
     @property
     def _contrasts(self) -> tuple[Contrast, ...]:
@@ -205,12 +208,12 @@ class Sweep:
         """Return the cost of each role's jobs, then of all jobs."""
         roles = [*ROLES, *sorted({job.text.get("role") or "other" for job in self.jobs} - set(ROLES))]
         jobs = {role: [job for job in self.jobs if (job.text.get("role") or "other") == role] for role in roles}
-        return [*(_cost_share(role, own) for role, own in jobs.items() if own), _cost_share("all", self.jobs)]
+        return [*(cost_share(role, own) for role, own in jobs.items() if own), cost_share("all", self.jobs)]
 
     def cost_by_outcome(self) -> list[CostShare]:
         """Return the cost of the trials by outcome."""
         kinds = {kind: [trial.job for trial in self.trials if trial.kind == kind] for kind in KINDS}
-        return [_cost_share(kind, own) for kind, own in kinds.items() if own]
+        return [cost_share(kind, own) for kind, own in kinds.items() if own]
 
     def cost_shares(self) -> list[CostShare]:
         """Return the cost by role, followed by the cost of all jobs. The trials' cost is also split by outcome."""
@@ -220,7 +223,7 @@ class Sweep:
     @property
     def search_seconds(self) -> float:
         """Billable instance seconds of all jobs except the repeats, which any search method needs."""
-        return _cost_share("", [job for job in self.jobs if job.text.get("role") != "confirmation"]).seconds
+        return cost_share("", [job for job in self.jobs if job.text.get("role") != "confirmation"]).seconds
 
     def _is_reached(self, job: Job) -> bool:
         return self.spec.target is None or job.number("target_reached") > 0
@@ -287,9 +290,3 @@ def _number(text: str | None) -> float | None:
 def _common_samples(trials: Sequence[Trial]) -> float:
     counts = [trial.job.number("samples") for trial in trials if trial.kind in ("completed", "worse", "not reached")]
     return min((samples for samples in counts if samples > 0), default=math.nan)
-
-
-def _cost_share(what: str, jobs: Sequence[Job]) -> CostShare:
-    seconds = math.fsum(value for job in jobs if 0 < (value := job.number(BILLABLE)) < math.inf)
-    usd = [value for job in jobs if 0 <= (value := job.number(DOLLARS.column)) < math.inf]
-    return CostShare(what=what, jobs=len(jobs), seconds=seconds, usd=math.fsum(usd) if usd else math.nan)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import math
 
+from judging.intervals import Interval
 from judging.summaries import gain_percent
 from reports.comparison.arms import STEADY, Arm
 from reports.comparison.job_table import job_url
-from reports.model.numbers import NONE, figure, money, rate, score, signed_percent
+from reports.model.numbers import NONE, TOO_FEW, figure, money, rate, score, signed_percent
 from reports.model.table import Cell, Column, Heading, Row, Table, build_table
+from reports.sweep.cost_share import CostShare
 from reports.sweep.factorial import Cell as FactorialCell
 from reports.sweep.factorial import factorial_cells
 from reports.sweep.messages import OUTCOMES
-from reports.sweep.sweep import CostShare, Sweep
+from reports.sweep.sweep import Sweep
 from reports.sweep.trials import Trial
 from reports.sweep.units import cost_figure, cost_unit, quality_name
 
@@ -163,7 +165,7 @@ def _interval(sweep: Sweep, trial: Trial) -> str:
     arm = sweep.arm_of(trial.setting)
     ratio = sweep.ratio(arm, sweep.arm_of(sweep.base)) if arm else None
     if ratio:
-        return _ends(ratio.low, ratio.high)
+        return _ends(ratio)
     if trial.setting == sweep.base:
         return ""
     return (_missed(sweep, arm) or "no interval") if arm else "not repeated"
@@ -172,17 +174,18 @@ def _interval(sweep: Sweep, trial: Trial) -> str:
 def _missed(sweep: Sweep, arm: Arm) -> str:
     """Return the number of repeats that missed the target and have no comparable cost; empty if all reached it."""
     n = sweep.missed(arm)
-    return f"{n} of {len(arm.compared)} missed the target" if n else ""
+    return f"{n} of {len(arm.succeeded)} missed the target" if n else ""
 
 
-def _ends(low: float, high: float) -> str:
-    return f"{gain_percent(low):+,.0f} to {gain_percent(high):+,.0f} %".replace("-", "−")
+def _ends(ratio: Interval) -> str:
+    if not ratio.is_informative:
+        return TOO_FEW
+    return f"{gain_percent(ratio.low):+,.0f} to {gain_percent(ratio.high):+,.0f} %".replace("-", "−")
 
 
 def _repeats(sweep: Sweep, trial: Trial) -> str:
     arm = sweep.arm_of(trial.setting)
-    costs = arm.summary(sweep.column) if arm else None
-    return cost_figure(sweep, costs.typical) if costs else NONE
+    return cost_figure(sweep, sweep.shown_cost(arm)) if arm else NONE
 
 
 def _extremes(sweep: Sweep, trial: Trial) -> str:
@@ -204,12 +207,13 @@ def _cell_texts(sweep: Sweep, cell: FactorialCell | None) -> tuple[str, str]:
     if cell is None:
         return NONE, ""
     repeats = cell.arm.summary(sweep.column)
-    cost = f"{cost_figure(sweep, repeats.typical)} {cost_unit(sweep)}, n = {repeats.n}" if repeats else "no repeat"
+    shown = cost_figure(sweep, sweep.shown_cost(cell.arm))
+    cost = f"{shown} {cost_unit(sweep)}, n = {repeats.n}" if repeats else "no repeat"
     if cell.setting == sweep.base:
         return "base", cost
     if cell.ratio is None:
         return _missed(sweep, cell.arm) or NONE, cost
-    return signed_percent(cell.ratio.estimate), f"{_ends(cell.ratio.low, cell.ratio.high)}; {cost}"
+    return signed_percent(cell.ratio.estimate), f"{_ends(cell.ratio)}; {cost}"
 
 
 def _cost_label(share: CostShare) -> str:

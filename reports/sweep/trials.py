@@ -14,9 +14,9 @@ from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.model.wording import short
 from reports.sweep.sweep_spec import SweepSpec
 
-Kind = Literal["completed", "worse", "not reached", "pruned", "failed", "running"]
+Kind = Literal["completed", "worse", "not reached", "pruned", "failed", "stopped", "running"]
 """Outcome of a trial. A trial that is `worse` completed, but its quality is beyond the bound."""
-KINDS: tuple[Kind, ...] = ("completed", "worse", "not reached", "pruned", "failed", "running")
+KINDS: tuple[Kind, ...] = ("completed", "worse", "not reached", "pruned", "failed", "stopped", "running")
 
 COST_COLUMNS = {"billable_seconds": BILLABLE, "usd": DOLLARS.column, "steady_samples_per_second": STEADY}
 CALIBRATION_COLUMNS = (
@@ -229,6 +229,8 @@ def _size(batch_size: float, metrics: Mapping[str, float]) -> Size:
 
 def _end(job: Job, spec: SweepSpec, quality: float) -> tuple[Kind, str]:
     end = job.text.get("end") or _end_by_status(job, spec)
+    # The study records a job that a person stopped as a failed trial, because it has no value.
+    end = "stopped" if end == "failed: Stopped" else end
     first = end.partition(":")[0]
     kind: Kind = next((kind for kind in KINDS if kind == first), "running" if job.unfinished else "failed")
     if kind == "completed" and spec.bound is not None and not _is_as_good(quality, spec.bound, spec):

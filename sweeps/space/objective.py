@@ -6,6 +6,8 @@ import math
 from dataclasses import dataclass
 from typing import Literal
 
+from judging.doomed import Death
+
 CostName = Literal["billable_seconds", "usd", "steady_samples_per_second"]
 
 
@@ -70,6 +72,8 @@ class TrialOutcome:
 
     failure: tuple[str, str] | None = None
     """(class, reason) of a job that did not complete. `Stopped` means pruned, or stopped by a person."""
+    death: Death | None = None
+    """Exception of which the job died."""
     billable_instance_seconds: float = 0.0
     """Charged seconds of all instances, also for a failed job."""
     usd: float | None = None

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from optuna.distributions import BaseDistribution
@@ -72,15 +73,25 @@ def _grid(
     sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
 ) -> Point:
     """Choose all points in order: by calibrated rate, with multipliers near 1 before others."""
-    costs = sampler.search.costs
-    return min(
-        free,
-        key=lambda point: (
-            -costs.samples_per_second(point.batch_size) if costs else 0.0,
-            max(point.multiplier, 1 / point.multiplier),
-            point,
-        ),
-    )
+    return min(free, key=partial(_grid_rank, sampler.search))
+
+
+def _grid_rank(search: Search, point: Point) -> tuple[float, float, Point]:
+    rate = search.costs.samples_per_second(point.batch_size) if search.costs else 0.0
+    return -rate, max(point.multiplier, 1 / point.multiplier), point
+
+
+def first_points(name: str, search: Search, count: int) -> list[Point]:
+    """Return up to `count` points that a sampler tries first, as far as they do not depend on results.
+
+    The base comes first. Only `grid` fixes further points in advance.
+    """
+    base = [search.base] if search.base in search.space.points else []
+    name = automatic(search) if name == "auto" else name
+    if name != "grid":
+        return base[:count]
+    others = sorted((point for point in search.space.points if point not in base), key=partial(_grid_rank, search))
+    return [*base, *others][:count]
 
 
 def _random(

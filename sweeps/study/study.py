@@ -1,10 +1,10 @@
-"""Studies of a sweep, one per compiler: open or resume them, and sum up the cost of their trials."""
+"""Studies of a sweep, one per compiler: open or resume them, and select their trials."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Iterable, Mapping
+from dataclasses import asdict
 from typing import Any
 
 import optuna
@@ -25,17 +25,6 @@ _LOCKED_SECONDS = 60.0
 
 DUPLICATE = "duplicate"
 """Attribute `end` of a trial without a job, whose point belongs to another trial."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class SweepCost:
-    """Cost of a sweep's jobs so far."""
-
-    billable_instance_seconds: float = 0.0
-    usd: float = 0.0
-    """US dollars of the jobs with a price."""
-    unpriced: tuple[str, ...] = ()
-    """Names of ended jobs without a known price."""
 
 
 def open_study(
@@ -154,28 +143,3 @@ def is_empty(trial: FrozenTrial) -> bool:
 def count_trials(trials: Iterable[FrozenTrial]) -> int:
     """Return the number of trials that have not failed. A failed job says nothing about its point."""
     return sum(trial.state != TrialState.FAIL for trial in trials)
-
-
-def cost_so_far(studies: Iterable[tuple[Mapping[str, Any], Sequence[FrozenTrial]]]) -> SweepCost:
-    """Return the cost of all jobs of some studies, each passed as its user attributes and its trials.
-
-    A job counts once, however many trials followed it. A running job counts with its cost at its last evaluation. The
-    attributes `other_billable_seconds` and `other_usd` contain the cost of jobs other than trials, which is added.
-    """
-    seconds, usd, unpriced = 0.0, 0.0, list[str]()
-    for attrs, trials in studies:
-        seconds += float(attrs.get("other_billable_seconds") or 0.0)
-        usd += float(attrs.get("other_usd") or 0.0)
-        by_job: dict[str, list[FrozenTrial]] = {}
-        for trial in trials:
-            if job := trial.user_attrs.get("job"):
-                by_job.setdefault(job, []).append(trial)
-        for job, followed in by_job.items():
-            seconds += max(float(trial.user_attrs.get("billable_seconds") or 0.0) for trial in followed)
-            usd += max(float(trial.user_attrs.get("usd") or 0.0) for trial in followed)
-            ended = [
-                trial for trial in followed if trial.user_attrs.get("billable_seconds") and "end" in trial.user_attrs
-            ]
-            if ended and all(trial.user_attrs.get("usd") is None for trial in ended):
-                unpriced.append(job)
-    return SweepCost(billable_instance_seconds=seconds, usd=usd, unpriced=tuple(unpriced))

@@ -40,6 +40,8 @@ def attributes(outcome: TrialOutcome) -> dict[str, Any]:
         "reached": outcome.reached,
         "steady_samples_per_second": outcome.steady_samples_per_second,
         "run_id": outcome.run_id,
+        "exception": outcome.death.exception if outcome.death else None,
+        "exception_moment": outcome.death.moment if outcome.death else None,
         "reason": outcome.failure[1][:1000] if outcome.failure else None,
     }
     # Neither the database nor a browser accepts NaN.

@@ -45,8 +45,8 @@ class Runner(Protocol):
     def start(self, compiler: str, point: Point, trial_number: int) -> Running:
         """Start the point's job, or attach to an existing job with that name.
 
-        Raises `QuotaError` if the account has no room for the job now, or ever (`is_final`), and `InputError` if the
-        service will never start it.
+        Raises `QuotaError` if the account has no room for the job now, or ever (`is_final`), `BudgetFull` if the budget
+        has none, and `InputError` if the service will never start it.
         """
 
     def conclude(self, job_name: str, end: str) -> None:

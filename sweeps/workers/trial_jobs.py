@@ -10,6 +10,7 @@ from dataclasses import replace
 from sweeps.space.grid import Point
 from sweeps.space.objective import CurvePoint, Objective, TrialOutcome
 from sweeps.workers.runner import Running
+from tracking.budgets.ledger import Ledger, with_worst_case
 from tracking.following.followed_job import FollowedJob, record_refusal
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
@@ -35,9 +36,13 @@ class TrialJobs:
         objective: Objective,
         echo: Callable[[str], None],
         charts: ClassCharts | None = None,
+        jobs_at_once: int = 1,
     ) -> None:
-        """`planned` returns the job of a compiler and a point; equal arguments give the same job."""
-        self._charts = charts
+        """`planned` returns the job of a compiler and a point; equal arguments give the same job.
+
+        `jobs_at_once` jobs share what is left of the budget.
+        """
+        self._charts, self._jobs_at_once = charts, jobs_at_once
         self._store, self._service, self._group = store, service, group
         self._planned, self._objective, self._echo = planned, objective, echo
         self._jobs: dict[tuple[str, Point], PlannedJob] = {}
@@ -55,8 +60,8 @@ class TrialJobs:
     def start(self, compiler: str, point: Point, trial_number: int) -> Running:
         """Start the job of this point of the search space, or attach to it if it exists.
 
-        Raises `QuotaError` if the account has no room for the job, and `InputError` if the service refuses it. A
-        permanent refusal is recorded in the job's run.
+        Raises `QuotaError` if the account has no room for the job, `BudgetFull` if the budget has none, and
+        `InputError` if the service refuses it. A permanent refusal is recorded in the job's run.
         """
         planned = self._job(compiler, point)
         run = find_job_run(self._store, self._group, planned.spec.name)
@@ -64,9 +69,16 @@ class TrialJobs:
             self._store.tag(run.opened.id, {"platform.trial": str(trial_number), "platform.role": "trial"})
             return _EndedJob(planned.spec.name, outcome_of(run, self._objective))
         planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
-        opened = run.opened if run else open_run(self._store, self._group, planned)
+        ledger = Ledger(self._store, self._service, self._group)
+        is_limited = ledger.is_limited
+        if is_limited and run is None:
+            ledger.check_room(planned, self._jobs_at_once)
+        opened = run.opened if run else open_run(self._store, self._group, _labelled(planned, is_limited))
+        limit = ledger.limit_seconds(planned, opened, self._jobs_at_once) if is_limited else None
         try:
-            followed = FollowedJob(self._store, self._service, planned, opened, self._echo, self._charts)
+            followed = FollowedJob(
+                self._store, self._service, planned, opened, self._echo, self._charts, limit_seconds=limit
+            )
         except (QuotaError, InputError) as error:
             if isinstance(error, InputError) or error.is_final:
                 record_refusal(self._store, planned, opened.id, error, self._echo)
@@ -82,6 +94,10 @@ class TrialJobs:
         if run is None:
             raise TrackingError(f"The tracking server {self._store.uri} no longer has the run of job {job_name}.")
         return run
+
+
+def _labelled(planned: PlannedJob, is_limited: bool) -> PlannedJob:
+    return planned if is_limited else with_worst_case(planned)
 
 
 class _RunningJob:
@@ -158,6 +174,7 @@ def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
     metrics = run.metrics
     return TrialOutcome(
         failure=run.failure,
+        death=run.death,
         billable_instance_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
         usd=metrics.get("cost/usd"),
         samples=int(metrics.get("samples", 0)),

@@ -16,6 +16,7 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.trial import FrozenTrial, Trial, TrialState
 
+from judging.doomed import Death, doom_of
 from sweeps.cost_model.trials import OUT_OF_MEMORY, nearest, point_of
 from sweeps.space.grid import Point, Space
 from sweeps.space.objective import Objective
@@ -23,8 +24,6 @@ from sweeps.study.storage import Storage
 from sweeps.study.study import (
     DUPLICATE,
     MAX_RETRIES,
-    SweepCost,
-    cost_so_far,
     count_trials,
     current_trials,
     distributions,
@@ -47,10 +46,9 @@ class Limits:
     """Concurrent jobs of one worker."""
     max_parallel: int = 1
     """Concurrent jobs of all workers."""
-    max_billable_instance_seconds: float | None = None
-    """Budget of all jobs in instance seconds. Once it is spent, no job starts; running jobs continue."""
-    max_usd: float | None = None
-    """Budget of all jobs in US dollars, with the same effect."""
+    no_room: Callable[[Sequence[str]], str | None] = lambda _: None
+    """Returns why the budget has no room for another job, or None. It has room for the jobs with these names if one of
+    them was started before."""
 
 
 @dataclass(kw_only=True)
@@ -93,6 +91,8 @@ class NoTrial:
     """Reason for the study of each compiler, if none of them starts more trials."""
     is_over: bool = False
     """True if no job will start any more and no worker has a running trial."""
+    is_over_budget: bool = False
+    """True if the budget has no room for another job now."""
     is_busy: bool = False
     """True if another worker is claiming a trial at the moment."""
 
@@ -122,6 +122,9 @@ def claim_trial(
                 return NoTrial(reason=reason, reasons=by_compiler, is_over=not running)
             open_indices = [index for index, why in enumerate(reasons) if not why]
             part = parts[min(open_indices, key=lambda index: count_trials(trials[index]))]
+        if why := limits.no_room(_waiting_jobs(trials)):
+            reasons_of_budget = {each.compiler: why for each in parts}
+            return NoTrial(reason=why, reasons=reasons_of_budget, is_over=not running, is_over_budget=True)
         return _claim(storage, part, job_name)
 
 
@@ -155,6 +158,12 @@ def is_claimed(trial: FrozenTrial) -> bool:
     return bool(trial.user_attrs.get("claim") == trial.number)
 
 
+def _waiting_jobs(trials: Sequence[list[FrozenTrial]]) -> list[str]:
+    """Return the names of the jobs of waiting trials, whose workers died."""
+    waiting = (trial for each in trials for trial in each if trial.state == TrialState.WAITING)
+    return [job for trial in waiting if (job := trial.user_attrs.get("job"))]
+
+
 def _with_waiting_trial(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]]) -> Part | None:
     """Return a study with a waiting trial, if any. Waiting trials come first, because their jobs may be running."""
     for part, each in zip(parts, trials, strict=True):
@@ -165,24 +174,7 @@ def _with_waiting_trial(parts: Sequence[Part], trials: Sequence[list[FrozenTrial
 
 def _reasons(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]], limits: Limits) -> list[str | None]:
     """Return for each study why it starts no more trials, or None if it can start one."""
-    if limits.max_billable_instance_seconds is not None or limits.max_usd is not None:
-        attributes = [part.study.user_attrs for part in parts]
-        used = cost_so_far(list(zip(attributes, trials, strict=True)))
-        if over := over_budget(used, limits):
-            return [over] * len(parts)
     return [_closed(part, each, limits) for part, each in zip(parts, trials, strict=True)]
-
-
-def over_budget(used: SweepCost, limits: Limits) -> str | None:
-    """Return which budget is spent or cannot be checked, or None."""
-    limit, spent = limits.max_billable_instance_seconds, used.billable_instance_seconds
-    if limit is not None and spent >= limit:
-        return f"max_billable_seconds {limit:g} is spent ({spent:.1f} s)"
-    if limits.max_usd is None:
-        return None
-    if used.unpriced:
-        return f"max_usd {limits.max_usd:g} cannot be checked: the price of job {used.unpriced[0]} is unknown"
-    return f"max_usd {limits.max_usd:g} is spent ({used.usd:.2f})" if used.usd >= limits.max_usd else None
 
 
 def _closed(part: Part, trials: Sequence[FrozenTrial], limits: Limits) -> str | None:
@@ -196,12 +188,23 @@ def _closed(part: Part, trials: Sequence[FrozenTrial], limits: Limits) -> str | 
 
 def _exhausted(part: Part, trials: Sequence[FrozenTrial]) -> str | None:
     failed = [end for trial in trials if (end := str(trial.user_attrs.get("end", ""))).startswith("failed")]
-    faults = [end for end in failed if end != f"failed: {OUT_OF_MEMORY}"]
+    faults = [end for end in failed if end not in (f"failed: {OUT_OF_MEMORY}", "failed: Stopped")]
+    if failed and len(failed) == len(trials) and (doom := doom_of(_imports(trials))):
+        return f"no job ended without an error, and all further ones would die of {doom.exception}"
     if len(faults) >= MAX_FAILURES and len(failed) == len(trials):
         return f"{len(faults)} jobs failed and no other job ended; the last one {faults[-1]}"
     if not part.strategy.free_points(trials):
         return "no point is left"
     return part.strategy.stop_reason(trials)
+
+
+def _imports(trials: Sequence[FrozenTrial]) -> list[Death]:
+    """Return the errors of imports and of the syntax. Other exceptions may be due to a trial's setting."""
+    return [
+        Death(exception=str(trial.user_attrs.get("exception")), moment="import")
+        for trial in trials
+        if trial.user_attrs.get("exception_moment") == "import"
+    ]
 
 
 def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) -> Claim | NoTrial:

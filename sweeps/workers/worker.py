@@ -21,7 +21,7 @@ from sweeps.workers.heartbeat import Heartbeats
 from sweeps.workers.runner import Runner
 from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, claim_trial
 from tracking.following.interruption import Interrupts
-from training.contract.errors import InputError, QuotaError, TrainfareError
+from training.contract.errors import BudgetFull, InputError, QuotaError, TrainfareError
 from training.services.launcher import stop_all
 
 _TICK_SECONDS = 0.02
@@ -38,6 +38,8 @@ class WorkerResult:
     reason: str
     reasons: Mapping[str, str] = field(default_factory=dict)
     """Reason for the study of each compiler."""
+    is_over_budget: bool = False
+    """True if the budget has no room for another trial."""
     is_stopped: bool = False
     """True if a person stopped the worker. The sweep may have more trials to run."""
 
@@ -105,7 +107,8 @@ class _Worker:
             return None if self.active else WorkerResult(reason="stopped", is_stopped=True)
         if self.active or self.waiting or self.no_trial is None or not self.no_trial.is_over:
             return None
-        return WorkerResult(reason=self.no_trial.reason, reasons=self.no_trial.reasons)
+        no_trial = self.no_trial
+        return WorkerResult(reason=no_trial.reason, reasons=no_trial.reasons, is_over_budget=no_trial.is_over_budget)
 
     def advance(self, interrupts: Interrupts) -> bool:
         """Start one job and look at one, if they are due. Return False if nothing was due."""
@@ -143,6 +146,9 @@ class _Worker:
         compiler, number = claim.part.compiler, claim.trial.number
         try:
             running = self.runner.start(compiler, claim.point, number)
+        except BudgetFull as full:
+            self._wait_for_budget(claim, full)
+            return
         except (InputError, QuotaError) as error:
             if isinstance(error, QuotaError) and not error.is_final:
                 self.echo(f"  trial {number} of {compiler}: waits. {error}")
@@ -155,6 +161,15 @@ class _Worker:
             )
             return
         self.active.append(FollowedTrial(self.storage, claim, running))
+
+    def _wait_for_budget(self, claim: Claim, full: BudgetFull) -> None:
+        """Keep a claimed trial until a job ends, or give it back if none can leave room for it."""
+        self.echo(f"  trial {claim.trial.number} of {claim.part.compiler}: waits. {full}")
+        if full.is_final or not self.active:
+            self._give_back(claim)  # the next claim waits while jobs of other workers run
+            return
+        self.waiting.append(claim)
+        self.start_at = time.monotonic() + _FULL_SECONDS
 
     def _look(self) -> bool:
         """Report new evaluations of the job that is due first. Return False if no job is due."""
@@ -178,7 +193,7 @@ class _Worker:
         except UpdateFinishedTrialError:
             self._yield_trial(followed)
         self._drop(followed)
-        self.claim_at = 0.0
+        self.claim_at = self.start_at = 0.0
 
     def _yield_trial(self, followed: FollowedTrial) -> None:
         """Leave a job to the worker that continues its trial."""

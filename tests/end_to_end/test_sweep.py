@@ -114,11 +114,30 @@ def test_a_target_that_no_trial_reaches_is_reported(command_line: CommandLine, r
 def test_no_trial_starts_when_calibration_has_spent_the_budget(
     command_line: CommandLine, reviews: dict[str, object]
 ) -> None:
-    request = {**reviews, **TINY, "target.value": 5, "max_billable_seconds": 0.1}
+    """210 s are one job with 60 s of training and 150 s for its stop. After the calibration, no more such job fits."""
+    request = {**reviews, **TINY, "target.value": 5, "sweep.max_billable_seconds": 210, "min_run_seconds": 60}
     done = command_line("sweep", request)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "max_billable_seconds 0.1 is spent" in done.stdout
+    assert "no further job fits for certain" in done.stdout
+    assert "The budget of 210 s ended this early" in done.stdout
     assert by_role(command_line.runs()) == {"calibration": 1}
+    both = command_line("sweep", {**request, "max_billable_seconds": 300})
+    assert both.returncode == 2
+    assert "max_billable_seconds 300 and sweep.max_billable_seconds 210 are the same budget" in both.stderr
+
+
+@pytest.mark.slow
+def test_trials_end_when_none_certainly_fits(command_line: CommandLine, reviews: dict[str, object]) -> None:
+    """With two jobs at a time, trials share the budget; the search ends while no trial could exceed it."""
+    limits = {"max_billable_seconds": 210.4, "min_run_seconds": 60, "machine.max_run_seconds": 70, "max_parallel": 2}
+    request = {**reviews, **TINY, "target.value": 5, "calibration_seconds": 0, "trials": 20, "repeats": 9, **limits}
+    done = command_line("sweep", request)
+    assert "Budget of 210 s: at worst these jobs cost" in done.stdout
+    assert "The budget of 210 s ended this early" in done.stdout
+    runs = command_line.runs()
+    assert runs
+    assert sum(run.data.metrics["cost/billable_instance_seconds"] for run in runs) < 210
+    assert {run.info.status for run in runs} == {"FINISHED"}
 
 
 @pytest.mark.slow
@@ -138,8 +157,9 @@ def test_trials_for_throughput_are_probes(command_line: CommandLine, reviews: di
 def test_a_sweep_for_a_pareto_front_repeats_no_setting(command_line: CommandLine, reviews: dict[str, object]) -> None:
     request = {**reviews, **TINY, "objective": "billable_seconds,eval_loss", "trials": 3, "epochs": 1}
     request.pop("target.metric")
-    done = command_line("sweep", request)
-    assert done.returncode == 0, done.stdout + done.stderr
+    done = command_line("sweep", {**request, "fail-on": "inconclusive"})
+    assert done.returncode == 3, done.stdout + done.stderr
+    assert done.stderr.splitlines()[-1] == "--fail-on inconclusive: “the sweep”."
     assert by_role(command_line.runs())["confirmation"] == 0
     assert by_role(command_line.runs())["trial"] == 3
     assert kept(command_line)["objective"]["is_front"]

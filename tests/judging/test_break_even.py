@@ -85,3 +85,17 @@ def test_too_few_jobs_determine_nothing() -> None:
     for arm, baseline in (([Pace(40.0, 0.005)], both), (both, [Pace(40.0, 0.005)]), ([], both)):
         assert break_even(arm, baseline, "off", "off").kind == "not determined"
     assert break_even(both, both, "cold", "off").kind == "not determined"
+
+
+def test_setups_of_exactly_nothing_are_equal() -> None:
+    """0.010 - 0.008 s are earned per sample from the start.
+
+    The setups spread by at least 0.001 s, the paces by at least 0.1 %: the means of two jobs have variances 5e-7 and
+    (1e-5)^2 / 2 or (8e-6)^2 / 2, and t(0.975, 2)^2 = 18.512821. (0.002^2 - 18.512821 * 8.2e-11) N^2 = 18.512821 * 1e-6
+    has the root 2.152.
+    """
+    arm, baseline = [Pace(0.0, 0.008)] * 2, [Pace(0.0, 0.010)] * 2
+    result = break_even(arm, baseline, "off", "off")
+    assert (result.kind, result.samples) == ("already ahead", None)
+    assert result.high == pytest.approx(2.152, abs=1e-3)
+    assert break_even(baseline, arm, "off", "off").kind == "never"

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from scipy import stats
 
-from judging.intervals import difference_interval, ratio_interval
+from judging.intervals import LEAST_SPREAD, Interval, difference_interval, ratio_interval, ratio_intervals
 
 
 def test_difference_interval_by_hand() -> None:
@@ -88,3 +88,44 @@ def test_ratio_interval_is_inverted_when_the_sides_are_swapped(arm: list[float],
     assert swapped is not None
     assert interval.low <= interval.estimate <= interval.high
     assert math.log(interval.low) == pytest.approx(-math.log(swapped.high), abs=1e-6)
+
+
+def test_two_equal_values_a_side_have_an_interval_by_hand() -> None:
+    """5 against 4 is 1.25. Each side spreads by at least 0.001: error sqrt(2 * 0.001^2 / 2) = 0.001, with 2 degrees of
+    freedom, t = 4.302653: from 1.25 * exp(-0.004302653) = 1.244633 to 1.255390."""
+    (interval,) = ratio_intervals([[5.0, 5.0]], [4.0, 4.0])
+    assert interval is not None
+    assert (interval.low, interval.high) == pytest.approx((1.244633, 1.255390), abs=1e-6)
+    assert interval == ratio_interval([5.0, 5.0], [4.0, 4.0], least_spread=LEAST_SPREAD)
+
+
+def test_several_ratios_share_the_error_by_hand() -> None:
+    """Sides v * (0.96, 1, 1 / 0.96): error 0.0333310 with 4 degrees of freedom (see `worked_cases`).
+
+    Of three arms, 1.30 differs at 5 % / 3: t = 3.960786, reach 0.132020 < log 1.30 = 0.262364. The other two then share
+    5 %: t = 3.495406, reach 0.116505. 1.12 does not differ (0.113329), although it would at 5 % (reach 0.092542).
+    """
+    arms = [[0.96 * v, v, v / 0.96] for v in (1.12, 1.30, 1.0)]
+    intervals = ratio_intervals([*arms, [1.0]], [0.96, 1.0, 1 / 0.96])
+    assert intervals[3] is None
+    reaches = [math.log(each.high / each.estimate) for each in intervals if each]
+    assert reaches == pytest.approx([0.116505, 0.132020, 0.116505], abs=1e-5)
+    assert [each.low > 1 for each in intervals if each] == [False, True, False]
+    (alone,) = ratio_intervals(arms[:1], [0.96, 1.0, 1 / 0.96])
+    assert alone is not None
+    assert alone.low > 1
+
+
+def test_ratios_need_two_values_a_side() -> None:
+    assert ratio_intervals([[1.0, 2.0], [1.0]], [1.0]) == [None, None]
+    assert ratio_intervals([], [1.0, 2.0]) == []
+
+
+@pytest.mark.parametrize(
+    ("low", "high", "is_informative"),
+    [(0.5, 2.0, True), (0.5, 2.01, False), (0.0, 1.2, False), (1.01, 50.0, True), (0.01, 0.99, True)],
+)
+def test_an_interval_that_includes_1_must_not_be_wider_than_from_half_to_double(
+    low: float, high: float, is_informative: bool
+) -> None:
+    assert Interval(1.0, low, high, 2, 2).is_informative is is_informative

@@ -34,3 +34,11 @@ def test_a_loss_of_quality_within_the_noise_is_not_shown() -> None:
 def test_one_value_a_side_has_no_interval() -> None:
     single = compare_quality(ACCURACY, [0.5], [0.9])
     assert (single.kept, single.shown_worse, single.difference) == (False, False, None)
+
+
+def test_an_interval_of_most_of_the_scale_says_nothing() -> None:
+    # Means 0.6 and 0.6, variances 0.02 and 0.0: error sqrt(0.01), 1 degree of freedom, t = 12.706: +-1.27.
+    assert not compare_quality(ACCURACY, [0.5, 0.7], [0.6, 0.6]).is_informative
+    # Both variances 0.0002: +-0.0608, less than the limit of 20 margins of 0.03.
+    assert compare_quality(ACCURACY, [0.87, 0.89], [0.87, 0.89]).is_informative
+    assert not compare_quality(ACCURACY, [0.5], [0.9]).is_informative

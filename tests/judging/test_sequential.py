@@ -7,8 +7,8 @@ import math
 import pytest
 from scipy import stats
 
-from judging.cost_ratio import LEAST_SPREAD
 from judging.design import Design
+from judging.intervals import LEAST_SPREAD
 from judging.quality import MEASURES
 from judging.result import Result
 from judging.sequential import Look, look, look_at_arms

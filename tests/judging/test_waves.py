@@ -25,6 +25,26 @@ def test_the_first_wave_is_three_rounds_in_alternating_order() -> None:
     assert (state.looks, state.stopped) == ((), {})
 
 
+def test_a_doomed_arm_starts_no_further_jobs() -> None:
+    results = results_of({"a": 100}, 3) | results_of({"b": None}, 1)
+    state = progress(DESIGN, ["a", "b"], results, doomed={"b"})
+    assert (state.due, dict(state.stopped)) == ((), {"b": "doomed"})
+    assert state.begun == {("a", 0), ("a", 1), ("a", 2), ("b", 0)}
+    # A job of it that runs already is followed to its end.
+    assert progress(DESIGN, ["a", "b"], results, doomed={"b"}, started={("b", 2)}).due == (("b", 2),)
+
+
+def test_a_comparison_of_which_every_arm_is_doomed_ends() -> None:
+    results = results_of({"a": None, "b": None}, 1)
+    state = progress(DESIGN, ["a", "b"], results, doomed={"a", "b"})
+    assert (state.due, len(state.begun)) == ((), 2)
+    # Without the baseline no arm can be compared: the others run their first wave only.
+    alone = progress(DESIGN, ["a", "b"], results_of({"a": None}, 1), doomed={"a"})
+    assert alone.due == (("b", 0), ("b", 1), ("b", 2))
+    over = progress(DESIGN, ["a", "b"], results_of({"a": None}, 1) | results_of({"b": 1}, 3), doomed={"a"})
+    assert over.due == ()
+
+
 def test_only_the_jobs_of_a_wave_that_have_not_ended_are_due() -> None:
     results = results_of({"a": 100}, 3) | results_of({"b": 90}, 2)
     assert progress(DESIGN, ["a", "b"], results).due == (("b", 2),)

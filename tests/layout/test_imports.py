@@ -14,10 +14,14 @@ from tests.layout.imports import JOB, ORDER, ROOT, circles, file_graph, imported
 MAY_IMPORT = {package: set(ORDER[position:]) for position, package in enumerate(ORDER)}
 MAY_IMPORT["judging"] = {"judging"}
 
+AWS_OWNERS = (
+    *("training/services/sagemaker/", "models/endpoints/sagemaker/"),
+    *("training/job/publishing/hub_token.py", "training/scripts/trainfare_entry.py"),
+)
 OWNERS = {
     "mlflow": ("tracking/", "models/", "reports/"),
-    "boto3": ("training/services/sagemaker/", "models/endpoints/sagemaker/", "training/job/publishing/hub_token.py"),
-    "botocore": ("training/services/sagemaker/", "models/endpoints/sagemaker/", "training/job/publishing/hub_token.py"),
+    "boto3": AWS_OWNERS,
+    "botocore": AWS_OWNERS,
     "matplotlib": ("reports/charts/",),
     "optuna": ("sweeps/", "experiments/sweeping/"),
 }

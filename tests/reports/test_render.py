@@ -138,7 +138,7 @@ def test_a_group_without_jobs_has_a_page(tracked: Any) -> None:
 def test_one_arm_with_one_repeat_has_no_interval(tracked: Any) -> None:
     tracked.trained("none", 0, 41.0, baseline=True)
     report = render(tracked.client, tracked.group, "t")
-    assert "“none” took 41.0 billable seconds." in assert_sound(report).text
+    assert "The training took 41.0 billable seconds and reached accuracy 0.900." in assert_sound(report).text
     assert "interval" not in chart_names(report)
 
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from reports.formats.mlflow_metrics import run_metrics
 from reports.formats.summary import summary
 from reports.model.numbers import NONE, figure, score
 from reports.model.report import Report
@@ -74,6 +75,22 @@ def assert_tables_agree(report: Report) -> None:
         for column, (name, text) in FIGURES.items():
             if column in row:
                 assert row[column] == (text(medians[label][name]) if name in medians[label] else NONE)
+
+
+def test_only_json_shows_an_interval_that_says_nothing(tracked: Any) -> None:
+    case = CASES["too few repeats for their spread"]
+    case.baseline.add(tracked, "none")
+    case.arm.add(tracked, "inductor")
+    report = render(tracked.client, tracked.group, "t")
+    for form in (page_text(report), terminal_text(report), markdown_text(report)):
+        assert "too few repeats" in form
+        assert "1,219 %" not in form
+        assert "91 % fewer" not in form
+    assert [chart.name for chart in report.charts if chart.name == "interval"] == []
+    assert set(run_metrics(report)) >= {"saving_percent/inductor"}
+    assert "saving_percent/inductor low" not in run_metrics(report)
+    [contrast] = summary(report)["contrasts"]
+    assert contrast["ratio"]["high"] == pytest.approx(13.189854)
 
 
 def test_the_summary_has_the_break_even(tracked: Any) -> None:

@@ -97,7 +97,7 @@ class State:
 
     def left(self) -> set[str]:
         """Return the remaining folders in all places that a prune checks, hidden ones included."""
-        places = ("jobs", "checkpoints", "outputs", "staged", "sources", "models")
+        places = ("jobs", "checkpoints", "outputs", "staged", "sources", "environments", "models")
         return {f"{each}/{path.name}" for each in places for path in (self.home / each).glob("*") if path.is_dir()}
 
 

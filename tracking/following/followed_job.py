@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from judging.doomed import Death
+from tracking.budgets.records import budget_failure, with_limit
 from tracking.following.progress import Progress
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import OpenRun, Recorder
@@ -16,10 +18,12 @@ from tracking.recording.script_log import ScriptLogReader
 from tracking.recording.system_metrics import JobSampler
 from tracking.server.store import Store
 from training.contract import request
+from training.contract.budget import NOTHING, Amount
 from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
-from training.contract.price import instance_seconds
+from training.contract.price import InstanceSeconds, instance_seconds
 from training.contract.service import Service
+from training.contract.waiting import Wait, wait_of
 from training.services import launcher
 from training.services.launcher import Follower, Job, Update
 
@@ -34,8 +38,12 @@ class Outcome:
     """(class, reason), or None if the job completed."""
     push_failure: str | None = None
     """Reason why the model could not be pushed to the Hub, or None."""
+    death: Death | None = None
+    """Exception of which the job died."""
     refusal: InputError | QuotaError | None = None
     """Error with which the service refused to start the job."""
+    cost: Amount = NOTHING
+    """Cost of the job."""
 
 
 class FollowedJob:
@@ -49,13 +57,19 @@ class FollowedJob:
         run: OpenRun,
         echo: Callable[[str], None],
         charts: ClassCharts | None = None,
+        *,
+        limit_seconds: int | None = None,
     ):
+        """Follow the job of a run, and submit it first if needed. A budget may lower its time limit."""
         self.planned = planned
         self._recorder = Recorder(store, run.id, planned, charts)
         self._progress = Progress(planned.run_name, echo, usd_per_second=_usd_per_second(planned))
+        if limit_seconds is not None and limit_seconds < planned.spec.max_run_seconds:
+            limits = f"from {planned.spec.max_run_seconds:,} to {limit_seconds:,} s"
+            self._progress.show_warning(f"the budget lowers its time limit {limits}")
         self.job = Job(service, planned.spec.name)
         if not run.is_described:
-            body = request.build(planned.spec)
+            body = request.build(with_limit(planned.spec, limit_seconds or planned.spec.max_run_seconds))
             self._recorder.open(body)
             launcher.submit(service, body)
             self._recorder.log_data()  # after the submission: the chart is drawn while the job starts
@@ -63,7 +77,7 @@ class FollowedJob:
         # Due immediately, in a random order: launchers that are killed early should not always read the same jobs.
         self.due = random.random()
         """Time of the next `advance`, in seconds of the monotonic clock."""
-        self._script_log = ScriptLogReader(planned.script.regexes) if planned.script else None
+        self._script_log = _script_log(planned)
         self._sampler = _sampler(service, planned.spec.name)
 
     @property
@@ -77,6 +91,18 @@ class FollowedJob:
         started = (self._follower.description or {}).get("TrainingStartTime")
         return started.timestamp() if started else None
 
+    @property
+    def wait(self) -> Wait | None:
+        """Wait of the job before it trains; None if it does not wait."""
+        return wait_of(self._follower.description) if self._follower.description else None
+
+    @property
+    def cost_so_far(self) -> Amount:
+        """Cost until now. On spot capacity it is an upper bound."""
+        started, spec, price = self.training_started, self.planned.spec, self.planned.dearest_price
+        billable = instance_seconds(max(0.0, time.time() - started) if started else 0.0, spec.instance_count)
+        return Amount(seconds=billable, usd=price.usd(billable) if price else None)
+
     def advance(self) -> Outcome | None:
         """Record new events. Return the outcome once the job has ended and its log is read to the end."""
         update = self._follower.look()
@@ -89,13 +115,13 @@ class FollowedJob:
             lines, events = (update.lines, self._events(update)) if update else ((), ())
             self._recorder.record(lines, events, system)
             self._progress.show(events)
+        self._progress.show_disk((self._follower.description or {}).get("DiskWarning", ""))
         return self._end() if self._follower.ended else None
 
     def _restart(self) -> None:
         """Forget the log, because the service sends it again from its start."""
         self._recorder.restart()
-        if self.planned.script:
-            self._script_log = ScriptLogReader(self.planned.script.regexes)
+        self._script_log = _script_log(self.planned)
 
     def _events(self, update: Update) -> Sequence[Event]:
         if self._script_log is None:
@@ -116,19 +142,37 @@ class FollowedJob:
                 recorder.record((), self._script_log.result(description["TrainingEndTime"].timestamp()))
         else:
             failure = launcher.failure_of(description, recorder.events, recorder.log.tail(50))
+            failure = budget_failure(failure, description, self.planned)
         log_location = self.job.service.log_location(self.job.name)
         finals = recorder.finish(description, failure, log_location)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning)
-        if failure:
+        if failure and failure[0] != "Stopped":
             self._progress.show_log(recorder.log.tail(), self.job.name, log_location)
         return Outcome(
-            planned=self.planned, run_id=recorder.run_id, failure=failure, push_failure=recorder.push_failure
+            planned=self.planned,
+            run_id=recorder.run_id,
+            failure=failure,
+            push_failure=recorder.push_failure,
+            cost=cost_of(finals),
+            death=recorder.death,
         )
 
     def close(self) -> None:
         """Stop sampling system metrics. The job keeps running."""
         if self._sampler:
             self._sampler.close()
+
+
+def cost_of(metrics: Mapping[str, float]) -> Amount:
+    """Return the cost in the metrics of a job that has ended."""
+    return Amount(
+        seconds=InstanceSeconds(metrics.get("cost/billable_instance_seconds", 0.0)), usd=metrics.get("cost/usd")
+    )
+
+
+def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
+    """Return the reader of a script's log; None for our own job, which emits events."""
+    return ScriptLogReader(planned.script.regexes, planned.script.batch) if planned.script else None
 
 
 def _sampler(service: Service, job_name: str) -> JobSampler | None:

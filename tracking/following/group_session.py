@@ -9,18 +9,23 @@ from __future__ import annotations
 import time
 from collections import deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 
 from mlflow.entities import Run, RunStatus
 
-from tracking.following.followed_job import FollowedJob, Outcome, record_refusal
+from tracking.budgets.ledger import Ledger, with_worst_case
+from tracking.following.budget_progress import BudgetWait, LiveCosts
+from tracking.following.doomed_arms import DoomedArms
+from tracking.following.followed_job import FollowedJob, Outcome, cost_of, record_refusal
+from tracking.following.group_progress import GroupProgress
 from tracking.following.interruption import Interrupts
 from tracking.groups.group import Group, child_run, child_runs
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import OpenRun, existing_run, open_run
+from tracking.recording.deaths import recorded_death
+from tracking.recording.recorder import OpenRun, Recorder, existing_run, open_run
 from tracking.recording.run_tables import ClassCharts
 from tracking.server.store import Store
-from training.contract.errors import InputError, QuotaError, TrainfareError
+from training.contract.errors import BudgetFull, InputError, QuotaError, TrainfareError
 from training.contract.events import FAILURE_CLASSES
 from training.contract.service import Service
 from training.services.launcher import stop_all
@@ -37,32 +42,35 @@ def run_jobs(
     planned: Sequence[PlannedJob],
     *,
     parallel: int = 1,
-    may_start: Callable[[], bool] = lambda: True,
     echo: Callable[[str], None] = print,
     charts: ClassCharts | None = None,
+    progress: GroupProgress | None = None,
 ) -> list[Outcome]:
     """Run the remaining jobs of `planned`, at most `parallel` at a time, and return the outcomes in the same order.
 
-    `may_start` is called before each start. Once it returns False, no more jobs are started. `charts` draws the class
-    distribution and the confusion matrix of each run; None logs only their tables.
+    `charts` draws the class distribution and the confusion matrix of each run; None logs only their tables. `progress`
+    shows the group's progress; by default it is logged.
 
-    The result is shorter than `planned` if `may_start` returned False or the user stopped the jobs. An error that ends
-    the loop has a note with the names of jobs that may still be running.
+    The result is shorter than `planned` if the group's budget has no room for more jobs, which is recorded as the end
+    of the budget, if jobs were left out because their arm is doomed (see `doomed_arms.without_left_out`), or if the
+    user stopped the jobs. An error that ends the loop has a note with the names of jobs that may still be running.
     """
     jobs, waiting, outcomes = _resume(store, service, group, planned, echo, charts)
-    with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs):
+    costs = LiveCosts(jobs.ledger, echo)
+    progress = progress or GroupProgress(echo, jobs=planned)
+    with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs), closing(progress):
         while jobs.active or (waiting and not interrupts.stopping):
             # Alternate between starting one job and following one: hundreds of starts must not delay the followed jobs.
             started = False
             if waiting and len(jobs.active) < parallel and not interrupts.stopping:
-                if not may_start():
-                    waiting.clear()
-                elif jobs.start(waiting[0]):
-                    started, _ = True, waiting.popleft()
+                started = jobs.start_next(waiting, parallel)
             if started and interrupts.stopping:  # the signal arrived during the start
                 jobs.stop()
             if not jobs.advance() and not started:
                 time.sleep(_TICK_SECONDS)
+            costs.log_if_due(jobs.active.values())
+            progress.show(jobs.active.values(), outcomes, jobs.blocked if waiting else {}, costs.state)
+    costs.log()
     return [outcomes[job.spec.name] for job in planned if job.spec.name in outcomes]
 
 
@@ -79,8 +87,8 @@ def start_jobs(
     """Start the jobs that `run_jobs` would start first, and leave them running. Return the number of other jobs."""
     jobs, waiting, _ = _resume(store, service, group, planned, echo, charts)
     with _detaching(service, group, jobs):
-        while waiting and len(jobs.active) < parallel and jobs.start(waiting[0]):
-            waiting.popleft()
+        while waiting and len(jobs.active) < parallel and jobs.start_next(waiting, parallel):
+            pass
     return len(waiting)
 
 
@@ -110,7 +118,7 @@ def _resume(
     recorded = {job.spec.name: _recorded_outcome(job, runs.get(job.spec.name)) for job in planned}
     outcomes = {name: outcome for name, outcome in recorded.items() if outcome}
     open_runs = {name: existing_run(run) for name, run in runs.items()}
-    jobs = _Jobs(store, service, group, open_runs, outcomes, echo, charts)
+    jobs = _Jobs(store, service, group, open_runs, outcomes, DoomedArms(store, runs.values(), echo), echo, charts)
     waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
     return jobs, waiting, outcomes
 
@@ -125,13 +133,18 @@ class _Jobs:
         group: Group,
         runs: dict[str, OpenRun],
         outcomes: dict[str, Outcome],
+        doomed: DoomedArms,
         echo: Callable[[str], None],
         charts: ClassCharts | None,
     ) -> None:
+        self.doomed = doomed
         self._charts = charts
         self._store, self._service, self._group, self._echo = store, service, group, echo
         self._runs, self._outcomes = runs, outcomes
         self._full_until = 0.0
+        self._blocked: tuple[str, str, float] | None = None
+        self._budget_wait = BudgetWait(echo)
+        self.ledger = Ledger(store, service, group)
         self.active: dict[str, FollowedJob] = {}
 
     def attach(self, job: PlannedJob) -> bool:
@@ -142,23 +155,68 @@ class _Jobs:
         self.active[job.spec.name] = FollowedJob(self._store, self._service, job, run, self._echo, self._charts)
         return True
 
-    def start(self, job: PlannedJob) -> bool:
-        """Start a job. Return False if the account has no room for it now."""
+    def start_next(self, waiting: deque[PlannedJob], parallel: int) -> bool:
+        """Start the first waiting job. Return False if it has no room now; no job waits if none ever will.
+
+        A job of a doomed arm is left out, unless its run was opened already: somebody has to end that run.
+        """
+        if waiting[0].spec.name not in self._runs and self.doomed.leaves_out(waiting[0]):
+            waiting.popleft()
+            return True
+        if not self._budget_wait.is_over(len(self.active)):
+            return False
+        sharing = min(parallel - len(self.active), len(waiting))
+        try:
+            if not self._start(waiting[0], sharing):
+                return False
+        except BudgetFull as full:
+            self._wait_for_budget(waiting, full)
+            return False
+        waiting.popleft()
+        self._blocked = None
+        return True
+
+    def _wait_for_budget(self, waiting: deque[PlannedJob], full: BudgetFull) -> None:
+        """Put the jobs first that hold a part of the budget, or end the group if none holds any."""
+        ordered = sorted(waiting, key=lambda job: job.spec.name not in full.holding)
+        waiting.clear()
+        if self._budget_wait.ends(full, len(self.active)):
+            self.ledger.end(len(ordered))
+            for job in ordered if full.is_final else ():
+                if run := self._runs.get(job.spec.name):  # it was opened while another launcher reserved
+                    Recorder(self._store, run.id, job).finish_refused(("Refused", str(full)))
+        else:
+            waiting.extend(ordered)
+            self._block(ordered[0], "room in the budget (other jobs have reserved it)")
+
+    def _start(self, job: PlannedJob, sharing: int) -> bool:
+        """Start a job. Return False if the account has no room for it now. Raises BudgetFull.
+
+        `sharing` jobs could start now; they share what is left of the budget.
+        """
         if time.monotonic() < self._full_until:
             return False
-        name = job.spec.name
+        name, is_limited = job.spec.name, self.ledger.is_limited
         if name not in self._runs:
-            self._runs[name] = open_run(self._store, self._group, job)
+            if is_limited:
+                self.ledger.check_room(job, sharing)
+            labelled = job if is_limited else with_worst_case(job)
+            self._runs[name] = open_run(self._store, self._group, labelled)
             if self._runs[name].has_ended:  # another launcher has run the job meanwhile
                 outcome = _recorded_outcome(job, child_run(self._store, self._group, name))
                 assert outcome is not None
                 self._outcomes[name] = outcome
+                self.doomed.add(outcome)
                 return True
+        run = self._runs[name]
+        limit = self.ledger.limit_seconds(job, run, sharing) if is_limited and not run.is_described else None
         try:
-            self.active[name] = FollowedJob(self._store, self._service, job, self._runs[name], self._echo, self._charts)
+            self.active[name] = FollowedJob(
+                self._store, self._service, job, run, self._echo, self._charts, limit_seconds=limit
+            )
         except (QuotaError, InputError) as error:
             if isinstance(error, QuotaError) and not error.is_final:
-                self._echo(f"  {job.run_name}: waits. {error}")
+                self._block(job, f"the quota '{error.quota}' (all of it is in use)")
                 self._full_until = time.monotonic() + _FULL_SECONDS
                 return False
             self._outcomes[name] = record_refusal(self._store, job, self._runs[name].id, error, self._echo)
@@ -171,8 +229,22 @@ class _Jobs:
             return False
         if outcome := self.active[name].advance():
             self._outcomes[name] = outcome
+            self.doomed.add(outcome)
             del self.active[name]
         return True
+
+    def _block(self, job: PlannedJob, reason: str) -> None:
+        """Remember the wait of a job that is not submitted yet."""
+        since = self._blocked[2] if self._blocked else time.monotonic()
+        self._blocked = job.run_name, reason, since
+
+    @property
+    def blocked(self) -> dict[str, tuple[str, float]]:
+        """Reason and seconds of the next job's wait, by the name of its run; empty if the job may start."""
+        if self._blocked is None:
+            return {}
+        name, reason, since = self._blocked
+        return {name: (reason, time.monotonic() - since)}
 
     def stop(self) -> None:
         """Ask all jobs to stop. Raises the first error."""
@@ -208,4 +280,11 @@ def _recorded_outcome(job: PlannedJob, run: Run | None) -> Outcome | None:
         assert failure_class in FAILURE_CLASSES
         failure = failure_class, tags.get("platform.failure_message", "")
     push_failure = tags.get("platform.hub_failure")
-    return Outcome(planned=job, run_id=run.info.run_id, failure=failure, push_failure=push_failure)
+    return Outcome(
+        planned=job,
+        run_id=run.info.run_id,
+        failure=failure,
+        push_failure=push_failure,
+        death=recorded_death(tags),
+        cost=cost_of(run.data.metrics),
+    )

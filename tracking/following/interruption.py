@@ -70,4 +70,5 @@ def _ask_at_terminal() -> str:
 
 
 def _echo(text: str) -> None:
-    print(text, file=sys.stderr, flush=True)
+    clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # the progress of the group may be on the terminal's line
+    print(f"{clear}{text}", file=sys.stderr, flush=True)

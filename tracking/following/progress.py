@@ -56,6 +56,13 @@ class Progress:
         """`usd_per_second` is the price of all instances of the job together, if it is known."""
         self._name, self._echo, self._clock, self._usd_per_second = name, echo, clock, usd_per_second
         self._printed_at = clock()
+        self._disk_warning = ""
+
+    def show_disk(self, warning: str) -> None:
+        """Print a warning about the disk when it begins."""
+        if warning and not self._disk_warning:
+            self._line(warning)
+        self._disk_warning = warning
 
     def show_warning(self, text: str) -> None:
         """Print a warning about the job."""
@@ -86,6 +93,10 @@ class Progress:
         self, metrics: Mapping[str, float], failure: tuple[str, str] | None, compiler_warning: str | None = None
     ) -> None:
         """Print the main figures, or the failure, of a job that has ended."""
+        if failure and failure[0] == "Stopped":
+            seconds = metrics.get("cost/billable_seconds", 0.0)
+            self._line(f"stopped after {seconds:.1f} billable seconds" if seconds else "stopped before it started")
+            return
         if failure:
             # Only the last line of a traceback is printed; the run contains the whole traceback.
             self._line(f"ended with {failure[0]}: {one_line_reason(failure[1])}")
@@ -97,8 +108,8 @@ class Progress:
             ("cost/billable_seconds", "{:.1f} s billable"),
             ("eval_perplexity", "perplexity {:.2f}"),
             ("eval_accuracy", "accuracy {:.4f}"),
-            ("eval_f1", "F1 {:.2f} %"),
-            ("eval_exact_match", "exact match {:.2f} %"),
+            ("eval_f1", "F1 {:.4g}"),
+            ("eval_exact_match", "exact match {:.4g}"),
         )
         self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
         if compiler_warning:

@@ -104,6 +104,23 @@ def close_group(store: Store, group: Group, status: str, note: str = "") -> None
     store.call(store.client.set_terminated, group.run_id, status)
 
 
+def open_group_id(store: Store, experiment_name: str, key: str) -> str | None:
+    """Return the id of the open group that `open_group` would continue, or None. Changes nothing."""
+    experiment_id = existing_experiment_id(store, experiment_name)
+    runs = _open_runs(store, experiment_id, key) if experiment_id else []
+    return runs[0].data.tags["platform.group"] if runs else None
+
+
+def existing_experiment_id(store: Store, name: str) -> str | None:
+    """Return the id of the MLflow experiment of a command's runs, or None if it does not exist yet."""
+    if experiment_id := os.environ.get("MLFLOW_EXPERIMENT_ID"):
+        return experiment_id
+    name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or name
+    store.subject = f"experiment '{name}'"
+    experiment: Experiment | None = store.call(store.client.get_experiment_by_name, name)
+    return str(experiment.experiment_id) if experiment else None
+
+
 def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> Group:
     """Return the group with that id, or the latest one of an experiment. Raises `InputError` if no group matches."""
     name_filter = f'tags."platform.group" = {quoted(group_id)}' if group_id else None
@@ -167,13 +184,11 @@ def _experiment_id(store: Store, name: str) -> str:
         store.subject = f"experiment {experiment_id}"
         return experiment_id
     name = os.environ.get("MLFLOW_EXPERIMENT_NAME") or name
-    store.subject = f"experiment '{name}'"
 
     def existing() -> str | None:
-        experiment: Experiment | None = store.client.get_experiment_by_name(name)
-        return str(experiment.experiment_id) if experiment else None
+        return existing_experiment_id(store, name)
 
-    return store.call(existing) or store.create(store.client.create_experiment, name, existing=existing)
+    return existing() or store.create(store.client.create_experiment, name, existing=existing)
 
 
 def _describe_experiment(store: Store, experiment_id: str, description: str) -> None:
@@ -242,5 +257,14 @@ def _name(verb: str, experiment_name: str) -> str:
 
 
 def _new_id(experiment_name: str) -> str:
+    return f"{_stem(experiment_name)}-{datetime.now(UTC):%y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+
+
+def placeholder_id(experiment_name: str) -> str:
+    """Return an id with the form of a new group's, for a plan: the real one contains the time of its start."""
+    return f"{_stem(experiment_name)}-000000-000000-0000"
+
+
+def _stem(experiment_name: str) -> str:
     stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in experiment_name).strip("-").lower()[:24]
-    return f"{stem or 'experiment'}-{datetime.now(UTC):%y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+    return stem or "experiment"

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import Any
 
-from training.contract.job_spec import JobSpec, Scalar
+from training.contract.budget import dearest
+from training.contract.job_spec import JobSpec
 from training.contract.price import Price
+from training.staging.tokens.description import DataDescription
 
 MODEL_ID = "platform.model_id"
 """Tag of a run with the id of the logged model that its job trained."""
@@ -14,6 +17,9 @@ MODEL_ID = "platform.model_id"
 
 AGAIN = "again"
 """Role of a job that runs because the measurement of an equal job was disturbed."""
+
+TRAINING = "training"
+"""Role of the only job of `train`, which is compared with no other."""
 
 FINALIST = "finalist"
 """Role of a sweep's second training of one of its best settings."""
@@ -25,6 +31,8 @@ def job_title(arm: str, repeat: int, role: str | None = None) -> str:
     The jobs of a sweep have a role. A calibration's arm label already contains the role. For repeats of a sweep's
     winner, number 0 is the winning trial.
     """
+    if role == TRAINING:
+        return "training"
     if role == AGAIN:
         return f"{job_title(arm, repeat)}, again"
     if role == "calibration":
@@ -43,7 +51,7 @@ class DataSource:
     source: str
     """URI, path or description of its origin."""
     digest: str
-    """Hash of its content; MLflow keeps 36 characters."""
+    """Hash of its content."""
     rows: Mapping[str, int]
     """Rows by split."""
     evaluation_key: str = ""
@@ -52,6 +60,20 @@ class DataSource:
     """Names of the classes in the order of their numbers; empty without classes."""
     class_counts: Mapping[str, Sequence[int]] = field(default_factory=dict)
     """Rows of each class, by split."""
+    columns: Mapping[str, str] = field(default_factory=dict)
+    """Type of each column that is read, by its name; empty if unknown."""
+    description: DataDescription | None = None
+    """Lengths, duplicates and sample rows; None if unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class BatchSizes:
+    """Batch sizes that the experiment passes to a script."""
+
+    per_update: int
+    """Samples per update of the weights, over all devices."""
+    per_batch: int
+    """Samples per batch of the data loaders of all devices together."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,8 +82,12 @@ class ScriptPlan:
 
     regexes: Mapping[str, str]
     """Regular expressions by metric name, each with one group that matches the number."""
-    hyperparameters: Mapping[str, Scalar]
+    hyperparameters: Mapping[str, Any]
     """Hyperparameters of the script, with batch size and learning rate also under our names."""
+    batch: BatchSizes | None = None
+    """Batch sizes that the script gets; None if its hyperparameters do not determine them."""
+    packages: Mapping[str, str] = field(default_factory=dict)
+    """Versions of the packages that were installed for the script; empty without an environment of its own."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -112,8 +138,18 @@ class PlannedJob:
         """True if the job runs only if the measurement of an equal job was disturbed."""
         return self.tags.get("platform.role") == AGAIN
 
+    @property
+    def dearest_price(self) -> Price | None:
+        """Price of the dearest instance type on which the job may run; None if one is unknown, or if it is free."""
+        return dearest([self.price, *(self.fallback_prices.get(each) for each in self.spec.fallback_instance_types)])
+
     def price_on(self, instance_type: str | None) -> Price | None:
         """Return the price of the instance type that the service selected; None selects the job's own type."""
         if instance_type in {None, self.spec.instance_type}:
             return self.price
         return self.fallback_prices.get(str(instance_type))
+
+
+def as_training(job: PlannedJob) -> PlannedJob:
+    """Return a job as the only one of `train`."""
+    return replace(job, tags={**job.tags, "platform.role": TRAINING})

@@ -27,3 +27,18 @@ def similar_jobs(client: MlflowClient, jobs: Iterable[Mapping[str, str | None]])
         )
         runs += runs_where(client, query, [experiment_id])
     return table_of(runs)
+
+
+def ended_jobs(client: MlflowClient, experiment_id: str, instance_types: Iterable[str]) -> pd.DataFrame:
+    """Return the table of all successful jobs of an MLflow experiment on these instance types.
+
+    Raises `TrackingError` if the server fails.
+    """
+    runs: list[Run] = []
+    for instance_type in sorted(set(instance_types)):
+        query = (
+            "tags.`platform.kind` = 'job' and attributes.status = 'FINISHED' "
+            f"and tags.`platform.instance_type` = {quoted(instance_type)}"
+        )
+        runs += runs_where(client, query, [experiment_id])
+    return table_of(runs)

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 from mlflow.entities import RunStatus
 
-from tracking.groups.group import Group, child_run, child_runs
+from judging.doomed import Death
+from tracking.groups.group import Group, child_run
+from tracking.recording.deaths import recorded_death
 from tracking.recording.recorder import OpenRun, existing_run
 from tracking.server.store import Store
 
@@ -21,6 +23,8 @@ class JobRun:
     """True if the job's outcome is recorded."""
     failure: tuple[str, str] | None
     """(class, reason) of a job that ended without completing."""
+    death: Death | None
+    """Exception of which the job died."""
     metrics: Mapping[str, float]
     """Last value of each metric."""
 
@@ -37,17 +41,6 @@ def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
         opened=existing_run(run),
         has_ended=has_ended,
         failure=failure if has_ended and status != "FINISHED" else None,
+        death=recorded_death(tags),
         metrics=dict(run.data.metrics),
-    )
-
-
-def cost_so_far(store: Store, group: Group, without: Set[str] = frozenset()) -> tuple[float, float]:
-    """Return the billable instance seconds and US dollars of a group's ended jobs, including failed ones.
-
-    Jobs whose names are in `without` are left out.
-    """
-    runs = [run for name, run in child_runs(store, group).items() if name not in without]
-    return (
-        sum(run.data.metrics.get("cost/billable_instance_seconds", 0.0) for run in runs),
-        sum(run.data.metrics.get("cost/usd", 0.0) for run in runs),
     )

@@ -81,6 +81,12 @@ def phase_totals(events: Iterable[Event]) -> dict[str, float]:
     return totals
 
 
+def last_samples(events: Iterable[Event]) -> float | None:
+    """Return the latest sample count; None if no event has one."""
+    counts = [each.fields["samples"] for each in events if each.kind == "metric" and "samples" in each.fields]
+    return counts[-1] if counts else None
+
+
 def cost_metrics(description: Description) -> dict[str, float]:
     """Return the `cost/*` metrics of an ended job, and the phases that the service measured.
 

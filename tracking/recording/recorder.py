@@ -12,15 +12,17 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from mlflow.entities import Dataset, DatasetInput, InputTag, Metric, Param, Run
+from mlflow.entities import Metric, Param, Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from judging.disturbance import disturbances
+from judging.doomed import Death
 from tracking.groups.claim import Subject, find_or_open, launch_lock
 from tracking.groups.group import Group
-from tracking.groups.planned_job import DataSource, PlannedJob
+from tracking.groups.planned_job import PlannedJob
 from tracking.queries.duplicates import has_ended
-from tracking.recording import compiler_check, metric_points, script_metadata
+from tracking.recording import compiler_check, data_page, metric_points, script_metadata
+from tracking.recording.deaths import death_of, tags_of
 from tracking.recording.deduplicate import Deduplicator
 from tracking.recording.log_copy import LogCopy
 from tracking.recording.run_description import environment, hub_note, job_note
@@ -34,6 +36,8 @@ from training.contract.service import Description
 
 DISTURBED = "platform.disturbed"
 """Tag of a job's run: why its measurement was disturbed, or `no`."""
+RATE_UNKNOWN = "platform.rate_unknown"
+"""Tag of the run of a script whose steady samples/s are not known: the reason, see `script_log.RateUnknown`."""
 _DESCRIBED = "platform.described"
 _BATCH_METRICS = 1000
 _BATCH_PARAMS = 100
@@ -51,6 +55,8 @@ class Recorder:
     def restart(self) -> None:
         """Forget all events and lines before the log is read again. MLflow stores equal points once."""
         self.events: list[Event] = []
+        self.death: Death | None = None
+        """Exception of which the job died, once its run has ended."""
         self.log = LogCopy()
         self._compiler_active = compiler_check.was_active(self._planned.spec.compiler, [])
         self._deduplicator = Deduplicator()
@@ -62,12 +68,17 @@ class Recorder:
         self._log_batch(params=[Param(f"job.{name}", str(value)) for name, value in params.items()])
         self._log_text(self._planned.experiment_yaml, "experiment.yaml")
         self._log_json(request, "request.json")
-        self._store.call(self._store.client.log_inputs, self.run_id, [_dataset_input(self._planned.data)])
+        dataset = data_page.dataset_input(self._planned.data, self._planned.data_key)
+        self._store.call(self._store.client.log_inputs, self.run_id, [dataset])
         if self._planned.script:
             self._on_start(script_metadata.start_event(self._planned))
+            if pins := script_metadata.pinned_packages(self._planned):
+                self._log_text(pins, script_metadata.PACKAGES_FILE)
 
     def log_data(self) -> None:
-        """Write the class distribution of the job's data, and mark the run as described."""
+        """Write the description and the class distribution of the job's data, and mark the run as described."""
+        if (page := data_page.data_markdown(self._planned.data)) is not None:
+            self._log_text(page, data_page.FILE)
         log_class_distribution(self._store, self.run_id, self._planned.data, self._charts)
         self._store.tag(self.run_id, {_DESCRIBED: "true"})
 
@@ -98,7 +109,7 @@ class Recorder:
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
         cost |= metric_points.cost_in_usd(cost.get("cost/billable_instance_seconds"), price)
         cost |= metric_points.warm_pool_metrics(description, price)
-        samples = max((e.fields.get("samples", 0) for e in self.events if e.kind == "metric"), default=None)
+        samples = metric_points.last_samples(self.events)
         finals |= {**cost, **metric_points.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
         finals |= metric_points.projected_cost(finals, self._planned.spec.instance_count, price)
         step = int(result.fields.get("steps", 0)) if result else 0
@@ -106,7 +117,8 @@ class Recorder:
         tags = _final_tags(description, result, failure)
         reasons = disturbances(lambda name: finals.get(name, math.nan))
         tags |= {} if reasons is None else {DISTURBED: ", ".join(reasons) or "no"}
-        self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag()})
+        self.death = death_of(failure, self.events, self.log.tail()) if failure else None
+        self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag(), **tags_of(self.death)})
         self._log_artifacts(description, result)
         note = job_note(self._planned, finals, failure, self.log.tail(20), log_location)
         note += hub_note(result.fields.get("hub", {}) if result else {})
@@ -211,12 +223,18 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
         "platform.image": spec.image,
         "platform.data_key": planned.data_key,
         **({"platform.evaluation_key": key} if (key := planned.data.evaluation_key) else {}),
-        **(script_metadata.tags(planned) if planned.script else {}),
+        **(script_metadata.tags(planned) if planned.script else _requests(planned)),
         **planned.tags,
     }
     identity = {name: tags[name] for name in ("platform.group", "platform.job_name")}
     with launch_lock():
         return existing_run(find_or_open(store, Subject(group.experiment_id, identity, tags)))
+
+
+def _requests(planned: PlannedJob) -> dict[str, str]:
+    """Return the precision that the experiment requests. The job reports the one that it uses as `hp.precision`."""
+    precision = planned.spec.hyperparameters.get("precision")
+    return {} if precision is None else {"platform.requested_precision": str(precision)}
 
 
 def _version_tag(event: Event) -> dict[str, str]:
@@ -241,6 +259,8 @@ def _final_tags(description: Description, result: Event | None, failure: tuple[s
         tags["platform.training_start_time"] = repr(started.timestamp())
     if result and "cache_state" in result.fields:
         tags["platform.cache_state"] = str(result.fields["cache_state"])
+    if result and "rate_unknown" in result.fields:
+        tags[RATE_UNKNOWN] = str(result.fields["rate_unknown"])
     if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
         tags["platform.model_uri"] = str(model)
     hub = result.fields.get("hub", {}) if result else {}
@@ -254,14 +274,3 @@ def _failure_tags(failure: tuple[str, str]) -> dict[str, str]:
 
 def _event_json(event: Event) -> dict[str, Any]:
     return {"event": event.kind, "seq": event.seq, "time": event.time, **event.fields}
-
-
-def _dataset_input(data: DataSource) -> DatasetInput:
-    dataset = Dataset(
-        name=data.name[:500],
-        digest=data.digest[:36],
-        source_type="trainfare",
-        source=json.dumps({"uri": data.source}, ensure_ascii=False),
-        profile=json.dumps(dict(data.rows)),
-    )
-    return DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])

@@ -15,7 +15,7 @@ from typing import Any
 
 import psutil
 
-from tracking.groups.planned_job import PlannedJob
+from tracking.groups.planned_job import TRAINING, PlannedJob
 from training.contract.plain_text import without_markup
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -66,19 +66,24 @@ def job_note(
     spec = planned.spec
     lines = [
         f"**{without_markup(planned.run_name)}**, on {spec.instance_count} x {without_markup(spec.instance_type)}"
-        + (" (the baseline)" if planned.is_baseline else ""),
+        + (" (the baseline)" if planned.is_baseline and planned.tags.get("platform.role") != TRAINING else ""),
         "",
         f"Job `{spec.name}`; data {without_markup(planned.data.name)}{_rows(planned.data.rows)}.",
         "",
     ]
-    if failure:
+    is_stopped = failure is not None and failure[0] == "Stopped"
+    if is_stopped:
+        lines += [f"**Stopped** after {metrics.get('cost/billable_seconds', 0):.1f} billable seconds.", ""]
+    elif failure:
         lines += [f"**{failure[0]}**: {without_markup(failure[1])}", ""]
-    if failure and log_tail:
+    if failure and log_tail and not is_stopped:
         tail = "\n".join(log_tail).replace("```", "'''")
         lines += [f"Last lines of the log ({without_markup(log_location)}):", "```", tail[-4000:], "```"]
     if not failure:
         lines += ["| figure | value |", "| --- | --- |"]
-        lines += [f"| {label} | {form.format(metrics[name])} |" for name, label, form in _FIGURES if name in metrics]
+        figures = [(label, form.format(metrics[name])) for name, label, form in _FIGURES if name in metrics]
+        # A script may log the scores as fractions.
+        lines += [f"| {label} | {text.removesuffix(' %') if planned.script else text} |" for label, text in figures]
     return "\n".join(lines)
 
 

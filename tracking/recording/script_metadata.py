@@ -9,6 +9,8 @@ from tracking.recording.run_description import cpu_name
 from training.contract.events import Event
 
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+PACKAGES_FILE = "script-requirements.txt"
+"""Artifact of a run with the pinned packages of its script."""
 NO_CACHE_VARIABLE = "TORCHINDUCTOR_FORCE_DISABLE_CACHES"
 
 
@@ -18,6 +20,12 @@ def start_event(planned: PlannedJob) -> Event:
     device = {"kind": "unknown", "name": device_name(planned), "count": planned.spec.instance_count}
     fields = {"hyperparameters": dict(planned.script.hyperparameters), "device": device}
     return Event(kind="start", seq=0, time=0.0, fields=fields)
+
+
+def pinned_packages(planned: PlannedJob) -> str:
+    """Return the packages that were installed for the script as lines of a requirements file, or an empty text."""
+    packages = planned.script.packages if planned.script else {}
+    return "".join(f"{name}=={number}\n" for name, number in packages.items())
 
 
 def tags(planned: PlannedJob) -> dict[str, str]:

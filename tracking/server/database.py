@@ -43,19 +43,19 @@ def prepare(uri: str, echo: Callable[[str], None]) -> None:
     `TrackingError` if the database cannot be used, with the reason.
     """
     path = database_file(uri)
-    if path is None or _is_complete(path):
+    if path is None or is_complete(path):
         return
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         with lock_database(path):
-            if not _is_complete(path):  # another process may just have created it
+            if not is_complete(path):  # another process may just have created it
                 _make_complete(path, echo)
     except OSError as error:
         reason = system_reason(error, variable="MLFLOW_TRACKING_URI", place="a database in a folder")
         raise TrackingError(f"The tracking database {path} cannot be created: {reason}.") from error
 
 
-def _is_complete(path: Path) -> bool:
+def is_complete(path: Path) -> bool:
     """Return whether the database has all of MLflow's tables and its newest revision."""
     try:
         present = tables(path)

@@ -25,7 +25,7 @@ from mlflow import MlflowClient, get_tracking_uri
 from mlflow.entities import RunTag
 from mlflow.exceptions import MlflowException
 
-from tracking.server.database import prepare
+from tracking.server.database import database_file, is_complete, prepare
 from tracking.server.errors import is_final, is_foreign, reason, translated, user_of
 from tracking.server.reachable import require_answer
 
@@ -148,6 +148,17 @@ def open_store(
         failure = f"The tracking server {without_secrets(uri or get_tracking_uri())} cannot be used"
         raise TrackingError(f"{failure}: {reason(error).rstrip('.')}. {otherwise}") from error
     return Store(client, retry_seconds=retry_seconds, echo=echo)
+
+
+def open_existing_store(uri: str | None = None, *, otherwise: str = "Nothing was started.") -> Store | None:
+    """Return a store that only reads, or None for a database that does not exist yet or needs a migration.
+
+    Raises `TrackingError` if the server does not answer. `otherwise` is the last sentence of that error.
+    """
+    path = database_file(uri or get_tracking_uri())
+    if path is not None and not (path.is_file() and is_complete(path)):
+        return None
+    return open_store(uri, echo=lambda _: None, retry_seconds=10.0, otherwise=otherwise)
 
 
 def _is_no_arn_warning(record: logging.LogRecord) -> bool:

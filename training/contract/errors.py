@@ -2,6 +2,7 @@
 
 TrainfareError
 ├── InputError            the experiment, the data or the command line is wrong; nothing was started
+│   └── InputErrors       several of these errors at once
 ├── ServiceError          a service rejected a call, or something that it manages is missing or broken
 │   ├── JobExists         a job with this name already exists; attach to it instead
 │   ├── JobNotFound       no job has this name
@@ -12,6 +13,7 @@ TrainfareError
 │   ├── QuotaError        an account quota is exceeded
 │   ├── ArtifactError     a model artifact is missing, broken or unsafe to unpack
 │   └── Unreachable       the service does not answer, or answers too late
+├── BudgetFull            the budget of a group has no room for a job
 ├── JobFailed             a job did not complete
 ├── NotGoodEnough         the quality gate rejects a model
 ├── TrackingError         the tracking server does not answer, or rejects a call
@@ -25,7 +27,10 @@ system and of databases. Any other exception is a bug in trainfare, and its trac
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import TypeVar
+
+Result = TypeVar("Result")
 
 
 class TrainfareError(Exception):
@@ -38,6 +43,33 @@ class InputError(TrainfareError):
     """The experiment, the data or the command line is wrong. The message states the field or file, value and rule."""
 
     exit_code = 2
+
+
+class InputErrors(InputError):
+    """Several independent errors in one input. `messages` are all of them; the message of the error is the first."""
+
+    def __init__(self, messages: Sequence[str]):
+        super().__init__(messages[0])
+        self.messages = tuple(messages)
+
+
+def messages_of(error: BaseException) -> tuple[str, ...]:
+    """Return the messages of all errors that an error stands for, or its own message."""
+    return error.messages if isinstance(error, InputErrors) else (str(error),)
+
+
+def each_result(attempts: Iterable[Callable[[], Result]]) -> list[Result]:
+    """Return the results of all attempts, in order. Raises `InputErrors` with the errors of all that failed."""
+    results: list[Result] = []
+    errors: dict[str, None] = {}
+    for attempt in attempts:
+        try:
+            results.append(attempt())
+        except InputError as error:
+            errors |= dict.fromkeys(messages_of(error))
+    if errors:
+        raise InputErrors(list(errors))
+    return results
 
 
 class ServiceError(TrainfareError):
@@ -87,6 +119,19 @@ class ArtifactError(ServiceError):
 
 class Unreachable(ServiceError):
     """The service does not answer, or answers too late."""
+
+
+class BudgetFull(TrainfareError):
+    """The budget of a group has no room for a job.
+
+    `holding` names the jobs that may still end for less than they could cost. `is_final` means that waiting does not
+    help.
+    """
+
+    def __init__(self, message: str, holding: frozenset[str], *, is_final: bool):
+        super().__init__(message)
+        self.holding = holding
+        self.is_final = is_final
 
 
 class JobFailed(TrainfareError):

@@ -9,7 +9,8 @@ phase    phase (load | compile | warmup | train_steady | eval | checkpoint | loa
 metric   step, epoch, samples (so far, over all devices, from the first step of the training), values {name: number};
          a calibration emits one per batch size, with the batch size as step and without epoch and samples
 result   metrics {MLflow metric name: number}; tables {file name: [row, ...]}; cache_state (off | cold | warm |
-         partial); global_batch_size; steps; hub {repository, url, commit | failure}?
+         partial); global_batch_size; steps; hub {repository, url, commit | failure}?; rate_unknown (steps | samples |
+         short; of scripts)?
 failure  failure_class, message, traceback
 note     message
 
@@ -36,10 +37,11 @@ EVENT_KINDS = frozenset({"start", "phase", "metric", "result", "failure", "note"
 FAILURE_CLASSES = frozenset(
     {
         *("OutOfMemory", "DiskFull", "BadData", "Capacity", "Killed", "TimeLimit", "Stopped", "Refused", "Vanished"),
-        "Error",
+        *("Budget", "Error"),
     }
 )
-"""Reasons why a job did not complete. `Refused`: it never started. `Vanished`: its service no longer knows it."""
+"""Reasons why a job did not complete. `Refused`: it never started. `Vanished`: its service no longer knows it.
+`Budget`: it reached a time limit that its budget had lowered."""
 
 
 @dataclass(frozen=True)

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Literal, get_args
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, JsonValue
+
+from training.contract.script_entry import ScriptEntry
 
 Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
 COMPILERS: tuple[str, ...] = get_args(Compiler)
@@ -42,14 +44,16 @@ class JobSpec(BaseModel):
     """Job name, unique within a service: 1 to 63 letters, digits and inner hyphens (CreateTrainingJob's rule)."""
     compiler: Compiler = "none"
     """Compiler. `trcomp` and `trcomp-off` exist only in SageMaker's images."""
-    hyperparameters: Mapping[str, Scalar]
+    hyperparameters: Mapping[str, JsonValue]
     """Arguments of the program. The request adds the `sagemaker_*` keys."""
     channels: Mapping[str, str]
     """Channel name to URI of its folder: `file://` locally, `s3://` on SageMaker."""
     source_uri: str
     """Source of the job: a folder (`file://`) locally, a `sourcedir.tar.gz` in S3 on SageMaker."""
     program: str = "train.py"
-    """Entry point within the source."""
+    """Entry point within the source: a file, or `-m` and the name of a module, which requires `entry`."""
+    entry: ScriptEntry | None = None
+    """Settings of our entry point, which then starts the program. None lets the toolkit start the program itself."""
     output_uri: str
     """Folder or S3 prefix for the artifacts, which go into a folder named after the job."""
     checkpoint_uri: str | None = None

@@ -94,8 +94,15 @@ def _encoded(hyperparameters: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _json(name: str, value: Any) -> str:
+    """Return a value as SageMaker's SDK encodes it. Lists, mappings and null are JSON as well."""
+    _check_value(name, value)
+    return json.dumps(value)
+
+
+def _check_value(name: str, value: Any) -> None:
     if isinstance(value, float) and not math.isfinite(value):
         raise InputError(f"Hyperparameter '{name}' is {value}; it must be a finite number.")
     if isinstance(value, str):
         check_text("hyperparameters", name, value)
-    return json.dumps(value)
+    for part in [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ():
+        _check_value(name, part)

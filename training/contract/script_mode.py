@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from training.contract import script_entry
 from training.contract.job_spec import JobSpec, Launcher
 
 INFO_LOG_LEVEL = 20
@@ -17,13 +18,14 @@ TRAINING_COMPILER = ("trcomp", "trcomp-off")
 def toolkit_hyperparameters(spec: JobSpec) -> dict[str, Any]:
     """Return the hyperparameters that the toolkit reads, before they are encoded as JSON."""
     return {
-        "sagemaker_program": spec.program,
+        "sagemaker_program": spec.program if spec.entry is None else script_entry.FILE,
         "sagemaker_submit_directory": spec.source_uri,
         "sagemaker_container_log_level": INFO_LOG_LEVEL,
         "sagemaker_job_name": spec.name,
         "sagemaker_region": spec.region,
         **_compiler(spec),
         **_launcher(spec),
+        **({} if spec.entry is None else {script_entry.KEY: spec.entry.settings(spec.program)}),
     }
 
 

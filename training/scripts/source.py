@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import re
 import shutil
 from collections.abc import Callable
-from dataclasses import dataclass
-from importlib.metadata import PackageNotFoundError, version
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from packaging.requirements import InvalidRequirement, Requirement
-
 from training.contract.errors import InputError, nearest
+from training.contract.script_entry import FILE
+from training.scripts.declared_arguments import module_file
 from training.scripts.folders import IGNORED_PATTERNS, check_folder, digest_folder, files_of
 from training.scripts.git import check_url, checkout, is_git_url
 from training.services.local.request_rules import PROGRAM_PATTERN
@@ -20,6 +20,10 @@ from training.state.digests import is_usable, new_folder
 from training.state.umask import private_mode
 
 MAX_BYTES = 100 * 2**20
+MODULE_PATTERN = r"-m [A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
+
+ENTRY = Path(__file__).with_name(FILE)
+"""Our entry point, which starts scripts that the toolkit alone cannot start."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -69,28 +73,23 @@ def find_script(
     return ScriptSource(folder=copy, identity=digest, description=str(script_folder))
 
 
-def unmet_requirements(folder: Path) -> list[str]:
-    """Return the lines of the script's requirements.txt that this environment does not meet.
+def with_entry(source: ScriptSource, folder: Path, echo: Callable[[str], None] = lambda _: None) -> ScriptSource:
+    """Return the source with our entry point beside its files, as a further copy under `folder`."""
+    own = ENTRY.read_bytes()
+    identity = hashlib.sha256(source.identity.encode() + b"\0" + own).hexdigest()
+    if (source.folder / FILE).exists():
+        raise InputError(f"{source.description} contains {FILE}, a name that the job needs for its own file: rename it")
+    copy = folder / identity[:40]
+    if not is_usable(copy, echo):
+        with new_folder(copy) as unfinished:
+            shutil.copytree(source.folder, unfinished, dirs_exist_ok=True)
+            (unfinished / FILE).write_bytes(own)
+    return replace(source, folder=copy, identity=identity)
 
-    The SageMaker toolkit installs the file before it starts the script; the local service installs nothing.
-    """
-    try:
-        lines = (folder / "requirements.txt").read_text("utf-8").splitlines()
-    except (OSError, UnicodeDecodeError):
-        return []
-    return [line.strip() for line in lines if not _is_met(line.partition("#")[0].strip())]
 
-
-def _is_met(line: str) -> bool:
-    try:
-        requirement = Requirement(line)
-        if requirement.marker is not None and not requirement.marker.evaluate():
-            return True
-        return requirement.specifier.contains(version(requirement.name), prereleases=True)
-    except InvalidRequirement:
-        return True  # An empty line, an option or a URL.
-    except PackageNotFoundError:
-        return False
+def is_package(folder: Path) -> bool:
+    """Return whether SageMaker installs the source as a package, and runs a Python file in it as a module."""
+    return (folder / "setup.py").exists()
 
 
 def _within(root: Path, directory: str | None, source: str) -> Path:
@@ -101,17 +100,32 @@ def _within(root: Path, directory: str | None, source: str) -> Path:
 
 
 def _check(folder: Path, entry_point: str, source: str) -> None:
+    if entry_point.startswith("-m "):
+        _check_module(folder, entry_point, source)
+        return
     file = folder / entry_point
     if not re.fullmatch(PROGRAM_PATTERN, entry_point) or ".." in entry_point.split("/"):
-        raise InputError(f"script.entry_point {entry_point!r} must be a file within the source, such as train.py")
-    if not entry_point.endswith(".py"):
-        raise InputError(f"script.entry_point {entry_point!r} must be a Python file with the suffix .py")
+        raise InputError(
+            f"script.entry_point {entry_point!r} must be a file within the source, such as train.py, or a module, such "
+            "as '-m package.train'"
+        )
     if not file.is_file() or not file.resolve().is_relative_to(folder.resolve()):
         raise InputError(f"script.entry_point {entry_point!r} is not a file in {source}.{_sibling(file)}")
-    if (folder / "setup.py").exists():
+    if not entry_point.endswith((".py", ".sh")) and file.read_bytes()[:2] not in (b"#!", b"\x7fE"):
         raise InputError(
-            f"{source} contains a setup.py, so SageMaker would install the folder as a package instead of running "
-            f"{entry_point}: set script.directory to a folder without a setup.py"
+            f"script.entry_point {entry_point!r} must be a Python file (.py), a shell script (.sh) or a file that "
+            "starts with #! and the path of its interpreter"
+        )
+
+
+def _check_module(folder: Path, entry_point: str, source: str) -> None:
+    if not re.fullmatch(MODULE_PATTERN, entry_point):
+        raise InputError(f"script.entry_point {entry_point!r} is not a module; an example is '-m package.train'")
+    file = module_file(folder, entry_point)
+    if not file.is_file() or not file.resolve().is_relative_to(folder.resolve()):
+        relative = file.relative_to(folder)
+        raise InputError(
+            f"script.entry_point {entry_point!r} needs {relative}, which is not in {source}.{_sibling(file)}"
         )
 
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from training.state.locks import exclusive_lock, shared_lock
 
-SHARED = ("staged", "sources", "models")
+SHARED = ("staged", "sources", "environments", "models")
 """Folders of the state whose entries any number of processes may read."""
 
 _mutex = threading.Lock()

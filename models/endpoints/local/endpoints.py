@@ -15,9 +15,10 @@ from urllib.parse import urlsplit
 from models.endpoints.local.deploy_request import difference, record_of
 from models.endpoints.local.endpoint_folder import EndpointFolder
 from models.endpoints.local.server_folder import ServerFolder
-from models.endpoints.protocol import ALIVE, Echo, EndpointSpec, EndpointState
+from models.endpoints.protocol import ALIVE, Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
 from models.server.token_file import read_token
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
+from training.contract.price import Price
 from training.contract.retry import RetryPolicy
 
 PAUSE_SECONDS = 0.1
@@ -61,19 +62,31 @@ class LocalEndpoints:
             folder.delete_leftovers()
             return _state(folder.name, server)
 
+    def plan(self, spec: EndpointSpec) -> DeploymentPlan:
+        """Return the steps that `deploy` would take, and take none; see `Endpoints.plan`."""
+        folder = self._folder(spec.name)
+        current = folder.current()
+        return DeploymentPlan(action="create" if current is None else self._action(folder, current, spec))
+
+    @staticmethod
+    def _action(folder: EndpointFolder, current: ServerFolder, spec: EndpointSpec) -> Action:
+        """Return whether the current server stays. Raises EndpointTaken if it must not be replaced."""
+        if _state(folder.name, current).status not in ALIVE:
+            return "create"
+        differs = difference(current.state(), spec)
+        if differs and not spec.replace:
+            raise EndpointTaken(
+                f"endpoint {folder.name} {differs}: use --replace true to replace it, or choose a different --name."
+            )
+        return "replace" if differs else "keep"
+
     def _existing(
         self, folder: EndpointFolder, current: ServerFolder, spec: EndpointSpec, echo: Echo
     ) -> EndpointState | None:
         """Return the running endpoint with this name if it matches `spec`; None if a new server is needed."""
         state = _state(folder.name, current)
-        if state.status not in ALIVE:
+        if self._action(folder, current, spec) != "keep":
             return None
-        if differs := difference(current.state(), spec):
-            if spec.replace:
-                return None
-            raise EndpointTaken(
-                f"endpoint {folder.name} {differs}: use --replace true to replace it, or choose a different --name."
-            )
         if state.status == "Creating":
             try:
                 self._wait(current, spec, echo)
@@ -139,6 +152,10 @@ class LocalEndpoints:
         if 400 <= status < 500:
             raise InputError(f"endpoint {name} rejected the request with status {status}: {_message(answer)}")
         raise EndpointFailed(f"endpoint {name} failed with status {status}: {_message(answer)}")
+
+    def price(self, machine: str) -> Price | None:
+        """Return None: this machine has no price."""
+        return None
 
     def _authorization(self, name: str) -> dict[str, str]:
         """Return the header with the endpoint's token, if it has one. Raises `InputError` if its file is unusable."""

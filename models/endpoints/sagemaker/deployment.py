@@ -42,10 +42,7 @@ class EndpointDeployer:
         endpoint = self.resources.find(ENDPOINT, name)
         if endpoint is None:
             return None
-        if endpoint.endpoint != name:
-            raise EndpointTaken(
-                f"Endpoint {name} exists in this region, but trainfare did not create it: choose a different --name."
-            )
+        self.check_own(endpoint)
         status = endpoint.description["EndpointStatus"]
         if status == "Deleting":
             self._remover.wait_until_deleted(name)
@@ -55,6 +52,14 @@ class EndpointDeployer:
             self._remover.remove(self._remover.resources_of(name))
             return None
         return endpoint
+
+    def check_own(self, endpoint: Resource) -> None:
+        """Raise EndpointTaken for an endpoint that trainfare did not create."""
+        name = self.deployment.name
+        if endpoint.endpoint != name:
+            raise EndpointTaken(
+                f"Endpoint {name} exists in this region, but trainfare did not create it: choose a different --name."
+            )
 
     def serves(self, endpoint: Resource) -> bool:
         """Return whether the endpoint serves this deployment, or is being updated to it."""

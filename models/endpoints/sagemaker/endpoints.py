@@ -8,10 +8,11 @@ from itertools import groupby
 from pathlib import Path
 from typing import Any
 
-from models.endpoints.protocol import Echo, EndpointSpec, EndpointState
-from models.endpoints.sagemaker import model_archive, toolkit
+from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
+from models.endpoints.sagemaker import toolkit
+from models.endpoints.sagemaker.archive import Archive
 from models.endpoints.sagemaker.deployment import EndpointDeployer
-from models.endpoints.sagemaker.endpoint_state import billing_tags, leftover_state, log_address, machine_of, state
+from models.endpoints.sagemaker.endpoint_state import DEAD, billing_tags, leftover_state, log_address, machine_of, state
 from models.endpoints.sagemaker.images import InferenceImage, inference_image
 from models.endpoints.sagemaker.invocation import invoke
 from models.endpoints.sagemaker.logs import last_lines
@@ -25,6 +26,7 @@ from training.services.sagemaker.aws_context import AwsContext, open_aws_context
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.identity import account_of
 from training.services.sagemaker.prices import listed_price, table_price
+from training.services.sagemaker.storage import Storage
 from training.state.home import home
 
 PriceOf = Callable[[str], Price | None]
@@ -57,14 +59,8 @@ class SageMakerEndpoints:
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
         """Deploy the model and return the endpoint once it answers. See `models.endpoints.protocol.Endpoints`."""
-        if not spec.machine.startswith("ml."):
-            raise InputError(f"machine is '{spec.machine}': use a SageMaker instance type, such as ml.g4dn.xlarge.")
-        if spec.precision not in {None, "auto"}:
-            raise InputError(f"precision is '{spec.precision}': leave it out, because SageMaker's image decides it.")
-        aws_context, image = self._aws_context(), self._chosen_image(spec)
-        task = toolkit.task_of(spec.task, spec.model)
-        model = _Archive(spec, aws_context, with_code=toolkit.needs_code(task))
-        deployer = self._deployer(spec, _deployment(spec, aws_context, image, task, model.uri), echo)
+        image, model, deployment, _ = self._prepared(spec)
+        deployer = self._deployer(spec, deployment, echo)
         endpoint = deployer.current()
         if endpoint is None:
             echo(f"Image: {image.uri}" + (f" ({image.note})" if image.note else ""))
@@ -81,6 +77,49 @@ class SageMakerEndpoints:
             model.upload(echo)
             deployer.replace()
         return self._finished(deployer, billing_tags(before, datetime.now(UTC)))
+
+    def plan(self, spec: EndpointSpec) -> DeploymentPlan:
+        """Return the steps that `deploy` would take, and take none. See `models.endpoints.protocol.Endpoints`."""
+        image, model, deployment, storage = self._prepared(spec)
+        endpoint = self._resources.find(ENDPOINT, spec.name)
+        action = self._action(endpoint, spec, deployment)
+        last = ("CreateEndpoint", deployment.endpoint_request())
+        if action == "replace":
+            last = ("UpdateEndpoint", {"EndpointName": spec.name, "EndpointConfigName": deployment.part})
+        parts = (("CreateModel", deployment.model_request()), ("CreateEndpointConfig", deployment.config_request()))
+        return DeploymentPlan(
+            action=action,
+            image=image.uri,
+            note=image.note,
+            requests=() if action == "keep" else (*parts, last),
+            uploads=model.missing_bytes() if action != "keep" else {},
+            missing_bucket=storage.missing_bucket,
+            price=self._price_of(spec.machine),
+        )
+
+    def _action(self, endpoint: Resource | None, spec: EndpointSpec, deployment: Deployment) -> Action:
+        """Return the effect on an existing endpoint. Raises EndpointTaken if it must not be replaced."""
+        if endpoint is None:
+            return "create"
+        deployer = self._deployer(spec, deployment, lambda _: None)
+        deployer.check_own(endpoint)
+        if endpoint.description["EndpointStatus"] in {*DEAD, "Deleting"}:
+            return "create"
+        if deployer.serves(endpoint):
+            return "keep"
+        _check_replaced(endpoint, spec, deployment)
+        return "replace"
+
+    def _prepared(self, spec: EndpointSpec) -> tuple[InferenceImage, Archive, Deployment, Storage]:
+        """Return the image, the archive and the requests of a deployment, before anything is created."""
+        if not spec.machine.startswith("ml."):
+            raise InputError(f"machine is '{spec.machine}': use a SageMaker instance type, such as ml.g4dn.xlarge.")
+        if spec.precision not in {None, "auto"}:
+            raise InputError(f"precision is '{spec.precision}': leave it out, because SageMaker's image decides it.")
+        aws_context, image = self._aws_context(), self._chosen_image(spec)
+        task = toolkit.task_of(spec.task, spec.model)
+        model = Archive(spec, aws_context, with_code=toolkit.needs_code(task))
+        return image, model, _deployment(spec, aws_context, image, task, model.uri), aws_context.storage
 
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request. See `models.endpoints.protocol.Endpoints`."""
@@ -137,6 +176,10 @@ class SageMakerEndpoints:
     def _remover(self, echo: Echo) -> EndpointRemover:
         return EndpointRemover(resources=self._resources, waiting=self._waiting, echo=echo)
 
+    def price(self, machine: str) -> Price | None:
+        """Return the price of one instance for hosting, or None if it is unknown."""
+        return self._price_of(machine)
+
     def _state(self, endpoint: Resource) -> EndpointState:
         return state(endpoint, self._clients.region, self._price_of(machine_of(endpoint)))
 
@@ -149,27 +192,10 @@ class SageMakerEndpoints:
         return f"Endpoint {name} on SageMaker was not created by trainfare, so it was not changed."
 
 
-class _Archive:
-    """Model archive for the container: the training job's artifact, or an archive packed here."""
-
-    def __init__(self, spec: EndpointSpec, aws_context: AwsContext, *, with_code: bool) -> None:
-        self._storage = aws_context.storage
-        self._files: Mapping[str, Path] = {}
-        own = spec.artifact_uri or ""
-        if own.startswith("s3://") and not with_code and self._storage.exists(own):
-            self.uri = own
-            return
-        self._files = model_archive.archive_files(spec.model, with_code=with_code)
-        self.uri = self._storage.uri(model_archive.archive_key(self._files))
-
-    def upload(self, echo: Echo) -> None:
-        """Upload the archive, unless it exists."""
-        if self._files:
-            model_archive.upload(self._storage, self._files, home() / "uploads", echo)
-
-
-def open_endpoints(aws_fields: Mapping[str, Any], echo: Echo, waiting: WaitPolicy | None = None) -> SageMakerEndpoints:
-    """Return the endpoints of the account that an experiment's `aws` fields name.
+def open_endpoints(
+    aws_fields: Mapping[str, Any], echo: Echo, waiting: WaitPolicy | None = None, *, is_read_only: bool = False
+) -> SageMakerEndpoints:
+    """Return the endpoints of the account that an experiment's `aws` fields name. Read-only ones can only plan.
 
     The additional field `image` is the URI of a container image, to use instead of AWS's image for the training's
     versions. Raises AccessError immediately if there are no credentials or no network; InputError.
@@ -183,7 +209,8 @@ def open_endpoints(aws_fields: Mapping[str, Any], echo: Echo, waiting: WaitPolic
         try:
             if table:
                 return table_price(Path(table), machine)
-            return listed_price(clients, machine, home() / "prices.json", echo, "Hosting")
+            cache = home() / "prices.json"
+            return listed_price(clients, machine, cache, echo, "Hosting", is_read_only=is_read_only)
         except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:
             # An unknown price does not stop a deployment.
             echo(f"Note: costs are omitted: {error}")
@@ -192,7 +219,7 @@ def open_endpoints(aws_fields: Mapping[str, Any], echo: Echo, waiting: WaitPolic
     return SageMakerEndpoints(
         clients,
         account=account,
-        aws_context=lambda: open_aws_context(fields, clients),
+        aws_context=lambda: open_aws_context(fields, clients, is_read_only=is_read_only),
         image=aws_fields.get("image"),
         price_of=price_of,
         waiting=waiting,

@@ -66,6 +66,8 @@ def rows_of(inputs: Any, columns: tuple[str, ...]) -> list[dict[str, str]]:
     if isinstance(inputs, pd.DataFrame):
         inputs = inputs.to_dict(orient="records")
     elif isinstance(inputs, np.ndarray):
+        if inputs.ndim > 1 and inputs.size != len(inputs):
+            raise ValueError(f"a row must be a text or have columns {', '.join(columns)}, not a list of values")
         inputs = inputs.reshape(-1).tolist()
     elif isinstance(inputs, dict):
         values_by_row = zip(*map(_listed, inputs.values()), strict=True)

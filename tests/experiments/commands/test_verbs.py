@@ -105,7 +105,16 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
         (["train", "demo"], "unexpected argument 'demo': write fields as --name value."),
         (["train", "--compiler"], "--compiler has no value: write fields as --name value."),
         (["train", "--seed", "1", "--seed=2"], "--seed is set twice, to '1' and to '2'."),
+        (
+            ["sweep", "--fail-on", "dear"],
+            "--fail-on contains 'dear': it may contain dearer, worse, inconclusive, failed.",
+        ),
         (["train", "--wait", "maybe"], "--wait is 'maybe': it must be true or false."),
+        (["train", "--dry-run", "maybe"], "--dry-run is 'maybe': it must be true or false."),
+        (["train", "--format", "json"], "--format needs --dry-run, or the verb plan."),
+        (["plan", "--format", "xml"], "--format is 'xml': it must be one of text, json."),
+        (["plan", "trian"], "plan trian: the verb must be one of compare, train, probe, .* Did you mean 'train'?"),
+        (["plan", "deploy", "--foo", "x"], "unknown field 'foo' of deploy: it must be one of run, model, "),
     ],
 )
 def test_wrong_input_is_reported_in_one_sentence_with_exit_code_2(
@@ -118,6 +127,12 @@ def test_wrong_input_is_reported_in_one_sentence_with_exit_code_2(
     assert shown.err.count("\n") == 1
     for part in message.split(".*"):
         assert part in shown.err
+
+
+def test_a_dry_run_needs_no_value() -> None:
+    assert read_fields(["--dry-run", "--seed", "3"]) == {"dry-run": "true", "seed": "3"}
+    assert read_fields(["--seed", "3", "--dry-run"]) == {"seed": "3", "dry-run": "true"}
+    assert read_fields(["--dry-run", "false", "--seed=3"]) == {"dry-run": "false", "seed": "3"}
 
 
 def test_a_field_takes_the_argument_after_it() -> None:

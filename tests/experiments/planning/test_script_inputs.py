@@ -42,8 +42,7 @@ def file(tmp_path: Path) -> str:
 
 
 def inputs(experiment: Experiment, tmp_path: Path) -> ScriptInputs:
-    assert experiment.script is not None
-    return script_inputs(experiment.script, tmp_path / "home")
+    return script_inputs(experiment, tmp_path / "home")
 
 
 def test_hyperparameters_take_fields_of_the_experiment(file: str) -> None:
@@ -173,8 +172,9 @@ def test_invalid_overrides_and_those_without_effect_are_refused(file: str, overr
     [
         (
             "    fp16: true\n",
-            "    fp16: {a: 1}\n",
-            "must be a single value, not {'a': 1} ({file} line 7)",
+            "    hub_token: hf_abc\n",
+            "script.hyperparameters.hub_token looks like a secret, which would be written to the request, the log and "
+            "MLflow: remove it, set an environment variable, and list its name in script.secrets ({file} line 7)",
         ),
         (
             "base_batch_size: 16\n",

@@ -46,6 +46,7 @@ def test_only_our_folders_are_listed(tmp_path: Path) -> None:
         ("outputs", "j-1"),
         ("staged", KEY),
         ("sources", COMMIT),
+        ("environments", KEY),
     ):
         made(tmp_path / kind / name, {"x": 5})
     for other in ("reports/g-1", "compile-cache/x", "docstrings", "tokenizers/x", "staged/mine", "jobs/a b", "slots"):
@@ -58,6 +59,7 @@ def test_only_our_folders_are_listed(tmp_path: Path) -> None:
         ("outputs", "j-1", 5),
         ("staged", KEY, 5),
         ("sources", COMMIT, 5),
+        ("environments", KEY, 5),
     ]
     assert not any(each.is_leftover for each in inventory_of.folders)
     assert (inventory_of.jobs, inventory_of.unreadable) == ({}, {"j-1", "a b"}), "work folders without a state"

@@ -49,7 +49,7 @@ def references(
 
 
 WORK, CHECKPOINTS, MODEL = folder("jobs", JOB), folder("checkpoints", JOB), folder("outputs", JOB)
-DATA, SOURCE = folder("staged", KEY), folder("sources", COMMIT)
+DATA, SOURCE, PACKAGES = folder("staged", KEY), folder("sources", COMMIT), folder("environments", KEY)
 
 
 @pytest.mark.parametrize(
@@ -82,6 +82,8 @@ DATA, SOURCE = folder("staged", KEY), folder("sources", COMMIT)
         (DATA, (), (local(JOB, OTHER_KEY),), references(), "irreplaceable"),
         (SOURCE, (), (local(JOB, COMMIT),), references(), "irreplaceable"),
         (SOURCE, (), (), references(), "irreplaceable"),
+        (PACKAGES, (), (local(JOB, KEY),), references(), "safe"),
+        (PACKAGES, (), (local(JOB, KEY, ended=False),), references(), "needed"),
         (SOURCE, (), (local(JOB, COMMIT),), references(replace(ENDED, is_deleted=True)), "safe"),
         (SOURCE, (), (local(JOB, COMMIT),), references(None), "irreplaceable"),
         (folder("staged", ".unfinished-1", left_over=True), (), (), references(), "leftover"),

@@ -73,4 +73,4 @@ def test_an_invalid_file_is_reported_with_its_line(tmp_path: Path, text: str, se
 
 def test_a_missing_file_is_reported() -> None:
     output = refused("demo", {"backend_config": "nowhere.json"})
-    assert output == "backend configuration file 'nowhere.json' cannot be read: No such file or directory"
+    assert output == f"backend configuration file 'nowhere.json' does not exist in {Path.cwd()}."

@@ -21,7 +21,8 @@ def test_a_number_has_its_range_and_default() -> None:
     batch_size, rate = FIELDS["batch_size"], FIELDS["base_learning_rate"]
     assert (batch_size.type, batch_size.default) == ("integer, 1 to 1,048,576", "32")
     assert batch_size.description == "Training batch size per device, in samples."
-    assert (rate.type, rate.default) == ("number, above 0, at most 10", "3e-05")
+    assert (rate.type, rate.default) == ("number, above 0", "3e-05")
+    assert FIELDS["learning_rate_multiplier"].type == "number, above 0, at most 1,024"
     assert FIELDS["adam_beta1"].type == "number, at least 0, below 1"
 
 

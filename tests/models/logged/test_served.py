@@ -2,80 +2,17 @@
 
 from __future__ import annotations
 
-import json
-import os
-import signal
-import socket
-import subprocess
-import time
-import urllib.error
-import urllib.request
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import pytest
 
-from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.models.made_models import LABELS
 from tests.support.models.place import Place
+from tests.support.models.served import served
 
 pytestmark = pytest.mark.slow
 SENTENCE = "Winter is coming and it will be dark soon."
-
-
-class Served:
-    """A running server."""
-
-    def __init__(self, port: int) -> None:
-        self._url = f"http://127.0.0.1:{port}"
-
-    def is_up(self) -> bool:
-        try:
-            with urllib.request.urlopen(f"{self._url}/ping", timeout=2):
-                return True
-        except OSError:
-            return False
-
-    def __call__(self, body: object) -> tuple[int, Any]:
-        """Return status and answer."""
-        content = body if isinstance(body, bytes) else json.dumps(body).encode()
-        request = urllib.request.Request(f"{self._url}/invocations", content, {"Content-Type": "application/json"})
-        try:
-            with urllib.request.urlopen(request, timeout=60) as answer:
-                return answer.status, json.load(answer)["predictions"]
-        except urllib.error.HTTPError as error:
-            with error:
-                return error.code, error.read()
-
-
-@contextmanager
-def served(place: Place, uri: str) -> Iterator[Served]:
-    """Serve a model with MLflow's own command, from another folder and without our packages on the path."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
-    words = ["models", "serve", "-m", uri, "--env-manager", "local", "--port", str(port), "--workers", "1"]
-    variables = {name: value for name, value in os.environ.items() if name != "PYTHONPATH"}
-    variables |= {"MLFLOW_TRACKING_URI": str(place.client.tracking_uri), "MLFLOW_DISABLE_TELEMETRY": "true"}
-    variables |= {"PATH": f"{Path(INTERPRETER).parent}{os.pathsep}{os.environ['PATH']}"}
-    elsewhere = place.folder / "elsewhere"
-    elsewhere.mkdir()
-    with (place.folder / "served.log").open("wb") as log:
-        process = subprocess.Popen(
-            ["mlflow", *words], cwd=elsewhere, env=variables, stdout=log, stderr=log, start_new_session=True
-        )
-    try:
-        answers, deadline = Served(port), time.monotonic() + 240
-        while not answers.is_up():
-            assert process.poll() is None, (place.folder / "served.log").read_text()
-            assert time.monotonic() < deadline, (place.folder / "served.log").read_text()
-            time.sleep(0.2)
-        yield answers
-    finally:
-        os.killpg(process.pid, signal.SIGKILL)
-        process.wait()
 
 
 def logged(place: Place, archive_of: Callable[[str], Path], kind: str) -> tuple[str, str]:
@@ -104,6 +41,20 @@ def test_a_text_is_classified(place: Place, archive_of: Callable[[str], Path]) -
             assert (len(answers), answers[0]) == (2, pytest.approx(single, abs=1e-5))
         for wrong in (b"", b"\xff\xfe", b"{", {"inputs": []}, {"inputs": None}, {"inputs": {"text": ["a"]}}, {}):
             assert ask(wrong)[0] == 400, wrong
+        for typed in (
+            1,
+            1.5,
+            True,
+            [1],
+            [SENTENCE, 2],
+            [None],
+            [{"text": 1}],
+            {"text": 1},
+            [[1], [2]],
+        ):
+            assert ask({"inputs": typed})[0] == 400, typed
+        for value in (1, None, True, [SENTENCE]):
+            assert ask({"dataframe_records": [{"text": value}]})[0] == 400, value
         assert ask({"inputs": SENTENCE}) == (200, [single])
 
 

@@ -7,12 +7,14 @@ import math
 import pytest
 from mlflow import MlflowClient
 
+from judging.design import Design
 from models.lookup.winner import winner
 from reports.formats.summary import summary
 from reports.render import render
 from tests.support.models.group_models import arm, parent
 from tests.support.reports.made_sweeps import MadeSweep, sweep_json, whole_sweep
 from tests.support.tracking.tracked import Tracked
+from tracking.groups.design_tag import DESIGN, write_design
 from training.contract.errors import InputError
 
 
@@ -185,6 +187,27 @@ def test_an_unconfirmed_winner_leaves_the_base_setting(tracked: Tracked) -> None
     chosen = winner(tracked.client, sweep.group)
     assert of(tracked.client, chosen.run_id)[:2] == ("none, batch 8", "confirmation")
     assert "so the base setting stays. The model is that of none, batch 8" in chosen.why
+
+
+def test_repeats_in_waves_are_judged_by_their_looks(tracked: Tracked) -> None:
+    """The winner's failed repeat bills 400 s, more than its two successes: by the first rules it would not count."""
+    sweep = MadeSweep(tracked.client, tracked.experiment_id)
+    tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
+    tracked.client.set_tag(sweep.parent, DESIGN, write_design(Design(looks=(3,))))
+    sweep.write_spec(sweep_json())
+    for size, multiplier in ((8, 1.0), (64, 2.0)):
+        sweep.training("trial", "none", size, multiplier)
+    for repeat in range(1, 4):
+        sweep.training("confirmation", "none", 8, repeat=repeat, tags={"platform.baseline": "true"})
+    for repeat in range(1, 3):
+        sweep.training("confirmation", "none", 64, 2.0, repeat=repeat)
+    tags = {"platform.arm": "none, batch 64, rate × 2", "platform.repeat": "3", "platform.multiplier": "2"}
+    sweep.run("confirmation", "none", seconds=400.0, status="FAILED", tags=tags, params={"hp.batch_size": 64})
+    chosen = winner(tracked.client, sweep.group)
+    assert of(tracked.client, chosen.run_id)[:2] == ("none, batch 8", "confirmation")
+    assert str(summary(render(tracked.client, sweep.group, "emotion"))["headline"]).rstrip(".") in chosen.why
+    tracked.client.delete_tag(sweep.parent, DESIGN)
+    assert of(tracked.client, winner(tracked.client, sweep.group).run_id)[0] == "none, batch 64, rate × 2"
 
 
 def rates(tracked: Tracked, *, samples: float = 16_000, loss: float = 0.35) -> str:

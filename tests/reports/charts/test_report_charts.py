@@ -55,6 +55,13 @@ def curve(first: float, last: float) -> pd.DataFrame:
     )
 
 
+def test_an_arm_without_an_interval_that_says_something_has_only_a_point() -> None:
+    few = [row(f"batch {at}", "batch", seconds) for at, seconds in enumerate((30.0, 300.0))]
+    text = description(comparison_charts(compare(pd.DataFrame([*rows(), *few]), "g"), {}), "interval")
+    assert re.search(r"inductor: −20 %, −2\d % to −1\d %", text)
+    assert "batch: −6.1 %, too few repeats" in text
+
+
 def names(charts: list[Chart]) -> list[str]:
     return [chart.name for chart in charts]
 

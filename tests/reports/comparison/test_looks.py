@@ -19,7 +19,6 @@ from reports.comparison.looks import (
     last_looks,
     progress_of,
     results_of,
-    scale_is_known,
     trains_alike,
 )
 from reports.comparison.messages import disturbance_sentences, headline
@@ -229,18 +228,6 @@ def test_arms_that_train_alike_are_compared_seed_by_seed() -> None:
     larger = arm("batch 64", *(replace(each, numbers={**each.numbers, "hp_batch_size": 64.0}) for each in other.jobs))
     assert not trains_alike(larger, baseline)
     assert verdict(larger, baseline).outcome == "cheaper, quality not shown"
-
-
-def test_the_unit_of_a_scripts_score_may_be_unknown() -> None:
-    of_script = [replace(each, text={**each.text, "measured": "outside"}) for each in jobs(0.8, 3)]
-    assert scale_is_known(ACCURACY, of_script, DESIGN)
-    in_percent = [replace(each, numbers={**each.numbers, "eval_accuracy": 90.0}) for each in of_script]
-    assert not scale_is_known(ACCURACY, in_percent, DESIGN)
-    assert scale_is_known(ACCURACY, in_percent, Design(margin=3.0))
-    baseline = arm("none", *(replace(each, numbers={**each.numbers, "eval_accuracy": 90.0}) for each in BASELINE.jobs))
-    result = verdict(arm("inductor", *in_percent), baseline)
-    assert result.outcome == "inconclusive"
-    assert result.reason == "but the unit of eval_accuracy is not known: set compare.quality_margin in that unit"
 
 
 def test_a_look_is_one_sentence() -> None:

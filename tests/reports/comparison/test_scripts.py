@@ -42,7 +42,7 @@ def test_the_report_on_a_plain_loop_omits_unrecorded_figures(tracked: Any) -> No
     print_report(report, stream)
     text = " ".join(stream.getvalue().split())
     assert "No job recorded how many samples it saw: equal work is assumed." in text
-    assert "but no quality was measured" in text
+    assert "but no metric measures the quality: give one of script.metrics a unit" in text
     assert "reak-even" not in text
     assert "equal work is assumed" in html_page(report)
     assert "Measured from outside" in html_page(report)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import re
 
 import pandas as pd
@@ -12,7 +13,13 @@ from reports.charts.report_charts import comparison_charts
 from reports.comparison.columns import columns
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.equal_work import BILLABLE
+from reports.comparison.factorial import factorial_of
 from reports.comparison.figures import metrics_of
+from reports.comparison.messages import unlike_sentences
+from reports.comparison.report import Source, comparison_report
+from reports.formats.terminal import print_report
+from reports.model.table import texts_by_title
+from tests.support.reports.reading import markdown_text, page_text
 
 SLOW = (100.0, 103.0, 98.0, 240.0, 101.0)
 QUICK = (80.0, 81.0, 83.0, 79.0, 160.0)
@@ -96,3 +103,44 @@ def test_a_ratio_from_an_earlier_look_is_explained() -> None:
     # 60 s against the typical 101 s of the first three jobs is −40 %, and against 110 s of all five −45 %.
     assert shown(comparison)["early"].startswith("typically 60.0, −45 %")
     assert "“early”: −40 % in the verdict, from other jobs" in re.sub("<[^>]+>", "", chart.svg)
+
+
+def test_every_table_of_settings_explains_a_ratio_from_other_jobs() -> None:
+    """120 s against 60 s is 50 % fewer, but the verdict is that of the first three jobs."""
+    baseline, late = (100.0, 101.0, 99.0, 140.0, 141.0), (98.0, 95.0, 92.0, 96.0, 94.0)
+    comparison = compared(Design(looks=(3, 5)), ("none", baseline), ("early", (60.0, 61.0, 59.0)), ("late", late))
+    table = pd.DataFrame({"run_id": [job.run_id for job in comparison.jobs]})
+    source = Source(title="t", tracking_uri="sqlite:///mlflow.db", environment={}, table=table)
+    report = comparison_report(comparison, [], source)
+    note = "The verdict on “early”, 40 % fewer, rests on other jobs than the table's."
+    printed = io.StringIO()
+    print_report(report, printed)
+    assert note in " ".join(printed.getvalue().split())
+    assert note in page_text(report)
+    assert note in markdown_text(report)
+    assert report.comparison_table is not None
+    verdicts = [row["verdict"] for row in texts_by_title(report.comparison_table)]
+    assert [text.partition(" (")[2] for text in verdicts] == ["", "40 % fewer, from other jobs)", ""]
+
+
+def test_no_note_where_table_and_verdict_agree() -> None:
+    comparison = compared(Design(looks=(3,)), ("none", SLOW[:3]), ("inductor", QUICK[:3]))
+    assert unlike_sentences(comparison) == []
+
+
+def test_the_factorial_shows_the_cost_that_its_percentages_compare() -> None:
+    """Four jobs of 80 s, and one that failed after 84 s: 404 / 320 * 80 = 101 s, against 4 * 100 / 4 = 100 s."""
+    arms = [("none, 8", 100.0), ("none, 64", 90.0), ("inductor, 8", 95.0), ("inductor, 64", 80.0)]
+    rows = []
+    for label, seconds in arms:
+        compiler, size = label.split(", ")
+        factors = {"compiler": compiler, "hp_batch_size": float(size), "baseline": str(label == "none, 8").lower()}
+        rows += [{**_row(label, at, seconds, "FINISHED"), **factors} for at in range(4)]
+        last = {"cost_billable_instance_seconds": 84.0 if label == "inductor, 64" else 0.0}
+        rows.append({**_row(label, 4, 0.0, "FAILED"), **factors, **last})
+    factorial = factorial_of(compare(pd.DataFrame(rows), "g", design=Design(looks=(5,))))
+    assert factorial is not None
+    change, cost = factorial.texts("inductor", 64.0)
+    assert change.startswith("1.0 % more (")
+    assert cost == "101 s"
+    assert factorial.texts("none", 64.0)[1] == "90.0 s"

@@ -12,6 +12,7 @@ def test_changes_as_text() -> None:
     assert change_interval(Interval(0.8, 0.76, 0.88, 3, 3)) == "12 % to 24 % fewer"
     assert change_interval(Interval(1.05, 1.03, 1.09, 3, 3)) == "3.0 % to 9.0 % more"
     assert change_interval(Interval(1.0, 0.97, 1.05, 3, 3)) == "3.0 % fewer to 5.0 % more"
+    assert change_interval(Interval(1.0, 0.4, 2.5, 2, 2)) == "too few repeats"
     assert signed_percent(0.8) == "−20 %"
     assert signed_percent(0.9999999) == "+0.0 %"
 

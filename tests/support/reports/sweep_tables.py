@@ -50,6 +50,12 @@ def repeats(compiler: str, size: float, *billed: float, multiplier: float = 1.0,
     return [row("confirmation", compiler, size, each, multiplier, baseline=baseline, **more) for each in billed]
 
 
+def waves(compiler: str, size: float, *billed: float, **more: Any) -> list[dict[str, Any]]:
+    """Return repeats numbered as a sweep numbers them: 0 is the trial."""
+    rows = repeats(compiler, size, *billed, **more)
+    return [{**each, "repeat": str(number)} for number, each in enumerate(rows, start=1)]
+
+
 def make_sweep(*rows: dict[str, Any], document: dict[str, Any] = DOCUMENT, **read: Any) -> Sweep:
     table = pd.DataFrame([{**each, "run_id": f"r{i}"} for i, each in enumerate(rows)])
     return sweep_of(table, "g", document, read.get("calibrations", {}), read.get("curves", {}), read.get("design"))

@@ -126,6 +126,17 @@ CASES = {
         more=("4 jobs took 350 billable instance seconds in all.",),
         cells={"billable": "50.0", "repeats": "1"},
     ),
+    # The logarithms of the arm deviate by -1, 0 and 1, a variance of 1: error = sqrt(1 / 3) with 2 degrees of freedom,
+    # t = 4.302653: 2.484138 to both sides. From 0.0917372 to 13.189854, "91 % fewer to 1,219 % more", says nothing.
+    "too few repeats for their spread": Case(
+        arm=Side([110.0 / math.e, 110.0, 110.0 * math.e]),
+        baseline=Side([100.0] * 3),
+        headline=NO_SETTING_CHEAPER,
+        outcome="inconclusive",
+        sentence="10 % more billable seconds than “none” (too few repeats for an interval; 3 repeats against 3).",
+        ratio=(1.1, 0.0917372, 13.189854),
+        cells={"billable": "110", "repeats": "3"},
+    ),
     "no spread at all": Case(
         arm=Side([80.4] * 3),
         baseline=Side([100.5] * 3),

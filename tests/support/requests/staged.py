@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from training.staging.tokens.staged import LengthStatistics, Staged
+from training.staging.tokens.lengths import LengthStatistics
+from training.staging.tokens.staged import Staged
 
 
 def staged() -> Staged:

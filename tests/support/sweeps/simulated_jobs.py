@@ -15,6 +15,7 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any
 
+from judging.doomed import Death, Moment
 from sweeps.space.grid import Point
 from sweeps.space.objective import CurvePoint, TrialOutcome
 
@@ -30,6 +31,8 @@ class Behaviour:
     curve: tuple[tuple[float, int, float], ...] = ()
     """(seconds since its creation, samples, quality) of each evaluation."""
     failure: tuple[str, str] | None = None
+    death: tuple[str, Moment] | None = None
+    """Exception of which the job dies, and when."""
     reached: bool | None = None
     usd_per_second: float | None = 0.01
     steady_samples_per_second: float = 100.0
@@ -116,6 +119,7 @@ class SimulatedRunning:
         price = job["usd_per_second"]
         return TrialOutcome(
             failure=tuple(job["failure"]) if job["failure"] else None,
+            death=Death(exception=job["death"][0], moment=job["death"][1]) if job["death"] else None,
             billable_instance_seconds=seconds,
             usd=None if price is None else price * seconds,
             samples=curve[-1].samples if curve else 0,

@@ -14,7 +14,7 @@ from sqlalchemy.exc import OperationalError
 
 from sweeps.space.objective import TrialOutcome
 from sweeps.study.retry_policy import StorageRetries, without_optuna_warnings
-from sweeps.study.study import DUPLICATE, cost_so_far, distributions, lost_trials, repeated_trials
+from sweeps.study.study import DUPLICATE, distributions, lost_trials, repeated_trials
 from sweeps.workers.followed_trial import FollowedTrial
 from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, recover_trials
 from tests.support.sweeps.bench import SPACE, Bench, short
@@ -56,9 +56,7 @@ def test_the_trial_of_a_dead_worker_comes_back_with_its_job(bench: Bench) -> Non
     assert repeated_trials(part.trials[1]) == [0]
     assert part.trials[1].user_attrs["job"] == first.job_name
     assert bench.service.creations == {first.job_name: 1}
-    assert cost_so_far([({}, part.trials)]).billable_instance_seconds == pytest.approx(
-        bench.service.billable_instance_seconds
-    )
+    assert part.trials[1].user_attrs["billable_seconds"] == pytest.approx(bench.service.billable_instance_seconds)
 
 
 def test_a_worker_that_died_before_its_first_heartbeat_leaves_nothing_behind(bench: Bench) -> None:

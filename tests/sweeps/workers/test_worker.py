@@ -7,6 +7,7 @@ import os
 import signal
 import threading
 from collections import Counter
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -16,12 +17,12 @@ from optuna.trial import TrialState
 
 from sweeps.space.grid import Point
 from sweeps.space.objective import Objective
-from sweeps.study.study import DUPLICATE, cost_so_far
+from sweeps.study.study import DUPLICATE
 from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import WorkerResult
 from tests.support.sweeps.bench import LOSS, SECONDS, Bench, Enough, StopsSmall, short
-from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner
-from training.contract.errors import InputError, QuotaError
+from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedRunning
+from training.contract.errors import BudgetFull, InputError, QuotaError
 
 
 @pytest.fixture
@@ -86,39 +87,44 @@ def test_a_sweep_continues_with_more_trials(bench: Bench) -> None:
     assert ends(part) == {"completed": 3}
 
 
-def test_nothing_starts_once_the_seconds_are_spent(bench: Bench) -> None:
-    """Each job takes 0.1 s, failed or not: after two of them 0.15 s are spent."""
+def test_nothing_starts_without_room_in_the_budget(bench: Bench) -> None:
     part = bench.part()
     failing = Behaviour(seconds=0.1, failure=("BadData", "line 3"))
-    done = bench.run(lambda *_: failing, part, limits=Limits(max_billable_instance_seconds=0.15))
+
+    def no_room(_: Sequence[str]) -> str | None:
+        return "nothing is left" if len(bench.service.names) >= 2 else None
+
+    done = bench.run(lambda *_: failing, part, limits=Limits(no_room=no_room))
     assert ends(part) == {"failed: BadData": 2}
-    assert done.reason == "none: max_billable_seconds 0.15 is spent (0.2 s)"
-    assert cost_so_far([({}, part.trials)]).billable_instance_seconds == pytest.approx(0.2, rel=1e-3)
+    assert done == WorkerResult(reason="nothing is left", reasons={"none": "nothing is left"}, is_over_budget=True)
 
 
-def test_a_budget_is_exceeded_by_the_jobs_in_flight_at_most(bench: Bench) -> None:
+def test_a_search_that_is_complete_does_not_blame_the_budget(bench: Bench) -> None:
+    done = bench.run(short, bench.part(), limits=Limits(trials=1, no_room=lambda _: None))
+    assert not done.is_over_budget
+    done = bench.run(short, bench.part(), limits=Limits(trials=1, no_room=lambda _: "nothing is left"))
+    assert (done.reason, done.is_over_budget) == ("none: 1 trial was run", False)
+
+
+def test_a_trial_waits_while_the_budget_is_reserved(bench: Bench) -> None:
+    """The budget has room for one job at a time. The second trial is claimed and starts when the first has ended."""
     part = bench.part()
-    behaviour = Behaviour(seconds=0.3)
-    bench.run(lambda *_: behaviour, part, limits=Limits(parallel=2, max_parallel=2, max_usd=0.0029))
-    assert len(bench.service.names) == 2
-    assert cost_so_far([({}, part.trials)]).usd == pytest.approx(0.006, rel=1e-3)
+    limits = Limits(trials=2, parallel=2, max_parallel=2)
+    runner = RoomForOne(bench.service, lambda *_: Behaviour(seconds=3.0, curve=((0.1, 100, 1.0),)))
+    bench.run_with(runner, part, limits=limits)
+    assert ends(part) == {"completed": 2}
+    assert bench.service.most_at_once() == 1
+    assert any("waits. one job at a time" in line for line in bench.messages)
 
 
-def test_calibration_counts_as_spent(bench: Bench) -> None:
-    part = bench.part()
-    part.study.set_user_attr("other_billable_seconds", 7.0)
-    assert bench.run(short, part, limits=Limits(max_billable_instance_seconds=6.0)).reason.startswith(
-        "none: max_billable"
-    )
-    assert part.trials == []
+class RoomForOne(SimulatedRunner):
+    """Runner whose budget has room for one job at a time."""
 
-
-def test_a_budget_in_dollars_requires_a_price(bench: Bench) -> None:
-    part = bench.part()
-    behaviour = Behaviour(seconds=0.05, usd_per_second=None)
-    done = bench.run(lambda *_: behaviour, part, limits=Limits(max_usd=1.0))
-    job = part.trials[0].user_attrs["job"]
-    assert done.reason == f"none: max_usd 1 cannot be checked: the price of job {job} is unknown"
+    def start(self, compiler: str, point: Point, trial_number: int) -> SimulatedRunning:
+        """Start the job, or raise BudgetFull."""
+        if running := self.service.running():
+            raise BudgetFull("one job at a time", frozenset(running), is_final=False)
+        return super().start(compiler, point, trial_number)
 
 
 def test_a_job_that_ran_out_of_memory_bounds_the_batch(bench: Bench) -> None:
@@ -137,6 +143,21 @@ def test_five_failures_end_a_study(bench: Bench) -> None:
     done = bench.run(lambda *_: behaviour, part, limits=Limits())
     assert done.reason == "none: 5 jobs failed and no other job ended; the last one failed: BadData"
     assert any("failed: BadData (line 3)" in line for line in bench.messages)
+
+
+def test_an_error_of_an_import_ends_a_study(bench: Bench) -> None:
+    part = bench.part()
+    missing = "ModuleNotFoundError: No module named 'evaluate'"
+    behaviour = Behaviour(seconds=0.02, failure=("Error", "no"), death=(missing, "import"))
+    done = bench.run(lambda *_: behaviour, part, limits=Limits())
+    assert done.reason == f"none: no job ended without an error, and all further ones would die of {missing}"
+    assert ends(part) == {"failed: Error": 1}
+
+
+def test_other_exceptions_may_be_due_to_the_setting(bench: Bench) -> None:
+    part = bench.part()
+    behaviour = Behaviour(seconds=0.02, failure=("Error", "no"), death=("ValueError: no", "start"))
+    assert "5 jobs failed" in bench.run(lambda *_: behaviour, part, limits=Limits()).reason
 
 
 def test_a_job_that_misses_the_target_has_no_result(bench: Bench) -> None:

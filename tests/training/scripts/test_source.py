@@ -9,7 +9,7 @@ import pytest
 from tests.support.git_repositories import commit, git
 from training.contract.errors import InputError
 from training.scripts.channels import find_channels
-from training.scripts.source import find_script, unmet_requirements
+from training.scripts.source import find_script, with_entry
 
 
 @pytest.fixture
@@ -122,8 +122,9 @@ def test_a_copy_is_private_in_a_folder_that_others_can_read(tmp_path: Path) -> N
         ("../train.py", ["train.py"], "must be a file within the source"),
         ("a/../../train.py", ["train.py"], "must be a file within the source"),
         ("link.py", ["train.py"], "'link.py' is not a file in"),
-        ("run.sh", ["run.sh"], "must be a Python file with the suffix .py"),
-        ("train.py", ["train.py", "setup.py"], "contains a setup.py, so SageMaker would install the folder"),
+        ("run", ["run"], "must be a Python file (.py), a shell script (.sh) or a file that starts with #!"),
+        ("-m pkg.train", ["train.py"], "'-m pkg.train' needs pkg/train.py, which is not in"),
+        ("-m a-b", ["a-b.py"], "'-m a-b' is not a module; an example is '-m package.train'"),
     ],
 )
 def test_an_invalid_folder_is_an_error(tmp_path: Path, entry_point: str, files: list[str], message: str) -> None:
@@ -138,19 +139,32 @@ def test_an_invalid_folder_is_an_error(tmp_path: Path, entry_point: str, files: 
     assert message.replace("{folder}", str(folder)) in str(caught.value)
 
 
+@pytest.mark.parametrize("entry_point", ["train.py", "bin/run.sh", "bin/run", "-m pkg", "-m pkg.train"])
+def test_programs_of_every_kind_are_accepted(tmp_path: Path, entry_point: str) -> None:
+    for name in ("train.py", "bin/run.sh", "bin/run", "pkg/__main__.py", "pkg/train.py", "setup.py"):
+        (tmp_path / "code" / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / "code" / name).write_text("#!/bin/sh")
+    assert find_script(str(tmp_path / "code"), entry_point, tmp_path / "home").folder.is_dir()
+
+
+def test_our_entry_point_is_added_to_a_copy(tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").touch()
+    source = find_script(str(tmp_path / "code"), "train.py", tmp_path / "home")
+    added = with_entry(source, tmp_path / "home")
+    assert sorted(path.name for path in added.folder.iterdir()) == ["train.py", "trainfare_entry.py"]
+    assert [path.name for path in source.folder.iterdir()] == ["train.py"]
+    assert added.identity != source.identity
+    with pytest.raises(InputError, match=r"contains trainfare_entry\.py, a name that the job needs"):
+        with_entry(added, tmp_path / "home")
+
+
 def test_a_missing_folder_and_a_revision_of_a_folder_are_errors(tmp_path: Path) -> None:
     (tmp_path / "code").mkdir()
     with pytest.raises(InputError, match=r"is neither a folder nor a git URL\. Did you mean 'code'"):
         find_script(str(tmp_path / "coed"), "train.py", tmp_path / "home")
     with pytest.raises(InputError, match=r"script\.revision 'v1' applies only to git URLs"):
         find_script(str(tmp_path / "code"), "train.py", tmp_path / "home", revision="v1")
-
-
-def test_unmet_requirements_are_listed(tmp_path: Path) -> None:
-    lines = ["# a comment", "--extra-index-url x", "torch", "pyyaml>=999  # too new", "no-such-package==1", ""]
-    (tmp_path / "requirements.txt").write_text("\n".join(lines))
-    assert unmet_requirements(tmp_path) == ["pyyaml>=999  # too new", "no-such-package==1"]
-    assert unmet_requirements(tmp_path / "nowhere") == []
 
 
 def test_channels_are_files_folders_and_packaged_models(tmp_path: Path) -> None:

@@ -55,6 +55,9 @@ def test_the_key_of_split_off_rows_depends_on_the_training_data(folder: Path) ->
     assert key(folder, train="new.jsonl") != old
     assert key(folder, train="old.jsonl", data={"split_seed": 1}) != old
     assert key(folder, train="old.jsonl", data={"validation_share": 0.4}) != old
+    # With a limit on training rows, only the first rows are split.
+    limited = key(folder, train="old.jsonl", data={"train_rows": 4})
+    assert len({old, limited, key(folder, train="old.jsonl", data={"train_rows": 6})}) == 3
 
 
 def test_the_key_of_causal_lm_depends_on_the_tokens(folder: Path) -> None:

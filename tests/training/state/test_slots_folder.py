@@ -69,12 +69,12 @@ def test_links_of_other_users_are_not_followed(folder: Path, tmp_path: Path) -> 
     request, machine = SlotRequest(gpus=0, cores=1), Machine(gpus=(), cores=(0,))
     (folder / "queue").symlink_to(victim)
     with pytest.raises(InputError, match="queue is a link"):
-        wait_for_slot(folder, request, machine, lambda _: True)
+        wait_for_slot(folder, request, machine, "job", lambda *_: True)
     assert victim.stat().st_mode & 0o777 == 0o700
     (folder / "queue").unlink()
     (folder / "core-0").symlink_to(tmp_path / "missing")
     with pytest.raises(OSError, match="symbolic links"):
-        wait_for_slot(folder, request, machine, lambda _: True)
+        wait_for_slot(folder, request, machine, "job", lambda *_: True)
 
 
 @AS_ROOT
@@ -93,11 +93,11 @@ def test_two_users_never_hold_the_same_core(tmp_path_factory: pytest.TempPathFac
     folder.chmod(0o1777)
     try:
         machine, one = Machine(gpus=(), cores=(0, 1)), SlotRequest(gpus=0, cores=1)
-        first = wait_for_slot(folder, one, machine, lambda _: True)
+        first = wait_for_slot(folder, one, machine, "job", lambda *_: True)
         assert first is not None
         assert first.cores == (0,)
         assert _as_nobody(folder) == "(1,)"
-        second = wait_for_slot(folder, one, machine, lambda _: True)
+        second = wait_for_slot(folder, one, machine, "job", lambda *_: True)
         assert second is not None
         assert second.cores == (1,)
         assert _as_nobody(folder) == "None"
@@ -114,7 +114,9 @@ def _as_nobody(folder: Path) -> str:
         try:
             os.setgid(NOBODY)
             os.setuid(NOBODY)
-            slot = wait_for_slot(folder, SlotRequest(gpus=0, cores=1), Machine(gpus=(), cores=(0, 1)), lambda _: True)
+            slot = wait_for_slot(
+                folder, SlotRequest(gpus=0, cores=1), Machine(gpus=(), cores=(0, 1)), "job", lambda *_: True
+            )
             os.write(writer, str(slot and slot.cores).encode())
         except BaseException as error:
             os.write(writer, repr(error).encode())

@@ -4,15 +4,16 @@ import copy
 import json
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Mapping, Optional, Sequence, Tuple
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
 
+from data.columns import read_columns
 from reporting.errors import BadData
 
 DATA = "data.parquet"
+SHARDS = "data-*.parquet"
+"""Files of a large channel in place of `data.parquet`, numbered from 0."""
 METADATA = "channel.json"
 
 DUPLICATE = "is_duplicate"
@@ -125,13 +126,21 @@ def read_channel(folder: Path, task: str, columns: Sequence[str]) -> Channel:
     metadata = _read_metadata(folder / METADATA)
     if metadata.task != task:
         raise BadData(f"{folder} was made for task {metadata.task!r}, but the job's task is {task!r}")
-    file = folder / DATA
-    table = read_table(file)
-    tokens, ends = integer_lists(table, "input_ids", file)
-    types = integer_lists(table, "token_type_ids", file)[0] if "token_type_ids" in table.column_names else None
-    rows = Rows(tokens, ends, types, {name: integer_column(table, name, file) for name in columns})
-    _check(rows, metadata, file)
+    lists, integers = read_columns(_files(folder), ("input_ids", "token_type_ids"), columns, optional="token_type_ids")
+    tokens, ends = lists["input_ids"]
+    types = lists["token_type_ids"][0] if "token_type_ids" in lists else None
+    rows = Rows(tokens, ends, types, integers)
+    _check(rows, metadata, folder / DATA)
     return Channel(folder, metadata, rows)
+
+
+def _files(folder: Path) -> List[Path]:
+    """Return the files with the channel's rows, in order."""
+    shards = [] if (folder / DATA).exists() else sorted(folder.glob(SHARDS))
+    for number, shard in enumerate(shards):
+        if shard.name != f"data-{number:05d}.parquet":
+            raise BadData(f"{shard}: the shard before it is missing")
+    return shards or [folder / DATA]
 
 
 def check_tokens(rows: Rows, vocabulary_size: int, folder: Path) -> None:
@@ -154,57 +163,6 @@ def _read_metadata(file: Path) -> ChannelMetadata:
         raise BadData(f"{file} has no field {error}") from error
     except (ValueError, TypeError) as error:
         raise BadData(f"{file} is damaged: {error}") from error
-
-
-def read_table(file: Path) -> Any:
-    """Return a Parquet file as a table. Raises `BadData` with the reason."""
-    try:
-        # pyarrow's own read_table also imports its data set module, and pandas if it is installed.
-        return pq.ParquetFile(str(file)).read().combine_chunks()
-    except FileNotFoundError:
-        raise BadData(f"{file} is missing") from None
-    except (OSError, pa.ArrowException) as error:
-        raise BadData(f"{file} cannot be read as Parquet: {str(error).splitlines()[0]}") from error
-
-
-def _column(table: Any, name: str, file: Path) -> Any:
-    if name not in table.column_names:
-        raise BadData(f"{file} has no column {name!r}; it has {', '.join(map(repr, table.column_names)) or 'none'}")
-    if table.num_rows == 0:
-        raise BadData(f"{file} has no rows")
-    column = table.column(name).chunk(0)
-    if column.null_count:
-        raise BadData(f"{file}: column {name!r} has {column.null_count} empty values")
-    return column
-
-
-def integer_lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.ndarray]:
-    """Return the values of a column of integer lists, concatenated, and the end of each list."""
-    column = _column(table, name, file)
-    if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
-        raise BadData(f"{file}: column {name!r} has type {column.type}; it must contain lists of whole numbers")
-    offsets = _as_numpy(column.offsets)
-    # `flatten` would return the same values, but imports pyarrow's compute functions.
-    values = column.values.slice(offsets[0], offsets[-1] - offsets[0])
-    if not pa.types.is_integer(values.type) or values.null_count:
-        raise BadData(f"{file}: column {name!r} has type {column.type}; it must contain lists of whole numbers")
-    return _as_numpy(values), (offsets[1:] - offsets[0]).astype(np.int64)
-
-
-def integer_column(table: Any, name: str, file: Path) -> np.ndarray:
-    """Return a column of integers. Raises `BadData` with the name of `file` if it has any other type."""
-    column = _column(table, name, file)
-    if not pa.types.is_integer(column.type):
-        raise BadData(f"{file}: column {name!r} has type {column.type}; it must contain whole numbers")
-    return _as_numpy(column)
-
-
-def _as_numpy(integers: Any) -> np.ndarray:
-    """Return a view of an Arrow array of integers without nulls. Arrow's own `to_numpy` would import pandas."""
-    kind = np.dtype(str(integers.type))
-    if len(integers) == 0:
-        return np.zeros(0, kind)
-    return np.frombuffer(integers.buffers()[1], kind, len(integers), integers.offset * kind.itemsize)
 
 
 def _check(rows: Rows, metadata: ChannelMetadata, file: Path) -> None:

@@ -7,7 +7,8 @@ from typing import List
 import numpy as np
 import pyarrow as pa
 
-from data.channels import METADATA, Channel, integer_column, integer_lists, read_table
+from data.channels import METADATA, Channel
+from data.columns import read_columns, read_texts
 from reporting.errors import BadData
 from tasks.answer_spans import AnswerOptions, Windows, options_of, stripped
 
@@ -42,14 +43,14 @@ class Questions:
 def read_questions(channel: Channel) -> Questions:
     """Return the questions of a channel. Raises `BadData` if its files are missing or inconsistent."""
     file = channel.folder / QUESTIONS
-    table = read_table(file)
+    spans, _ = read_columns([file], ("token_starts", "token_ends"), ())
     try:
-        ids, contexts, references = (table.column(name).to_pylist() for name in ("id", "context", "answers"))
+        ids, contexts, references = read_texts(file, ("id", "context", "answers"))
         metadata = json.loads((channel.folder / METADATA).read_text("utf-8"))
         options = options_of({name: metadata[name] for name in ("n_best_answers", "max_answer_length")})
     except (KeyError, pa.ArrowException) as error:
         raise BadData(f"{channel.folder}: {QUESTIONS} or {METADATA} lacks {error}") from error
-    starts, ends = (_split(*integer_lists(table, name, file)) for name in ("token_starts", "token_ends"))
+    starts, ends = (_split(*spans[name]) for name in ("token_starts", "token_ends"))
     windows = _windows(channel, np.array([len(each) for each in starts]))
     return Questions(ids, contexts, references, starts, ends, windows, options)
 
@@ -61,8 +62,8 @@ def _split(values: np.ndarray, ends: np.ndarray) -> List[np.ndarray]:
 def _windows(channel: Channel, context_tokens: np.ndarray) -> Windows:
     """Return the windows of the channel's rows; `context_tokens` is the length of each question's whole context."""
     file = channel.folder / WINDOWS
-    table = read_table(file)
-    windows = Windows(*(integer_column(table, name, file) for name in Windows._fields))
+    _, columns = read_columns([file], (), Windows._fields)
+    windows = Windows(*(columns[name] for name in Windows._fields))
     if len(windows.question) != len(channel.rows):
         raise BadData(f"{file} has {len(windows.question)} rows, but the channel has {len(channel.rows)}")
     windows = Windows(*(values[channel.rows.numbers] for values in windows))

@@ -6,10 +6,11 @@ import contextlib
 import json
 import os
 import shutil
+import sys
 import tarfile
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, TypeGuard
+from typing import Any
 from urllib.parse import unquote
 
 from training.services.local import toolkit
@@ -29,7 +30,7 @@ INHERITED_NAMES = frozenset(
         *("XDG_CACHE_HOME", "SSL_CERT_FILE", "SSL_CERT_DIR", "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE"),
         *("HTTP_PROXY", "HTTPS_PROXY", "NO_PROXY", "http_proxy", "https_proxy", "no_proxy"),
         *("HF_HOME", "HF_HUB_CACHE", "HF_HUB_OFFLINE", "HF_DATASETS_OFFLINE", "HF_ENDPOINT", "TRANSFORMERS_OFFLINE"),
-        "HF_HUB_DISABLE_XET",
+        *("HF_HUB_DISABLE_XET", "HF_EVALUATE_OFFLINE"),
         "TORCH_HOME",
     )
 )
@@ -38,6 +39,9 @@ INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "TORCHINDUCTOR_", "TRITON_")
 SECRET_VARIABLES = "TRAINFARE_SECRET_VARIABLES"
 """Environment variable of a request that lists further variables, separated by commas. The job inherits these from the
 process that starts it, so their values are never written to a request, a disk or a tracking server."""
+
+PYTHON_VARIABLE = "TRAINFARE_PYTHON"
+"""Environment variable of a request with the interpreter that runs the script. The default is the supervisor's own."""
 
 # As in AWS's deep-learning containers: a printed line appears in the log immediately.
 IMAGE_VARIABLES = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "UTF-8"}
@@ -70,20 +74,29 @@ def check_inputs(request: Mapping[str, Any]) -> None:
 
 
 def relocate_paths(request: Mapping[str, Any], base: Path) -> dict[str, Any]:
-    """Return the request with `/opt/ml` replaced by `base` in all hyperparameters that are container paths.
+    """Return the request with `/opt/ml` replaced by `base` in all hyperparameters and variables that are such paths.
 
     Published workloads pass paths such as `/opt/ml/model`, which exist only in a container.
     """
     hyperparameters = {
-        name: json.dumps(str(base) + value.removeprefix(ROOT)) if _is_container_path(name, value) else text
+        name: text if name.startswith("sagemaker_") or relocated == value else json.dumps(relocated)
         for name, text in request["HyperParameters"].items()
         for value in [toolkit.decoded({name: text})[name]]
+        for relocated in [_relocated(value, base)]
     }
-    return {**request, "HyperParameters": hyperparameters}
+    environment = {name: _relocated(value, base) for name, value in request.get("Environment", {}).items()}
+    return {**request, "HyperParameters": hyperparameters, "Environment": environment}
 
 
-def _is_container_path(name: str, value: object) -> TypeGuard[str]:
-    return isinstance(value, str) and f"{value}/".startswith(f"{ROOT}/") and not name.startswith("sagemaker_")
+def _relocated(value: Any, base: Path) -> Any:
+    """Return a value with `/opt/ml` replaced by `base`, if it is a container path or holds some."""
+    if isinstance(value, str) and f"{value}/".startswith(f"{ROOT}/"):
+        return str(base) + value.removeprefix(ROOT)
+    if isinstance(value, list):
+        return [_relocated(each, base) for each in value]
+    if isinstance(value, dict):
+        return {key: _relocated(each, base) for key, each in value.items()}
+    return value
 
 
 def create_folders(base: Path, request: Mapping[str, Any]) -> None:
@@ -130,8 +143,12 @@ def _copy_source(hyperparameters: Mapping[str, Any], code: Path) -> None:
         unpack(source, code)
     else:
         raise DataError(f"source '{source}' does not exist")
-    if not (code / program).is_file():
+    is_package = (code / "setup.py").exists()
+    is_module = is_package and not program.endswith((".py", ".sh"))
+    if not is_module and not (code / program).is_file():
         raise DataError(f"source '{source}' has no '{program}'")
+    if toolkit.is_executable(program, is_package=is_package):
+        (code / program).chmod(0o755)
 
 
 def unpack(archive: Path, folder: Path) -> None:
@@ -183,10 +200,18 @@ def environment(
     }
     threads = {"OMP_NUM_THREADS": str(max(1, cores // processes))} if cores else {}
     container = inherited | IMAGE_VARIABLES | threads | request.get("Environment", {})
+    # As in an image, `python` and the commands of its packages are those that the script is run with.
+    folders = [os.path.dirname(python(request)), *filter(None, [container.get("PATH")])]  # noqa: PTH120 - keeps links
+    container["PATH"] = os.pathsep.join(folders)
     visible = {"CUDA_VISIBLE_DEVICES": ",".join(gpus)} if gpus else {}
     cpus = cores or len(os.sched_getaffinity(0))
     variables: dict[str, str] = container | script_variables(request, base, cpus=cpus, gpus=len(gpus)) | visible
     return variables
+
+
+def python(request: Mapping[str, Any]) -> str:
+    """Return the interpreter that runs the script."""
+    return str(request.get("Environment", {}).get(PYTHON_VARIABLE, sys.executable))
 
 
 def artifact_path(request: Mapping[str, Any]) -> Path:

@@ -72,6 +72,24 @@ class Record:
         if secondary_status == "Downloading":
             self._state |= {"TrainingStartTime": now}
         self._state = with_transition(self._state, secondary_status, message, now)
+        self._write()
+
+    def wait(self, message: str) -> None:
+        """Record what the job waits for. A new message does not begin a new transition."""
+        *earlier, last = self._state["SecondaryStatusTransitions"]
+        if self._state["SecondaryStatus"] != "Pending":
+            self.enter("Pending", message)
+        elif last["StatusMessage"] != message:
+            self._state |= {"SecondaryStatusTransitions": [*earlier, {**last, "StatusMessage": message}]}
+            self._write()
+
+    def warn(self, text: str) -> None:
+        """Record a warning about the disk, or with an empty text that there is none."""
+        if self._state.get("DiskWarning", "") != text:
+            self._state |= {"DiskWarning": text}
+            self._write()
+
+    def _write(self) -> None:
         try:
             self._folder.write_state(self._state)
         except OSError as error:

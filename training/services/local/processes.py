@@ -56,8 +56,8 @@ class Outcome:
     """True if the kernel's out-of-memory killer killed a process during the run."""
 
 
-def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
-    """Run the program until it exits.
+def run(program: Program, on_stop: Callable[[EndedBy], None], on_pause: Callable[[], None] = lambda: None) -> Outcome:
+    """Run the program until it exits. `on_pause` is called every moment while it runs.
 
     The caller must have blocked SIGTERM and SIGCHLD. SIGTERM to this process stops the program. `on_stop` is called
     before the program receives SIGTERM. Raises OSError if the program cannot start.
@@ -66,11 +66,11 @@ def run(program: Program, on_stop: Callable[[EndedBy], None]) -> Outcome:
     deadline = time.monotonic() + program.limit_seconds
     process = _start(program)
     marker = LogMarker(program.log)
-    ended_by = _wait(process.pid, deadline, {signal.SIGCHLD, signal.SIGTERM}, marker)
+    ended_by = _wait(process.pid, deadline, {signal.SIGCHLD, signal.SIGTERM}, marker, on_pause)
     if ended_by != "itself":
         on_stop(ended_by)
         os.killpg(process.pid, signal.SIGTERM)
-        _wait(process.pid, time.monotonic() + program.grace_seconds, {signal.SIGCHLD}, marker)
+        _wait(process.pid, time.monotonic() + program.grace_seconds, {signal.SIGCHLD}, marker, on_pause)
     # The group's leader has not been reaped yet, so its process ID cannot belong to a new group.
     os.killpg(process.pid, signal.SIGKILL)
     exit_code = process.wait()
@@ -101,7 +101,9 @@ def _start(program: Program) -> subprocess.Popen[bytes]:
         )
 
 
-def _wait(pid: int, deadline: float, signals: set[signal.Signals], marker: LogMarker) -> EndedBy:
+def _wait(
+    pid: int, deadline: float, signals: set[signal.Signals], marker: LogMarker, on_pause: Callable[[], None]
+) -> EndedBy:
     """Wait until the process ends, the deadline passes or SIGTERM arrives. Meanwhile, mark the log's growth.
 
     `deadline` is on the monotonic clock.
@@ -112,6 +114,7 @@ def _wait(pid: int, deadline: float, signals: set[signal.Signals], marker: LogMa
             return "time limit"
         caught = signal.sigtimedwait(signals, min(remaining_seconds, INTERVAL_SECONDS))
         marker.mark()
+        on_pause()
         if caught is not None and caught.si_signo == signal.SIGTERM:
             return "stop"
     return "itself"

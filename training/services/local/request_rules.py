@@ -26,6 +26,8 @@ def check(request: Request) -> None:
     program = str(hyperparameters.get("sagemaker_program", ""))
     if not re.fullmatch(PROGRAM_PATTERN, program) or ".." in program.split("/"):
         raise InputError(f"sagemaker_program is '{program}'; it must be a path within the source, such as train.py.")
+    if hyperparameters.get("sagemaker_torch_distributed_enabled") and not program.endswith(".py"):
+        raise InputError(f"sagemaker_program is '{program}'; torchrun starts only Python files.")
     _check_images(hyperparameters)
     _check_variables(request.get("Environment", {}))
 

@@ -23,6 +23,9 @@ from training.state.locks import exclusive_lock, is_exclusively_locked
 
 CORES_VARIABLE = "TRAINFARE_CORES"
 POLL_SECONDS = 0.1
+MAX_NAME_BYTES = 63
+JOB_NAME_PATTERN = r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}"
+"""Names of jobs, see `training.contract.job_spec`, which needs packages."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,32 +110,66 @@ def slot_request(environment: Mapping[str, str], processes: int, machine: Machin
     return SlotRequest(gpus=processes, cores=cores or 0)
 
 
-def wait_for_slot(root: Path, request: SlotRequest, machine: Machine, pause: Callable[[float], bool]) -> Slot | None:
+def wait_for_slot(
+    root: Path, request: SlotRequest, machine: Machine, holder: str, pause: Callable[[float, str], bool]
+) -> Slot | None:
     """Wait in order of arrival until a slot is free, and return it, or None if the job was stopped meanwhile.
 
-    `pause(seconds)` waits and returns whether the job was stopped.
+    `holder` is the job's name, which jobs that wait for its slot report. `pause(seconds, waits_for)` waits and returns
+    whether the job was stopped.
     """
     root.mkdir(parents=True, exist_ok=True)
     with _ticket(root / "queue") as ticket:
         while True:
-            if _is_first(ticket) and (slot := _try_slot(root, request, machine)):
+            ahead = _count_ahead(ticket)
+            slot = (
+                shortage(request, f"jobs ahead of it: {ahead}") if ahead else _try_slot(root, request, machine, holder)
+            )
+            if isinstance(slot, Slot):
                 return slot
-            if pause(POLL_SECONDS):
+            if pause(POLL_SECONDS, slot):
                 return None
 
 
-def _try_slot(root: Path, request: SlotRequest, machine: Machine) -> Slot | None:
-    gpus = _lock_some(root, [f"gpu-{gpu}" for gpu in machine.gpus], request.gpus)
-    cores = _lock_some(root, [f"core-{core}" for core in machine.cores], request.cores)
+def shortage(request: SlotRequest, reason: str) -> str:
+    """Return the resources that a job waits for, with the reason, such as `2 cores (1 of 2 free, used by demo-1)`."""
+    counts = {"GPU": request.gpus, "core": request.cores}
+    needed = " and ".join(f"{count} {name}{'' if count == 1 else 's'}" for name, count in counts.items() if count)
+    return f"{needed} ({reason})"
+
+
+def _try_slot(root: Path, request: SlotRequest, machine: Machine, holder: str) -> Slot | str:
+    """Return a slot, or what is missing."""
+    gpu_names = [f"gpu-{gpu}" for gpu in machine.gpus]
+    core_names = [f"core-{core}" for core in machine.cores]
+    gpus = _lock_some(root, gpu_names, request.gpus)
+    cores = _lock_some(root, core_names, request.cores)
     locks = (*gpus.values(), *cores.values())
     if len(locks) < request.gpus + request.cores:
+        names, locked = (gpu_names, gpus) if len(gpus) < request.gpus else (core_names, cores)
         _release(locks)
-        return None
+        holders = _holders(root, [name for name in names if name not in locked])
+        users = f", used by {', '.join(holders)}" if holders else ""
+        return shortage(request, f"{len(locked)} of {len(names)} free{users}")
+    for lock in locks:
+        os.ftruncate(lock, 0)
+        os.pwrite(lock, holder.encode(), 0)
     return Slot(
         gpus=tuple(gpu for gpu in machine.gpus if f"gpu-{gpu}" in gpus),
         cores=tuple(core for core in machine.cores if f"core-{core}" in cores),
         locks=locks,
     )
+
+
+def _holders(root: Path, names: Iterable[str]) -> list[str]:
+    """Return the jobs that hold some resources. Other users write these files too, so only names are returned."""
+    holders: dict[str, None] = {}
+    for name in names:
+        with contextlib.suppress(OSError), (root / quote(name, safe="")).open("rb") as file:
+            text = file.read(MAX_NAME_BYTES + 1).decode("ascii", "replace")
+            if re.fullmatch(JOB_NAME_PATTERN, text):
+                holders[text] = None
+    return list(holders)
 
 
 def _lock_some(root: Path, names: Iterable[str], count: int) -> dict[str, int]:
@@ -182,10 +219,10 @@ def _ticket(queue: Path) -> Iterator[Path]:
         _release([lock] if lock is not None else [])
 
 
-def _is_first(ticket: Path) -> bool:
-    """Return whether all processes that arrived earlier have exited."""
-    earlier = (other for other in sorted(ticket.parent.glob("[0-9]*")) if other.name < ticket.name)
-    return all(_is_abandoned(other) for other in earlier)
+def _count_ahead(ticket: Path) -> int:
+    """Return the number of processes that arrived earlier and have not exited."""
+    earlier = [other for other in ticket.parent.glob("[0-9]*") if other.name < ticket.name]
+    return sum(not _is_abandoned(other) for other in earlier)
 
 
 def _is_abandoned(ticket: Path) -> bool:

@@ -22,6 +22,7 @@ from training.contract.errors import InputError
 from training.services.local import container, job_record, processes, slots, toolkit
 from training.services.local import outcome as job_outcome
 from training.services.local.disk_space import FULL_ERRORS, full_reason, is_full, names_full_disk
+from training.services.local.disk_watch import DiskWatch
 from training.services.local.job_folder import JobFolder
 from training.services.local.load_measurement import FIELD, MEASURE_VARIABLE, LoadMeasurement
 from training.state.slots_folder import slots_folder
@@ -107,7 +108,10 @@ def supervise(folder: JobFolder, request: Mapping[str, Any], record: job_record.
     record.enter("Training", "Training in progress")
     measures_load = request.get("Environment", {}).get(MEASURE_VARIABLE) == "1"
     load = LoadMeasurement(request["TrainingJobName"], slot) if measures_load else None
-    outcome = processes.run(_program(folder, request, slot), lambda ended_by: _record_stop(record, ended_by))
+    disk = DiskWatch(folder.base, request, record.warn)
+    disk.look()
+    program = _program(folder, request, slot)
+    outcome = processes.run(program, lambda ended_by: _record_stop(record, ended_by), disk.look)
     if load:
         record.add(FIELD, load.metrics())
     if outcome.ended_by == "itself" and outcome.exit_code != 0:
@@ -120,16 +124,12 @@ def _slot(folder: JobFolder, request: Mapping[str, Any], record: job_record.Reco
     variables = request.get("Environment", {})
     machine = slots.machine(variables)
     slot_request = slots.slot_request(variables, _processes(request), machine)
-    announced = False
 
-    def pause(seconds: float) -> bool:
-        nonlocal announced
-        if not announced:
-            record.enter("Pending", "Waiting for devices or cores that other jobs use")
-            announced = True
+    def pause(seconds: float, waits_for: str) -> bool:
+        record.wait(f"Waiting for {waits_for}")
         return signal.sigtimedwait({signal.SIGTERM}, seconds) is not None
 
-    return slots.wait_for_slot(slots_folder(), slot_request, machine, pause)
+    return slots.wait_for_slot(slots_folder(), slot_request, machine, folder.name, pause)
 
 
 def _processes(request: Mapping[str, Any]) -> int:
@@ -141,7 +141,11 @@ def _program(folder: JobFolder, request: Mapping[str, Any], slot: slots.Slot) ->
     memory_gib = variables.get(MEMORY_VARIABLE)
     count = _processes(request)
     return processes.Program(
-        command=toolkit.command(sys.executable, toolkit.decoded(request["HyperParameters"])),
+        command=toolkit.command(
+            container.python(request),
+            toolkit.decoded(request["HyperParameters"]),
+            is_package=(folder.base / "code" / "setup.py").exists(),
+        ),
         folder=folder.base / "code",
         environment=container.environment(request, folder.base, cores=len(slot.cores), gpus=slot.gpus, processes=count),
         log=folder.log,

@@ -6,6 +6,8 @@ Pure functions of a request. A test compares them with the toolkit itself. Stand
 from __future__ import annotations
 
 import json
+import re
+import shlex
 from collections.abc import Mapping
 from typing import Any
 
@@ -82,14 +84,27 @@ def processes(hyperparameters: Mapping[str, Any]) -> int:
     return int(hyperparameters.get("sagemaker_mpi_num_of_processes_per_host", 1))
 
 
-def command(python: str, hyperparameters: Mapping[str, Any]) -> list[str]:
-    """Return the command to run in the code folder, for decoded hyperparameters."""
-    script = [str(hyperparameters["sagemaker_program"]), *arguments(user_hyperparameters(hyperparameters))]
+def command(python: str, hyperparameters: Mapping[str, Any], *, is_package: bool = False) -> list[str]:
+    """Return the command to run in the code folder, for decoded hyperparameters.
+
+    `is_package` states that the code folder has a `setup.py`. See `_entry_point_type.py` and `process.py`.
+    """
+    program, words = str(hyperparameters["sagemaker_program"]), arguments(user_hyperparameters(hyperparameters))
+    if is_executable(program, is_package=is_package):
+        return ["/bin/sh", "-c", f"./{shlex.quote(program)} {' '.join(map(shlex.quote, words))}"]
+    if is_package:
+        return [python, "-m", re.sub(r"\.py$", "", program), *words]
+    script = [program, *words]
     if hyperparameters.get("sagemaker_torch_distributed_enabled"):
         # --standalone picks a free port: the toolkit's fixed port would clash when several jobs share the machine.
         count = str(processes(hyperparameters))
         return [python, "-m", "torch.distributed.run", "--standalone", "--nproc_per_node", count, *script]
     return [python, "--", *script]
+
+
+def is_executable(program: str, *, is_package: bool) -> bool:
+    """Return whether the program runs as a command: a shell script, or without `setup.py` any file but Python's."""
+    return program.endswith(".sh") or not (is_package or program.endswith(".py"))
 
 
 def resource_config(instance_type: str) -> dict[str, Any]:

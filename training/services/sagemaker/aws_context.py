@@ -16,7 +16,7 @@ from training.services.sagemaker.identity import account_of, role_of
 from training.services.sagemaker.images import default_image
 from training.services.sagemaker.sdk_defaults import sdk_defaults
 from training.services.sagemaker.sdk_rules import advice, check_sdk_rules
-from training.services.sagemaker.storage import Storage, session_bucket
+from training.services.sagemaker.storage import Storage, find_bucket, session_bucket
 
 SPEC_FIELDS = ("subnets", "security_groups", "isolate_network", "encrypt_traffic", "volume_key", "output_key", "tags")
 """Fields of an experiment's `aws` that are copied to each job."""
@@ -78,22 +78,32 @@ class AwsContext:
         return self._uris[uri]
 
 
-def open_aws_context(options: Mapping[str, Any], clients: Clients | None = None) -> AwsContext:
+def open_aws_context(
+    options: Mapping[str, Any], clients: Clients | None = None, *, is_read_only: bool = False
+) -> AwsContext:
     """Return the context for an experiment's `aws` fields. Fields that are not set come from the SDK's configuration.
 
-    Pass `clients` to reuse existing ones of the same region. Raises AccessError or InputError before anything is
-    uploaded or started.
+    Pass `clients` to reuse existing ones of the same region. A read-only context creates no bucket, and uploads
+    nothing. Raises AccessError or InputError before anything is uploaded or started.
     """
     options = {**sdk_defaults(), **options}
     clients = clients or Clients(options.get("region"))
     account = account_of(clients)
     role = role_of(clients, options.get("role"))
-    bucket = session_bucket(clients, account, options.get("bucket"))
-    prefix = "/".join(part for part in (options.get("bucket_prefix"), "trainfare") if part)
-    storage = Storage(clients, bucket, prefix, options.get("output_key"))
+    storage = _storage(clients, account, options, is_read_only)
     fields = {name: options[name] for name in SPEC_FIELDS if name in options}
     fields |= {name: tuple(fields[name]) for name in ("subnets", "security_groups") if name in fields}
     return AwsContext(clients=clients, role_arn=role, storage=storage, fields=fields)
+
+
+def _storage(clients: Clients, account: str, options: Mapping[str, Any], is_read_only: bool) -> Storage:
+    prefix = "/".join(part for part in (options.get("bucket_prefix"), "trainfare") if part)
+    if not is_read_only:
+        bucket = session_bucket(clients, account, options.get("bucket"))
+        return Storage(clients, bucket, prefix, options.get("output_key"))
+    bucket, exists = find_bucket(clients, account, options.get("bucket"))
+    missing = None if exists else bucket
+    return Storage(clients, bucket, prefix, options.get("output_key"), is_read_only=True, missing_bucket=missing)
 
 
 def _environment(spec: JobSpec) -> dict[str, str]:

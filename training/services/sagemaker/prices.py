@@ -47,10 +47,13 @@ def listed_price(
     cache: Path,
     log: Callable[[str], None],
     component: Component = "Training",
+    *,
+    is_read_only: bool = False,
 ) -> Price | None:
     """Return the price of an instance type in the clients' region from AWS's price list, or None.
 
-    Prices are cached in the file `cache` for a week. If the list cannot be read, a note is logged and None returned.
+    Prices are cached in the file `cache` for a week; with `is_read_only`, the file stays as it is. If the list cannot
+    be read, a note is logged and None returned.
     """
     key = f"{clients.region} {instance_type}" + ("" if component == "Training" else f" {component}")
     cached = _read_cache(cache)
@@ -68,6 +71,8 @@ def listed_price(
         )
         return None
     cached[key] = {"usd_per_hour": listed[0], "date": listed[1], "read": _today().isoformat()}
+    if is_read_only:
+        return _price(cached[key])
     cache.parent.mkdir(parents=True, exist_ok=True)
     temporary = cache.with_name(f".{cache.name}.new")
     temporary.write_text(json.dumps(cached, indent=1))

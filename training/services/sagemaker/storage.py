@@ -32,10 +32,27 @@ Log = Callable[[str], None]
 class Storage:
     """A bucket and prefix whose objects have keys derived from their content."""
 
-    def __init__(self, clients: Clients, bucket: str, prefix: str = "trainfare", key: str | None = None) -> None:
-        """Encrypt uploads with the KMS key `key`, or with the bucket's default key if it is None."""
+    def __init__(
+        self,
+        clients: Clients,
+        bucket: str,
+        prefix: str = "trainfare",
+        key: str | None = None,
+        *,
+        is_read_only: bool = False,
+        missing_bucket: str | None = None,
+    ) -> None:
+        """Encrypt uploads with the KMS key `key`, or with the bucket's default key if it is None.
+
+        A read-only storage uploads nothing, and lists in `missing_bytes` what it would have uploaded.
+        """
         self._s3 = clients.get("s3")
         self._bucket, self._prefix = bucket, prefix.strip("/")
+        self.is_read_only = is_read_only
+        self.missing_bucket = missing_bucket
+        """The bucket, if a read-only storage would first have created it."""
+        self.missing_bytes: dict[str, int] = {}
+        """Size of each upload that a read-only storage left out, by its URI."""
         self._extra = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": key} if key else {}
 
     def uri(self, *names: str) -> str:
@@ -54,6 +71,8 @@ class Storage:
         name = hashlib.sha256(listing.encode()).hexdigest()[:32]
         if self._size(f"{kind}/{name}{COMPLETE}") is not None:
             return self.uri(kind, name)
+        if self.is_read_only:
+            return self._left_out(self.uri(kind, name), sum(path.stat().st_size for path in files))
         self._put_files(folder, files, f"{kind}/{name}", log)
         # Beside the prefix, not below it, because a channel must contain only data.
         self._put(f"{kind}/{name}{COMPLETE}", listing.encode())
@@ -64,8 +83,15 @@ class Storage:
         archive = pack_source(folder)
         key = f"source/{hashlib.sha256(archive).hexdigest()[:32]}/sourcedir.tar.gz"
         if self._size(key) != len(archive):
+            if self.is_read_only:
+                return self._left_out(self.uri(key), len(archive))
             self._put(key, archive)
         return self.uri(key)
+
+    def _left_out(self, uri: str, size: int) -> str:
+        """Note an upload that this read-only storage leaves out, and return its URI."""
+        self.missing_bytes[uri] = size
+        return uri
 
     def has(self, name: str) -> bool:
         """Return whether an object exists in this storage. S3 lists only complete objects."""
@@ -154,24 +180,33 @@ def _digest(path: Path) -> str:
 
 
 def session_bucket(clients: Clients, account: str, name: str | None = None) -> str:
-    """Return the bucket `name`, or else the default bucket `sagemaker-<region>-<account>`, created if missing.
+    """Return the bucket `name`, or else the default bucket, created if missing. Raises as `find_bucket` does."""
+    bucket, exists = find_bucket(clients, account, name)
+    if not exists:
+        _create_bucket(clients, bucket)
+    return bucket
 
-    SageMaker's SDK has the same default. Raises InputError for a bucket in a different region, and AccessError for a
-    bucket of a different account, which must not receive data.
+
+def find_bucket(clients: Clients, account: str, name: str | None = None) -> tuple[str, bool]:
+    """Return the bucket `name`, or else the default bucket `sagemaker-<region>-<account>`, and whether it exists.
+
+    SageMaker's SDK has the same default. Raises InputError for a bucket in a different region, or a missing bucket
+    `name`, and AccessError for a bucket of a different account, which must not receive data.
     """
     bucket = name or f"sagemaker-{clients.region}-{account}"
     s3 = clients.get("s3")
     try:
         response = s3.head_bucket(Bucket=bucket, ExpectedBucketOwner=account)
     except ClientError as error:
-        return _create_bucket(clients, bucket, account, error, is_default=name is None)
+        _check_missing(clients, bucket, account, error, is_default=name is None)
+        return bucket, False
     region = response["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", clients.region)
     _check_region(bucket, region, clients.region)
-    return bucket
+    return bucket, True
 
 
-def _create_bucket(clients: Clients, bucket: str, account: str, error: ClientError, *, is_default: bool) -> str:
-    """Create the default bucket if it is missing. For any other bucket or error, raise InputError or AccessError."""
+def _check_missing(clients: Clients, bucket: str, account: str, error: ClientError, *, is_default: bool) -> None:
+    """Raise InputError or AccessError, unless the error means that the default bucket is missing."""
     status = error.response["ResponseMetadata"]["HTTPStatusCode"]
     headers: dict[str, Any] = error.response["ResponseMetadata"].get("HTTPHeaders", {})
     if status == 301:
@@ -182,11 +217,13 @@ def _create_bucket(clients: Clients, bucket: str, account: str, error: ClientErr
         ) from error
     if status != 404 or not is_default:
         raise InputError(f"Bucket {bucket} does not exist: create it, or do not set aws.bucket.") from error
+
+
+def _create_bucket(clients: Clients, bucket: str) -> None:
     location = {} if clients.region == "us-east-1" else {"LocationConstraint": clients.region}
     with translated(f"Bucket {bucket}"):
         s3 = clients.get("s3")
         s3.create_bucket(Bucket=bucket, **({"CreateBucketConfiguration": location} if location else {}))
-    return bucket
 
 
 def _check_region(bucket: str, bucket_region: str, job_region: str) -> None:

@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable
-from dataclasses import dataclass, field
-from itertools import islice
-from typing import Any
+from collections.abc import Collection, Iterator
+from typing import Any, NamedTuple
 
 from training.contract.errors import InputError
 from training.staging.sources.request import Columns
-from training.staging.sources.row import Row
+from training.staging.sources.sources import Table
 
 Label = str | int
 
@@ -17,59 +15,29 @@ MAX_TEXT_CHARACTERS = 1_500_000
 """Longest text of a row. A tokenizer needs about 160 bytes of memory for each character."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class Examples:
-    """Labelled texts: one list per column, all of the same length."""
+class Example(NamedTuple):
+    """A labelled text, or pair of texts."""
 
-    source: str
-    """File or Hub split of the rows, for error messages."""
-    unit: str
-    """Unit of `numbers`: `line` or `row`."""
-    numbers: list[int] = field(default_factory=list)
-    """Number of each row in the source, from 1."""
-    texts: list[str] = field(default_factory=list)
-    """First or only text of each row."""
-    pairs: list[str] | None = None
-    """Second text of each row; None if rows have one text."""
-    labels: list[Label] = field(default_factory=list)
-    """Label of each row as spelled in the data."""
-
-    def __len__(self) -> int:
-        return len(self.texts)
-
-    def location(self, index: int) -> str:
-        """Return the location of row `index` (from 0) for messages, such as `a.csv line 3`."""
-        return f"{self.source} {self.unit} {self.numbers[index]}"
-
-    def select(self, indices: Iterable[int]) -> Examples:
-        """Return the rows at `indices`, in that order."""
-        indices = list(indices)
-        return Examples(
-            source=self.source,
-            unit=self.unit,
-            numbers=[self.numbers[index] for index in indices],
-            texts=[self.texts[index] for index in indices],
-            pairs=None if self.pairs is None else [self.pairs[index] for index in indices],
-            labels=[self.labels[index] for index in indices],
-        )
+    number: int
+    """Number of the row in the source, from 1."""
+    text: str
+    """First or only text."""
+    pair: str | None
+    """Second text; None if rows have one text."""
+    label: Label
+    """Label as spelled in the data."""
 
 
-def collect(
-    rows: Iterable[Row], *, source: str, unit: str, columns: Columns, limit: int | None, skip: Collection[str] = ()
-) -> Examples:
-    """Check and return the first `limit` rows, or all. Rows with a label in `skip` are left out before counting."""
-    examples = Examples(source=source, unit=unit, pairs=[] if columns.text_pair else None)
-    kept = (row for row in rows if label_text(row[1][1]) not in skip) if skip else rows
-    for number, values in islice(kept, limit):
-        location = f"{source} {unit} {number}"
-        examples.numbers.append(number)
-        examples.texts.append(checked_text(location, columns.text, values[0]))
-        examples.labels.append(_label(location, columns.label, values[1]))
-        if examples.pairs is not None:
-            examples.pairs.append(checked_text(location, str(columns.text_pair), values[2]))
-    if not examples.texts:
-        raise InputError(f"{source} has no rows" + (" except those with a label in data.skip_labels" if skip else ""))
-    return examples
+def read_examples(table: Table, columns: Columns, skip: Collection[str] = ()) -> Iterator[Example]:
+    """Check and yield the rows of a table, except those with a label in `skip`."""
+    for number, values in table.rows:
+        if skip and label_text(values[1]) in skip:
+            continue
+        location = table.location(number)
+        text = checked_text(location, columns.text, values[0])
+        label = _label(location, columns.label, values[1])
+        pair = checked_text(location, str(columns.text_pair), values[2]) if columns.text_pair else None
+        yield Example(number, text, pair, label)
 
 
 def checked_text(location: str, column: str, value: Any, *, may_be_blank: bool = False) -> str:

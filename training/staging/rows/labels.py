@@ -2,13 +2,21 @@
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from training.contract.errors import InputError, nearest
-from training.staging.rows.examples import Examples, Label, short_text
+from training.staging.rows.examples import Example, Label, short_text
+from training.staging.rows.selection import Split
+from training.staging.rows.split import drawn_mask, validation_count
 from training.staging.sources.request import Data
+from training.staging.sources.sources import Table
+
+MAX_LABEL_CHARACTERS = 20_000_000
+LABEL_CHARACTERS = 100
+"""Counted for each different label in addition to its text."""
 
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
 _SIGNED_NUMBER = re.compile(r"-?[0-9]{1,18}")
@@ -29,8 +37,101 @@ class Classes:
     """Labels as defined there."""
 
 
-def classes_of(data: Data, source_names: tuple[str, ...] | None, train: Examples) -> Classes:
-    """Return the classes that the request defines, or else those of the source, or else those of the training rows."""
+class LabelSurvey:
+    """Labels of the rows of one table: their numbers of rows, and where each occurs first."""
+
+    def __init__(self, table: Table, data: Data) -> None:
+        self._table, self._data = table, data
+        self._characters = 0
+        self.counts: dict[Label, int] = {}
+        """Rows of each label, in the order of first occurrence."""
+        self._first_numbers: dict[Label, int] = {}
+
+    def add(self, row: Example) -> None:
+        """Count a row. Raises InputError if its label has another type than the first, or is a negative number."""
+        label = row.label
+        if label in self.counts:
+            self.counts[label] += 1
+            return
+        self._check_size(row)
+        self.counts[label] = 1
+        self._first_numbers[label] = row.number
+        if self._data.label_map is None:  # A label map may mix words and numbers.
+            self._check_type(label)
+
+    def finish(self, read_again: object = None) -> None:
+        """Raise InputError for a table without rows, or if all labels are numbers and one is not a whole number."""
+        if not self.counts:
+            skipped = " except those with a label in data.skip_labels" if self._data.skip_labels else ""
+            raise InputError(f"{self._table.name} has no rows{skipped}")
+        numbers = self._data.label_map is None and all(_is_other_number(label) for label in self.counts)
+        if numbers and (label := next((each for each in self.counts if not _is_whole(each)), None)) is not None:
+            raise self._invalid_label(label)
+
+    def split(self, share: float, seed: int) -> Split[Example] | None:
+        """Set a random share of the rows of every label aside."""
+        generator = random.Random(seed)
+        masks = {
+            label: drawn_mask(generator, rows, validation_count(rows, share)) for label, rows in self.counts.items()
+        }
+        aside = sum(mask.count(1) for mask in masks.values())
+
+        def start() -> Callable[[Example], bool]:
+            unread = {label: iter(mask) for label, mask in masks.items()}
+            return lambda row: bool(next(unread.get(row.label, iter(b"")), 0))
+
+        return Split(validation_rows=aside, start=start) if aside else None
+
+    def too_few(self) -> InputError:
+        """Return the error for one row per label."""
+        return InputError(f"{self._table.name} has only one row per class, too few to set validation rows aside")
+
+    def check_known(self, classes: Classes) -> None:
+        """Raise InputError for the first row whose label belongs to no class."""
+        for label in self.counts:
+            if label not in classes.numbers:
+                raise unknown_label(self._location(label), label, classes)
+
+    def _location(self, label: Label) -> str:
+        return self._table.location(self._first_numbers[label])
+
+    def _check_type(self, label: Label) -> None:
+        if isinstance(label, int) and label < 0:
+            raise self._invalid_label(label)
+        first = next(iter(self.counts))
+        if type(label) is not type(first):
+            described = f"{short_text(first)} ({self._location(first)})"
+            raise InputError(
+                f"{self._location(label)}: label {short_text(label)} has a different type than {described}"
+            )
+
+    def _check_size(self, row: Example) -> None:
+        self._characters += LABEL_CHARACTERS + (len(row.label) if isinstance(row.label, str) else 0)
+        if self._characters > MAX_LABEL_CHARACTERS:
+            raise InputError(
+                f"{self._table.location(row.number)}: column {self._data.columns.label!r} has so many different "
+                f"labels ({len(self.counts):,} up to here) that they cannot be classes; correct data.columns.label"
+            )
+
+    def _invalid_label(self, label: Label) -> InputError:
+        return InputError(
+            f"{self._location(label)}: label {short_text(label)} must be a word or a whole number of at least 0"
+        )
+
+
+def _is_other_number(label: Label) -> bool:
+    return isinstance(label, str) and _OTHER_NUMBER.fullmatch(label) is not None
+
+
+def _is_whole(label: Label) -> bool:
+    return _WHOLE_NUMBER.fullmatch(str(label)) is not None
+
+
+def classes_of(data: Data, source_names: tuple[str, ...] | None, source: str, labels: Collection[Label]) -> Classes:
+    """Return the classes that the request defines, or else those of the source, or else those of the training rows.
+
+    `labels` are the labels of the rows that were read of the table `source`.
+    """
     if data.label_map is not None:
         return _classes_of_map(data.label_map, source_names or ())
     if data.labels is not None:
@@ -39,50 +140,28 @@ def classes_of(data: Data, source_names: tuple[str, ...] | None, train: Examples
         # A number in the source is an index into its label names, even if these names are numbers themselves.
         names: dict[Label, int] = {name: number for number, name in enumerate(source_names)}
         return _classes_named(source_names, _numbers_by_index(source_names) | names, "the data set's own labels")
-    row_names = names_in_rows(train)
+    row_names = names_in_rows(source, labels)
     return _classes_named(row_names, _numbers_by_name(row_names, allow_indices=False), "the training rows")
 
 
-def check_label_types(examples: Examples) -> None:
-    """Raise InputError if labels mix words and numbers, or are fractions or negative numbers."""
-    label_type = type(examples.labels[0])
-    for index, label in enumerate(examples.labels):
-        if isinstance(label, int) and label < 0:
-            raise _invalid_label(examples, index)
-        if type(label) is not label_type:
-            first = f"{short_text(examples.labels[0])} ({examples.location(0)})"
-            raise InputError(f"{examples.location(index)}: label {short_text(label)} has a different type than {first}")
-    if all(isinstance(label, str) and _OTHER_NUMBER.fullmatch(label) for label in examples.labels):
-        for index, label in enumerate(examples.labels):
-            if not _WHOLE_NUMBER.fullmatch(str(label)):
-                raise _invalid_label(examples, index)
-
-
-def names_in_rows(train: Examples) -> tuple[str, ...]:
+def names_in_rows(source: str, labels: Collection[Label]) -> tuple[str, ...]:
     """Return the label names in the training rows: numbers in numeric order, words in alphabetical order."""
-    labels = set(train.labels)
     if len(labels) < 2:
-        raise InputError(f"{train.source} has only one class, {short_text(train.labels[0])}; at least two are required")
+        raise one_class(source, *labels)
     if all(isinstance(label, int) or _WHOLE_NUMBER.fullmatch(label) for label in labels):
         return tuple(str(label) for label in sorted(labels, key=lambda label: (int(label), str(label))))
     return tuple(sorted(str(label) for label in labels))
 
 
-def encode(examples: Examples, classes: Classes) -> list[int]:
-    """Return the class number of each row."""
-    encoded = []
-    for index, label in enumerate(examples.labels):
-        if label not in classes.numbers:
-            raise _unknown_label(examples.location(index), label, classes)
-        encoded.append(classes.numbers[label])
-    return encoded
+def check_classes(source: str, numbers: Collection[int], classes: Classes) -> None:
+    """Raise InputError if the training rows have only one class. `numbers` are the classes of its rows."""
+    if len(numbers) < 2:
+        raise one_class(source, *(classes.names[number] for number in numbers))
 
 
-def check_classes(train: Examples, encoded: Sequence[int], classes: Classes) -> None:
-    """Raise InputError if the training rows have only one class."""
-    if len(set(encoded)) < 2:
-        name = short_text(classes.names[encoded[0]])
-        raise InputError(f"{train.source} has only one class, {name}; at least two are required")
+def one_class(source: str, name: Label) -> InputError:
+    """Return the error for training rows of one class."""
+    return InputError(f"{source} has only one class, {short_text(name)}; at least two are required")
 
 
 def _classes_of_map(label_map: Mapping[str, Sequence[Label]], source_names: Sequence[str]) -> Classes:
@@ -117,12 +196,8 @@ def _numbers_by_index(names: Sequence[str]) -> dict[Label, int]:
     return {label: number for number in range(len(names)) for label in (number, str(number))}
 
 
-def _invalid_label(examples: Examples, index: int) -> InputError:
-    label = short_text(examples.labels[index])
-    return InputError(f"{examples.location(index)}: label {label} must be a word or a whole number of at least 0")
-
-
-def _unknown_label(location: str, label: Label, classes: Classes) -> InputError:
+def unknown_label(location: str, label: Label, classes: Classes) -> InputError:
+    """Return the error for a label that belongs to no class."""
     known = classes.known_labels
     listed = ", ".join(short_text(name) for name in known[:20]) + (" ..." if len(known) > 20 else "")
     hint = nearest(str(label), known)

@@ -3,14 +3,19 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
-from itertools import islice
+from array import array
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from training.contract.errors import InputError
 from training.staging.rows.examples import checked_text, short_text
-from training.staging.sources.row import Row
+from training.staging.rows.hashes import hash_of
+from training.staging.rows.selection import Reading, Selection, Split, select
+from training.staging.rows.split import drawn_mask, validation_count
+from training.staging.sources.progress import Progress
+from training.staging.sources.request import Data
+from training.staging.sources.sources import Table, Tables
 
 COLUMNS = ("id", "context", "question", "answers")
 """Columns of the Hub's `squad`, with one question per row."""
@@ -30,6 +35,8 @@ class Answer:
 class Question:
     """One question about one context."""
 
+    number: int = field(default=0, compare=False)
+    """Number of its row in the source, from 1; 0 if it has none."""
     id: str
     """Id of the question, unique in its file."""
     context: str
@@ -40,40 +47,81 @@ class Question:
     """All reference answers; empty if the question has none."""
 
 
-def collect(rows: Iterable[Row], *, source: str, unit: str, limit: int | None) -> list[Question]:
-    """Check the first `limit` rows of `COLUMNS`, or all, and return the questions."""
-    questions: dict[str, Question] = {}
-    for number, values in islice(rows, limit):
-        question = _question(f"{source} {unit} {number}", values)
-        if question.id in questions:
-            raise InputError(f"{source} {unit} {number}: the question id {short_text(question.id)} is not unique")
-        questions[question.id] = question
-    if not questions:
-        raise InputError(f"{source} has no questions")
-    return list(questions.values())
+def read_questions(table: Table) -> Iterator[Question]:
+    """Check and yield the rows of a table with the columns `COLUMNS`."""
+    for number, values in table.rows:
+        yield _question(number, table.location(number), values)
 
 
-def split_by_context(
-    questions: Sequence[Question], *, share: float, seed: int, source: str
-) -> tuple[list[Question], list[Question]]:
-    """Return (training, validation): a random `share` of the contexts, with their questions, becomes validation.
+class QuestionSurvey:
+    """Ids and contexts of one table's questions, as 64-bit hashes."""
 
-    The order is kept. Questions about one context are similar, so they must not be on both sides.
-    """
-    contexts = list(dict.fromkeys(question.context for question in questions))
-    if len(contexts) < 2:
-        raise InputError(f"{source} has only one context, too few to set validation questions aside")
-    count = min(max(round(len(contexts) * share), 1), len(contexts) - 1)
-    aside = set(random.Random(seed).sample(contexts, count))
-    training = [question for question in questions if question.context not in aside]
-    return training, [question for question in questions if question.context in aside]
+    def __init__(self, table: Table) -> None:
+        self._table = table
+        self._ids, self._contexts = array("Q"), array("Q")
+
+    def add(self, row: Question) -> None:
+        """Count a question."""
+        self._ids.append(hash_of(row.id))
+        self._contexts.append(hash_of(row.context))
+
+    def finish(self, read_again: Callable[[], Iterator[Question]]) -> None:
+        """Raise InputError for a table without questions, or two questions with the same id."""
+        import numpy as np
+
+        if not self._ids:
+            raise InputError(f"{self._table.name} has no questions")
+        hashes, counts = np.unique(np.frombuffer(self._ids, np.uint64), return_counts=True)
+        repeated = set(hashes[counts > 1].tolist())
+        ids: set[str] = set()
+        for question in read_again() if repeated else ():
+            if hash_of(question.id) in repeated and question.id in ids:
+                location = self._table.location(question.number)
+                raise InputError(f"{location}: the question id {short_text(question.id)} is not unique")
+            if hash_of(question.id) in repeated:
+                ids.add(question.id)
+
+    def split(self, share: float, seed: int) -> Split[Question] | None:
+        """Set a random share of the contexts aside, with their questions.
+
+        Questions about one context are similar, so they must not be on both sides.
+        """
+        import numpy as np
+
+        hashes = np.frombuffer(self._contexts, np.uint64)
+        _, first, context = np.unique(hashes, return_index=True, return_inverse=True)
+        if len(first) < 2:
+            return None
+        aside = drawn_mask(random.Random(seed), len(first), validation_count(len(first), share))
+        # The draw numbers the contexts in the order of their first question, `np.unique` in the order of their hashes.
+        in_order = np.empty(len(first), np.uint8)
+        in_order[np.argsort(first)] = np.frombuffer(aside, np.uint8)
+        mask = in_order[context].tobytes()
+
+        def start() -> Callable[[Question], bool]:
+            unread = iter(mask)
+            return lambda row: bool(next(unread, 0))
+
+        return Split(validation_rows=mask.count(1), start=start)
+
+    def too_few(self) -> InputError:
+        """Return the error for a single context."""
+        return InputError(f"{self._table.name} has only one context, too few to set validation questions aside")
 
 
-def _question(location: str, values: Sequence[Any]) -> Question:
+def select_questions(
+    open_tables: Callable[[], Tables], data: Data, progress: Progress
+) -> Selection[Question, QuestionSurvey]:
+    """Return the questions of both channels. Limits on rows keep the first questions of each after the split."""
+    return select(Reading(open=open_tables, rows=read_questions, survey=QuestionSurvey, data=data, progress=progress))
+
+
+def _question(number: int, location: str, values: Sequence[Any]) -> Question:
     name, context, question, answers = values
     name, context = checked_text(location, "id", name), checked_text(location, "context", context)
     pairs = _pairs(f"{location} ({short_text(name)})", answers)
     return Question(
+        number=number,
         id=name,
         context=context,
         question=checked_text(location, "question", question, may_be_blank=True).lstrip(),

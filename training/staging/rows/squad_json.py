@@ -5,7 +5,6 @@ Format: https://rajpurkar.github.io/SQuAD-explorer/. Unanswerable questions of v
 
 from __future__ import annotations
 
-import json
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -13,9 +12,9 @@ from typing import Any
 
 from training.contract.errors import InputError, nearest
 from training.staging.rows.examples import short_text
-from training.staging.sources.expansion import Expansion, check_values
-from training.staging.sources.files import BYTE_ORDER_MARK, read_whole
-from training.staging.sources.row import Row
+from training.staging.rows.json_stream import json_stream
+from training.staging.sources.expansion import Expansion
+from training.staging.sources.row import MAX_COMPARED, Row
 
 TYPE_NAMES: dict[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
 
@@ -57,7 +56,7 @@ def squad_rows(path: Path, expansion: Expansion) -> Iterator[Row]:
     Raises InputError if the questions, each with its context, have more text than the limit.
     """
     number = 0
-    for article in _document(path, expansion).items("data"):
+    for article in _articles(path, expansion):
         for paragraph in article.items("paragraphs"):
             context = paragraph.get("context", str)
             for entry in paragraph.items("qas"):
@@ -74,19 +73,22 @@ def _answers(entry: _Node) -> dict[str, list[Any]]:
     }
 
 
-def _document(path: Path, expansion: Expansion) -> _Node:
-    content = read_whole(path, expansion)
-    try:
-        text = content.decode("utf-8").removeprefix(BYTE_ORDER_MARK)
-        check_values(str(path), text)
-        return _Node(path, "", json.loads(text))
-    except UnicodeDecodeError as error:
-        raise InputError(
-            f"{path} is not UTF-8: byte 0x{content[error.start]:02x} at {error.start} is invalid"
-        ) from error
-    except json.JSONDecodeError as error:
-        position = f"line {error.lineno} column {error.colno}"
-        hint = "; a file of JSON Lines needs the suffix .jsonl" if error.msg == "Extra data" else ""
-        raise InputError(f"{path} is not JSON: {error.msg} at {position}{hint}") from error
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"{path} is not JSON: {error}") from error
+def _articles(path: Path, expansion: Expansion) -> Iterator[_Node]:
+    """Yield the elements of `data`. Only one of them is in memory at a time."""
+    names: dict[str, None] = {}
+    with json_stream(path, expansion) as stream:
+        if stream.peek() != "{":
+            _checked(_Node(path, "", [] if stream.peek() == "[" else stream.value()), dict)
+        for name in stream.fields():
+            if len(names) < MAX_COMPARED or name == "data":
+                names[name] = None
+            if name == "data" and stream.peek() == "[":
+                for index, article in enumerate(stream.elements()):
+                    yield _Node(path, f"data[{index}]", article)
+            else:
+                value = stream.value()
+                if name == "data":
+                    _checked(_Node(path, name, value), list)
+        stream.end()
+    if "data" not in names:
+        _Node(path, "", names).get("data", list)

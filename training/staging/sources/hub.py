@@ -20,7 +20,7 @@ def resolve_revision(hub: HubData) -> str:
     The commit ensures that data which has changed on the Hub is staged again.
     """
     revision = hub.revision or "main"
-    if Path(hub.name).is_dir() or os.environ.get("HF_HUB_OFFLINE", "0").lower() in {"1", "true", "yes", "on"}:
+    if Path(hub.name).is_dir() or is_offline():
         return revision
     from huggingface_hub import HfApi
     from huggingface_hub.errors import HfHubHTTPError
@@ -35,6 +35,11 @@ def resolve_revision(hub: HubData) -> str:
         raise
 
 
+def is_offline() -> bool:
+    """Return whether the environment forbids calls to the Hub."""
+    return os.environ.get("HF_HUB_OFFLINE", "0").lower() in {"1", "true", "yes", "on"}
+
+
 def load_split(hub: HubData, split: str, revision: str) -> Any:
     """Return a split as a `datasets.Dataset`. Every error becomes an `InputError`."""
     import datasets
@@ -47,6 +52,22 @@ def load_split(hub: HubData, split: str, revision: str) -> Any:
     except Exception as error:
         reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
         raise InputError(f"data.hub {hub.name!r}, split {split!r} cannot be loaded: {reason}") from error
+
+
+def stream_split(hub: HubData, split: str, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield the rows of a split as `hub_rows` does, without storing the split. Every error becomes an `InputError`."""
+    import datasets
+
+    try:
+        pinned = None if Path(hub.name).is_dir() else resolve_revision(hub)
+        dataset = datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned, streaming=True)
+        dataset = dataset if dataset.column_names else dataset._resolve_features()
+        yield from hub_rows(dataset, f"{hub.name} split {split}", columns)
+    except InputError:
+        raise
+    except Exception as error:  # as many classes as in `load_split`
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        raise InputError(f"data.hub {hub.name!r}, split {split!r} cannot be read: {reason}") from error
 
 
 def hub_rows(dataset: Any, source: str, columns: Sequence[str]) -> Iterator[Row]:

@@ -104,11 +104,13 @@ class Data(Frozen):
     skip_labels: LabelValues | None = None
     """Labels whose rows are left out, such as '-' for rows on which annotators disagreed; None keeps all rows."""
     validation_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2
-    """Share of the training rows that is set aside for evaluation if the data has no validation rows, 0 to 1."""
+    """Share of the rows that is set aside for evaluation if the data has no validation rows, 0 to 1. With `train_rows`
+    it is the share of the first rows, as many as `train_rows` and `validation_rows` need: 0.2 and 1,000 training rows
+    set 250 of the first 1,250 rows aside, and the other rows are not read."""
     split_seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
     """Seed of the split. It is independent of the experiment's seed, so all repeats use the same split."""
     train_rows: Rows | None = None
-    """Number of training rows, counted from the first; None uses all."""
+    """Number of training rows, counted from the first; None uses all. Rows after the last one needed are not read."""
     validation_rows: Rows | None = None
     """Number of validation rows, counted from the first; None uses all."""
     max_expansion: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = DEFAULT_MAX_EXPANSION

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from training.contract.errors import InputError
@@ -27,6 +28,10 @@ class Table:
     """Unit of the row numbers: `line`, `row` or `question`."""
     rows: Iterator[Row]
     """Values of the requested columns of each row. Can be iterated over once."""
+
+    def location(self, number: int) -> str:
+        """Return the location of a row for messages, such as `a.csv line 3`."""
+        return f"{self.name} {self.unit} {number}"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -52,7 +57,7 @@ class Source:
     validation_digest: str
     """Digest of the file or split that contains the validation rows, also if they are split off the training rows."""
     open: Callable[[], Tables]
-    """Open the data for one pass over its rows."""
+    """Open the data for one pass over its rows. It can be opened again for each further pass."""
 
 
 Readers = Mapping[str, tuple[str, Callable[[Path, Expansion], Iterator[Row]]]]
@@ -114,12 +119,15 @@ def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
     revision = resolve_revision(hub)
     description = f"Hub {hub.name}" + (f" ({hub.config})" if hub.config else "") + f" at {revision}"
 
+    # Staging reads the rows more than once. A loaded split is mapped from files, not kept in memory.
+    load = cache(lambda split: load_split(hub, split, revision))
+
     def open_hub() -> Tables:
-        train = load_split(hub, hub.splits.train, revision)
+        train = load(hub.splits.train)
         names = label_names(train, label)
         validation = None
         if hub.splits.validation is not None:
-            validation = _hub_table(load_split(hub, hub.splits.validation, revision), hub.splits.validation)
+            validation = _hub_table(load(hub.splits.validation), hub.splits.validation)
         return Tables(train=_hub_table(train, hub.splits.train), validation=validation, label_names=names)
 
     def _hub_table(dataset: object, split: str) -> Table:

@@ -4,7 +4,8 @@ OPTIONS           fields of the staging request that only this task uses and tha
 READERS           readers of the task's own file formats, by suffix
 HEAD              Transformers class of a model with the task's head
 required_columns  return the data columns that the task reads
-content           return both channels, given tables, request and tokenizer
+column_types      return the type of each of these columns, as MLflow names types
+content           check the rows of both channels and return them, given how to open the tables, request and progress
 """
 
 from __future__ import annotations

@@ -7,16 +7,20 @@ Tokens at the end that do not fill a block are dropped.
 from __future__ import annotations
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
 
 from training.contract.errors import InputError
-from training.staging.rows.prepare import check_rows
-from training.staging.rows.texts import Texts, read_texts
+from training.staging.rows.selection import Channel
+from training.staging.rows.texts import Text, select_texts
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
 from training.staging.sources.sources import NO_READERS, Readers, Tables
 from training.staging.tokens.batches import batches
-from training.staging.tokens.channel_files import ChannelContent, Content
+from training.staging.tokens.channel_files import ChannelWriter
+from training.staging.tokens.channel_summary import ChannelSummary
+from training.staging.tokens.content import Content
+from training.staging.tokens.tokenizing import cut_rows
 
 if TYPE_CHECKING:
     import numpy as np
@@ -30,58 +34,91 @@ SHORTEST_ROW_TOKENS = 2
 """Length of the shortest row that has a token to predict."""
 
 
+def column_types(columns: Columns) -> dict[str, str]:
+    """Return the text column."""
+    return {columns.text: "string"}
+
+
 def required_columns(columns: Columns) -> list[str]:
     """Return the text column. Labels are not read."""
     return [columns.text]
 
 
-def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[], Any]) -> Content:
-    """Read, split and tokenise the texts, then pack or truncate them."""
-    train, validation = read_texts(tables, request.data)
-    tokenizer = load_tokenizer()
-    train_channel = _channel(tokenizer, train, "training", request)
-    check_rows(len(train_channel.lengths), request, train.source)
-    return Content(train=train_channel, validation=_channel(tokenizer, validation, "validation", request))
+def content(open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress) -> Content:
+    """Check and split the texts."""
+    texts = select_texts(open_tables, request.data, progress)
+
+    def write(channel: Channel, tokenizer: Any, writer: ChannelWriter, summary: ChannelSummary) -> Mapping[str, Any]:
+        part = texts.part(channel)
+        rows = progress.count(f"tokenising {channel} texts", part.read(), part.rows)
+        if request.packing:
+            _write_blocks(tokenised(tokenizer, rows, None, summary), request.max_length, writer, summary)
+        else:
+            _write_rows(tokenised(tokenizer, rows, request.max_length, summary), writer, summary)
+        if not writer.rows:
+            purpose = "training" if channel == "train" else "validation"
+            name = (texts.tables.validation or texts.tables.train).name if channel == "validation" else texts.source
+            raise _no_rows(f"the {purpose} texts of {name}", request)
+        return {}
+
+    return Content(source=texts.source, write=write)
 
 
-def _channel(tokenizer: Any, texts: Texts, purpose: str, request: StagingRequest) -> ChannelContent:
-    import numpy as np
-    import pyarrow as pa
-
-    max_length = None if request.packing else request.max_length
-    tokens, lengths = tokenise(tokenizer, texts.texts, max_length)
-    if request.packing:
-        tokens, lengths = blocks(tokens, request.max_length)
-        if not len(lengths):
-            raise InputError(
-                f"the {purpose} texts of {texts.source} do not fill one block of max_length {request.max_length} "
-                "tokens; reduce max_length, or set packing to false"
-            )
-    else:
-        tokens, lengths = rows(tokens, lengths)
-        if not len(lengths):
-            raise InputError(
-                f"the {purpose} texts of {texts.source} have only one token each, so none can be predicted"
-            )
-    offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
-    input_ids = pa.ListArray.from_arrays(offsets, pa.array(tokens, pa.int32()))
-    return ChannelContent(columns={"input_ids": input_ids}, lengths=lengths.tolist())
+def _no_rows(texts: str, request: StagingRequest) -> InputError:
+    if not request.packing:
+        return InputError(f"{texts} have only one token each, so none can be predicted")
+    return InputError(
+        f"{texts} do not fill one block of max_length {request.max_length} tokens; reduce max_length, or set packing "
+        "to false"
+    )
 
 
-def tokenise(tokenizer: Any, texts: list[str], max_length: int | None) -> tuple[np.ndarray, np.ndarray]:
-    """Return (tokens of all texts, concatenated; number of tokens per text). Texts are truncated to `max_length`."""
+def tokenised(
+    tokenizer: Any, texts: Iterable[Text], max_length: int | None, summary: ChannelSummary
+) -> Iterator[tuple[np.ndarray, np.ndarray]]:
+    """Yield (tokens of a batch of texts, concatenated; number of tokens per text). Truncate texts to `max_length`."""
     import numpy as np
 
     options: dict[str, Any] = {"return_attention_mask": False, "return_token_type_ids": False}
     if max_length is not None:
         options |= {"truncation": True, "max_length": max_length}
-    tokens, lengths = array("i"), []
-    for rows in batches([len(text) for text in texts], TEXTS_PER_BATCH):
-        batch = tokenizer(texts[rows], **options)["input_ids"]
-        for ids in batch:
+    for rows in batches(texts, lambda each: len(each.text), TEXTS_PER_BATCH):
+        encoded = tokenizer([each.text for each in rows], **options)
+        tokens = array("i")
+        for ids in encoded["input_ids"]:
             tokens.extend(ids)
-        lengths += [len(ids) for ids in batch]
-    return np.frombuffer(tokens, dtype=np.int32), np.array(lengths)
+        for each in rows:
+            summary.add_source_row([each.text], number=each.number)
+        summary.cut_rows += cut_rows(encoded) if max_length is not None else 0
+        yield np.array(tokens, np.int32), np.array([len(ids) for ids in encoded["input_ids"]])
+
+
+def _write_blocks(
+    parts: Iterable[tuple[np.ndarray, np.ndarray]], length: int, writer: ChannelWriter, summary: ChannelSummary
+) -> None:
+    import numpy as np
+
+    rest = np.zeros(0, np.int32)
+    for tokens, _ in parts:
+        joined = np.concatenate([rest, tokens])
+        block_tokens, lengths = blocks(joined, length)
+        rest = joined[len(block_tokens) :]
+        _append(block_tokens, lengths, writer, summary)
+
+
+def _write_rows(parts: Iterable[tuple[np.ndarray, np.ndarray]], writer: ChannelWriter, summary: ChannelSummary) -> None:
+    for tokens, lengths in parts:
+        _append(*rows(tokens, lengths), writer, summary)
+
+
+def _append(tokens: np.ndarray, lengths: np.ndarray, writer: ChannelWriter, summary: ChannelSummary) -> None:
+    import numpy as np
+    import pyarrow as pa
+
+    if len(lengths):
+        offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+        writer.append({"input_ids": pa.ListArray.from_arrays(offsets, pa.array(tokens, pa.int32()))})
+        summary.add_rows(lengths)
 
 
 def blocks(tokens: np.ndarray, length: int) -> tuple[np.ndarray, np.ndarray]:

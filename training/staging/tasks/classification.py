@@ -3,16 +3,22 @@
 from __future__ import annotations
 
 import json
-from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from typing import Any
 
-from training.staging.rows.examples import Examples
+from training.staging.rows.examples import Example
+from training.staging.rows.labels import Classes, check_classes
 from training.staging.rows.prepare import prepare
+from training.staging.rows.selection import Channel
+from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
 from training.staging.sources.sources import NO_READERS, Tables
-from training.staging.tokens.channel_files import ChannelContent, Content, token_columns
-from training.staging.tokens.tokenizing import encode
+from training.staging.tokens.batches import batches
+from training.staging.tokens.channel_files import ChannelWriter, row_lengths, token_columns
+from training.staging.tokens.channel_summary import ChannelSummary
+from training.staging.tokens.content import Content
+from training.staging.tokens.tokenizing import Encoded, encode
 
 OPTIONS: tuple[str, ...] = ()
 READERS = NO_READERS
@@ -21,6 +27,13 @@ SOURCE_ROWS = "source_rows.json"
 """File of a channel: a list with the line or row numbers (from 1) of the channel's first rows in the data."""
 MAX_SOURCE_ROWS = 1_000
 """Number of rows whose predictions a job reports."""
+ROWS_PER_BATCH = 1_000
+
+
+def column_types(columns: Columns) -> dict[str, str]:
+    """Return the columns with the text, the label and, for pairs, the second text."""
+    pair = {columns.text_pair: "string"} if columns.text_pair else {}
+    return {columns.text: "string", columns.label: "string or long", **pair}
 
 
 def required_columns(columns: Columns) -> list[str]:
@@ -28,29 +41,42 @@ def required_columns(columns: Columns) -> list[str]:
     return [columns.text, columns.label, *([columns.text_pair] if columns.text_pair else [])]
 
 
-def content(tables: Tables, request: StagingRequest, load_tokenizer: Callable[[], Any]) -> Content:
-    """Check, split, number and tokenise the rows. The tokenizer is loaded only after the data has been checked."""
-    prepared = prepare(tables, request)
-    tokenizer = load_tokenizer()
+def content(open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress) -> Content:
+    """Check, split and number the rows."""
+    prepared = prepare(open_tables, request, progress)
 
-    def channel(examples: Examples, classes: list[int]) -> ChannelContent:
-        import pyarrow as pa
+    def write(channel: Channel, tokenizer: Any, writer: ChannelWriter, summary: ChannelSummary) -> Mapping[str, Any]:
+        part = prepared.rows.part(channel)
+        rows = progress.count(f"tokenising {channel} rows", part.read(), part.rows)
+        _write(rows, prepared.classes, partial(encode, tokenizer, max_length=request.max_length), writer, summary)
+        if channel == "train":  # A limit may leave out all rows of a class that was read.
+            present = {number for number, count in enumerate(summary.class_counts) if count}
+            check_classes(prepared.rows.source, present, prepared.classes)
+        return {}
 
-        encoded = encode(tokenizer, examples, request.max_length)
-        columns = {**token_columns(encoded.input_ids, encoded.token_type_ids), "label": pa.array(classes, pa.int64())}
-        source_rows = json.dumps(examples.numbers[:MAX_SOURCE_ROWS]).encode()
-        return ChannelContent(
-            columns=columns, lengths=[len(ids) for ids in encoded.input_ids], files={SOURCE_ROWS: source_rows}
-        )
+    return Content(source=prepared.rows.source, write=write, label_names=prepared.classes.names)
 
-    def class_counts(classes: list[int]) -> tuple[int, ...]:
-        counts = Counter(classes)
-        return tuple(counts[number] for number in range(len(prepared.label_names)))
 
-    return Content(
-        train=channel(prepared.train, prepared.train_classes),
-        validation=channel(prepared.validation, prepared.validation_classes),
-        label_names=prepared.label_names,
-        train_class_counts=class_counts(prepared.train_classes),
-        validation_class_counts=class_counts(prepared.validation_classes),
-    )
+def _write(
+    rows: Iterator[Example],
+    classes: Classes,
+    encode: Callable[[list[Example]], Encoded],
+    writer: ChannelWriter,
+    summary: ChannelSummary,
+) -> None:
+    import numpy as np
+    import pyarrow as pa
+
+    source_rows: list[int] = []
+    for batch in batches(rows, lambda row: len(row.text) + len(row.pair or ""), ROWS_PER_BATCH):
+        encoded = encode(batch)
+        numbers = np.array([classes.numbers[row.label] for row in batch])
+        columns = {**token_columns(encoded.input_ids, encoded.token_type_ids), "label": pa.array(numbers, pa.int64())}
+        writer.append(columns)
+        summary.add_rows(row_lengths(columns), numbers)
+        summary.cut_rows += encoded.cut_rows
+        for row, number in zip(batch, numbers.tolist(), strict=True):
+            texts = (row.text,) if row.pair is None else (row.text, row.pair)
+            summary.add_source_row(texts, number=row.number, label=classes.names[number])
+        source_rows += [row.number for row in batch[: MAX_SOURCE_ROWS - len(source_rows)]]
+    (writer.folder / SOURCE_ROWS).write_text(json.dumps(source_rows), "utf-8")

@@ -8,23 +8,16 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+from training.staging.rows.selection import Channel
+from training.staging.tokens.description import ChannelDescription, DataDescription, description_of
+from training.staging.tokens.lengths import LengthStatistics
+
 MANIFEST = "staged.json"
 DATA = "data.parquet"
-CHANNELS = ("train", "validation")
+METADATA = "channel.json"
+CHANNELS: tuple[Channel, ...] = ("train", "validation")
 MAX_NOTES = 6
 MODEL = "model"
-
-
-@dataclass(frozen=True, kw_only=True)
-class LengthStatistics:
-    """Sequence lengths of the training rows after truncation, special tokens included."""
-
-    mean_tokens: float
-    median_tokens: int
-    p95_tokens: int
-    max_tokens: int
-    at_max_length_share: float
-    """Share of rows that are as long as `max_length`, 0 to 1. Most of them were truncated."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,6 +43,8 @@ class Manifest:
     """Longest sequence of training and validation rows, tokens."""
     has_model: bool
     """True if the staged data includes the configuration of a model from scratch."""
+    description: DataDescription | None = None
+    """Description for people; None if an earlier version staged the data."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,6 +77,8 @@ class Staged:
     """Hash of everything that identifies the validation rows, independent of the training rows."""
     cached: bool
     """True if an earlier staging was reused."""
+    description: DataDescription | None = None
+    """Description for people; None if an earlier version staged the data. `describe` always returns one."""
 
     def notes(self) -> list[str]:
         """Return one sentence for each class without rows."""
@@ -99,30 +96,6 @@ class Staged:
         return notes[:MAX_NOTES] + more
 
 
-def length_statistics(length_counts: Mapping[int, int], max_length: int) -> LengthStatistics:
-    """Return the statistics of a histogram of lengths.
-
-    A quantile is the smallest length such that at least its share of the rows are no longer.
-    """
-    rows = sum(length_counts.values())
-    return LengthStatistics(
-        mean_tokens=sum(length * count for length, count in length_counts.items()) / rows,
-        median_tokens=_quantile(length_counts, rows, 0.5),
-        p95_tokens=_quantile(length_counts, rows, 0.95),
-        max_tokens=max(length_counts),
-        at_max_length_share=length_counts.get(max_length, 0) / rows,
-    )
-
-
-def _quantile(length_counts: Mapping[int, int], rows: int, share: float) -> int:
-    rows_so_far = 0
-    for length in sorted(length_counts):
-        rows_so_far += length_counts[length]
-        if rows_so_far >= share * rows:
-            return length
-    raise AssertionError("the shares of a histogram add up to one")
-
-
 def write_manifest(folder: Path, manifest: Manifest) -> None:
     """Write `staged.json`. It marks a complete staging, so it must be written last."""
     (folder / MANIFEST).write_text(json.dumps(asdict(manifest), indent=1, ensure_ascii=False), "utf-8")
@@ -130,14 +103,36 @@ def write_manifest(folder: Path, manifest: Manifest) -> None:
 
 def read_manifest(folder: Path) -> Manifest | None:
     """Return the manifest of the staged files, or None if any of the files is missing or the manifest is damaged."""
-    if not all((folder / channel / DATA).is_file() for channel in CHANNELS):
+    if not all(has_rows(folder / channel) for channel in CHANNELS):
         return None
     try:
         fields: dict[str, Any] = json.loads((folder / MANIFEST).read_text("utf-8"))
         for name in ("label_names", "train_class_counts", "validation_class_counts"):
             fields[name] = tuple(fields[name])
         fields["length_counts"] = tuple((length, count) for length, count in fields["length_counts"])
+        fields["description"] = description_of(fields["description"]) if fields.get("description") else None
         manifest = Manifest(**fields)
     except (OSError, ValueError, TypeError, KeyError):
         return None
     return None if manifest.has_model and not (folder / MODEL / "config.json").is_file() else manifest
+
+
+def has_rows(channel: Path) -> bool:
+    """Return whether a channel has its rows: `data.parquet`, or the first shard of a large channel."""
+    return (channel / DATA).is_file() or (channel / shard_name(0)).is_file()
+
+
+def shard_name(number: int) -> str:
+    """Return the file name of a shard, from 0. The names sort in the order of the rows."""
+    return f"data-{number:05d}.parquet"
+
+
+def describe(staged: Staged) -> DataDescription:
+    """Return the description of staged data: rows, classes, lengths, duplicates and samples, as far as known."""
+    if staged.description is not None:
+        return staged.description
+    train = ChannelDescription(rows=staged.train_rows, lengths=staged.lengths, class_counts=staged.train_class_counts)
+    validation = ChannelDescription(rows=staged.validation_rows, class_counts=staged.validation_class_counts)
+    return DataDescription(
+        task=None, max_length=None, label_names=staged.label_names, train=train, validation=validation
+    )

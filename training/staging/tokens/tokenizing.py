@@ -8,8 +8,7 @@ from typing import Any
 
 from training.contract.errors import InputError
 from training.staging.models.model_files import ModelSource
-from training.staging.rows.examples import Examples
-from training.staging.tokens.batches import batches
+from training.staging.rows.examples import Example
 
 ROWS_PER_BATCH = 1_000
 # A tokenizer without a limit reports at least this number.
@@ -18,12 +17,14 @@ NO_LIMIT_TOKENS = 1_000_000
 
 @dataclass(frozen=True, kw_only=True)
 class Encoded:
-    """Token ids of every row."""
+    """Token ids of a batch of rows."""
 
     input_ids: list[list[int]]
     """Token ids, special tokens included, without padding."""
     token_type_ids: list[list[int]] | None
     """0 for the first text of a pair, 1 for the second; None if rows have one text or the model uses no types."""
+    cut_rows: int
+    """Rows that were truncated."""
 
 
 def load_tokenizer(source: ModelSource, max_length: int | None) -> Any:
@@ -61,18 +62,23 @@ def pad_token_id(tokenizer: Any) -> int | None:
     return end if padding is None else padding
 
 
-def encode(tokenizer: Any, examples: Examples, max_length: int) -> Encoded:
-    """Tokenise every row, truncated to `max_length` tokens. The longer text of a pair is truncated first."""
-    input_ids: list[list[int]] = []
-    types: list[list[int]] = []
-    has_types = examples.pairs is not None and "token_type_ids" in tokenizer.model_input_names
-    for rows in batches([len(text) for text in examples.texts], ROWS_PER_BATCH):
-        pairs = None if examples.pairs is None else examples.pairs[rows]
-        options = {"truncation": True, "max_length": max_length, "return_token_type_ids": has_types}
-        batch = tokenizer(examples.texts[rows], pairs, padding=False, return_attention_mask=False, **options)
-        input_ids += batch["input_ids"]
-        types += batch.get("token_type_ids", [])
-    return Encoded(input_ids=input_ids, token_type_ids=types if has_types else None)
+def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> Encoded:
+    """Tokenise rows, truncated to `max_length` tokens. The longer text of a pair is truncated first."""
+    texts = [each.text for each in examples]
+    pairs = None if examples[0].pair is None else [str(each.pair) for each in examples]
+    has_types = pairs is not None and "token_type_ids" in tokenizer.model_input_names
+    options = {"truncation": True, "max_length": max_length, "return_token_type_ids": has_types}
+    batch = tokenizer(texts, pairs, padding=False, return_attention_mask=False, **options)
+    return Encoded(
+        input_ids=batch["input_ids"],
+        token_type_ids=batch["token_type_ids"] if has_types else None,
+        cut_rows=cut_rows(batch),
+    )
+
+
+def cut_rows(batch: Any) -> int:
+    """Return the number of rows of which the tokenizer cut off tokens."""
+    return sum(len(encoding.overflowing) > 0 for encoding in batch.encodings)
 
 
 def channel_metadata(tokenizer: Any, *, task: str, label_names: Sequence[str], max_length: int) -> dict[str, Any]:

@@ -17,12 +17,10 @@ from typing import TYPE_CHECKING, Any
 from training.contract.errors import InputError
 from training.staging.rows.examples import short_text
 from training.staging.rows.questions import Question
-from training.staging.tokens.batches import batches
 
 if TYPE_CHECKING:
     import numpy as np
 
-QUESTIONS_PER_BATCH = 500
 MAX_REPETITION = 8
 """Most times that windows may contain each token of a context, on average. With SQuAD and the usual 384 tokens and
 stride of 128 it is 1.1 times."""
@@ -45,7 +43,7 @@ class Windows:
     end_position: list[int] = field(default_factory=list)
     """Index of the first answer's last token in the window; the CLS token's index if the answer is not in it."""
     question: list[int] = field(default_factory=list)
-    """Number of the window's question, from 0."""
+    """Number of the window's question among these questions, from 0."""
     context_at: list[int] = field(default_factory=list)
     """Index of the context's first token in the window."""
     first_token: list[int] = field(default_factory=list)
@@ -71,33 +69,40 @@ class _EncodedQuestion:
     """Index of the CLS token."""
 
 
-def cut_windows(tokenizer: Any, questions: Sequence[Question], *, max_length: int, doc_stride: int) -> Windows:
-    """Return the windows of the questions, in order. Neighbouring windows share `doc_stride` tokens of the context.
+class WindowCutter:
+    """Cuts the questions of one channel into windows, batch by batch.
 
-    Raises InputError if the windows together repeat the contexts more than `MAX_REPETITION` times.
+    Neighbouring windows share `doc_stride` tokens of the context.
     """
-    windows = Windows(token_type_ids=[] if "token_type_ids" in tokenizer.model_input_names else None)
-    context_tokens = window_tokens = 0
-    for rows in batches([len(each.context) for each in questions], QUESTIONS_PER_BATCH):
-        for number, encoded in enumerate(_encode_questions(tokenizer, questions[rows]), start=rows.start):
+
+    def __init__(self, tokenizer: Any, *, max_length: int, doc_stride: int) -> None:
+        self._tokenizer, self._max_length, self._doc_stride = tokenizer, max_length, doc_stride
+        self._context_tokens = self._window_tokens = 0
+
+    def cut(self, questions: Sequence[Question]) -> Windows:
+        """Return the windows of the next questions, in order, with the questions numbered from 0.
+
+        Raises InputError if all windows up to now repeat the contexts more than `MAX_REPETITION` times.
+        """
+        windows = Windows(token_type_ids=[] if "token_type_ids" in self._tokenizer.model_input_names else None)
+        for number, encoded in enumerate(_encode_questions(self._tokenizer, questions)):
             windows.spans.append(encoded.spans)
             answer = answer_tokens(questions[number], encoded.spans)
-            context_tokens += len(encoded.spans)
-            parts = partial(_parts, encoded, questions[number], max_length, doc_stride)
-            window_tokens += sum(last - first for first, last in parts())
-            _check_repetition(questions[number], window_tokens, context_tokens)
+            parts = partial(_parts, encoded, questions[number], self._max_length, self._doc_stride)
+            self._context_tokens += len(encoded.spans)
+            self._window_tokens += sum(last - first for first, last in parts())
+            self._check_repetition(questions[number])
             for part in parts():
                 _append(windows, number, encoded, part, answer)
-    return windows
+        return windows
 
-
-def _check_repetition(question: Question, window_tokens: int, context_tokens: int) -> None:
-    if window_tokens > max(MANY_TOKENS, MAX_REPETITION * context_tokens):
-        raise InputError(
-            f"question {short_text(question.id)}: the windows up to here contain each token of their contexts "
-            f"{window_tokens / context_tokens:.0f} times, because the questions leave little room in a window; "
-            f"increase max_length or reduce doc_stride, so that it is at most {MAX_REPETITION} times"
-        )
+    def _check_repetition(self, question: Question) -> None:
+        if self._window_tokens > max(MANY_TOKENS, MAX_REPETITION * self._context_tokens):
+            raise InputError(
+                f"question {short_text(question.id)}: the windows up to here contain each token of their contexts "
+                f"{self._window_tokens / self._context_tokens:.0f} times, because the questions leave little room in a "
+                f"window; increase max_length or reduce doc_stride, so that it is at most {MAX_REPETITION} times"
+            )
 
 
 def answer_tokens(question: Question, spans: np.ndarray) -> Span | None:

@@ -40,11 +40,8 @@ def endpoints(tmp_path: Path) -> Iterator[LocalEndpoints]:
 
 def servers(root: Path) -> list[int]:
     """Return the process ids of servers whose files are below a folder."""
-    return [
-        process.pid
-        for process in psutil.process_iter(["cmdline"])
-        if "models.server" in (words := process.info["cmdline"] or []) and any(str(root) in word for word in words)
-    ]
+    processes = ((process.pid, process.info["cmdline"] or []) for process in psutil.process_iter(["cmdline"]))
+    return [pid for pid, words in processes if "models.server" in words and any(str(root) in word for word in words)]
 
 
 def pid(endpoints: LocalEndpoints, name: str) -> int:
@@ -290,7 +287,6 @@ def test_an_endpoint_with_a_token_answers_only_with_it(
     spec = EndpointSpec(name="winter", model=tiny_model, host="0.0.0.0", token_file=token)
     state = endpoints.deploy(spec, print)
     assert state.address.startswith("http://0.0.0.0:")
-    assert endpoints.endpoints() == [state]
     assert score(endpoints, "winter") > 0
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(urllib.request.Request(state.address, QUESTION), timeout=30)

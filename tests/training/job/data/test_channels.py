@@ -52,6 +52,34 @@ def test_files_with_many_row_groups_are_read(tmp_path: Path, channel_writer: Wri
     assert [rows[at]["input_ids"].tolist() for at in range(300)] == IDS * 100
 
 
+def test_shards_are_read_like_one_file(tmp_path: Path, channel_writer: Writer) -> None:
+    labels = [0, 1, 0] * 100
+    channel_writer(tmp_path, IDS * 100, labels, types=[[0, 0, 1], [0], [0, 1]] * 100)
+    whole = read_channel(tmp_path).rows
+    table = pq.read_table(tmp_path / "data.parquet")
+    (tmp_path / "data.parquet").unlink()
+    for number, (start, rows) in enumerate([(0, 120), (120, 1), (121, 179)]):
+        part = table.slice(start, rows)
+        pq.write_table(part, tmp_path / f"data-{number:05d}.parquet", row_group_size=50, store_schema=False)
+    sharded = read_channel(tmp_path).rows
+    for name in ("tokens", "types", "lengths", "numbers"):
+        assert np.array_equal(getattr(sharded, name), getattr(whole, name))
+        assert getattr(sharded, name).dtype == getattr(whole, name).dtype
+    assert sharded.columns["label"].tolist() == labels
+    assert [sharded[at]["input_ids"].tolist() for at in range(300)] == IDS * 100
+
+
+def test_a_missing_shard_is_refused(tmp_path: Path, channel_writer: Writer) -> None:
+    channel_writer(tmp_path, IDS, [0, 1, 0])
+    (tmp_path / "data.parquet").rename(tmp_path / "data-00000.parquet")
+    (tmp_path / "data-00002.parquet").write_bytes((tmp_path / "data-00000.parquet").read_bytes())
+    with pytest.raises(BadData, match=r"data-00002.parquet: the shard before it is missing"):
+        read_channel(tmp_path)
+    (tmp_path / "data-00002.parquet").rename(tmp_path / "data-00001.parquet")
+    with pytest.raises(BadData, match=r"has 6 rows, but rows in channel.json is 3"):
+        read_channel(tmp_path)
+
+
 def write_table(folder: Path, **columns: Any) -> None:
     pq.write_table(pa.table(columns), folder / "data.parquet")
 

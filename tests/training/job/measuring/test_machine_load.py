@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import json
+import multiprocessing
 import os
 import subprocess
 import sys
 import time
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
@@ -101,14 +103,26 @@ def test_the_group_is_the_beginning_of_a_job_name() -> None:
     assert group_of("my-job") == "my-job"
 
 
-def measured(
-    monkeypatch: pytest.MonkeyPatch, folder: Path, environment: dict[str, str], *, session: str
-) -> tuple[float, float, float]:
-    """Run a process that burns a CPU, in this session or `another`.
+@pytest.fixture
+def _job(monkeypatch: pytest.MonkeyPatch, plain_interpreter: str) -> None:
+    """Be a job, whose processes are its own children and not those of a fork server."""
+    monkeypatch.setenv(JOB_NAME, f"{GROUP}-none-a0r0")
+
+
+def measured(folder: Path, environment: dict[str, str], *, session: str) -> tuple[float, float, float]:
+    """Run a process that burns a CPU, in the session of the job or in `another`.
 
     Return its CPU seconds, those of all others, and those of the whole machine.
+
+    The job has a session of its own. The session of this test has other tests in it, and whatever their ended
+    children have taken since long before would count as the job's.
     """
-    monkeypatch.setenv(JOB_NAME, f"{GROUP}-none-a0r0")
+    fork = multiprocessing.get_context("fork")
+    with ProcessPoolExecutor(1, mp_context=fork, initializer=os.setsid) as job:
+        return job.submit(_measured_in_job, folder, environment, session).result()
+
+
+def _measured_in_job(folder: Path, environment: dict[str, str], session: str) -> tuple[float, float, float]:
     load = MachineLoad(reads_gpu=False, interval_seconds=0.2).start()
     begin, before = time.monotonic(), read(Members(""))
     burnt = burn(folder / "seconds", environment, session)
@@ -135,20 +149,18 @@ TOLERANCE_SECONDS = 0.3
 
 
 @pytest.mark.parametrize("name", ["", "demo-261123-151035-0000-none-a0r0"])
-def test_a_process_of_others_that_burns_a_cpu_is_detected(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str
-) -> None:
-    burnt, others, _ = measured(monkeypatch, tmp_path, {JOB_NAME: name}, session="another")
+@pytest.mark.usefixtures("_job")
+def test_a_process_of_others_that_burns_a_cpu_is_detected(tmp_path: Path, name: str) -> None:
+    burnt, others, _ = measured(tmp_path, {JOB_NAME: name}, session="another")
     assert burnt > 0.2
     assert others > burnt - TOLERANCE_SECONDS
     assert disturbances(lambda name: 100 * others / (1.5 * job_cpus()) if "others" in name else 0.0)
 
 
 @pytest.mark.parametrize(("name", "session"), [("", "this"), (f"{GROUP}-none-a0r1", "another")])
-def test_the_jobs_of_the_group_are_not_others(
-    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, name: str, session: str
-) -> None:
-    burnt, others, busy = measured(monkeypatch, tmp_path, {JOB_NAME: name}, session=session)
+@pytest.mark.usefixtures("_job")
+def test_the_jobs_of_the_group_are_not_others(tmp_path: Path, name: str, session: str) -> None:
+    burnt, others, busy = measured(tmp_path, {JOB_NAME: name}, session=session)
     assert others < busy - burnt + TOLERANCE_SECONDS
 
 

@@ -3,61 +3,21 @@
 from __future__ import annotations
 
 import json
-import os
-import subprocess
-import sys
-import textwrap
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
+from tests.support.services.small_disk import CAN_MOUNT, on_small_disk
 from training.contract.failures import failure_of
 
-SPACE = "8m"
-CAN_MOUNT = os.getuid() == 0 and (
-    subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
-)
 pytestmark = pytest.mark.skipif(not CAN_MOUNT, reason="only root can mount a small file system")
 
-JOB = """
-import json, os, sys
-from pathlib import Path
-sys.path.insert(0, {root!r})
-from tests.support.services.following import ended
-from tests.support.services.harness import LocalHarness
-from training.contract.errors import ServiceError
-from training.services.launcher import submit
-
-def fill(path):
-    with open(path, "wb", buffering=0) as file:
-        for size in (2**16, 1):
-            try:
-                while True: file.write(b"x" * size)
-            except OSError:
-                pass
-
-harness = LocalHarness(Path({folder!r}))
-{body}
-"""
 RUN = """
 request = harness.request(SCRIPT)
 description, lines = ended(submit(harness.service, request))
 print(json.dumps([description, lines, (harness.job_folder() / "supervisor.txt").read_text()], default=str))
 """
-
-
-def on_small_disk(tmp_path: Path, body: str) -> str:
-    """Run the body in a process whose folder is a small file system, and return what it prints."""
-    folder = tmp_path / "disk"
-    folder.mkdir()
-    (tmp_path / "job.py").write_text(JOB.format(root=str(ROOT), folder=str(folder), body=textwrap.dedent(body)))
-    mounted = f'mount -t tmpfs -o size={SPACE} tmpfs "$1" && exec "$2" "$3"'
-    command = ["unshare", "-m", "sh", "-c", mounted, "sh", str(folder), sys.executable, str(tmp_path / "job.py")]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
-    assert (ran.returncode, ran.stderr) == (0, "")
-    return ran.stdout
 
 
 def outcome(tmp_path: Path, script: str) -> tuple[dict[str, Any], list[str]]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import json
+import sys
 import tarfile
+import venv
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -110,6 +113,45 @@ class TestFolders:
         assert harness.service.jobs() == []
 
 
+class TestPrograms:
+    """Programs of every kind that SageMaker's toolkit starts."""
+
+    def started(self, harness: LocalHarness, program: str, files: dict[str, str], **fields: Any) -> list[str]:
+        request = harness.request("pass", program=program, **fields)
+        request["HyperParameters"]["sagemaker_submit_directory"] = json.dumps(harness.folder("own", files))
+        description, lines = ended(submit(harness.service, request))
+        assert description["TrainingJobStatus"] == "Completed", lines
+        return lines
+
+    def test_a_shell_script(self, harness: LocalHarness) -> None:
+        text = "echo \"$1=$2\"; python -c 'import sys; print(sys.executable)'"
+        lines = self.started(harness, "run.sh", {"run.sh": text}, hyperparameters={"text": "it's; $HOME"})
+        assert lines == ["--text=it's; $HOME", sys.executable]
+
+    def test_another_executable(self, harness: LocalHarness) -> None:
+        assert self.started(harness, "run", {"run": f"#!{sys.executable}\nprint(1)"}) == ["1"]
+
+    def test_a_file_of_a_package_runs_as_a_module(self, harness: LocalHarness) -> None:
+        files = {"setup.py": "", "train.py": "print(__spec__.name)"}
+        assert self.started(harness, "train.py", files) == ["train"]
+
+    def test_another_interpreter(self, harness: LocalHarness, tmp_path: Path) -> None:
+        venv.create(tmp_path / "other", symlinks=True)
+        python = str(tmp_path / "other" / "bin" / "python")
+        show = "import sys; print(sys.prefix, flush=True)"
+        text = f"{show}; import subprocess; subprocess.run(['python', '-c', {show!r}])"
+        lines = self.started(harness, "own.py", {"own.py": text}, environment={"TRAINFARE_PYTHON": python})
+        assert lines == [str(tmp_path / "other")] * 2
+
+    def test_container_paths_are_replaced_in_lists_mappings_and_variables(self, harness: LocalHarness) -> None:
+        script = "import json, os; print(json.dumps([json.loads(os.environ['SM_HPS']), os.environ['HERE']]))"
+        hyperparameters = {"files": ["/opt/ml/model", "/opt/mlx"], "folders": {"a": "/opt/ml/model"}}
+        request = harness.request(script, hyperparameters=hyperparameters, environment={"HERE": "/opt/ml/model"})
+        _, lines = ended(submit(harness.service, request))
+        model = str(harness.job_folder().resolve() / "opt" / "ml" / "model")
+        assert json.loads(lines[0]) == [{"files": [model, "/opt/mlx"], "folders": {"a": model}}, model]
+
+
 class TestInvalidRequests:
     @pytest.mark.parametrize(
         ("fields", "message"),
@@ -122,6 +164,7 @@ class TestInvalidRequests:
             ({"compiler": "trcomp"}, "Compilers 'trcomp' and 'trcomp-off' exist only in SageMaker's images"),
             ({"compiler": "trcomp-off"}, "choose the service 'sagemaker', or the compiler 'none' or 'inductor'"),
             ({"instance_count": 2}, "instance_count is 2; it must be 1 on the local service"),
+            ({"program": "run.sh", "devices": 2}, "sagemaker_program is 'run.sh'; torchrun starts only Python files"),
         ],
     )
     def test_an_invalid_request_creates_nothing(self, harness: LocalHarness, fields: dict, message: str) -> None:

@@ -4,16 +4,22 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import sys
+import textwrap
 from pathlib import Path
 from typing import Any
+from urllib.parse import unquote, urlparse
 
 import pytest
 
 from tests.support.services.following import ended
 from tests.support.services.harness import LocalHarness
 from tests.support.services.toolkit_env import toolkit_command
+from training.contract.script_entry import ScriptEntry
 from training.contract.service import Request
+from training.scripts.source import ENTRY
 from training.services.launcher import submit
 from training.services.local import container
 
@@ -110,6 +116,58 @@ def test_the_script_sees_the_same_environment(harness: LocalHarness, tmp_path: P
     assert set_by_us - set_by_them - DIFFERENCES.keys() == ADDED.keys()
     for name in sorted(set_by_them - DIFFERENCES.keys()):
         assert ours["environment"].get(name) == theirs["environment"][name], name
+
+
+ENTRIES: dict[str, tuple[str, dict[str, Any], ScriptEntry | None]] = {
+    "our entry point": (
+        "train.py",
+        {"cpu": True, "lr": 20, "files": ["a b", "c"], "opts": {"a": [None]}, "config": "x.py", "off": False},
+        ScriptEntry(
+            style="equals",
+            forms={"cpu": "flag", "files": "list", "opts": "json", "off": "no-flag"},
+            positional=("config",),
+        ),
+    ),
+    "a module": ("-m pkg.inner", {"a-b": "x"}, ScriptEntry()),
+    "an executable": ("run", {"text": "it's $HOME; *"}, None),
+    "a shell script": ("run.sh", {"text": "it's $HOME; *", "list": [1, 2], "none": None}, None),
+}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("every_core")
+@pytest.mark.parametrize("name", ENTRIES)
+def test_every_kind_of_program_gets_the_same(harness: LocalHarness, tmp_path: Path, name: str) -> None:
+    program, hyperparameters, entry = ENTRIES[name]
+    environment = {"TRAINFARE_CORES": str(os.cpu_count()), "GREETING": "hello"}
+    text = textwrap.dedent(RECORDS_ITS_VIEW)
+    request = harness.request(
+        text, program=program, hyperparameters=hyperparameters, entry=entry, environment=environment
+    )
+    source = Path(unquote(urlparse(json.loads(request["HyperParameters"]["sagemaker_submit_directory"])).path))
+    shutil.copy(ENTRY, source)
+    (source / "pkg").mkdir()
+    (source / "pkg" / "inner.py").write_text(text)
+    (source / "run").write_text(f"#!{sys.executable}\n{text}")
+    (source / "run.sh").write_text('exec ./run "$@"')
+    (source / "run").chmod(0o755)
+    base = tmp_path / "opt" / "ml"
+    variables, ran = under_the_toolkit(request, base)
+    assert ran.returncode == 0, ran.stderr
+    theirs = relocated(json.loads((base / "output" / "data" / "view.json").read_bytes()), str(base))
+    description, lines = ended(submit(harness.service, request))
+    assert description["TrainingJobStatus"] == "Completed", lines
+    own_base = str((harness.job_folder() / "opt" / "ml").resolve())
+    ours = relocated(json.loads(harness.service.fetch_output("job", "view.json") or b""), own_base)
+    for part in ("argv", "folder", "files", "configuration"):
+        assert ours[part] == theirs[part], part
+    set_by_them = theirs["environment"].keys() - variables.keys() - DIFFERENCES.keys()
+    assert {key: ours["environment"].get(key) for key in set_by_them} == {
+        key: theirs["environment"][key] for key in set_by_them
+    }
+    if name == "our entry point":
+        assert ours["argv"] == ["train.py", "x.py", "--cpu", "--files", "a b", "c", "--lr=20", "--no-off",
+                                '--opts={"a": [null]}']  # fmt: skip
 
 
 @pytest.mark.slow

@@ -2,13 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import os
+import shutil
 from pathlib import Path
+from urllib.parse import unquote, urlparse
 
 import pytest
 
 from tests.support.services.following import ended, running
 from tests.support.services.harness import LocalHarness
+from training.contract.script_entry import ScriptEntry
+from training.scripts.source import ENTRY
 from training.services.launcher import failure_of, submit
 
 CORES = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0))), "CUDA_VISIBLE_DEVICES": ""}
@@ -31,6 +36,19 @@ def test_two_processes_add_up_their_ranks(tmp_path: Path) -> None:
     assert description["TrainingJobStatus"] == "Completed", lines
     ranks = sorted(line for line in lines if line.startswith("rank"))
     assert ranks == [f"rank {rank} of 2: 3.0 ['--nproc_per_node', '7']" for rank in range(2)]
+
+
+@pytest.mark.slow
+def test_our_entry_point_starts_the_script_in_each_process(tmp_path: Path) -> None:
+    harness = LocalHarness(tmp_path)
+    script = "import os, sys; os.write(1, f'{os.environ[\"RANK\"]} {sys.argv}\\n'.encode())"
+    entry = ScriptEntry(forms={"cpu": "flag"})
+    request = harness.request(script, devices=2, hyperparameters={"cpu": True}, entry=entry, environment=CORES)
+    folder = Path(unquote(urlparse(json.loads(request["HyperParameters"]["sagemaker_submit_directory"])).path))
+    shutil.copy(ENTRY, folder)
+    description, lines = ended(submit(harness.service, request))
+    assert description["TrainingJobStatus"] == "Completed", lines
+    assert sorted(lines)[:2] == [f"{rank} ['train.py', '--cpu']" for rank in range(2)]
 
 
 @pytest.mark.slow

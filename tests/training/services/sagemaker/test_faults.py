@@ -70,10 +70,14 @@ def test_jobs_are_listed_and_stopped_by_group(
     assert "1 running" in output
     assert "so far (prices.json, 2026-11-01)" in output
     assert main(["jobs", "--service", "sagemaker", "stop", "--group", "study-1"]) == 0
-    assert re.fullmatch(r"study-1-a0r0: Stopp(ing|ed)\n", capsys.readouterr().out)
+    first, last = capsys.readouterr().out.splitlines()
+    assert first == "Stopping 1 job. Each job has 120 s to end."
+    assert re.fullmatch(r"study-1-a0r0: stopped after [0-9]+ s", last)
     ended(job)
-    assert main(["jobs", "--service", "sagemaker", "stop", "--group", "study-1"]) == 2
-    assert "this group has no running jobs" in capsys.readouterr().err
+    assert main(["jobs", "--service", "sagemaker", "stop", "--group", "study-1"]) == 0
+    assert capsys.readouterr().out == "study-1: 1 job had already ended (1 stopped).\n"
+    assert main(["jobs", "--service", "sagemaker", "stop", "--group", "study-2"]) == 2
+    assert "this group has no jobs here" in capsys.readouterr().err
 
 
 def test_a_quota_of_zero_is_final(harness: SageMakerHarness, account: Account) -> None:

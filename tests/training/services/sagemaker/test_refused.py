@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ import pytest
 from tests.support.aws.account import Account
 from tests.support.services.harness import SageMakerHarness
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
+from tracking.following import group_session
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import child_runs, open_group
 from tracking.server.store import open_store
@@ -47,3 +49,37 @@ def test_rejected_jobs_leave_the_others_running(
         reason in runs[name].data.tags["mlflow.note.content"] for name, reason in zip(kinds, reasons, strict=False)
     )
     assert any(reasons[0] in line for line in messages)
+
+
+@pytest.mark.slow
+def test_a_job_that_waits_for_the_quota_says_so_and_how_long(
+    account: Account, tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(group_session, "_FULL_SECONDS", 1.0)
+    harness, store = SageMakerHarness(tmp_path, account), open_store(tracking_uri)
+    account.jobs.quotas = {"ml.g5.xlarge": 1}
+    group = open_group(store, experiment_name="demo", verb="compare", key="k1")
+    slow = {"hyperparameters": {"steps": 12, "pause": 0.5}, "instance_type": "ml.g5.xlarge"}
+    jobs = [planned_as(harness.spec(TRAIN_PY, name=f"job-{n}", **slow), "none", n) for n in range(2)]
+    messages: list[str] = []
+    outcomes = run_jobs(store, harness.service, group, jobs, parallel=2, echo=messages.append)
+    assert [outcome.failure for outcome in outcomes] == [None, None]
+    quota = r"the quota 'ml\.g5\.xlarge for training job usage' \(all of it is in use\)"
+    waits = [line for line in messages if re.fullmatch(rf"  none, repeat 2 has waited \d+ s for {quota}", line)]
+    assert len(waits) == 1, messages
+
+
+@pytest.mark.slow
+def test_a_job_that_waits_for_spot_capacity_says_so_and_how_long(
+    account: Account, tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    account.jobs.faults.starting_seconds = 8.0
+    harness, store = SageMakerHarness(tmp_path, account), open_store(tracking_uri)
+    group = open_group(store, experiment_name="demo", verb="compare", key="k1")
+    spot = {"instance_type": "ml.g5.xlarge", "spot": True, "hyperparameters": {"steps": 2}}
+    messages: list[str] = []
+    run_jobs(store, harness.service, group, [planned_as(harness.spec(TRAIN_PY, **spot), "none")], echo=messages.append)
+    capacity = r"spot capacity of ml\.g5\.xlarge \(Starting: Starting\)"
+    assert any(re.fullmatch(rf"  none, repeat 1 has waited \d+ s for {capacity}", line) for line in messages), messages

@@ -153,7 +153,8 @@ def test_the_suggested_command_stops_the_jobs_of_the_group(terminal: Terminal, a
         output = terminal("train")
     account.api.faults.last("DescribeTrainingJob", None)
     command = output.error.partition("python -m experiments ")[2].partition("`")[0]
-    assert terminal.run(*command.split()).out.endswith(": Stopping\n")
+    outcome = terminal.run(*command.split()).out.splitlines()[-1]
+    assert re.search(r": stopped after \d+ s$", outcome)
     [name] = account.jobs.names()
     until(lambda: account.jobs.describe(name)["TrainingJobStatus"] == "Stopped")
 

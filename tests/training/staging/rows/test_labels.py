@@ -10,15 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ValidationError
 
+from tests.support.staging.prepared import prepared
 from tests.support.staging.tables import MODEL, write
 from training.contract.errors import InputError
-from training.staging.rows.examples import Examples
-from training.staging.rows.labels import classes_of, encode
-from training.staging.rows.prepare import Prepared, prepare
+from training.staging.rows.labels import classes_of
 from training.staging.sources.request import Columns, Data, StagingRequest
-from training.staging.sources.sources import find_source
 from training.staging.stage import stage
-from training.staging.tasks.classification import required_columns
 
 STARS = {"negative": (1, 2), "neutral": (3,), "positive": (4, 5)}
 
@@ -29,11 +26,6 @@ def reviews(path: Path, stars: list[Any]) -> Data:
     columns = Columns(text="review_body", label="stars")
     written = str(write(path, rows))
     return Data(train=written, validation=written, columns=columns, label_map=STARS)
-
-
-def prepared(data: Data) -> Prepared:
-    request = StagingRequest(data=data, model=MODEL, max_length=16)
-    return prepare(find_source(data, required_columns(data.columns), Path("unused")).open(), request)
 
 
 @pytest.mark.parametrize("suffix", ["jsonl", "csv", "tsv.gz", "parquet"])
@@ -83,7 +75,7 @@ def test_rows_of_skipped_labels_do_not_count(tmp_path: Path) -> None:
         prepared(Data(train=path, validation=path, labels=("entailment", "neutral")))
     result = prepared(Data(train=path, validation=path, skip_labels=("-",), train_rows=3))
     assert result.label_names == ("entailment", "neutral")
-    assert result.train.numbers == [3, 4, 6]
+    assert [row.number for row in result.train] == [3, 4, 6]
     with pytest.raises(InputError, match=r"has no rows except those with a label in data.skip_labels"):
         prepared(Data(train=path, validation=path, skip_labels=tuple(set(labels))))
 
@@ -140,6 +132,5 @@ def test_every_spelling_of_a_mapped_label_has_its_class(data: st.DataObject) -> 
     if len(label_map) < 2:
         return
     rows = [*values, *map(str, values)]
-    examples = Examples(source="s", unit="line", numbers=list(range(len(rows))), texts=["t"] * len(rows), labels=rows)
-    classes = classes_of(Data(train="a.csv", label_map=label_map), None, examples)
-    assert [classes.names[number] for number in encode(examples, classes)] == owners * 2
+    classes = classes_of(Data(train="a.csv", label_map=label_map), None, "s", rows)
+    assert [classes.names[classes.numbers[row]] for row in rows] == owners * 2

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import random
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -11,18 +13,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.support.staging.tables import ANIMALS, MODEL, write
+from tests.support.staging.prepared import prepared
+from tests.support.staging.tables import ANIMALS, write
 from training.contract.errors import InputError
-from training.staging.rows.examples import Examples
-from training.staging.rows.prepare import Prepared, prepare, stratified_split
-from training.staging.sources.request import Columns, Data, StagingRequest
-from training.staging.sources.sources import find_source
-from training.staging.tasks.classification import required_columns
-
-
-def prepared(data: Data, **more: Any) -> Prepared:
-    request = StagingRequest(data=data, model=MODEL, max_length=16, **more)
-    return prepare(find_source(data, required_columns(data.columns), Path("unused")).open(), request)
+from training.staging.rows.examples import Example
+from training.staging.rows.labels import LabelSurvey
+from training.staging.sources.request import Columns, Data
+from training.staging.sources.sources import Table
 
 
 def refused(folder: Path, labels_of_rows: list[Any], **data: Any) -> str:
@@ -37,7 +34,7 @@ def test_words_are_numbered_in_alphabetical_order(tmp_path: Path) -> None:
     assert result.label_names == ("cat", "dog")
     assert (len(result.train), len(result.validation)) == (8, 2)
     assert result.validation_classes == [0, 1]
-    assert [("cat", "dog")[number] for number in result.train_classes] == result.train.labels
+    assert [("cat", "dog")[number] for number in result.train_classes] == [row.label for row in result.train]
 
 
 def test_numbers_are_numbered_in_numeric_order_also_as_text(tmp_path: Path) -> None:
@@ -134,14 +131,14 @@ def test_a_pair_must_have_both_texts(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="line 1: column 'hypothesis' is empty"):
         prepared(data)
     path = write(path, rows[1:])
-    assert prepared(data).train.pairs == ["h"] * 3
+    assert [row.pair for row in prepared(data).train] == ["h"] * 3
 
 
 def test_limits_keep_the_first_rows(tmp_path: Path) -> None:
     train = str(write(tmp_path / "train.csv", ANIMALS))
     result = prepared(Data(train=train, validation=train, train_rows=3, validation_rows=2))
-    assert result.train.numbers == [2, 3, 4]
-    assert result.validation.numbers == [2, 3]
+    assert [row.number for row in result.train] == [2, 3, 4]
+    assert [row.number for row in result.validation] == [2, 3]
     split = prepared(Data(train=train, train_rows=3, validation_rows=1))
     assert (len(split.train), len(split.validation)) == (3, 1)
 
@@ -155,26 +152,53 @@ def test_fewer_rows_than_a_global_batch_are_an_error(tmp_path: Path) -> None:
     )
 
 
-def labelled(labels: list[str]) -> Examples:
-    numbers = list(range(len(labels)))
-    return Examples(source="s", unit="line", numbers=numbers, texts=["t"] * len(labels), labels=list(labels))
+def split_labels(labels: Sequence[str], *, share: float, seed: int) -> tuple[list[int], list[int]]:
+    """Return the indexes of the (training, validation) rows of a split of rows with these labels."""
+    rows = [Example(at, "t", None, label) for at, label in enumerate(labels)]
+    survey = LabelSurvey(Table(name="s", unit="line", rows=iter([])), Data(train="s"))
+    for row in rows:
+        survey.add(row)
+    split = survey.split(share, seed)
+    assert split is not None
+    is_validation = split.start()
+    sides = [is_validation(row) for row in rows]
+    assert sum(sides) == split.validation_rows
+    return [at for at, side in enumerate(sides) if not side], [at for at, side in enumerate(sides) if side]
 
 
 def test_a_split_worked_out_by_hand() -> None:
     # 20 % of 10 and of 5 rows: 2 and 1.
-    train, validation = stratified_split(labelled(["a"] * 10 + ["b"] * 5), share=0.2, seed=3)
-    assert Counter(validation.labels) == {"a": 2, "b": 1}
-    assert Counter(train.labels) == {"a": 8, "b": 4}
+    labels = ["a"] * 10 + ["b"] * 5
+    train, validation = split_labels(labels, share=0.2, seed=3)
+    assert Counter(labels[at] for at in validation) == {"a": 2, "b": 1}
+    assert Counter(labels[at] for at in train) == {"a": 8, "b": 4}
 
 
-@given(
-    st.lists(st.sampled_from("abc"), min_size=3).filter(lambda labels: len(set(labels)) < len(labels)),
-    st.integers(0, 9),
-)
+LABELS = st.lists(st.sampled_from("abc"), min_size=3).filter(lambda labels: len(set(labels)) < len(labels))
+
+
+@given(LABELS, st.integers(0, 9))
 def test_the_split_keeps_every_row_and_is_deterministic(labels: list[str], seed: int) -> None:
-    examples = labelled(labels)
-    train, validation = stratified_split(examples, share=0.3, seed=seed)
-    assert sorted(train.numbers + validation.numbers) == examples.numbers
-    assert train.numbers == sorted(train.numbers)
-    assert set(train.labels) == set(labels)
-    assert (train, validation) == stratified_split(examples, share=0.3, seed=seed)
+    train, validation = split_labels(labels, share=0.3, seed=seed)
+    assert sorted(train + validation) == list(range(len(labels)))
+    assert {labels[at] for at in train} == set(labels)
+    assert (train, validation) == split_labels(labels, share=0.3, seed=seed)
+
+
+@given(LABELS, st.integers(0, 9), st.floats(0.01, 0.99))
+def test_rows_are_set_aside_as_by_earlier_versions(labels: list[str], seed: int, share: float) -> None:
+    """Data that an earlier version staged keeps its key, so it must be split the same way."""
+    rows_by_label: dict[str, list[int]] = {}
+    for row, label in enumerate(labels):
+        rows_by_label.setdefault(label, []).append(row)
+    generator = random.Random(seed)
+    aside: set[int] = set()
+    for rows in rows_by_label.values():
+        aside.update(generator.sample(rows, min(max(round(len(rows) * share), 1), len(rows) - 1)))
+    assert split_labels(labels, share=share, seed=seed)[1] == sorted(aside)
+
+
+def test_so_many_labels_that_they_are_texts_are_an_error(tmp_path: Path) -> None:
+    path = str(write(tmp_path / "a.csv", [{"text": "t", "label": f"{at:0200000}"} for at in range(120)]))
+    with pytest.raises(InputError, match=r"line 101: column 'label' has so many different labels \(99 up to here\)"):
+        prepared(Data(train=path))

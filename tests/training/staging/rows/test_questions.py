@@ -6,6 +6,8 @@ import copy
 import gzip
 import json
 import random
+from collections.abc import Sequence
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +18,17 @@ from hypothesis import strategies as st
 from benchmarks.support.fuzz_inputs import mutate, outcome_of
 from tests.support.staging.tables import write
 from training.contract.errors import InputError
-from training.staging.rows.questions import COLUMNS, Answer, Question, collect, split_by_context
+from training.staging.rows.questions import (
+    COLUMNS,
+    Answer,
+    Question,
+    QuestionSurvey,
+    read_questions,
+)
 from training.staging.rows.squad_json import squad_rows
 from training.staging.sources.expansion import Expansion
 from training.staging.sources.readers import read_rows
+from training.staging.sources.sources import Table
 
 CONTEXT = "  Denver beat Carolina \U0001f600 24–10."
 SQUAD = {
@@ -59,7 +68,16 @@ def squad_file(folder: Path, document: Any, name: str = "squad.json") -> Path:
 
 
 def read(path: Path, limit: int | None = None) -> list[Question]:
-    return collect(squad_rows(path, Expansion(path)), source=str(path), unit="question", limit=limit)
+    return surveyed(Table(name=str(path), unit="question", rows=islice(squad_rows(path, Expansion(path)), limit)))
+
+
+def surveyed(table: Table) -> list[Question]:
+    """Return the questions of a table after the checks that a survey makes."""
+    questions, survey = list(read_questions(table)), QuestionSurvey(table)
+    for question in questions:
+        survey.add(question)
+    survey.finish(lambda: iter(questions))
+    return questions
 
 
 def refused(path: Path) -> str:
@@ -100,7 +118,8 @@ def test_questions_are_read_from_tables(tmp_path: Path, suffix: str, form: str) 
             answers = {key: [answer[key] for answer in answers] for key in ("text", "answer_start")}
         rows.append({"id": each.id, "context": each.context, "question": each.question, "answers": answers})
     path = write(tmp_path / f"flat.{suffix}", rows)
-    assert collect(read_rows(path, COLUMNS, Expansion(path)), source="flat", unit="line", limit=None) == QUESTIONS[:2]
+    table = Table(name="flat", unit="line", rows=read_rows(path, COLUMNS, Expansion(path)))
+    assert surveyed(table) == QUESTIONS[:2]
 
 
 PARAGRAPH = ["data", 0, "paragraphs", 0]
@@ -187,7 +206,11 @@ def test_an_answer_that_is_not_in_its_context_is_an_error(tmp_path: Path) -> Non
             "FILE is not JSON: Extra data at line 2 column 1; a file of JSON Lines needs the suffix .jsonl",
         ),
         (b'{"data": "\xff"}', "FILE is not UTF-8: byte 0xff at 10 is invalid"),
-        (b"[" * 100_000, "FILE is not JSON: maximum recursion depth"),
+        (b"[" * 100_000, "FILE: the document must be an object, not a list"),
+        (b'{"data": ' + b"[" * 100_000, "FILE is not JSON: maximum recursion depth"),
+        (b'{"data": [],}', "FILE is not JSON: Expecting property name enclosed in double quotes at line 1 column 13"),
+        (b'{"data": []', "FILE is not JSON: Expecting ',' delimiter at line 1 column 12"),
+        (b'{"data" []}', "FILE is not JSON: Expecting ':' delimiter at line 1 column 9"),
     ],
 )
 def test_a_file_that_is_not_squad_json_is_an_error(tmp_path: Path, content: bytes, message: str) -> None:
@@ -206,8 +229,22 @@ def test_a_file_that_is_not_squad_json_is_an_error(tmp_path: Path, content: byte
 )
 def test_malformed_answers_are_an_error(answers: Any, message: str) -> None:
     with pytest.raises(InputError) as caught:
-        collect([(4, ["a", CONTEXT, "Who?", answers])], source="FILE", unit="line", limit=None)
+        surveyed(Table(name="FILE", unit="line", rows=iter([(4, ["a", CONTEXT, "Who?", answers])])))
     assert str(caught.value) == f"FILE line 4 ('a'): {message}"
+
+
+def split(questions: Sequence[Question], *, share: float, seed: int) -> tuple[list[Question], list[Question]]:
+    survey = QuestionSurvey(Table(name="x", unit="line", rows=iter([])))
+    for question in questions:
+        survey.add(question)
+    made = survey.split(share, seed)
+    if made is None:
+        raise survey.too_few()
+    is_validation = made.start()
+    sides = [is_validation(question) for question in questions]
+    assert sum(sides) == made.validation_rows
+    training = [question for question, side in zip(questions, sides, strict=True) if not side]
+    return training, [question for question, side in zip(questions, sides, strict=True) if side]
 
 
 def test_the_split_keeps_the_questions_of_a_context_together() -> None:
@@ -216,13 +253,24 @@ def test_the_split_keeps_the_questions_of_a_context_together() -> None:
         for context in range(10)
         for at in range(3)
     ]
-    training, validation = split_by_context(questions, share=0.2, seed=0, source="x")
+    training, validation = split(questions, share=0.2, seed=0)
     assert (len(training), len(validation)) == (24, 6)
     assert {each.context for each in training}.isdisjoint({each.context for each in validation})
     assert sorted(each.id for each in training + validation) == sorted(each.id for each in questions)
-    assert split_by_context(questions, share=0.2, seed=0, source="x") == (training, validation)
+    assert split(questions, share=0.2, seed=0) == (training, validation)
     with pytest.raises(InputError, match="x has only one context, too few to set validation questions aside"):
-        split_by_context(questions[:3], share=0.2, seed=0, source="x")
+        split(questions[:3], share=0.2, seed=0)
+
+
+@given(st.lists(st.integers(0, 8), min_size=2).filter(lambda each: len(set(each)) > 1), st.integers(0, 9))
+def test_contexts_are_set_aside_as_by_earlier_versions(numbers: list[int], seed: int) -> None:
+    """Data that an earlier version staged keeps its key, so it must be split the same way."""
+    contexts = list(dict.fromkeys(numbers))
+    count = min(max(round(len(contexts) * 0.3), 1), len(contexts) - 1)
+    aside = set(random.Random(seed).sample(contexts, count))
+    questions = [Question(id=str(at), context=f"c{each}", question="?", answers=()) for at, each in enumerate(numbers)]
+    _, validation = split(questions, share=0.3, seed=seed)
+    assert [question.context for question in validation] == [f"c{each}" for each in numbers if each in aside]
 
 
 def test_real_questions_are_accepted(shared: Path) -> None:

@@ -17,7 +17,6 @@ from training.staging.rows.examples import MAX_TEXT_CHARACTERS, checked_text
 from training.staging.rows.squad_json import squad_rows
 from training.staging.sources.expansion import MIN_LIMIT_BYTES, ROW_BYTES, Expansion, check_values
 from training.staging.sources.readers import read_rows
-from training.staging.tokens.batches import MAX_CHARACTERS, batches
 
 FILES = {each.name: each for each in HOSTILE_FILES}
 QUICK = (
@@ -118,14 +117,6 @@ def test_a_text_of_a_row_is_limited() -> None:
         "a.jsonl line 1: column 'text' has 1,500,001 characters, and a row may have 1,500,000; split the text into "
         "several rows"
     )
-
-
-def test_batches_are_limited_by_rows_and_characters() -> None:
-    many = MAX_CHARACTERS
-    assert list(batches([1] * 5, 2)) == [slice(0, 2), slice(2, 4), slice(4, 5)]
-    assert list(batches([many, 1, many - 1, 1], 10)) == [slice(0, 1), slice(1, 3), slice(3, 4)]
-    assert list(batches([many * 2, many * 2], 10)) == [slice(0, 1), slice(1, 2)]
-    assert list(batches([], 10)) == []
 
 
 def tried(name: str, folder: Path) -> None:

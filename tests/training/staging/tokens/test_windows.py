@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from array import array
+from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -15,11 +16,12 @@ from tests.support.staging.fast_tokenizers import KINDS
 from tests.support.staging.tables import MODEL
 from training.contract.errors import InputError
 from training.staging.models.model_files import locate
-from training.staging.rows.questions import Answer, Question, collect
+from training.staging.rows.questions import Answer, Question, read_questions
 from training.staging.rows.squad_json import squad_rows
 from training.staging.sources.expansion import Expansion
+from training.staging.sources.sources import Table
 from training.staging.tokens.tokenizing import load_tokenizer
-from training.staging.tokens.windows import Windows, answer_tokens, cut_windows
+from training.staging.tokens.windows import WindowCutter, Windows, answer_tokens
 
 kind_of = cache(lambda name: KINDS[name]())
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -43,6 +45,10 @@ def question_of(context: str, answer: str, question: str = "Who won?") -> Questi
     return Question(
         id="q", context=context, question=question, answers=(Answer(text=answer, start=context.index(answer)),)
     )
+
+
+def cut_windows(tokenizer: Any, questions: Sequence[Question], *, max_length: int, doc_stride: int) -> Windows:
+    return WindowCutter(tokenizer, max_length=max_length, doc_stride=doc_stride).cut(questions)
 
 
 def length_for(tokenizer: Any, question: Question, room: int) -> int:
@@ -183,7 +189,7 @@ def test_a_stride_as_long_as_the_window_is_rejected() -> None:
 
 def test_windows_of_real_data_contain_the_answers(shared: Path) -> None:
     path = shared / "data" / "squad-v1.1-train-composite15000.json.gz"
-    questions = collect(squad_rows(path, Expansion(path)), source="squad", unit="question", limit=None)[::40]
+    questions = list(read_questions(Table(name="squad", unit="question", rows=squad_rows(path, Expansion(path)))))[::40]
     windows = cut_windows(minilm(), questions, max_length=192, doc_stride=64)
     answered, exact = set(), 0
     for at, number in enumerate(windows.question):

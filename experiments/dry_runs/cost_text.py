@@ -1,0 +1,68 @@
+"""Expected and largest cost of a plan, in words."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from experiments.planning.command_plan import CommandPlan, JobEntry
+from experiments.planning.worst_case import WorstCase, worst_case_by_look
+from reports.model.blocks import Definition
+from reports.model.numbers import durations, money
+from reports.model.wording import counted, joined
+from training.contract.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
+
+UNKNOWN = "unknown: no earlier job or probe of this setting in MLflow; `trainfare probe` measures it"
+
+
+def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
+    """Yield the expected cost with its source, and the worst case with its rule."""
+    if plan.jobs and plan.search is None:
+        yield Definition("Expected", "\n".join(_expected(plan)))
+    if plan.worst is not None:
+        yield Definition("At most", "\n".join(_worst(plan, plan.worst)))
+    if plan.budget:
+        yield Definition("Budget", "\n".join(each.removeprefix("Budget of ") for each in plan.budget))
+
+
+def _expected(plan: CommandPlan) -> Iterator[str]:
+    unknown = [job.planned.arm for job in plan.jobs if job.expected is None]
+    if len(unknown) == len(plan.jobs):
+        yield UNKNOWN
+        return
+    if not unknown:
+        first, last = plan.first_jobs, [job for job in plan.jobs if not job.planned.is_again]
+        if len(first) < len(last):
+            yield f"{_total(first)} up to the first look, {_total(last)} in all"
+        else:
+            yield _total(last)
+    sources: dict[str, list[str]] = {}
+    for job in plan.jobs:
+        sources.setdefault(job.expected.source if job.expected else UNKNOWN, []).append(job.planned.arm)
+    for source, arms in sources.items():
+        labels = "" if len(sources) == 1 else f"{joined(list(dict.fromkeys(arms)))}: "
+        yield f"{labels}{source if source == UNKNOWN else f'from {source}'}"
+
+
+def _total(jobs: Sequence[JobEntry]) -> str:
+    seconds = sum(job.expected.seconds for job in jobs if job.expected)
+    usd = [job.expected.usd for job in jobs if job.expected and job.expected.usd is not None]
+    dollars = f", {money(sum(usd))} USD" if len(usd) == len(jobs) else ""
+    return f"{durations(seconds)[0]}{dollars} ({counted(len(jobs), 'job')})"
+
+
+def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:
+    again = f", {worst.again} of them only if a job is disturbed" if worst.again else ""
+    yield f"{amount_text(worst.amount)} ({counted(worst.jobs + worst.again, 'job')}{again})"
+    if plan.search is None and plan.design and len(plan.design.looks) > 1:
+        [look, first], *_ = worst_case_by_look([job.planned for job in plan.jobs], plan.design)
+        yield f"{amount_text(first.amount)} up to the first look, after {look} repeats"
+    limits = list(dict.fromkeys(job.planned.spec.max_run_seconds for job in plan.jobs))
+    if limits:
+        limit = joined([durations(each)[0] for each in limits])
+        yield f"machine.max_run_seconds is {limit}; a stop takes up to {GRACE_SECONDS + UPLOAD_SECONDS:.0f} s more"
+
+
+def amount_text(amount: Amount) -> str:
+    """Return an amount as billed time and, if its price is known, US dollars."""
+    dollars = f", {money(amount.usd)} USD" if amount.usd else ""
+    return f"{durations(amount.seconds)[0]} of billed time{dollars}"

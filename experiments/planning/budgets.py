@@ -1,0 +1,106 @@
+"""Budget of an experiment, checked against the worst case of its jobs before anything is started. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import replace
+
+from experiments.planning.worst_case import fitting_limit_of_all, fitting_repeats, worst_case_of
+from experiments.schema.experiment import Experiment
+from reports.model.wording import counted
+from tracking.budgets.budget_tag import GroupBudget
+from tracking.budgets.records import with_limit
+from tracking.groups.planned_job import PlannedJob
+from training.contract.budget import SHORTEST_LIMIT_SECONDS, Budget, overhead_seconds
+from training.contract.budget_text import amount_text, budget_text
+from training.contract.errors import InputError
+
+
+def budget_of(experiment: Experiment, *, is_sweep: bool = False) -> GroupBudget:
+    """Return the budget of an experiment. A sweep also has it under its earlier names. Raises InputError for both."""
+    values: dict[str, float | None] = {}
+    for name in ("max_usd", "max_billable_seconds"):
+        value, earlier = getattr(experiment, name), getattr(experiment.sweep, name) if is_sweep else None
+        if value is not None and earlier is not None:
+            raise InputError(
+                f"{name} {value:g} and sweep.{name} {earlier:g} are the same budget: remove sweep.{name}, its old name"
+            )
+        values[name] = earlier if value is None else value
+    return GroupBudget(budget=Budget(**values), least_seconds=experiment.min_run_seconds)
+
+
+def check_budget(jobs: Sequence[PlannedJob], group_budget: GroupBudget, *, at_most: int | None = None) -> list[str]:
+    """Return sentences about the budget and the worst case of the jobs, which have their prices.
+
+    `at_most` is the number of jobs if `jobs` is a sample of equal ones, as in a sweep. Raises InputError if a price is
+    unknown, or if no job fits.
+    """
+    budget = group_budget.budget
+    if not budget.is_limited:
+        return []
+    _check_prices(jobs, budget)
+    for job in jobs:
+        _check_one(job, group_budget)
+    worst = worst_case_of(jobs)
+    amount = worst.amount if at_most is None else worst_case_of(jobs[:1]).amount.times(at_most)
+    cost = amount_text(amount, budget)
+    if budget.allows(amount):
+        return [f"Budget of {budget_text(budget)}: enough for the worst case of these jobs, {cost}."]
+    count = counted(worst.jobs + worst.again if at_most is None else at_most, "job")
+    limits = {job.spec.max_run_seconds for job in jobs}
+    each = f", each up to its limit of {limits.pop():,} s and {overhead_seconds(jobs[0].spec):.0f} s to stop"
+    return [
+        f"Budget of {budget_text(budget)}: at worst these jobs cost {cost} ({count}{'' if limits else each}). "
+        "Their time limits are lowered, and no job starts that does not certainly fit.",
+        *([f"To fit all jobs: {', or '.join(ways)}."] if (ways := _ways(jobs, budget, at_most)) else []),
+    ]
+
+
+def _check_prices(jobs: Sequence[PlannedJob], budget: Budget) -> None:
+    unknown = next((job.spec for job in jobs if job.dearest_price is None), None)
+    if budget.max_usd is None or unknown is None:
+        return
+    if unknown.instance_type == "local":
+        raise InputError(
+            f"max_usd is {budget.max_usd:g}, but jobs on this machine have no price: use max_billable_seconds"
+        )
+    types = ", ".join([unknown.instance_type, *unknown.fallback_instance_types])
+    raise InputError(
+        f"max_usd is {budget.max_usd:g}, but the price of {types} is unknown: set aws.prices to a price table, or use "
+        "max_billable_seconds"
+    )
+
+
+def _check_one(job: PlannedJob, group_budget: GroupBudget) -> None:
+    """Raise InputError for a job that does not fit even alone."""
+    shortest = group_budget.least_seconds or SHORTEST_LIMIT_SECONDS
+    limit = min(job.spec.max_run_seconds, math.ceil(shortest))
+    least = worst_case_of([replace(job, spec=with_limit(job.spec, limit))]).amount
+    if group_budget.budget.allows(least):
+        return
+    pool = f" and {job.spec.keep_alive_seconds} s of its warm pool" if job.spec.keep_alive_seconds else ""
+    instances = f" on {job.spec.instance_count} instances" if job.spec.instance_count > 1 else ""
+    raise InputError(
+        f'the budget of {budget_text(group_budget.budget)} is too small for one job of "{job.arm}": with '
+        f"{limit} s of training, {overhead_seconds(job.spec):.0f} s to stop it{pool}{instances}, it may cost "
+        f"{amount_text(least, group_budget.budget)}. Raise the budget, or lower min_run_seconds or "
+        "machine.max_run_seconds"
+    )
+
+
+def _ways(jobs: Sequence[PlannedJob], budget: Budget, at_most: int | None) -> list[str]:
+    """Return changes with which the worst case of all jobs is within the budget."""
+    ways = []
+    sample = jobs if at_most is None else [jobs[0]] * at_most
+    if limit := fitting_limit_of_all(sample, budget):
+        ways.append(f"--machine.max_run_seconds {limit}")
+    repeats = 0 if at_most is not None else fitting_repeats(jobs, budget)
+    if repeats and repeats <= max(job.repeat for job in jobs):
+        ways.append(f"--compare.repeats {repeats}")
+    worst = worst_case_of(sample).amount
+    if budget.max_usd is not None and worst.usd is not None and worst.usd > budget.max_usd:
+        ways.append(f"--max_usd {math.ceil(100 * worst.usd) / 100:g}")
+    if budget.max_billable_seconds is not None and worst.seconds > budget.max_billable_seconds:
+        ways.append(f"--max_billable_seconds {math.ceil(worst.seconds)}")
+    return ways

@@ -1,0 +1,44 @@
+"""Expected time of the jobs of a group, from earlier jobs on the tracking server."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import cache
+
+from experiments.planning.expected_cost import expected_cost
+from reports.comparison.arms import Job, job_of
+from tracking.following.group_estimate import ExpectedSeconds
+from tracking.groups.group import Group
+from tracking.groups.planned_job import PlannedJob
+from tracking.queries.similar_jobs import ended_jobs
+from tracking.server.store import Store
+from training.contract.errors import TrackingError
+
+
+def expected_seconds(store: Store, group: Group, jobs: Sequence[PlannedJob]) -> ExpectedSeconds:
+    """Return a function from a job to its expected billable instance seconds, or None if they are unknown.
+
+    The earlier jobs are read once, when the first job is asked about. A server that does not answer then does not
+    disturb the jobs that are followed.
+    """
+
+    @cache
+    def earlier() -> list[Job]:
+        types = {job.spec.instance_type for job in jobs}
+        try:
+            table = ended_jobs(store.client, group.experiment_id, types)
+        except TrackingError:
+            return []
+        return [job_of(row) for row in table.to_dict("records") if row.get("group") != group.id]
+
+    known: dict[tuple[str, bool], float | None] = {}
+
+    def seconds(job: PlannedJob) -> float | None:
+        # Repeats of an arm differ only in their seed.
+        key = job.arm, job.is_again
+        if key not in known:
+            cost = expected_cost(job, None, earlier())
+            known[key] = cost.seconds if cost else None
+        return known[key]
+
+    return seconds

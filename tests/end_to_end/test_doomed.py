@@ -1,0 +1,114 @@
+"""Groups whose jobs would all fail stop early, and say why."""
+
+from __future__ import annotations
+
+import html
+import json
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tests.end_to_end.conftest import CommandLine
+
+SCRIPT = """\
+import argparse
+parser = argparse.ArgumentParser()
+parser.add_argument("--batch-size", type=int)
+parser.add_argument("--seed", type=int)
+args = parser.parse_args()
+if args.batch_size == 4:
+    import not_installed_anywhere
+if args.batch_size == 16:
+    raise RuntimeError(f"cannot open /tmp/run-{args.seed}/data.bin")
+if args.batch_size == 32 and args.seed > 43:
+    print("samples=8")
+    raise RuntimeError("after the first step")
+print("samples=64")
+print("eval_accuracy=0.9")
+"""
+EXPERIMENT = """\
+script:
+  source: code
+  entry_point: fails.py
+  hyperparameters: {batch-size: $batch_size, seed: $seed}
+  metrics: {samples: 'samples=(\\d+)', eval_accuracy: 'eval_accuracy=(.*)'}
+machine: {cores: 1}
+compare:
+  arms: [{batch_size: 4}, {batch_size: 16}]
+"""
+MISSING = "ModuleNotFoundError: No module named 'not_installed_anywhere'"
+
+
+@pytest.fixture
+def fails(tmp_path: Path) -> Path:
+    """The experiment file of a script that fails with some batch sizes."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "fails.py").write_text(SCRIPT)
+    (tmp_path / "fails.yaml").write_text(EXPERIMENT)
+    return tmp_path / "fails.yaml"
+
+
+def arms(command_line: CommandLine) -> list[str]:
+    return sorted(run.data.tags["platform.arm"] for run in command_line.runs())
+
+
+def text(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the standard output of a command without line breaks."""
+    return " ".join(done.stdout.split())
+
+
+def test_a_group_ends_once_every_arm_fails_at_once(command_line: CommandLine, fails: Path) -> None:
+    done = command_line("compare", {"experiment": fails})
+    assert done.returncode == 1, done.stdout + done.stderr
+    # One missing module is enough; the other arm died twice of the same exception, but for its paths.
+    assert arms(command_line) == ["batch 16", "batch 16", "batch 4"]
+    tags = [run.data.tags for run in command_line.runs()]
+    assert tags[0]["platform.exception"] == MISSING
+    assert {each["platform.exception_moment"] for each in tags} == {"import", "start"}
+    assert f"batch 4: no further repeats are started: they would fail as well ({MISSING})" in done.stdout
+    assert f"No further repeats of “batch 4” were started: they would have failed as well ({MISSING})." in text(done)
+    [group] = command_line.runs("group")
+    assert group.info.status == "FAILED"
+    assert f"“batch 4” were started: they would have failed as well ({MISSING})" in _report(command_line)
+
+
+def test_all_repeats_of_a_good_arm_run_beside_a_doomed_one(command_line: CommandLine, fails: Path) -> None:
+    good = {"compare.arms": "[{batch_size: 8}, {batch_size: 4}]", "compare.stop": "never", "compare.repeats": 4}
+    done = command_line("compare", {"experiment": fails, **good})
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert arms(command_line) == ["batch 4"] + ["batch 8"] * 4
+    [group] = command_line.runs("group")
+    again = command_line("report", {"group": group.data.tags["platform.group"]})
+    assert f"No further repeats of “batch 4” were started: they would have failed as well ({MISSING})." in text(again)
+
+
+def test_an_exception_after_the_first_step_dooms_nothing(command_line: CommandLine, fails: Path) -> None:
+    late = {"compare.arms": "[{batch_size: 8}, {batch_size: 32}]", "compare.stop": "never", "compare.repeats": 4}
+    done = command_line("compare", {"experiment": fails, **late})
+    assert arms(command_line) == ["batch 32"] * 4 + ["batch 8"] * 4, done.stdout + done.stderr
+    assert "No further repeats" not in text(done)
+
+
+def test_repeats_of_a_single_setting_end_too(command_line: CommandLine, fails: Path) -> None:
+    one = {"compare.arms": "[{batch_size: 4}]", "compare.repeats": 5}
+    done = command_line("compare", {"experiment": fails, **one})
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert arms(command_line) == ["fails.py"]
+    assert "No further repeats of “fails.py” were started" in text(done)
+
+
+def test_a_later_command_starts_no_job_of_a_doomed_arm(command_line: CommandLine, fails: Path) -> None:
+    left = command_line("compare", {"experiment": fails, "wait": "false"})
+    assert left.returncode == 0, left.stdout + left.stderr
+    [first] = command_line.runs()
+    done = command_line("attach", {"group": first.data.tags["platform.group"]})
+    assert done.returncode == 1, done.stdout + done.stderr
+    assert arms(command_line) == ["batch 16", "batch 16", "batch 4"]
+
+
+def _report(command_line: CommandLine) -> str:
+    [group] = command_line.runs("group")
+    folder = command_line.folder / "home" / "reports" / group.data.tags["platform.group"]
+    assert json.loads((folder / "summary.json").read_text())["headline"].startswith("No verdict")
+    return html.unescape((folder / "report.html").read_text())

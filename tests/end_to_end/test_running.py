@@ -1,0 +1,172 @@
+"""Output for a user while jobs run and after they were stopped, on a terminal and in a log."""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import time
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from tests.conftest import ROOT
+from tests.end_to_end.conftest import CommandLine
+from tests.support.services.small_disk import CAN_MOUNT
+from tests.support.terminal import read_until, start_at_terminal
+from tests.support.tracking.tracked import Tracked
+
+WAITER = """\
+import argparse, os, pathlib, time
+parser = argparse.ArgumentParser()
+parser.add_argument("--seconds", type=float)
+parser.add_argument("--megabytes", type=int, default=0)
+parser.add_argument("--seed")
+args = parser.parse_args()
+(pathlib.Path(os.environ["SM_MODEL_DIR"]) / "weights.bin").write_bytes(bytes(args.megabytes * 2**20 + 1))
+print("samples=8 loss=0.5", flush=True)
+time.sleep(args.seconds)
+"""
+
+EXPERIMENT = """\
+script:
+  source: code
+  entry_point: waiter.py
+  hyperparameters: {seconds: 5, megabytes: 0, seed: $seed}
+  metrics: {loss: ' loss=([0-9.]+)$', samples: 'samples=(\\d+)'}
+"""
+
+
+@pytest.fixture
+def waiter(tmp_path: Path) -> dict[str, object]:
+    """Fields of a script that saves some bytes and sleeps, on all cores."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "waiter.py").write_text(WAITER)
+    (tmp_path / "waiter.yaml").write_text(EXPERIMENT)
+    return {"experiment": tmp_path / "waiter.yaml"}
+
+
+TWICE = {"compare.arms": "[{}]", "compare.repeats": 2, "compare.parallel": 2}
+
+
+@pytest.mark.slow
+def test_a_log_says_what_a_job_waits_for_and_how_long(command_line: CommandLine, waiter: dict[str, object]) -> None:
+    done = command_line("compare", {**waiter, **TWICE, "script.hyperparameters.seconds": 8})
+    assert done.returncode == 0, done.stdout + done.stderr
+    cores = len(os.sched_getaffinity(0))
+    needs = rf"{cores} cores? \(0 of {cores} free, used by waiter.py, repeat 1\)"
+    assert re.search(rf"waiter.py, repeat 2 has waited \d+ s for {needs}", done.stdout), done.stdout
+
+
+@pytest.mark.slow
+def test_a_terminal_shows_jobs_done_and_about_how_much_is_left(
+    command_line: CommandLine, waiter: dict[str, object], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, value in command_line.environment.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("TERM", "xterm")
+    monkeypatch.setenv("COLUMNS", "200")
+    _, terminal = start_at_terminal(command_line.command("compare", {**waiter, **TWICE}), ROOT)
+    shown = read_until(terminal, "Report:")
+    os.close(terminal)
+    assert "0 of 2 jobs done, 1 running" in shown
+    assert "has waited" in shown
+    # The first job took about five seconds, so the second one has some of them left.
+    assert re.search(r"1 of 2 jobs done, 1 running; \d+ s billed, (about \d+ s left|almost done)", shown), shown
+    # The line is gone before the report begins.
+    assert not shown.rpartition("billable seconds")[2].count("jobs done")
+
+
+@pytest.mark.slow
+def test_stopping_a_job_reports_its_outcome_and_is_no_failure(
+    command_line: CommandLine, waiter: dict[str, object]
+) -> None:
+    launcher = command_line.start("train", {**waiter, "script.hyperparameters.seconds": 300})
+    name = _running_job(command_line)
+    stopped = command_line.jobs("stop", name)
+    assert stopped.returncode == 0, stopped.stderr
+    first, outcome = stopped.stdout.splitlines()
+    assert first == "Stopping 1 job. Each job has 120 s to end."
+    assert re.fullmatch(rf"{name}: stopped after \d+ s", outcome)
+    output, _ = launcher.communicate(timeout=200)
+    assert launcher.returncode == 130, output
+    assert "training: stopped after" in output
+    assert "The training was stopped after" in output
+    assert "fail" not in output
+    [run], [group] = command_line.runs(), command_line.runs("group")
+    assert (run.info.status, group.info.status) == ("KILLED", "KILLED")
+    assert "**Stopped** after" in run.data.tags["mlflow.note.content"]
+    assert group.info.run_name == "stopped (train waiter)"
+    again = command_line.jobs("stop", name)
+    assert (again.returncode, again.stdout) == (0, f"{name}: had already been stopped\n")
+
+
+def _running_job(command_line: CommandLine) -> str:
+    """Return the name of the job once its script has begun."""
+    for _ in range(1200):
+        for log in (command_line.folder / "home" / "jobs").glob("*/log.txt"):
+            if "loss=" in log.read_text():
+                return log.parent.name
+        time.sleep(0.1)
+    raise AssertionError("no job began")
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("plain_interpreter")
+@pytest.mark.skipif(not CAN_MOUNT, reason="only root can mount a small file system")
+def test_a_disk_that_fills_up_is_reported_before_the_model_is_lost(
+    command_line: CommandLine, waiter: dict[str, object]
+) -> None:
+    """The model has 25 MiB and its artifact has as many, but the disk of the jobs has only 40 MiB."""
+    home = command_line.folder / "home"
+    home.mkdir()
+    fields = {**waiter, "script.hyperparameters.megabytes": 25, "script.hyperparameters.seconds": 12}
+    mounted = 'mount -t tmpfs -o size=40m tmpfs "$0" && exec "$@"'
+    done = subprocess.run(
+        ["unshare", "-m", "sh", "-c", mounted, str(home), *command_line.command("train", fields)],
+        cwd=ROOT,
+        env=command_line.environment,
+        capture_output=True,
+        text=True,
+        timeout=280,
+    )
+    assert "is almost full" in done.stdout, done.stdout + done.stderr
+    warning = done.stdout.index("is almost full")
+    assert "and the job has yet to write about 25 MiB" in done.stdout[warning:]
+    assert "`jobs prune`" in done.stdout[warning : done.stdout.index("ended with DiskFull")], done.stdout
+
+
+def test_an_interval_that_says_nothing_is_too_few_repeats(command_line: CommandLine, tmp_path: Path) -> None:
+    client = MlflowClient(command_line.uri)
+    place = (tmp_path / "artifacts").as_uri()
+    tracked = Tracked(client, str(client.create_experiment("demo", artifact_location=place)))
+    tags = {"platform.kind": "group", "platform.group": tracked.group, "platform.experiment": "demo"}
+    closed = {"platform.verb": "compare", "platform.group_state": "closed"}
+    client.create_run(tracked.experiment_id, tags=tags | closed)
+    for repeat, seconds in enumerate((30.0, 300.0)):
+        tracked.trained("none", repeat, 100.0 + repeat, baseline=True)
+        tracked.trained("inductor", repeat, seconds)
+    text = command_line("report", {"group": tracked.group})
+    assert text.returncode == 0, text.stderr
+    markdown = command_line("report", {"group": tracked.group, "format": "markdown"}).stdout
+    page = (command_line.folder / "home" / "reports" / tracked.group / "report.html").read_text()
+    for form in (text.stdout, markdown, page):
+        assert "too few repeats" in form
+        assert not re.search(r"\d,\d{3}.? % more", form)
+    ratio = json.loads(command_line("report", {"group": tracked.group, "format": "json"}).stdout)["contrasts"][0]
+    assert ratio["ratio"]["high"] > 1000
+
+
+def test_train_reports_one_training_and_no_verdict(command_line: CommandLine, waiter: dict[str, object]) -> None:
+    done = command_line("train", {**waiter, "script.hyperparameters.seconds": 0})
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "The training took" in done.stdout
+    [group], [run] = command_line.runs("group"), command_line.runs()
+    page = next((command_line.folder / "home" / "reports").glob("*/report.html")).read_text()
+    visible = re.sub(r"<style.*?</style>|<script.*?</script>", "", page, flags=re.DOTALL)
+    notes = [each.data.tags["mlflow.note.content"] for each in (group, run)]
+    for form in (done.stdout, visible, *notes, str(group.info.run_name), str(run.info.run_name)):
+        assert not re.search(r"verdict|cheaper|interval|baseline|repeat", form, re.IGNORECASE), form
+    assert run.info.run_name == "training"

@@ -1,0 +1,71 @@
+"""Plans of deployments from the command line's fields."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from experiments.dry_runs.plan_deploy import plan_deploy
+from experiments.dry_runs.scratch_state import ScratchState, scratch_state
+from experiments.dry_runs.text import print_plan
+from tests.support.aws.account import Account
+
+
+@pytest.fixture
+def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[ScratchState]:
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'mlflow.db'}")
+    (tmp_path / "model").mkdir()
+    config = {"architectures": ["BertForSequenceClassification"]}
+    (tmp_path / "model" / "config.json").write_text(json.dumps(config))
+    (tmp_path / "prices.json").write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36.0}}))
+    with scratch_state(tmp_path / "home") as state:
+        yield state
+
+
+def test_a_deployment_on_this_machine(
+    scratch: ScratchState, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    plan = plan_deploy({"model": str(tmp_path / "model"), "name": "demo", "lifetime": "2h"}, scratch)
+    assert (plan.exit_code, plan.refusals) == (0, ())
+    assert plan.endpoint is not None
+    assert (plan.endpoint.action, plan.endpoint.requests) == ("create", ())
+    print_plan(plan)
+    output = " ".join(capsys.readouterr().out.split())
+    assert "Lifetime 2.00 h; the next command after that prints a warning" in output
+    assert not (tmp_path / "home").exists()
+
+
+def test_a_deployment_on_sagemaker_has_its_price(
+    scratch: ScratchState, tmp_path: Path, account: Account, capsys: pytest.CaptureFixture[str]
+) -> None:
+    account.make_role()
+    fields = {"model": str(tmp_path / "model"), "service": "sagemaker", "machine": "ml.g4dn.xlarge", "machines": "2"}
+    fields |= {"aws.role": "trainer", "aws.prices": str(tmp_path / "prices.json"), "lifetime": "30m"}
+    plan = plan_deploy(fields, scratch)
+    assert plan.refusals == ()
+    assert plan.endpoint is not None
+    assert [operation for operation, _ in plan.endpoint.requests] == [
+        "CreateModel",
+        "CreateEndpointConfig",
+        "CreateEndpoint",
+    ]
+    print_plan(plan)
+    output = " ".join(capsys.readouterr().out.split())
+    # Two machines at 36 USD per hour, for half an hour.
+    assert "72 USD per hour (prices.json, 2026-11-01); 36.00 USD up to the end of its lifetime" in output
+    assert account.hosting.names() == {}
+    assert account.clients["s3"].list_buckets()["Buckets"] == []
+
+
+def test_all_errors_are_listed(scratch: ScratchState, account: Account) -> None:
+    """A run without a tracking database, and a role that does not exist."""
+    fields = {"run": "models:/demo@champion", "service": "sagemaker", "machine": "ml.g4dn.xlarge"}
+    plan = plan_deploy(fields, scratch)
+    assert [each.message for each in plan.refusals] == [
+        "--run is 'models:/demo@champion', but the tracking database does not exist yet: train a model first."
+    ]
+    assert plan.exit_code == 2

@@ -1,0 +1,120 @@
+"""Arguments, variables, secrets and packages of a script, as an experiment file states them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.planning.arms import arms
+from experiments.planning.load import Experiment, load
+from experiments.schema.script_fields import Script
+from experiments.schema.script_rules import hyperparameters, logged_hyperparameters
+from training.contract.errors import InputError
+
+TEXT = """\
+script:
+  source: code
+  arguments: equals
+  hyperparameters:
+    files: [a, 1, true]
+    options: {b: {c: [null]}}
+    empty: []
+    absent: null
+  environment: {HF_EVALUATE_OFFLINE: 1, LOUD: true, NAME: x}
+  secrets: [HF_TOKEN, OTHER]
+"""
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> str:
+    (tmp_path / "own.yaml").write_text(TEXT)
+    return str(tmp_path / "own.yaml")
+
+
+def script(experiment: Experiment) -> Script:
+    assert experiment.script is not None
+    return experiment.script
+
+
+def refusal(file: str, overrides: dict[str, str]) -> str:
+    with pytest.raises(InputError) as caught:
+        load(file, overrides)
+    return str(caught.value)
+
+
+def test_values_of_every_kind_are_read(file: str) -> None:
+    own = script(load(file, {}))
+    values: dict[str, Any] = {"files": ["a", 1, True], "options": {"b": {"c": [None]}}, "empty": []}
+    assert hyperparameters(load(file, {})) == values == logged_hyperparameters(load(file, {}))
+    assert own.environment == {"HF_EVALUATE_OFFLINE": "1", "LOUD": "true", "NAME": "x"}
+    assert own.secrets == {"HF_TOKEN": None, "OTHER": None}
+    assert (own.arguments.style, own.arguments.booleans, own.requirements) == ("equals", "auto", "list")
+
+
+def test_a_style_stays_when_another_field_of_the_section_is_set(file: str) -> None:
+    changed = script(load(file, {"script.arguments.booleans": "flag", "script.arguments.forms.files": "comma"}))
+    assert changed.arguments.model_dump() == {"style": "equals", "booleans": "flag", "forms": {"files": "comma"}}
+    assert script(load(file, {"script.arguments": "assign"})).arguments.style == "assign"
+
+
+def test_secrets_may_be_written_with_commas_or_with_names_of_secrets(file: str) -> None:
+    assert script(load(file, {"script.secrets": "A, B"})).secrets == {"A": None, "B": None}
+    assert script(load(file, {"script.secrets": "{A: hub/token}"})).secrets == {"A": "hub/token"}
+
+
+def test_an_arm_sets_a_mapping_as_a_whole(file: str) -> None:
+    text = "[{script.hyperparameters.options: {a: 1}}, {script: {hyperparameters: {options: {b: 2}}}}]"
+    first, second = arms(load(file, {"compare.arms": text}))
+    assert hyperparameters(first.experiment)["options"] == {"a": 1}
+    assert hyperparameters(second.experiment)["options"] == {"b": 2}
+    assert [first.label, second.label] == ["options a=1", "options b=2"]
+
+
+@pytest.mark.parametrize(
+    ("field", "value", "sentence"),
+    [
+        ("script.hyperparameters.hub_token", "hf_a", "script.hyperparameters.hub_token looks like a secret"),
+        ("script.hyperparameters.x", "AKIA" + "B" * 16, "script.hyperparameters.x looks like a secret"),
+        ("script.environment.WANDB_API_KEY", "abcdef", "script.environment.WANDB_API_KEY looks like a secret"),
+        ("script.environment.SM_MODEL_DIR", "x", "script.environment.SM_MODEL_DIR uses a reserved prefix: SM_, SAGE"),
+        ("script.secrets", "TRAINFARE_CORES", "script.secrets.TRAINFARE_CORES uses a reserved prefix"),
+        ("script.secrets", "NAME", "script.secrets.NAME is also in script.environment: keep one of them"),
+        ("script.secrets", "A-B", "script.secrets"),
+        ("script.arguments", "colon", "script.arguments.style must be one of 'space', 'equals', 'assign', not 'colon'"),
+        ("script.arguments.forms.files", "flags", "Did you mean 'flag'?"),
+        ("script.requirements", "instal", "Did you mean 'install'?"),
+    ],
+)
+def test_a_wrong_value_is_refused_in_one_sentence(file: str, field: str, value: str, sentence: str) -> None:
+    message = refusal(file, {field: value})
+    assert sentence in message
+    assert f"(override {field}" in message
+    assert "\n" not in message
+
+
+def test_the_message_for_a_secret_does_not_contain_it(file: str) -> None:
+    token = "hf_" + "QwErTz1234567890" * 2
+    assert token not in refusal(file, {"script.hyperparameters.hub_token": token})
+    Path(file).write_text(TEXT.replace("files: [a, 1, true]", f"files: [{token}]"))
+    message = refusal(file, {})
+    assert token not in message
+    assert message.endswith(f"list its name in script.secrets ({file} line 5)")
+
+
+def test_sagemaker_needs_the_names_of_secrets(file: str) -> None:
+    aws = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge"}
+    assert "script.secrets.HF_TOKEN needs the name of a secret in AWS Secrets Manager" in refusal(file, aws)
+    assert script(load(file, {**aws, "script.secrets": "{A: hub/token}"})).secrets == {"A": "hub/token"}
+
+
+@pytest.mark.parametrize("rate", ["20", "1e300"])
+def test_a_script_may_have_any_learning_rate(file: str, rate: str) -> None:
+    fields = {"script.hyperparameters.lr": "$learning_rate", "script.hyperparameters.b": "$batch_size"}
+    fields |= {"base_learning_rate": rate, "max_learning_rate": rate}
+    assert hyperparameters(load(file, fields))["lr"] == float(rate)
+    assert refusal(file, {**fields, "base_learning_rate": ".inf"}).startswith("base_learning_rate must be a finite")
+    assert refusal("demo", {"base_learning_rate": rate}) == (
+        f"base_learning_rate must be at most 10 for a task, not {float(rate):g} (override base_learning_rate)"
+    )

@@ -1,0 +1,141 @@
+"""The measure of quality and its unit: declared, certain from the values, or not known."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from judging.design import Design
+from reports.comparison.arms import Arm, Job
+from reports.comparison.looks import measure_of, progress_of
+from reports.comparison.verdict import Verdict, judge
+from tests.support.reports.verdicts import job
+
+NAN = float("nan")
+FRACTION = {"unit": "fraction", "better": "higher"}
+
+
+def script_job(scales: dict[str, dict[str, str]] | None = None, billed: float = 100.0, **scores: float) -> Job:
+    """Return a job of a script with these scores, and with these declarations in its experiment."""
+    made = job(billed, **{"eval_accuracy": NAN, **scores})
+    tag = {"metric_scales": json.dumps(scales)} if scales else {}
+    return replace(made, text={**made.text, "measured": "outside", **tag})
+
+
+@pytest.mark.parametrize(
+    ("scores", "label", "margin"),
+    [
+        ({"eval_accuracy": 0.9}, "accuracy", 0.03),
+        ({"eval_accuracy": 90.0}, "accuracy (%)", 3.0),
+        ({"eval_f1": 80.0}, "F1 (%)", 3.0),
+        ({"eval_loss": 2.0}, "validation loss", 0.05 * 2.0),
+    ],
+)
+def test_a_certain_unit_is_inferred(scores: dict[str, float], label: str, margin: float) -> None:
+    measure = measure_of([script_job(**scores)])
+    assert measure is not None
+    assert (measure.label, measure.has_unit) == (label, True)
+    assert measure.margin_at(2.0) == pytest.approx(margin)
+
+
+@pytest.mark.parametrize("scores", [{"eval_f1": 0.8}, {"eval_exact_match": 1.0}, {"eval_accuracy": 900.0}])
+def test_an_uncertain_unit_is_not_guessed(scores: dict[str, float]) -> None:
+    measure = measure_of([script_job(**scores)])
+    assert measure is not None
+    assert not measure.has_unit
+
+
+def test_our_own_jobs_have_known_units() -> None:
+    own = measure_of([job(1.0, eval_accuracy=NAN, eval_f1=0.8)])
+    assert own is not None
+    assert (own.label, own.has_unit, own.margin) == ("F1 (%)", True, 3.0)
+    # A script's fractions cannot be compared with the accuracy of our own job in another unit.
+    mixed = measure_of([job(1.0), script_job(eval_accuracy=90.0)])
+    assert mixed is not None
+    assert not mixed.has_unit
+
+
+@pytest.mark.parametrize(
+    ("unit", "better", "margin", "label"),
+    [("fraction", "higher", 0.03, "f1"), ("percent", "higher", 3.0, "f1 (%)"), ("number", "lower", 0.1, "f1")],
+)
+def test_a_declared_unit_is_used(unit: str, better: str, margin: float, label: str) -> None:
+    measure = measure_of([script_job({"f1": {"unit": unit, "better": better}}, f1=0.8, train_loss=1.0)])
+    assert measure is not None
+    assert (measure.column, measure.label, measure.has_unit) == ("f1", label, True)
+    assert measure.higher_is_better == (better == "higher")
+    assert measure.margin_at(2.0) == pytest.approx(margin)
+
+
+def test_the_first_declared_metric_with_a_direction_comes_first() -> None:
+    scales = {"eval_accuracy": {"unit": "fraction"}, "bleu": {"unit": "percent", "better": "higher"}}
+    measure = measure_of([script_job(scales, eval_accuracy=0.9, bleu=30.0)])
+    assert measure is not None
+    assert measure.column == "eval_accuracy"  # its direction is known
+    only = measure_of([script_job(scales, bleu=30.0)])
+    assert only is not None
+    assert only.column == "bleu"
+
+
+def test_a_direction_without_a_unit_is_enough_only_for_losses() -> None:
+    higher = measure_of([script_job({"reward": {"better": "higher"}}, reward=7.0)])
+    lower = measure_of([script_job({"wer": {"better": "lower"}}, wer=7.0)])
+    assert higher is not None
+    assert lower is not None
+    assert (higher.has_unit, lower.has_unit) == (False, True)
+
+
+def test_contradicting_declarations_do_not_count() -> None:
+    jobs = [script_job({"f1": {**FRACTION, "unit": unit}}, f1=0.8) for unit in ("fraction", "percent")]
+    assert measure_of(jobs) is None
+
+
+def test_a_damaged_declaration_does_not_count() -> None:
+    damaged = script_job(f1=0.8)
+    for text in ("{", "[1]", '{"f1": 1}'):
+        assert measure_of([replace(damaged, text={**damaged.text, "metric_scales": text})]) is None
+
+
+def verdict(scale: dict[str, str] | None, before: float, after: float, margin: float | None = None) -> Verdict:
+    """Return the verdict on an arm that is a fifth cheaper, and whose F1 goes from `before` to `after`."""
+    scales = None if scale is None else {"eval_f1": scale}
+
+    def arm(label: str, billed: float, score: float) -> Arm:
+        noise: list[dict[str, Any]] = [{"billed": billed * x, "eval_f1": score * x} for x in (1.0, 1.01, 0.99)]
+        return Arm(label, tuple(replace(script_job(scales, **n), repeat=str(at)) for at, n in enumerate(noise)))
+
+    arms = [arm("a", 100.0, before), arm("b", 80.0, after)]
+    progress = progress_of(Design(margin=margin), ["a", "b"], arms)
+    return judge(arms[1], arms[0], measure_of([*arms[0].jobs, *arms[1].jobs]), progress=progress)
+
+
+def test_a_fall_of_a_fraction_is_never_called_cheaper() -> None:
+    lost = verdict(FRACTION, 0.80, 0.20)
+    assert (lost.outcome, lost.reason) == ("not cheaper", "but the F1 is worse")
+    unknown = verdict(None, 0.80, 0.20)
+    assert unknown.outcome == "inconclusive"
+    assert unknown.reason == (
+        "but the unit of eval_f1 is not known: add it to script.metrics, such as {eval_f1: {unit: fraction, better: "
+        "higher}}, or set compare.quality_margin in that unit"
+    )
+
+
+def test_equal_quality_in_a_declared_unit_is_cheaper() -> None:
+    assert verdict(FRACTION, 0.80, 0.80).outcome == "cheaper"
+    assert verdict(None, 80.0, 80.0).outcome == "cheaper"
+    assert verdict(None, 0.80, 0.80, margin=0.03).outcome == "cheaper"
+    assert verdict(None, 0.80, 0.80).outcome == "inconclusive"
+    # The same drop of two is a loss of a fraction, and within the margin in percent.
+    assert verdict({"unit": "percent"}, 80.0, 79.5).outcome == "cheaper"
+
+
+def test_the_first_rules_do_not_guess_either() -> None:
+    arms = [
+        Arm(label, tuple(script_job(billed=billed + at, eval_f1=score) for at in range(3)))
+        for label, billed, score in (("a", 1000.0, 0.8), ("b", 800.0, 0.2))
+    ]
+    jobs = [job for arm in arms for job in arm.jobs]
+    assert judge(arms[1], arms[0], measure_of(jobs)).outcome == "inconclusive"

@@ -1,0 +1,42 @@
+"""Labelled rows as staging prepares them, read into lists."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tests.support.staging.tables import MODEL
+from training.staging.rows.examples import Example
+from training.staging.rows.prepare import prepare
+from training.staging.sources.progress import Progress
+from training.staging.sources.request import Data, StagingRequest
+from training.staging.sources.sources import find_source
+from training.staging.tasks.classification import required_columns
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedRows:
+    """Rows of both channels, with their class numbers."""
+
+    label_names: tuple[str, ...]
+    train: list[Example]
+    train_classes: list[int]
+    validation: list[Example]
+    validation_classes: list[int]
+
+
+def prepared(data: Data, **more: Any) -> PreparedRows:
+    """Read, check, split and number the rows of the data."""
+    request = StagingRequest(data=data, model=MODEL, max_length=16, **more)
+    source = find_source(data, required_columns(data.columns), Path("unused"))
+    made = prepare(source.open, request, Progress())
+    train, validation = list(made.rows.train.read()), list(made.rows.validation.read())
+    assert (len(train), len(validation)) == (made.rows.train.rows, made.rows.validation.rows)
+    return PreparedRows(
+        label_names=made.classes.names,
+        train=train,
+        train_classes=[made.classes.numbers[row.label] for row in train],
+        validation=validation,
+        validation_classes=[made.classes.numbers[row.label] for row in validation],
+    )

@@ -1,0 +1,64 @@
+"""The exception at the end of a program's output, as Python and its launchers print it."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from training.contract.exceptions import LastException, last_exception
+
+
+def died(tmp_path: Path, source: str) -> LastException | None:
+    """Return the exception of a program, as this Python prints it."""
+    (tmp_path / "train.py").write_text(source)
+    done = subprocess.run([sys.executable, "train.py"], cwd=tmp_path, capture_output=True, text=True)
+    assert done.returncode == 1
+    return last_exception(("started\n" + done.stderr).splitlines())
+
+
+@pytest.mark.parametrize(
+    ("source", "text", "is_at_import"),
+    [
+        ("import not_installed", "ModuleNotFoundError: No module named 'not_installed'", True),
+        ("from os import nothing", "ImportError: cannot import name 'nothing' from 'os'", True),
+        ("def f(:\n    pass", "SyntaxError: invalid syntax", True),
+        ("def f():\npass", "IndentationError: expected an indented block", True),
+        ("print(undefined)", "NameError: name 'undefined' is not defined", True),
+        ("def f():\n    undefined\nf()", "NameError: name 'undefined' is not defined", False),
+        ("def f():\n    import not_installed\nf()", "ModuleNotFoundError: No module named 'not_installed'", True),
+        ("raise RuntimeError('CUDA error\\nsecond line')", "RuntimeError: CUDA error", False),
+        ("try:\n    1 / 0\nexcept ZeroDivisionError:\n    raise ValueError", "ValueError", False),
+        ("import json\njson.loads('x')", "JSONDecodeError: Expecting value: line 1 column 1 (char 0)", False),
+    ],
+)
+def test_the_exceptions_of_python_are_read(tmp_path: Path, source: str, text: str, is_at_import: bool) -> None:
+    exception = died(tmp_path, source)
+    assert exception is not None
+    assert str(exception).startswith(text)
+    assert exception.is_at_import == is_at_import
+
+
+def test_the_report_of_a_launcher_is_not_the_cause() -> None:
+    log = """\
+[rank0]: Traceback (most recent call last):
+[rank0]:   File "/opt/ml/code/train.py", line 3, in <module>
+[rank0]:     import evaluate
+[rank0]: ModuleNotFoundError: No module named 'evaluate'
+E1125 02:29:35 failed (exitcode: 1) local_rank: 0 (pid: 88) of binary: /usr/bin/python
+Traceback (most recent call last):
+  File "/usr/bin/torchrun", line 8, in <module>
+    sys.exit(main())
+torch.distributed.elastic.multiprocessing.errors.ChildFailedError:
+============================================================
+train.py FAILED"""
+    assert str(last_exception(log.splitlines())) == "ModuleNotFoundError: No module named 'evaluate'"
+
+
+def test_an_output_without_a_traceback_has_no_exception() -> None:
+    assert last_exception([]) is None
+    assert last_exception(["Note: this is a line", "Killed"]) is None
+    old = ["Traceback (most recent call last):", '  File "a.py", line 1, in <module>', "ImportError: no"]
+    assert last_exception([*old, *["step"] * 100]) is None

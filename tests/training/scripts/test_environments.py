@@ -1,0 +1,96 @@
+"""Environments with the requirements of scripts: made by real pip, kept, shared, and removed after an error."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.support.scripts import wheel
+from training.contract.errors import InputError
+from training.scripts.environments import script_environment
+from training.scripts.source import ScriptSource
+from training.state.shared_folders import lock_for_use
+
+TWO = """
+import sys
+from pathlib import Path
+from training.scripts.environments import script_environment
+from training.scripts.source import ScriptSource
+source = ScriptSource(folder=Path(sys.argv[1]), identity="i", description="d")
+print(script_environment(source, Path(sys.argv[2]), lambda line: print(line)).folder)
+"""
+
+
+def source(tmp_path: Path, requirements: str, identity: str = "i") -> ScriptSource:
+    folder = tmp_path / "source"
+    folder.mkdir(exist_ok=True)
+    (folder / "requirements.txt").write_text(requirements)
+    return ScriptSource(folder=folder, identity=identity, description="a script")
+
+
+def output(*command: object) -> str:
+    return subprocess.run([*map(str, command)], capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.mark.slow
+def test_an_environment_has_the_requirements_and_our_packages(tmp_path: Path) -> None:
+    script, echoed = source(tmp_path, "# packages\n./tiny_one-1.5-py3-none-any.whl\npyyaml\n"), list[str]()
+    wheel(script.folder, "tiny_one", "1.5")
+    made = script_environment(script, tmp_path / "home", echoed.append)
+    assert made is not None
+    assert echoed == ["Installing the requirements of the script: ./tiny_one-1.5-py3-none-any.whl, pyyaml"]
+    assert made.versions.keys() == {"tiny_one", "PyYAML"}
+    assert made.versions["tiny_one"] == "1.5"
+    assert output(made.python, "-c", "import tiny_one, torch, sys; print(tiny_one.VERSION, sys.prefix)") == (
+        f"1.5 {made.folder}"
+    )
+    assert output(made.folder / "bin" / "tiny_one-command") == "tiny_one 1.5"
+    assert sorted(path.name for path in script.folder.iterdir()) == [
+        "requirements.txt",
+        "tiny_one-1.5-py3-none-any.whl",
+    ]
+    # A job that uses it shares its lock, also within this process.
+    assert lock_for_use(tmp_path / "home", [made.folder])
+    # Equal requirements share the environment; another source or other requirements have another one.
+    assert script_environment(script, tmp_path / "home", echoed.append) == made
+    assert len(echoed) == 1
+    (script.folder / "requirements.txt").write_text("pyyaml\n")
+    plain = script_environment(script, tmp_path / "home")
+    assert plain is not None
+    assert plain.key != made.key
+    assert plain.versions.keys() == {"PyYAML"}
+    other = script_environment(source(tmp_path, "pyyaml\n", identity="j"), tmp_path / "home")
+    assert other == plain
+    assert sorted(path.name for path in made.folder.parent.iterdir() if not path.name.endswith(".lock")) == sorted(
+        [made.key, plain.key]
+    )
+
+
+@pytest.mark.slow
+def test_two_commands_at_once_make_one_environment(tmp_path: Path) -> None:
+    script = source(tmp_path, "./tiny_two-1-py3-none-any.whl\n")
+    wheel(script.folder, "tiny_two", "1")
+    command = [sys.executable, "-c", TWO, str(script.folder), str(tmp_path / "home")]
+    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
+    outputs = [each.communicate()[0].splitlines() for each in both]
+    assert outputs[0][-1] == outputs[1][-1]
+    assert sorted(map(len, outputs)) == [1, 2]  # only one of them installs
+
+
+@pytest.mark.slow
+def test_the_error_of_pip_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    script = source(tmp_path, "--no-index\nno-such-package==1\n")
+    with pytest.raises(InputError) as caught:
+        script_environment(script, tmp_path / "home")
+    assert str(caught.value) == (
+        "script.requirements: pip cannot install requirements.txt of the script: Could not find a version that "
+        "satisfies the requirement no-such-package==1 (from versions: none)"
+    )
+    assert [path.name for path in (tmp_path / "home" / "environments").iterdir() if path.suffix != ".lock"] == []
+
+
+def test_a_script_without_requirements_needs_no_environment(tmp_path: Path) -> None:
+    assert script_environment(source(tmp_path, "# nothing\n"), tmp_path / "home") is None

@@ -1,0 +1,64 @@
+"""Secrets are recognized by name and pattern, and the words of language models are not."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from training.scripts.likely_secrets import is_likely_secret
+
+RANDOM = "a8Kd0" * 6
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("hub_token", "abc"),
+        ("push_to_hub_token", RANDOM),
+        ("hubToken", "abc"),
+        ("token", "abc"),
+        ("HF_TOKEN", "abc"),
+        ("some_token", RANDOM),
+        ("password", "x"),
+        ("db-password", "x"),
+        ("WANDB_API_KEY", "abc"),
+        ("AWS_SECRET_ACCESS_KEY", "abc"),
+        ("aws_access_key_id", "abc"),
+        ("client_secret", "abc"),
+        ("x", "hf_" + "a" * 34),
+        ("x", "AKIA" + "A" * 16),
+        ("x", "prefix ghp_" + "a" * 36),
+        ("x", ["fine", "hf_" + "a" * 34]),
+        ("x", {"api_key": "abc"}),
+        ("url", "https://me:s3cret@example.org/x"),
+        ("x", "$$hf_" + "a" * 34),
+    ],
+)
+def test_a_secret_is_recognized(name: str, value: Any) -> None:
+    assert is_likely_secret(name, value)
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("tokenizer_name", "bert-base-uncased"),
+        ("max_tokens", 512),
+        ("pad_token", "<pad>"),
+        ("eos_token", "</s>"),
+        ("placeholder_token", "<cat-toy>"),
+        ("initializer_token", "toy"),
+        ("use_auth_token", True),
+        ("TOKENIZERS_PARALLELISM", "false"),
+        ("HF_HUB_DISABLE_IMPLICIT_TOKEN", "1"),
+        ("token", "$model"),
+        ("GOOGLE_APPLICATION_CREDENTIALS", "/opt/ml/input/data/key/key.json"),
+        ("text_key", "sentence1"),
+        ("run_name", "hf_style"),
+        ("model", "sk-learn"),
+        ("url", "https://github.com/org/name@v1"),
+        ("password", ""),
+    ],
+)
+def test_an_ordinary_value_is_not(name: str, value: Any) -> None:
+    assert not is_likely_secret(name, value)

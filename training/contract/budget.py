@@ -1,0 +1,171 @@
+"""Arithmetic of a budget: the worst case of a job, and the time limit with which it certainly fits. Pure.
+
+A service stops a job at its time limit with SIGTERM and kills it after a grace. Then it uploads what the job saved. All
+of that is billed, for each instance. So a job costs at most its limit, the grace, the upload and its warm pool.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from training.contract.job_spec import JobSpec
+from training.contract.price import InstanceSeconds, Price, instance_seconds
+
+GRACE_SECONDS = 120.0
+"""Seconds between SIGTERM and SIGKILL at the time limit: SageMaker's, and the local service's default."""
+GRACE_VARIABLE = "TRAINFARE_STOP_GRACE_SECONDS"
+"""Variable of a local job's environment with another grace."""
+UPLOAD_SECONDS = 30.0
+"""Seconds allowed for the upload after the grace. No service limits it."""
+SHORTEST_LIMIT_SECONDS = 60
+"""Shortest useful time limit of a job about which nothing is known."""
+_ROUNDING = 1e-9
+
+
+@dataclass(frozen=True, kw_only=True)
+class Amount:
+    """Cost of some jobs, in billed time and in money."""
+
+    seconds: InstanceSeconds
+    """Billable instance seconds."""
+    usd: float | None
+    """US dollars; None if a price is unknown."""
+
+    def __add__(self, other: Amount) -> Amount:
+        usd = None if self.usd is None or other.usd is None else self.usd + other.usd
+        return Amount(seconds=InstanceSeconds(self.seconds + other.seconds), usd=usd)
+
+    def times(self, count: int) -> Amount:
+        """Return the amount of `count` equal jobs."""
+        usd = None if self.usd is None else self.usd * count
+        return Amount(seconds=InstanceSeconds(self.seconds * count), usd=usd)
+
+    def at_least(self, other: Amount) -> Amount:
+        """Return the larger seconds and the larger dollars of two amounts. An unknown price stays unknown."""
+        usd = None if self.usd is None or other.usd is None else max(self.usd, other.usd)
+        return Amount(seconds=InstanceSeconds(max(self.seconds, other.seconds)), usd=usd)
+
+
+NOTHING = Amount(seconds=InstanceSeconds(0.0), usd=0.0)
+
+
+def total(amounts: Iterable[Amount]) -> Amount:
+    """Return the sum of some amounts."""
+    return sum(amounts, NOTHING)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Budget:
+    """Most that the jobs of a group may cost. None sets no limit."""
+
+    max_usd: float | None = None
+    """US dollars."""
+    max_billable_seconds: float | None = None
+    """Billable instance seconds."""
+
+    @property
+    def is_limited(self) -> bool:
+        """True if one of the limits is set."""
+        return self.max_usd is not None or self.max_billable_seconds is not None
+
+    def allows(self, amount: Amount) -> bool:
+        """Return whether an amount is within the budget. Unknown dollars are not, if dollars are limited."""
+        if self.max_billable_seconds is not None and amount.seconds > self.max_billable_seconds * (1 + _ROUNDING):
+            return False
+        if self.max_usd is None:
+            return True
+        return amount.usd is not None and amount.usd <= self.max_usd * (1 + _ROUNDING)
+
+    def left(self, spent: Amount) -> Budget:
+        """Return the rest of the budget after `spent`, at least 0. If the spent dollars are unknown, none are left."""
+        usd = self.max_usd if spent.usd is not None else 0.0
+        return Budget(
+            max_usd=None if usd is None or self.max_usd is None else max(0.0, usd - (spent.usd or 0.0)),
+            max_billable_seconds=None
+            if self.max_billable_seconds is None
+            else max(0.0, self.max_billable_seconds - spent.seconds),
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Spending:
+    """State of a group's budget at one moment."""
+
+    budget: Budget
+    spent: Amount
+    """Cost of the ended jobs, and of the running ones so far."""
+    committed: Amount
+    """Cost of the ended jobs, and the worst case of all others that have started. It never exceeds the budget."""
+
+    @property
+    def left(self) -> Budget:
+        """Part of the budget that is not spent."""
+        return self.budget.left(self.spent)
+
+    @property
+    def free(self) -> Budget:
+        """Part of the budget that no job has spent or reserved."""
+        return self.budget.left(self.committed)
+
+
+def overhead_seconds(spec: JobSpec) -> float:
+    """Return the seconds of one instance that may be billed beyond the time limit: the grace and the upload."""
+    grace = float(spec.environment.get(GRACE_VARIABLE, GRACE_SECONDS)) if spec.instance_type == "local" else None
+    return (GRACE_SECONDS if grace is None else grace) + UPLOAD_SECONDS
+
+
+def worst_case(spec: JobSpec, price: Price | None) -> Amount:
+    """Return the most that a job can cost, with its warm pool. `price` is that of its dearest instance type.
+
+    On spot capacity the same bound holds: at most the seconds on the instances are billed, over all restarts.
+    """
+    return _amount(spec, price, spec.max_run_seconds + overhead_seconds(spec)) + warm_pool(spec, price)
+
+
+def warm_pool(spec: JobSpec, price: Price | None) -> Amount:
+    """Return the most that the warm pool of a job can cost."""
+    return _amount(spec, price, spec.keep_alive_seconds)
+
+
+def _amount(spec: JobSpec, price: Price | None, seconds: float) -> Amount:
+    billable = instance_seconds(seconds, spec.instance_count)
+    return Amount(seconds=billable, usd=price.usd(billable) if price else None)
+
+
+def dearest(prices: Iterable[Price | None]) -> Price | None:
+    """Return the highest of the prices of a job's instance types; None if one is unknown."""
+    known = list(prices)
+    if not known or None in known:
+        return None
+    return max((each for each in known if each), key=lambda each: each.usd_per_hour)
+
+
+def longest_limit(spec: JobSpec, price: Price | None, free: Budget) -> float:
+    """Return the longest time limit in seconds with which the job's worst case is within `free`; it may be negative."""
+    seconds = math.inf if free.max_billable_seconds is None else free.max_billable_seconds / spec.instance_count
+    if free.max_usd is not None:
+        per_second = price.usd(instance_seconds(1.0, spec.instance_count)) if price else math.inf
+        seconds = min(seconds, free.max_usd / per_second)
+    return seconds - overhead_seconds(spec) - spec.keep_alive_seconds
+
+
+def fitting_limit(
+    spec: JobSpec, price: Price | None, free: Budget, *, shortest_seconds: float, jobs: int = 1
+) -> int | None:
+    """Return the time limit in seconds with which a job may start, or None if it does not fit into `free`.
+
+    If `free` is too small for `jobs` jobs at their own limit, they share it; if the shares are too small, fewer do. The
+    limit is at most the job's own, and at least the smaller one of that and `shortest_seconds`.
+    """
+    shortest = min(spec.max_run_seconds, math.ceil(shortest_seconds))
+    for sharing in range(max(1, jobs), 0, -1):
+        share = Budget(
+            max_usd=None if free.max_usd is None else free.max_usd / sharing,
+            max_billable_seconds=None if free.max_billable_seconds is None else free.max_billable_seconds / sharing,
+        )
+        limit = min(spec.max_run_seconds, longest_limit(spec, price, share) * (1 + _ROUNDING))
+        if limit >= shortest:
+            return math.floor(limit)
+    return None

@@ -1,0 +1,92 @@
+"""Lines that describe what a script gets when its job starts: command, folders, channels, variables and packages.
+
+Pure. The text is the same for both services where they behave the same.
+"""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator
+
+from training.contract.job_spec import JobSpec
+from training.contract.script_mode import launcher_of
+from training.scripts import trainfare_entry
+from training.services.local import toolkit
+from training.services.local.container import (
+    INHERITED_NAMES,
+    INHERITED_PREFIXES,
+    PYTHON_VARIABLE,
+    ROOT,
+    SECRET_VARIABLES,
+)
+
+
+def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
+    """Return one line for each thing that the script of a job gets. No line contains the value of a secret.
+
+    `has_requirements` states that the source has a requirements.txt.
+    """
+    return [
+        f"Command: {_command(spec)}",
+        f"Working directory: {ROOT}/code, a copy of the script's source",
+        f"Channels: {_channels(spec)}",
+        f"Folders: the model in {ROOT}/model (SM_MODEL_DIR), other results in {ROOT}/output/data (SM_OUTPUT_DATA_DIR), "
+        f"checkpoints in {ROOT}/checkpoints",
+        f"Variables: {', '.join(_variables(spec))}",
+        f"Secrets: {', '.join(secret_names(spec)) or 'none'}",
+        f"requirements.txt: {_requirements(spec, has_requirements=has_requirements)}",
+        *_paths(spec),
+    ]
+
+
+def argument_words(spec: JobSpec) -> list[str]:
+    """Return the command-line arguments of the script, as it receives them in a container."""
+    if spec.entry is None:
+        return toolkit.arguments(spec.hyperparameters)
+    return trainfare_entry.arguments(dict(spec.hyperparameters), spec.entry.settings(spec.program))
+
+
+def secret_names(spec: JobSpec) -> list[str]:
+    """Return the names of the variables that hold the script's secrets."""
+    inherited = spec.environment.get(SECRET_VARIABLES, "").split(",")
+    return sorted({*filter(None, inherited), *(spec.entry.secrets if spec.entry else ())})
+
+
+def _command(spec: JobSpec) -> str:
+    program, words = spec.program, shlex.join(argument_words(spec))
+    start = f"python {program}" if program.startswith("-m ") or program.endswith(".py") else f"./{program}"
+    launcher = launcher_of(spec)
+    instances = f" on each of {spec.instance_count} instances" if spec.instance_count > 1 else ""
+    processes = f" ({spec.devices} processes{instances}, started by {launcher})" if launcher else ""
+    return f"{start} {words}".rstrip() + processes
+
+
+def _channels(spec: JobSpec) -> str:
+    channels = (f"{ROOT}/input/data/{name} (SM_CHANNEL_{name.upper()})" for name in spec.channels)
+    return ", ".join(channels) or "none"
+
+
+def _variables(spec: JobSpec) -> Iterator[str]:
+    yield "those of SageMaker's training toolkit (SM_...)"
+    for name, value in sorted(spec.environment.items()):
+        if name not in (SECRET_VARIABLES, PYTHON_VARIABLE):
+            yield f"{name}={value}"
+    if spec.instance_type == "local":
+        inherited = (*sorted(INHERITED_NAMES), *(f"{prefix}..." for prefix in INHERITED_PREFIXES))
+        yield f"and of this machine only {', '.join(inherited)}"
+
+
+def _requirements(spec: JobSpec, *, has_requirements: bool) -> str:
+    if not has_requirements:
+        return "the script has none"
+    if spec.instance_type == "local":
+        python = spec.environment.get(PYTHON_VARIABLE)
+        return f"installed in the environment of {python}" if python else "not installed (script.requirements: list)"
+    if spec.entry is None and not spec.program.endswith(".py"):
+        return "not installed: SageMaker installs it only for Python files (script.requirements: install)"
+    return "installed by SageMaker before the script starts"
+
+
+def _paths(spec: JobSpec) -> Iterator[str]:
+    if spec.instance_type == "local":
+        yield f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly"

@@ -1,0 +1,144 @@
+"""Entry point of a job that starts a user's script with arguments or variables that SageMaker's toolkit cannot pass.
+
+A copy of this file is put beside the script. It reads the hyperparameters and its own settings from the variables that
+the toolkit sets, and replaces itself by the script, so that the script runs as if it had been started directly.
+`training/contract/script_entry.py` explains the settings. Standard library only, and boto3 if there are secrets.
+"""
+
+import importlib
+import json
+import os
+import re
+import runpy
+import shlex
+import sys
+from typing import Any, Dict, List, Tuple
+
+SETTINGS = "sagemaker_trainfare_entry"
+STYLES = {"space": "--", "equals": "--", "assign": ""}
+
+
+def arguments(hyperparameters: Dict[str, Any], settings: Dict[str, Any]) -> List[str]:
+    """Return the script's command-line arguments: positional ones first, the others sorted by name."""
+    positional = [name for name in settings.get("positional", []) if name in hyperparameters]
+    words = [text for name in positional for text in _texts(hyperparameters[name])]
+    for name in sorted(set(hyperparameters) - set(positional)):
+        form = settings.get("forms", {}).get(name, "value")
+        words += _argument(name, hyperparameters[name], form, settings.get("style", "space"))
+    return words
+
+
+def _argument(name: str, value: Any, form: str, style: str) -> List[str]:
+    option = (STYLES[style] if len(name) > 1 or style == "assign" else "-") + name
+    if form == "flag":
+        return [option] if value else []
+    if form == "no-flag":
+        return [option] if value else ["--no-" + name]
+    if form == "list":
+        return [option] + _texts(value)
+    if form == "repeat":
+        return [word for text in _texts(value) for word in _pair(option, text, style)]
+    return _pair(option, _joined(value, form), style)
+
+
+def _joined(value: Any, form: str) -> str:
+    """Return a value as one text. Without a form, it is the text that the toolkit would pass."""
+    if form == "json":
+        return json.dumps(value)
+    if form == "comma":
+        return ",".join(_texts(value))
+    if form == "empty" and value is False:
+        return ""
+    if isinstance(value, dict):
+        return ",".join("%s=%s" % (key, each) for key, each in sorted(value.items()))
+    return "" if value is None else str(value)
+
+
+def _texts(value: Any) -> List[str]:
+    return [str(each) for each in value] if isinstance(value, list) else [str(value)]
+
+
+def _pair(option: str, text: str, style: str) -> List[str]:
+    return [option, text] if style == "space" else [option + "=" + text]
+
+
+def command(program: str, words: List[str]) -> List[str]:
+    """Return the command that runs a Python file, a module (`-m name`) or any other executable file."""
+    if program.startswith("-m "):
+        return [sys.executable, "-u", "-m", program[3:].strip()] + words
+    if program.endswith(".py"):
+        return [sys.executable, "-u", program] + words
+    return ["/bin/sh", "-c", "./%s %s" % (shlex.quote(program), " ".join(map(shlex.quote, words)))]
+
+
+def secret(variable: str, name: str) -> str:
+    """Return a secret of AWS Secrets Manager. In a JSON object, it is the value under the variable's name."""
+    try:
+        import boto3
+        from botocore.exceptions import BotoCoreError, ClientError
+    except ImportError:
+        sys.exit("script.secrets.%s: boto3, which reads the secret, is not installed in this image" % variable)
+    arn = re.match(r"arn:[^:]+:secretsmanager:([^:]+):", name)
+    region = arn.group(1) if arn else os.environ.get("AWS_REGION") or os.environ.get("SM_REGION") or None
+    region = region or os.environ.get("SAGEMAKER_REGION") or None
+    try:
+        client = boto3.client("secretsmanager", region_name=region)
+        text = str(client.get_secret_value(SecretId=name).get("SecretString", ""))
+    except (BotoCoreError, ClientError) as error:
+        sys.exit("script.secrets.%s: secret %s cannot be read: %s" % (variable, name, error))
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        fields = None
+    value = str(fields.get(variable, "")) if isinstance(fields, dict) else text
+    if not value.strip():
+        sys.exit("script.secrets.%s: secret %s is empty, or has no value of that name" % (variable, name))
+    return value.strip()
+
+
+def prepare() -> Tuple[str, List[str]]:
+    """Set the variables that the script sees, and return (its program, its arguments)."""
+    settings = json.loads(os.environ["SM_FRAMEWORK_PARAMS"])[SETTINGS]
+    words = arguments(json.loads(os.environ["SM_HPS"]), settings)
+    program = settings["program"]
+    for variable, name in settings.get("secrets", {}).items():
+        os.environ[variable] = secret(variable, name)
+    os.environ["SM_USER_ENTRY_POINT"] = program
+    os.environ["SM_MODULE_NAME"] = re.sub(r"^-m\s+|\.py$", "", program)
+    os.environ["SM_USER_ARGS"] = json.dumps(words)
+    return program, words
+
+
+def main() -> None:
+    """Run the script in place of this process."""
+    program, words = prepare()
+    if "mpi4py" in sys.modules:  # `python -m mpi4py` aborts all processes if an exception reaches it
+        _run_here(program, words)
+        return
+    if not program.startswith("-m ") and not program.endswith(".py"):
+        os.chmod(program, 0o755)
+    line = command(program, words)
+    os.execv(line[0], line)
+
+
+def _run_here(program: str, words: List[str]) -> None:
+    if program.startswith("-m "):
+        sys.argv[1:] = words
+        runpy.run_module(program[3:].strip(), run_name="__main__", alter_sys=True)
+        return
+    sys.argv[:] = [program] + words
+    sys.path[0] = os.path.dirname(os.path.abspath(program))
+    runpy.run_path(program, run_name="__main__")
+
+
+def _mp_fn(index: int) -> None:
+    """Run the script's own `_mp_fn`: PyTorch/XLA's spawner imports the program and calls this in each process."""
+    program, words = prepare()
+    sys.argv[:] = [program] + words
+    sys.path.insert(0, os.path.dirname(os.path.abspath(program)))
+    name = program[3:].strip() if program.startswith("-m ") else os.path.basename(program)[:-3]
+    importlib.import_module(name)._mp_fn(index)
+
+
+if __name__ == "__main__":
+    main()

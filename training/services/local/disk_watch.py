@@ -1,0 +1,130 @@
+"""Warn before a job's disk is full: compare its free space with what the job has yet to write. Standard library only.
+
+A saved model is on the disk twice while it is packed. A checkpoint holds the weights and the optimizer's two moments,
+and a new one is written before the oldest is removed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import time
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from training.contract.sizes import size_text
+from training.services.local import toolkit
+from training.services.local.container import DataError, local_path
+
+PAUSE_SECONDS = 5.0
+"""Pause between two looks at the disk."""
+LOW_BYTES = 256 * 2**20
+LOW_SHARE = 0.02
+"""Free space that is low for any job: this many bytes, or this share of a smaller disk."""
+MODEL_COPIES = 2
+CHECKPOINT_COPIES = 3
+WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack")
+
+
+@dataclass(frozen=True)
+class ExpectedFiles:
+    """Files that a job is expected to write."""
+
+    model_bytes: int
+    """Size of its model, as far as it is known; 0 if it is unknown."""
+    saves_model: bool
+    checkpoints: int
+    """Most checkpoints on the disk at the same time."""
+
+    def total_bytes(self, model_bytes: int) -> int:
+        """Return the size of all files, if the model has at least this size."""
+        copies = MODEL_COPIES * self.saves_model + CHECKPOINT_COPIES * self.checkpoints
+        return copies * max(self.model_bytes, model_bytes)
+
+
+def expected_files(request: Mapping[str, Any]) -> ExpectedFiles:
+    """Return the files that a job writes, by its hyperparameters and its `model` channel.
+
+    A user's script has none of these hyperparameters: it may save a model, and its checkpoints are unknown.
+    """
+    hyperparameters = toolkit.decoded(request["HyperParameters"])
+    keeps = hyperparameters.get("save_strategy", "none") != "none"
+    limit = hyperparameters.get("save_total_limit")
+    return ExpectedFiles(
+        model_bytes=_channel_bytes(request),
+        saves_model=hyperparameters.get("save_model") is not False,
+        checkpoints=(limit if isinstance(limit, int) else 1) + 1 if keeps else 0,
+    )
+
+
+def missing_bytes(expected: ExpectedFiles, base: Path) -> int:
+    """Return the size of the files that the job has yet to write to its container folder `base`."""
+    model, checkpoints = _files(base / "model"), _files(base / "checkpoints")
+    weights = max((size for name, size in [*model, *checkpoints] if name.endswith(WEIGHTS)), default=0)
+    saved_bytes = sum(size for _, size in model)
+    total = expected.total_bytes(max(weights, saved_bytes))
+    return max(0, total - saved_bytes - sum(size for _, size in checkpoints))
+
+
+def warning(path: Path, free_bytes: int, disk_bytes: int, needed_bytes: int) -> str:
+    """Return the sentence about a disk that is about to be full, or an empty text."""
+    low = min(LOW_BYTES, LOW_SHARE * disk_bytes)
+    if free_bytes >= max(needed_bytes, low):
+        return ""
+    need = f", and the job has yet to write about {size_text(needed_bytes)}" if needed_bytes else ""
+    return (
+        f"the disk of {path} is almost full: {size_text(free_bytes)} of {size_text(disk_bytes)} are free{need}. Free "
+        "some space now, for example with `jobs prune`, or the model may be lost"
+    )
+
+
+class DiskWatch:
+    """Watch over the disk of one job. A warning stays as it is until there is enough space again."""
+
+    def __init__(
+        self,
+        base: Path,
+        request: Mapping[str, Any],
+        warn: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        """`warn` receives the warning, and an empty text when it no longer applies."""
+        self._base, self._warn, self._clock = base, warn, clock
+        self._expected = expected_files(request)
+        self._due = 0.0
+        self._is_low = False
+
+    def look(self) -> None:
+        """Look at the disk, unless the last look was a moment ago."""
+        if self._clock() < self._due:
+            return
+        self._due = self._clock() + PAUSE_SECONDS
+        status = os.statvfs(self._base)
+        free, disk = (blocks * status.f_frsize for blocks in (status.f_bavail, status.f_blocks))
+        text = warning(self._base.parents[1], free, disk, missing_bytes(self._expected, self._base))
+        if bool(text) != self._is_low:
+            self._is_low = bool(text)
+            self._warn(text)
+
+
+def _channel_bytes(request: Mapping[str, Any]) -> int:
+    channels = {each["ChannelName"]: each for each in request.get("InputDataConfig", [])}
+    if "model" not in channels:
+        return 0
+    with contextlib.suppress(DataError):
+        return sum(size for _, size in _files(local_path(channels["model"]["DataSource"]["S3DataSource"]["S3Uri"])))
+    return 0
+
+
+def _files(folder: Path) -> list[tuple[str, int]]:
+    """Return the names and sizes of all files below a folder. Files may vanish meanwhile."""
+    return list(_walk(folder))
+
+
+def _walk(folder: Path) -> Iterator[tuple[str, int]]:
+    for root, _, names in os.walk(folder):
+        for name in names:
+            with contextlib.suppress(OSError):
+                yield name, (Path(root) / name).stat().st_size

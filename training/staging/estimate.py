@@ -1,0 +1,243 @@
+"""Estimate the staged data of large sources from their first rows, without staging them."""
+
+from __future__ import annotations
+
+import zlib
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from itertools import islice
+from pathlib import Path
+from typing import Any
+
+from training.contract.errors import InputError
+from training.staging.models.starting_model import find_starting_model
+from training.staging.rows.examples import label_text, read_examples
+from training.staging.rows.prepare import check_rows
+from training.staging.rows.questions import read_questions
+from training.staging.rows.selection import first_rows
+from training.staging.rows.split import validation_count
+from training.staging.rows.texts import read_texts
+from training.staging.sources.files import is_packed
+from training.staging.sources.hub import is_offline, stream_split
+from training.staging.sources.progress import Progress
+from training.staging.sources.readers import reader_name
+from training.staging.sources.request import Data, StagingRequest
+from training.staging.sources.sources import Table, Tables, find_source
+from training.staging.stage import evaluation_key, stage, staging_key
+from training.staging.tasks import TASKS, causal_lm
+from training.staging.tokens.buckets import choose_buckets, with_max_length
+from training.staging.tokens.channel_summary import ChannelSummary
+from training.staging.tokens.lengths import length_statistics
+from training.staging.tokens.staged import CHANNELS, MODEL, Staged, read_manifest
+from training.staging.tokens.tokenizing import encode, load_tokenizer
+from training.staging.tokens.windows import WindowCutter
+
+SMALL_BYTES = 4 * 2**20
+"""Size of data that is staged faster than a sample of it is worth."""
+PACKED_FACTOR = 4
+"""Text in a compressed or Parquet file, as a multiple of the file's size."""
+PREFIX_BYTES = 2**20
+"""Beginning of a file from which its number of lines is estimated."""
+SAMPLE_ROWS = 1_000
+"""Rows that are read and tokenised. The mean length of 1,000 rows is known to a few percent."""
+
+Echo = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Estimate:
+    """Staged data, or an estimate of it."""
+
+    staged: Staged
+    """The data. In an estimate, rows, lengths and buckets are extrapolated, and classes are not known."""
+    sample_rows: int | None = None
+    """Rows of the data that an estimate comes from; None if the data itself was staged."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Sample:
+    rows: int
+    """Rows read."""
+    lengths: list[int]
+    """Length of each staged row that they make, in tokens."""
+
+
+def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress: Progress | None = None) -> Estimate:
+    """Return the staged data of a request, staged in `home` if it is small, or else an estimate from its first rows.
+
+    Raises InputError for the errors of the data that these rows show.
+    """
+    if is_small(request.data):
+        return Estimate(staged=stage(request, home, echo, progress))
+    model = find_starting_model(request, home)
+    task = TASKS[request.task]
+    columns = task.required_columns(request.data.columns)
+    source = find_source(request.data, columns, home / "docstrings", task.READERS)
+    key = staging_key(request, source, model)
+    folder = home.absolute() / "staged" / key
+    if read_manifest(folder) is not None:
+        return Estimate(staged=stage(request, home, echo, progress))
+    progress = progress or Progress()
+    progress.begin("reading the first rows")
+    tables = source.open() if request.data.hub is None else _streamed(request.data, columns)
+    tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
+    sample = _sampled(tables.train, request, tokenizer)
+    rows = _channel_rows(tables, sample, request)
+    check_rows(rows[0], request, source.description)
+    channels: dict[str, str] = {name: (folder / name).as_uri() for name in CHANNELS}
+    if (model_folder := folder / MODEL if model.scratch else model.tokenizer.folder) is not None:
+        channels[MODEL] = model_folder.as_uri()
+    counts = dict(sorted(Counter(sample.lengths).items()))
+    staged = Staged(
+        key=key,
+        channels=channels,
+        train_rows=rows[0],
+        validation_rows=rows[1],
+        label_names=(),
+        train_class_counts=(),
+        validation_class_counts=(),
+        bucket_lengths=_buckets(counts, request),
+        lengths=length_statistics(counts, request.max_length),
+        source=source.description,
+        digest=source.digest,
+        evaluation_key=evaluation_key(request, source, model),
+        cached=False,
+    )
+    return Estimate(staged=staged, sample_rows=sample.rows)
+
+
+def is_small(data: Data) -> bool:
+    """Return whether data is staged within seconds. Data of the Hub is not, unless it is in Hugging Face's cache."""
+    if data.builtin is not None:
+        return True
+    if data.hub is not None:
+        folder = Path(data.hub.name)
+        if not folder.is_dir():
+            return is_offline()
+        return sum(_text_bytes(path) for path in folder.rglob("*") if path.is_file()) <= SMALL_BYTES
+    paths = [Path(name).expanduser() for name in (data.train, data.validation) if name is not None]
+    return sum(_text_bytes(path) for path in paths) <= SMALL_BYTES
+
+
+def _text_bytes(path: Path) -> int:
+    """Return the approximate size of a file's text; 0 for a file that does not exist, which staging reports."""
+    try:
+        size = path.stat().st_size
+    except (OSError, ValueError):
+        return 0
+    return size * PACKED_FACTOR if path.suffix.lower() in {".gz", ".parquet"} else size
+
+
+def _streamed(data: Data, columns: list[str]) -> Tables:
+    """Return the tables of a Hub data set, read from the Hub row by row."""
+    assert data.hub is not None
+    splits = data.hub.splits
+    train = stream_split(data.hub, splits.train, columns)
+    validation = stream_split(data.hub, splits.validation, columns) if splits.validation else None
+    name = f"{data.hub.name} split"
+    return Tables(
+        train=Table(name=f"{name} {splits.train}", unit="row", rows=train),
+        validation=Table(name=f"{name} {splits.validation}", unit="row", rows=validation) if validation else None,
+    )
+
+
+def _sampled(table: Table, request: StagingRequest, tokenizer: Any) -> _Sample:
+    rows = list(islice(table.rows, SAMPLE_ROWS))
+    lengths = _LENGTHS[request.task](replace(table, rows=iter(rows)), request, tokenizer)
+    if not lengths:
+        raise InputError(f"the first {len(rows)} rows of {table.name} make no row to train on")
+    return _Sample(rows=len(rows), lengths=lengths)
+
+
+def _classification(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
+    skip = frozenset(map(label_text, request.data.skip_labels or ()))
+    examples = list(read_examples(table, request.data.columns, skip))
+    return [len(ids) for ids in encode(tokenizer, examples, request.max_length).input_ids] if examples else []
+
+
+def _question_answering(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
+    cutter = WindowCutter(tokenizer, max_length=request.max_length, doc_stride=request.doc_stride)
+    return [len(ids) for ids in cutter.cut(list(read_questions(table))).input_ids]
+
+
+def _causal_lm(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
+    import numpy as np
+
+    summary = ChannelSummary(max_length=request.max_length, classes=0)
+    limit = None if request.packing else request.max_length
+    parts = list(causal_lm.tokenised(tokenizer, read_texts(table, request.data.columns.text), limit, summary))
+    if not parts:
+        return []
+    tokens, lengths = (np.concatenate(each) for each in zip(*parts, strict=True))
+    split = causal_lm.blocks(tokens, request.max_length) if request.packing else causal_lm.rows(tokens, lengths)
+    return [int(length) for length in split[1]]
+
+
+_LENGTHS: dict[str, Callable[[Table, StagingRequest, Any], list[int]]] = {
+    "classification": _classification,
+    "question-answering": _question_answering,
+    "causal-lm": _causal_lm,
+}
+
+
+def _channel_rows(tables: Tables, sample: _Sample, request: StagingRequest) -> tuple[int, int]:
+    """Return the estimated rows of both channels. `tables.train` has been read up to the sample's end."""
+    data = request.data
+    per_row = len(sample.lengths) / sample.rows
+    total = _row_count(data.train, tables.train, sample.rows)
+    if tables.validation is not None:
+        validation = _row_count(data.validation, tables.validation, 0)
+        train = total
+    else:
+        needed = first_rows(data)
+        total = total if needed is None else min(total, needed)
+        validation = validation_count(total, data.validation_share)
+        train = total - validation
+    limits = ((train, data.train_rows), (validation, data.validation_rows))
+    limited = (count if limit is None else min(count, limit) for count, limit in limits)
+    first, second = (max(1, round(count * per_row)) for count in limited)
+    return first, second
+
+
+def _row_count(name: str | None, table: Table, read: int) -> int:
+    """Return the number of rows of a table, from its file's size where that is possible, and else by counting.
+
+    `read` rows of `table` have been read.
+    """
+    known = _rows_by_size(Path(name).expanduser()) if name is not None else None
+    return known if known is not None else read + sum(1 for _ in table.rows)
+
+
+def _rows_by_size(path: Path) -> int | None:
+    """Return the number of rows in a file; None if its size does not show it."""
+    kind = reader_name(path)
+    if kind == ".parquet" and not is_packed(path):
+        import pyarrow.parquet as pq
+
+        return int(pq.ParquetFile(path).metadata.num_rows)
+    if kind in {".jsonl", ".ndjson", ".csv", ".tsv", ".txt"}:
+        return _lines_by_size(path)
+    return None
+
+
+def _lines_by_size(path: Path) -> int:
+    """Return the number of lines in a file, from those of its first bytes."""
+    with path.open("rb") as stream:
+        first = stream.read(PREFIX_BYTES)
+    size, read = path.stat().st_size, len(first)
+    if is_packed(path):
+        unpacking = zlib.decompressobj(wbits=31)
+        first = unpacking.decompress(first)
+        read -= len(unpacking.unused_data)
+    lines = sum(1 for line in first.splitlines() if line.strip())
+    return max(1, round(lines * size / read))
+
+
+def _buckets(counts: dict[int, int], request: StagingRequest) -> tuple[int, ...]:
+    if request.bucket_lengths is not None:
+        return with_max_length(request.bucket_lengths, max_length=request.max_length)
+    # Longer rows than those of the sample are likely, and the last bucket must hold them.
+    return choose_buckets(
+        {**counts, request.max_length: counts.get(request.max_length, 1)}, max_length=request.max_length
+    )

@@ -1,0 +1,114 @@
+"""Description of staged data for people: rows, lengths, labels, duplicates and sample rows."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from training.staging.tokens.lengths import LengthStatistics
+
+SAMPLES = 5
+SAMPLE_CHARACTERS = 200
+"""Longest text of a sample row. Longer texts are cut, because a sample is stored with every run."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Sample:
+    """Preview of one training row."""
+
+    number: int
+    """Number of the row in the source, from 1; 0 if unknown."""
+    text: str
+    """Beginning of the row's text, at most `SAMPLE_CHARACTERS`."""
+    label: str | None = None
+    """Name of the row's class; None if the task has no classes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ChannelDescription:
+    """Description of the rows of one channel."""
+
+    rows: int
+    """Rows of the channel: rows of the data, windows (question answering) or blocks (packed texts)."""
+    source_rows: int | None = None
+    """Rows of the data that they were made from; None if unknown."""
+    lengths: LengthStatistics | None = None
+    """Lengths of the channel's rows; None if unknown."""
+    tokens: int | None = None
+    """Tokens of all rows, special tokens included; None if unknown."""
+    cut_rows: int | None = None
+    """Rows of the data that `max_length` cut: truncated, or (question answering) divided into several windows. None if
+    unknown."""
+    class_counts: tuple[int, ...] = ()
+    """Rows of each class; empty if the task has no classes."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class DataDescription:
+    """Description of staged data. An earlier version staged data without the fields that are None."""
+
+    task: str | None
+    """Task that the data was staged for; None if unknown."""
+    max_length: int | None
+    """Longest sequence in tokens; None if unknown."""
+    label_names: tuple[str, ...]
+    """Names of the classes in the order of their numbers; empty if the task has no classes."""
+    train: ChannelDescription
+    """Rows to train on."""
+    validation: ChannelDescription
+    """Rows to evaluate on."""
+    repeated_rows: int | None = None
+    """Validation rows whose text is also a training row; None if unknown."""
+    repeated_rows_are_estimated: bool = False
+    """True if the data has so many rows that only some of them were compared."""
+    samples: tuple[Sample, ...] = ()
+    """Training rows, drawn at random; empty if unknown."""
+
+    @property
+    def largest_class(self) -> tuple[str, float] | None:
+        """Name of the class with most training rows, and its share of them, 0 to 1; None without classes."""
+        counts = self.train.class_counts
+        if not counts:
+            return None
+        largest = max(range(len(counts)), key=counts.__getitem__)
+        return self.label_names[largest], counts[largest] / sum(counts)
+
+    @property
+    def smallest_class(self) -> tuple[str, float] | None:
+        """Name of the class with fewest training rows, and its share of them, 0 to 1; None without classes."""
+        counts = self.train.class_counts
+        if not counts:
+            return None
+        smallest = min(range(len(counts)), key=counts.__getitem__)
+        return self.label_names[smallest], counts[smallest] / sum(counts)
+
+
+def preview(*texts: str) -> str:
+    """Return the beginning of one or two texts on one line, at most `SAMPLE_CHARACTERS` long."""
+    room = (SAMPLE_CHARACTERS - 3 * (len(texts) - 1)) // len(texts)
+    return " | ".join(_shortened(text, room) for text in texts)
+
+
+def _shortened(text: str, room: int) -> str:
+    line = " ".join(text[: 4 * room].split())
+    return line if len(line) <= room and len(text) <= 4 * room else line[: room - 1].rstrip() + "…"
+
+
+def description_of(fields: Mapping[str, Any]) -> DataDescription:
+    """Return the description that `dataclasses.asdict` converted to JSON. Raises TypeError or KeyError for others."""
+    return DataDescription(
+        **{
+            **fields,
+            "label_names": tuple(fields["label_names"]),
+            "train": _channel(fields["train"]),
+            "validation": _channel(fields["validation"]),
+            "samples": tuple(Sample(**each) for each in fields["samples"]),
+        }
+    )
+
+
+def _channel(fields: Mapping[str, Any]) -> ChannelDescription:
+    channel = ChannelDescription(**{**fields, "class_counts": tuple(fields["class_counts"])})
+    lengths = fields["lengths"]
+    return channel if lengths is None else replace(channel, lengths=LengthStatistics(**lengths))
