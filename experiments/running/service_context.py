@@ -61,7 +61,13 @@ def open_service_context(experiment: Experiment, echo: Echo, *, is_read_only: bo
 def _local(_: Experiment, __: Echo, ___: bool) -> ServiceContext:
     from training.services.local.service import LocalService
 
-    return ServiceContext(service=LocalService(home()), check=_unchanged, upload=_unchanged, price=lambda _: None)
+    service = LocalService(home())
+
+    def check(spec: JobSpec) -> JobSpec:
+        service.check_folders(spec.environment)
+        return spec
+
+    return ServiceContext(service=service, check=check, upload=_unchanged, price=lambda _: None)
 
 
 def _sagemaker(experiment: Experiment, echo: Echo, is_read_only: bool) -> ServiceContext:

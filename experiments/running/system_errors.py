@@ -2,34 +2,32 @@
 
 from __future__ import annotations
 
-import errno
 import os
 
-_HINTS = {
-    errno.ENOSPC: "free some space, then run the same command again: it resumes",
-    errno.EDQUOT: "free some space, then run the same command again: it resumes",
-    errno.EROFS: "set TRAINFARE_HOME and MLFLOW_TRACKING_URI to places that can be written to",
-    errno.EACCES: "check the file's owner and mode, or set TRAINFARE_HOME to a folder of your own",
-    errno.EPERM: "check the file's owner and mode, or set TRAINFARE_HOME to a folder of your own",
-    errno.EMFILE: "raise the limit on open files with `ulimit -n`",
-    errno.EIO: "the disk may be damaged: check it, and restore the file from a copy",
-}
+from training.contract.system_errors import database_hint, system_reason
+
 _DATABASES = {"sqlite3", "sqlalchemy", "alembic"}
 
 
 def sentence(error: Exception) -> str | None:
     """Return the message for a user, or None if the error is a bug in trainfare."""
     if isinstance(error, OSError):
-        return _system_sentence(error)
+        path = error.filename2 or error.filename
+        subject = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
+        return f"{system_reason(error, subject=subject)}."
     if type(error).__module__.split(".")[0] in _DATABASES:
-        first = (str(error).strip().splitlines() or [type(error).__name__])[0]
-        return f"a database cannot be used: {first}. Run the same command again: it resumes."
+        return _database_sentence(error)
     return None
 
 
-def _system_sentence(error: OSError) -> str:
-    number = error.errno or 0
-    reason = os.strerror(number).lower() if number else str(error)
-    path = error.filename2 or error.filename
-    text = f"{os.fsdecode(path)}: {reason}" if isinstance(path, (str, bytes, os.PathLike)) else reason
-    return f"{text}; {_HINTS[number]}." if number in _HINTS else f"{text}."
+def _database_sentence(error: Exception) -> str:
+    from mlflow import get_tracking_uri
+
+    from tracking.server.database import database_file
+    from training.contract.plain_text import without_secrets
+
+    uri = get_tracking_uri()
+    subject = database_file(uri) or without_secrets(uri)
+    first = without_secrets((str(error).strip().splitlines() or [type(error).__name__])[0].rstrip("."))
+    hint = database_hint(first) or "run the same command again: it resumes"
+    return f"a database cannot be used (the tracking database is {subject}): {first}; {hint}."

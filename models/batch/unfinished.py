@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
 
 from training.contract.errors import InputError
+from training.contract.system_errors import system_reason
 from training.state.locks import exclusive_lock
 
 Result = TypeVar("Result")
@@ -45,7 +46,8 @@ class Unfinished:
                 self.window_answers = self._read_window()
                 self._opened = opened.pop_all()
         except OSError as error:
-            raise InputError(f"output {output} cannot be written: {error.strerror or error}") from error
+            reason = system_reason(error, variable="--output", place="a file")
+            raise InputError(f"output {output} cannot be written: {reason}") from error
 
     def __enter__(self) -> Self:
         return self

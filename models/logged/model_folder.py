@@ -21,6 +21,7 @@ from models.lookup.artifact_location import find_artifact_location
 from models.lookup.trained_model import TrainedModel
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError
+from training.contract.system_errors import system_reason
 from training.services.artifact import unpack
 from training.services.local.service import LocalService
 from training.state import shared_folders
@@ -193,7 +194,7 @@ def _renamed_on_success(folder: Path) -> Iterator[Path]:
                 shutil.rmtree(folder, ignore_errors=True)
                 unfinished.rename(folder)
     except OSError as error:
-        raise InputError(f"{folder} cannot be written: {error.strerror or error}") from error
+        raise InputError(f"{folder} cannot be written: {system_reason(error)}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

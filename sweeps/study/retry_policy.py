@@ -18,6 +18,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from training.contract.errors import StorageError
 from training.contract.plain_text import without_secrets
 from training.contract.retry import RetryPolicy
+from training.contract.system_errors import database_hint
 
 Result = TypeVar("Result")
 
@@ -111,8 +112,9 @@ def is_transient(error: Exception) -> bool:
 
 
 def reason(error: BaseException, uri: str) -> str:
-    """Return the first line of the message of the database at `uri` or of its driver, without the final full stop."""
+    """Return the first line of the message of the database at `uri` or of its driver, and what to do about it."""
     cause = error.__cause__ if isinstance(error, StorageInternalError) and error.__cause__ else error
     original = cause.orig if isinstance(cause, DBAPIError) and cause.orig else cause
     lines = str(original).strip().splitlines() or [type(original).__name__]
-    return without_secrets(lines[0], uri)[:300].rstrip(".")
+    text = without_secrets(lines[0], uri)[:300].rstrip(".")
+    return f"{text}; {hint}" if (hint := database_hint(text)) else text

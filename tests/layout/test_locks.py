@@ -9,6 +9,7 @@ import sys
 from pathlib import Path
 
 import pytest
+import yaml
 
 from dependencies.lock_file import Pin, parse, text_of, without
 from dependencies.write_licences import PAGE
@@ -58,13 +59,24 @@ def test_the_licence_of_every_package_is_listed() -> None:
 
 
 def test_the_list_of_what_is_installed_is_valid(tmp_path: Path) -> None:
-    """`make sbom` lists every pinned package with its hashes."""
+    """`make sbom` lists every package that `make setup` can install, with its hashes."""
     output = tmp_path / "sbom.json"
-    words = ["requirements", "--output-reproducible", "--validate", "--output-file", str(output), "requirements.lock"]
-    subprocess.run([sys.executable, "-m", "cyclonedx_py", *words], cwd=ROOT, check=True, capture_output=True)
-    components = json.loads(output.read_text())["components"]
-    lock = parse((ROOT / "requirements.lock").read_text("utf-8"))
-    assert {each["name"]: each["version"] for each in components} == {name: pin.version for name, pin in lock.items()}
+    subprocess.run([sys.executable, "-m", "dependencies.write_sbom", str(output)], cwd=ROOT, check=True)
+    listed = {
+        (each["name"], each["version"]): {
+            f"sha256:{of['content']}" for reference in each["externalReferences"] for of in reference.get("hashes", [])
+        }
+        for each in json.loads(output.read_text())["components"]
+    }
+    locks = [parse((ROOT / f"requirements{suffix}.lock").read_text("utf-8")) for suffix in ("", "-cpu", "-gpu")]
+    assert listed == {(name, pin.version): set(pin.hashes) for lock in locks for name, pin in lock.items()}
+
+
+def test_the_environments_that_mlflow_creates_have_a_pinned_pip() -> None:
+    """`make lock` writes the version of the lock into python_env.yaml."""
+    environment = yaml.safe_load((ROOT / "python_env.yaml").read_text("utf-8"))
+    pip = parse((ROOT / "requirements-dev.lock").read_text("utf-8"))["pip"]
+    assert environment["build_dependencies"] == [f"pip=={pip.version}"]
 
 
 def test_a_lock_file_is_read_and_written() -> None:

@@ -19,6 +19,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from training.contract.errors import InputError, TrackingError, TrainfareError
+from training.contract.system_errors import system_reason
 from training.state.database_files import count_rows, create, lock_database, replace, set_aside, tables
 from training.state.umask import set_umask
 
@@ -55,7 +56,8 @@ def prepare(uri: str, echo: Callable[[str], None]) -> None:
             if not is_complete(path):  # another process may just have created it
                 _make_complete(path, echo)
     except OSError as error:
-        raise TrackingError(f"The tracking database {path} cannot be created: {error.strerror or error}.") from error
+        reason = system_reason(error, variable="MLFLOW_TRACKING_URI", place="a database in a folder")
+        raise TrackingError(f"The tracking database {path} cannot be created: {reason}.") from error
 
 
 def _check_path(path: Path) -> None:

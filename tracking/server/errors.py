@@ -16,6 +16,7 @@ from mlflow.utils.credentials import read_mlflow_creds
 
 from training.contract.errors import NotAllowed, TrackingError
 from training.contract.plain_text import without_secrets
+from training.contract.system_errors import database_hint
 
 _FINAL_CODES = frozenset(
     {
@@ -94,7 +95,8 @@ def reason(error: BaseException, uri: str) -> str:
     for part, cause in _CAUSES.items():
         if part in text:
             return cause
-    return without_secrets((text.splitlines() or [type(error).__name__])[0], uri)[:300]
+    first = without_secrets((text.splitlines() or [type(error).__name__])[0], uri)[:300]
+    return f"{first.rstrip('.')}; {hint}" if (hint := database_hint(first)) else first
 
 
 def user_of(uri: str) -> str | None:

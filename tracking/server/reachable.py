@@ -32,8 +32,8 @@ def require_answer(uri: str) -> None:
         engine = create_engine(uri)
     except (ArgumentError, ValueError) as error:
         raise TrackingError(
-            f"The tracking server {without_secrets(uri, uri)} is not an address of a database: write special characters "
-            "of the password as %40 for @, %2F for / and %3A for :."
+            f"The tracking server {without_secrets(uri, uri)} is not an address of a database: write special "
+            "characters of the password as %40 for @, %2F for / and %3A for :."
         ) from error
     policy = RetryPolicy(total_seconds=_RETRY_SECONDS)
     started = policy.clock()

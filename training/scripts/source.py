@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import os
 import re
 import shutil
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from training.scripts.folders import IGNORED_PATTERNS, check_folder, digest_fold
 from training.scripts.git import check_url, checkout, is_git_url
 from training.services.local.request_rules import PROGRAM_PATTERN
 from training.state.digests import is_usable, new_folder
+from training.state.umask import private_mode
 
 MAX_BYTES = 100 * 2**20
 MODULE_PATTERN = r"-m [A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
@@ -147,6 +149,10 @@ def _copied(folder: Path, digest: str, copy: Path, echo: Callable[[str], None]) 
     if not is_usable(copy, echo):
         with new_folder(copy) as unfinished:
             shutil.copytree(folder, unfinished, dirs_exist_ok=True, ignore=shutil.ignore_patterns(*IGNORED_PATTERNS))
+            for path in (unfinished, *unfinished.rglob("*")):
+                path.chmod(private_mode(path.stat().st_mode))
             if digest_folder(unfinished, all_files=False) != digest:
                 raise InputError(f"script.source {folder} changed while it was copied: run the same command again")
+    if copy.stat().st_uid == os.getuid():  # An earlier version gave the copy the mode of its source.
+        copy.chmod(private_mode(copy.stat().st_mode))
     return copy

@@ -17,6 +17,7 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.contract.system_errors import system_reason
 from training.state.deletion import TRASH_PREFIX, record_of
 from training.state.regular_files import open_regular, read_regular
 
@@ -137,7 +138,7 @@ def new_folder(folder: Path, is_complete: Callable[[Path], bool] = Path.is_dir) 
         yield unfinished
         _place(unfinished, folder, is_complete)
     except (OSError, shutil.Error) as error:
-        raise InputError(f"{folder} cannot be written: {getattr(error, 'strerror', None) or error}") from error
+        raise InputError(f"{folder} cannot be written: {system_reason(error)}") from error
     finally:
         shutil.rmtree(unfinished, ignore_errors=True)
 

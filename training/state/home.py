@@ -11,7 +11,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from training.contract.errors import InputError
+from training.contract.system_errors import system_reason
 from training.state.regular_files import read_regular
+from training.state.safe_folder import reason_against
 
 _MAX_ID_BYTES = 1024
 
@@ -51,18 +53,37 @@ def _read_id(path: Path) -> str:
 
 
 def compile_cache(home: Path) -> Path:
-    """Return the folder of inductor's compile cache, which is always the same for the same `home`.
+    """Return the folder of inductor's compile cache, which is the same for the same `home`.
 
-    torch 2.13 splits the C++ compiler's command at spaces and quotes. If the path contains such characters, the cache
-    is in `XDG_CACHE_HOME` or `~/.cache`. It is never in a folder in which other users may create files: its compiled
-    code is executed. Raises InputError if both paths contain such characters.
+    torch 2.13 splits the C++ compiler's command at spaces and quotes. If the path contains such characters, or if other
+    users could replace files in it, the cache is in `XDG_CACHE_HOME` or `~/.cache`: its compiled code is executed.
+    Raises InputError if both folders cannot be used.
     """
     own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "trainfare"
     name = hashlib.sha256(os.fsencode(home / "compile-cache")).hexdigest()[:16]
+    problems = []
     for folder in (home / "compile-cache", own / f"compile-cache-{name}"):
-        if re.fullmatch(r"[A-Za-z0-9_./+-]+", str(folder)):
+        if not re.fullmatch(r"[A-Za-z0-9_./+-]+", str(folder)):
+            problems.append("torch cannot compile in paths with blanks or quotes")
+        elif unsafe := reason_against(folder):
+            problems.append(unsafe)
+        else:
             return folder
     raise InputError(
-        f"the compile cache can be neither in {home} nor in {own}, because torch cannot compile in paths with blanks "
-        "or quotes: set TRAINFARE_HOME to a folder without them."
+        f"the compile cache cannot be in {home} ({problems[0]}), nor in {own} ({problems[1]}): set TRAINFARE_HOME to a "
+        "folder of your own whose path has no blanks and quotes."
     )
+
+
+def make_compile_cache(folder: Path) -> None:
+    """Create the folder of a compile cache for this user only. Raises InputError if it is not safe."""
+    try:
+        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unsafe = reason_against(folder)
+    except OSError as error:
+        raise InputError(f"the compile cache {folder} cannot be created: {system_reason(error)}.") from error
+    if unsafe:
+        raise InputError(
+            f"the compile cache {folder} is not safe, because its code is executed: {unsafe}; or set TRAINFARE_HOME to "
+            "a folder of your own."
+        )

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import stat
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.contract.system_errors import system_reason
+from training.state.safe_folder import reason_against_path, reason_against_status
 
 VARIABLE = "TRAINFARE_SLOTS"
 
@@ -26,20 +27,10 @@ def slots_folder() -> Path:
         name = str(folder)
     try:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        unsafe = _reason_against(folder.lstat())
+        unsafe = reason_against_status(folder, own_group=False) or reason_against_path(folder)
     except OSError as error:
-        raise InputError(f"{name} cannot be used for the locks of cores and GPUs: {error.strerror}.") from error
+        reason = system_reason(error, variable=VARIABLE)
+        raise InputError(f"{name} cannot be used for the locks of cores and GPUs: {reason}.") from error
     if unsafe:
         raise InputError(f"{name} is not safe for the locks of cores and GPUs: {unsafe}.")
     return folder
-
-
-def _reason_against(status: os.stat_result) -> str | None:
-    """Return why a folder is not safe, or None: other users must not be able to replace its files."""
-    if not stat.S_ISDIR(status.st_mode):
-        return "it is not a folder"
-    if status.st_uid not in (0, os.getuid()):
-        return f"it belongs to another user ({status.st_uid})"
-    if status.st_mode & (stat.S_IWGRP | stat.S_IWOTH) and not status.st_mode & stat.S_ISVTX:
-        return "other users may write to it and it is not sticky: use `chmod +t`"
-    return None

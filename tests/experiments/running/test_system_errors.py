@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import errno
 import sqlite3
+from pathlib import Path
 
 import pytest
 
@@ -15,23 +16,50 @@ from experiments.running.system_errors import sentence
     [
         (
             OSError(errno.ENOSPC, "No space left on device", "/data/x"),
-            "/data/x: no space left on device; free some space, then run the same command again: it resumes.",
+            "/data/x: no space left on device; free some space, for example with `trainfare jobs prune`, "
+            "then run the same command again: it resumes.",
         ),
         (
             PermissionError(errno.EACCES, "Permission denied", b"/data/y"),
-            "/data/y: permission denied; "
-            "check the file's owner and mode, or set TRAINFARE_HOME to a folder of your own.",
+            "/data/y: permission denied; check its owner and mode, or set TRAINFARE_HOME to a folder of your own.",
         ),
         (OSError(errno.EXDEV, "x", "/a", None, "/b"), "/b: invalid cross-device link."),
         (ConnectionResetError("the peer is gone"), "the peer is gone."),
         (
             sqlite3.OperationalError("disk I/O error\nmore"),
-            "a database cannot be used: disk I/O error. Run the same command again: it resumes.",
+            "a database cannot be used (the tracking database is {path}): disk I/O error; "
+            "the file or its disk may be damaged: restore it from a copy.",
+        ),
+        (
+            sqlite3.OperationalError("database or disk is full"),
+            "a database cannot be used (the tracking database is {path}): database or disk is full; "
+            "free some space, for example with `trainfare jobs prune`, then run the same command again: it resumes.",
+        ),
+        (
+            sqlite3.OperationalError("attempt to write a readonly database"),
+            "a database cannot be used (the tracking database is {path}): attempt to write a readonly database; "
+            "check the owner and mode of the file and of its folder.",
+        ),
+        (
+            sqlite3.OperationalError("database is locked"),
+            "a database cannot be used (the tracking database is {path}): database is locked; "
+            "run the same command again: it resumes.",
         ),
     ],
 )
-def test_the_sentence_names_the_place_and_what_to_do(error: Exception, text: str) -> None:
-    assert sentence(error) == text
+def test_the_sentence_names_the_place_and_what_to_do(
+    error: Exception, text: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = tmp_path / "mlflow.db"
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{path}")
+    assert sentence(error) == text.format(path=path)
+
+
+def test_the_secrets_of_a_database_are_not_shown(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "postgresql://me:hunter2@db/mlflow")
+    text = sentence(sqlite3.OperationalError("cannot reach postgresql://me:hunter2@db/mlflow"))
+    assert text is not None
+    assert "hunter2" not in text
 
 
 def test_a_bug_keeps_its_traceback() -> None:

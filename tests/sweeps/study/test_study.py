@@ -43,7 +43,7 @@ def test_a_file_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
 
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
     (tmp_path / "notes.txt").write_text("not a database, and longer than its first hundred bytes\n" * 10)
-    with pytest.raises(StorageError, match=r"notes.txt cannot be used: file is not a database\.$"):
+    with pytest.raises(StorageError, match=r"notes.txt cannot be used: file is not a database; .* set another path\.$"):
         open_storage(f"sqlite:///{tmp_path}/notes.txt")
 
 

@@ -116,3 +116,9 @@ def test_a_vanished_job_that_was_never_described_has_the_required_fields() -> No
 def test_describing_a_vanished_job_again_changes_nothing() -> None:
     first = vanished_description("demo", None, "Job 'demo' does not exist.")
     assert vanished_description("demo", first, "Job 'demo' does not exist.") is first
+
+
+def test_the_one_line_reason_of_a_full_disk_is_the_disk() -> None:
+    reason = 'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "OSError: [Errno 28]"\n'
+    reason += 'ExtraInfo "DiskFull: the disk of /data is full: 0 B of 8 MiB are free."'
+    assert one_line_reason(reason) == "DiskFull: the disk of /data is full: 0 B of 8 MiB are free."

@@ -99,6 +99,22 @@ def test_a_folder_is_copied_without_ignored_files(tmp_path: Path) -> None:
     assert find_script(str(folder), "train.py", tmp_path / "home").identity != script.identity
 
 
+def test_a_copy_is_private_in_a_folder_that_others_can_read(tmp_path: Path) -> None:
+    folder, home = tmp_path / "code", tmp_path / "home"
+    (folder / "package").mkdir(parents=True)
+    (folder / "train.py").write_text("")
+    (folder / "package" / "run.sh").write_text("")
+    (folder / "package" / "run.sh").chmod(0o755)
+    home.mkdir()
+    home.chmod(0o755)
+    copy = find_script(str(folder), "train.py", home).folder
+    paths = (copy, copy / "train.py", copy / "package", copy / "package" / "run.sh")
+    assert [path.stat().st_mode & 0o777 for path in paths] == [0o700, 0o600, 0o700, 0o700]
+    copy.chmod(0o755)  # as earlier versions left it
+    assert find_script(str(folder), "train.py", home).folder == copy
+    assert copy.stat().st_mode & 0o777 == 0o700
+
+
 @pytest.mark.parametrize(
     ("entry_point", "files", "message"),
     [

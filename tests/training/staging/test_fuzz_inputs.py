@@ -10,6 +10,8 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from benchmarks.support.fuzz_inputs import (
+    LIMIT_MEGABYTES,
+    LIMIT_SECONDS,
     check_data,
     data_seeds,
     experiment_seeds,
@@ -82,9 +84,12 @@ def test_undamaged_files_are_accepted(tmp_path: Path) -> None:
 
 
 def test_the_long_run_counts_every_file(tmp_path: Path) -> None:
-    outcomes, faults = fuzz(200, 7, tmp_path)
-    assert faults == []
-    assert sum(outcomes.values()) == 200
+    results = fuzz(200, 7, tmp_path)
+    assert results.faults == []
+    assert sum(results.outcomes.values()) == 200
+    assert results.outcomes["staging refused"] + results.outcomes["staging accepted"] == 2
+    assert 0 < results.longest_seconds < LIMIT_SECONDS
+    assert 0 < results.largest_megabytes < LIMIT_MEGABYTES
 
 
 def test_the_long_run_detects_a_fault() -> None:

@@ -183,7 +183,7 @@ def test_old_unfinished_stagings_are_deleted(tmp_path: Path) -> None:
 def test_a_home_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     (tmp_path / "home").write_text("a file where a folder should be")
-    with pytest.raises(InputError, match="cannot be written: Not a directory"):
+    with pytest.raises(InputError, match="cannot be written: not a directory; a part of the path is a file"):
         stage(request_for(path), tmp_path / "home")
 
 

@@ -46,6 +46,14 @@ def test_a_folder_in_which_others_can_replace_files_is_refused(folder: Path, mod
     assert slots_folder() == folder
 
 
+def test_a_folder_that_others_can_move_away_is_refused(folder: Path) -> None:
+    folder.parent.chmod(0o777)
+    with pytest.raises(InputError, match=rf"not safe .*: it is in {folder.parent}, and other users may write to that"):
+        slots_folder()
+    folder.parent.chmod(0o1777)
+    assert slots_folder() == folder
+
+
 def test_a_link_is_refused(folder: Path, tmp_path: Path) -> None:
     (tmp_path / "other").mkdir()
     folder.symlink_to(tmp_path / "other")

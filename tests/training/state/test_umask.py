@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
+from training.state.umask import private_mode
 
 PROGRAM = "import sys; from pathlib import Path; from training.state.umask import set_umask; set_umask(); "
 PROGRAM += "Path(sys.argv[1]).touch()"
@@ -30,3 +31,9 @@ def test_files_are_private_unless_a_mask_is_set(tmp_path: Path, mask: str | None
 @pytest.mark.parametrize("mask", ["rwx", "8", "00077"])
 def test_a_wrong_mask_is_refused(tmp_path: Path, mask: str) -> None:
     assert f"TRAINFARE_UMASK is '{mask}'; it must be three octal digits" in made(tmp_path / "file", mask).stderr
+
+
+def test_a_copy_has_no_more_rights_than_a_new_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert [private_mode(mode) for mode in (0o755, 0o644, 0o444)] == [0o700, 0o600, 0o600]
+    monkeypatch.setenv("TRAINFARE_UMASK", "007")
+    assert [private_mode(mode) for mode in (0o755, 0o644, 0o600)] == [0o750, 0o640, 0o600]

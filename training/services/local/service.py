@@ -18,7 +18,7 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import accumulate
@@ -33,13 +33,17 @@ from training.services.local import job_record, processes, request_rules, superv
 from training.services.local.disk_space import FULL_ERRORS, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import DamagedJob, JobFolder, State
 from training.services.local.log_times import LogTimes
+from training.state.home import make_compile_cache
 from training.state.regular_files import open_regular
-from training.state.slots_folder import VARIABLE
+from training.state.slots_folder import VARIABLE, slots_folder
 
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 PAGE_BYTES = 4 * 2**20
 """Size limit of one page of the log; a longer line is split."""
+
+CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+"""Variable with the folder of torch's compile cache, which is executed."""
 
 OMITTED_FIELDS = frozenset({"Tags"})
 """Fields of a request that its description omits. SageMaker has a separate call for tags."""
@@ -70,6 +74,7 @@ class LocalService:
     def create(self, request: Request) -> None:
         """Start the job. Raises JobExists if the name is taken, or InputError if this machine cannot run the job."""
         request_rules.check(request)
+        self.check_folders(request.get("Environment", {}))
         folder = self._path(request["TrainingJobName"])
         if JobFolder(folder).request_file.exists():
             raise JobExists(f"Job {folder.name} already exists in {folder.parent}.")
@@ -79,6 +84,13 @@ class LocalService:
         except OSError as error:
             reason = full_reason(self._root) if error.errno in FULL_ERRORS else str(error)
             raise ServiceError(f"Job {folder.name} could not be started: {reason}.") from error
+
+    def check_folders(self, variables: Mapping[str, str]) -> None:
+        """Create the folders that a job shares with others. Raises InputError if other users could replace files."""
+        if self._slots is None:
+            slots_folder()
+        if cache := variables.get(CACHE_VARIABLE):
+            make_compile_cache(Path(cache))
 
     def _stage(self, folder: Path, request: Request) -> None:
         # A folder whose name starts with a full stop is never a job, even if this process is killed.
