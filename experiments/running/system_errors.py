@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from training.contract.system_errors import database_hint, system_reason
+from training.state.system_errors import database_hint, system_reason
 
 _DATABASES = {"sqlite3", "sqlalchemy", "alembic"}
 
@@ -21,13 +21,9 @@ def sentence(error: Exception) -> str | None:
 
 
 def _database_sentence(error: Exception) -> str:
-    from mlflow import get_tracking_uri
-
-    from tracking.server.database import database_file
+    from tracking.server.store import database_name
     from training.contract.plain_text import without_secrets
 
-    uri = get_tracking_uri()
-    subject = database_file(uri) or without_secrets(uri)
     first = without_secrets((str(error).strip().splitlines() or [type(error).__name__])[0].rstrip("."))
     hint = database_hint(first) or "run the same command again: it resumes"
-    return f"a database cannot be used (the tracking database is {subject}): {first}; {hint}."
+    return f"a database cannot be used (the tracking database is {database_name()}): {first}; {hint}."

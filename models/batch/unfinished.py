@@ -15,8 +15,8 @@ from pathlib import Path
 from typing import Any, BinaryIO, Self, TypeVar
 
 from training.contract.errors import InputError
-from training.contract.system_errors import system_reason
 from training.state.locks import exclusive_lock
+from training.state.system_errors import system_reason
 
 Result = TypeVar("Result")
 

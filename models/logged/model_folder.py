@@ -21,10 +21,10 @@ from models.lookup.artifact_location import find_artifact_location
 from models.lookup.trained_model import TrainedModel
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError
-from training.contract.system_errors import system_reason
 from training.services.artifact import unpack
 from training.services.local.service import LocalService
 from training.state import shared_folders
+from training.state.system_errors import system_reason
 
 MODELS_FOLDER = "models"
 _UNFINISHED_PREFIX = ".unfinished-"

@@ -18,7 +18,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from training.contract.errors import StorageError
 from training.contract.plain_text import without_secrets
 from training.contract.retry import RetryPolicy
-from training.contract.system_errors import database_hint
+from training.state.system_errors import database_hint
 
 Result = TypeVar("Result")
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from benchmarks.support.installed import installed_environment
-from tests.tracking.server.test_database import half_made
+from tests.support.tracking.half_made import half_made
 
 LIST = "from mlflow import MlflowClient; print(*(each.name for each in MlflowClient().search_experiments()))"
 

@@ -19,8 +19,8 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from training.contract.errors import InputError, TrackingError, TrainfareError
-from training.contract.system_errors import system_reason
 from training.state.database_files import count_rows, create, lock_database, replace, set_aside, tables
+from training.state.system_errors import system_reason
 from training.state.umask import set_umask
 
 _PREFIX = "sqlite:///"

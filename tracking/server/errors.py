@@ -16,7 +16,7 @@ from mlflow.utils.credentials import read_mlflow_creds
 
 from training.contract.errors import NotAllowed, TrackingError
 from training.contract.plain_text import without_secrets
-from training.contract.system_errors import database_hint
+from training.state.system_errors import database_hint
 
 _FINAL_CODES = frozenset(
     {

@@ -170,3 +170,9 @@ def open_existing_store(uri: str | None = None, *, otherwise: str = "Nothing was
 def _is_no_arn_warning(record: logging.LogRecord) -> bool:
     # sagemaker-mlflow 0.5.0 parses every tracking URI as an ARN, and warns at each request to a server without one.
     return "list index out of range" not in record.getMessage()
+
+
+def database_name() -> str:
+    """Return the path of the tracking database, or the address of a tracking server without its secrets."""
+    uri = get_tracking_uri()
+    return str(database_file(uri) or without_secrets(uri, uri))

@@ -17,9 +17,9 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 from training.contract.errors import InputError
-from training.contract.system_errors import system_reason
 from training.state.deletion import TRASH_PREFIX, record_of
 from training.state.regular_files import open_regular, read_regular
+from training.state.system_errors import system_reason
 
 UNFINISHED_PREFIX = ".unfinished-"
 _MAX_RECORD_BYTES = 1024

@@ -11,9 +11,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from training.contract.errors import InputError
-from training.contract.system_errors import system_reason
 from training.state.regular_files import read_regular
 from training.state.safe_folder import reason_against
+from training.state.system_errors import system_reason
 
 _MAX_ID_BYTES = 1024
 

@@ -6,8 +6,8 @@ import os
 from pathlib import Path
 
 from training.contract.errors import InputError
-from training.contract.system_errors import system_reason
 from training.state.safe_folder import reason_against_path, reason_against_status
+from training.state.system_errors import system_reason
 
 VARIABLE = "TRAINFARE_SLOTS"
 

@@ -14,6 +14,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.conftest import ROOT
+from tests.support.tracking.half_made import half_made
 from tracking.server.database import prepare
 from tracking.server.store import open_store
 from training.contract.errors import InputError, TrackingError
@@ -68,20 +69,6 @@ def test_two_first_commands_at_once_share_one_store(tmp_path: Path) -> None:
         assert [process.returncode for process in both] == [0, 0], outputs
         names = {experiment.name for experiment in MlflowClient(uri(folder)).search_experiments()}
         assert names == {"Default", "a", "b"}
-
-
-def half_made(path: Path) -> None:
-    """Leave what MLflow leaves if it is killed after its first tables."""
-    from mlflow.store.db.utils import InitialBase
-    from sqlalchemy import create_engine
-
-    engine = create_engine(f"sqlite:///{path}")
-    InitialBase.metadata.create_all(engine)
-    engine.dispose()
-    with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
-        database.execute("CREATE TABLE model_versions (name VARCHAR(256))")  # its migration was cut off
-    database.close()
 
 
 def test_a_half_made_store_without_runs_is_set_aside(tmp_path: Path) -> None:

@@ -42,5 +42,5 @@ def system_reason(
 
 
 def database_hint(reason: str) -> str | None:
-    """Return what to do about an error of a database, or None if the message is not known."""
+    """Return the advice for an error of a database, or None if its message is not known."""
     return next((hint for pattern, hint in _DATABASE_HINTS if re.search(pattern, reason, re.IGNORECASE)), None)
