@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from sweeps.space.grid import Point
@@ -156,7 +156,7 @@ class _EndedJob:
         pass
 
 
-def curve(events: Sequence[Event], metric: str, started: float, instances: int) -> list[CurvePoint]:
+def curve(events: Iterable[Event], metric: str, started: float, instances: int) -> list[CurvePoint]:
     """Return the evaluations of a job; `started` is the start of its billed time, in seconds since the epoch."""
     evaluations = [each for each in events if each.kind == "metric" and metric in each.fields.get("values", {})]
     return [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -81,7 +81,7 @@ class FollowedJob:
         self._sampler = _sampler(service, planned.spec.name)
 
     @property
-    def events(self) -> Sequence[Event]:
+    def events(self) -> Iterable[Event]:
         """Events of the job so far."""
         return self._recorder.events
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from judging.doomed import MOMENTS, Death, Moment
 from training.contract.events import Event
@@ -13,7 +13,7 @@ _CLASSES = frozenset({"Error", "OutOfMemory"})
 """Failure classes of jobs that ended themselves. Others were stopped, killed, or had no room or no data."""
 
 
-def death_of(failure: tuple[str, str], events: Sequence[Event], log_tail: Sequence[str]) -> Death | None:
+def death_of(failure: tuple[str, str], events: Iterable[Event], log_tail: Sequence[str]) -> Death | None:
     """Return the exception of which a job died; None if it did not die of one. `failure` is (class, reason)."""
     if failure[0] not in _CLASSES:
         return None
@@ -37,9 +37,10 @@ def recorded_death(tags: Mapping[str, str | None]) -> Death | None:
     return Death(exception=exception, moment=known) if exception and known else None
 
 
-def _exception(events: Sequence[Event], log_tail: Sequence[str]) -> LastException | None:
+def _exception(events: Iterable[Event], log_tail: Sequence[str]) -> LastException | None:
     """Return the exception in the job's own failure event, or else at the end of its log."""
-    for event in reversed(events):
-        if event.kind == "failure" and (text := str(event.fields.get("traceback") or "")):
-            return last_exception(text.splitlines())
-    return last_exception(log_tail)
+    traceback = ""
+    for event in events:
+        if event.kind == "failure":
+            traceback = str(event.fields.get("traceback") or "") or traceback
+    return last_exception(traceback.splitlines() if traceback else log_tail)

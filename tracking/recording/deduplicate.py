@@ -7,6 +7,7 @@ would keep them beside the first ones and could not remove them. The first occur
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Set
 
 from mlflow.entities import Metric
@@ -14,12 +15,17 @@ from mlflow.entities import Metric
 from tracking.recording import metric_points
 from training.contract.events import Event
 
+_RECENT_EVENTS = 20_000
+"""Events in which a repeated one is looked for: more than a log agent sends at once."""
+
 
 class Deduplicator:
     """Filter for the events of one job, which must be passed in order."""
 
     def __init__(self) -> None:
+        self._recent: deque[tuple[int, float]] = deque()
         self._recorded: set[tuple[int, float]] = set()
+        """The recent events, by number and time."""
         self._last_steps: dict[str, int] = {}
         """Last step of each metric."""
         self._last_steps_before_start: dict[str, int] = {}
@@ -31,13 +37,20 @@ class Deduplicator:
         return self._last_steps.keys()
 
     def new_events(self, events: Iterable[Event]) -> list[Event]:
-        """Return the events that were not passed before. An event's number and time together identify it."""
+        """Return the events that are not among the recent ones. Number and time together identify an event."""
         new = []
         for event in events:
-            if (event.seq, event.time) not in self._recorded:
-                self._recorded.add((event.seq, event.time))
+            key = (event.seq, event.time)
+            if key not in self._recorded:
+                self._remember(key)
                 new.append(event)
         return new
+
+    def _remember(self, key: tuple[int, float]) -> None:
+        self._recorded.add(key)
+        self._recent.append(key)
+        if len(self._recent) > _RECENT_EVENTS:
+            self._recorded.remove(self._recent.popleft())
 
     def new_points(self, event: Event) -> list[Metric]:
         """Return the metric points of a new event, without steps that were recorded before the job restarted."""

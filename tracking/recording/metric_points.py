@@ -83,8 +83,11 @@ def phase_totals(events: Iterable[Event]) -> dict[str, float]:
 
 def last_samples(events: Iterable[Event]) -> float | None:
     """Return the latest sample count; None if no event has one."""
-    counts = [each.fields["samples"] for each in events if each.kind == "metric" and "samples" in each.fields]
-    return counts[-1] if counts else None
+    count = None
+    for event in events:
+        if event.kind == "metric":
+            count = event.fields.get("samples", count)
+    return count
 
 
 def cost_metrics(description: Description) -> dict[str, float]:

@@ -24,6 +24,7 @@ from tracking.queries.duplicates import has_ended
 from tracking.recording import compiler_check, data_page, metric_points, script_metadata
 from tracking.recording.deaths import death_of, tags_of
 from tracking.recording.deduplicate import Deduplicator
+from tracking.recording.event_copy import EventCopy
 from tracking.recording.log_copy import LogCopy
 from tracking.recording.run_description import environment, hub_note, job_note
 from tracking.recording.run_tables import ClassCharts, log_class_distribution, log_confusion_matrix, log_tables
@@ -54,7 +55,7 @@ class Recorder:
 
     def restart(self) -> None:
         """Forget all events and lines before the log is read again. MLflow stores equal points once."""
-        self.events: list[Event] = []
+        self.events = EventCopy()
         self.death: Death | None = None
         """Exception of which the job died, once its run has ended."""
         self.log = LogCopy()
@@ -88,7 +89,7 @@ class Recorder:
         self.log.append(lines)
         if self._compiler_active is False:
             self._compiler_active = compiler_check.was_active(self._planned.spec.compiler, lines)
-        self.events += events
+        self.events.append(events)
         metrics = [point for event in events for point in self._deduplicator.new_points(event)]
         self._log_batch(metrics=[*metrics, *system])
         for event in events:
@@ -101,7 +102,7 @@ class Recorder:
         `failure` is the (class, reason) of a job that did not complete. The run's status is FINISHED, FAILED, or
         KILLED for a job that somebody stopped. Returns the final metrics.
         """
-        result = self._last("result")
+        result = self.events.last("result")
         ended = description.get("TrainingEndTime") or description["LastModifiedTime"]
         finals = {**metric_points.phase_totals(self.events), **metric_points.machine_load(description)}
         finals |= result.fields.get("metrics", {}) if result else {}
@@ -139,7 +140,7 @@ class Recorder:
     @property
     def push_failure(self) -> str | None:
         """Reason why the trained model could not be pushed to the Hub, or None."""
-        result = self._last("result")
+        result = self.events.last("result")
         return result.fields.get("hub", {}).get("failure") if result else None
 
     @property
@@ -163,17 +164,12 @@ class Recorder:
 
     def _log_artifacts(self, description: Description, result: Event | None) -> None:
         self._log_json(description, "description.json")
-        self._log_text(
-            "".join(json.dumps(_event_json(e), ensure_ascii=False) + "\n" for e in self.events), "events.jsonl"
-        )
-        with self.log.as_file("log.txt") as path:
-            self._store.call(self._store.client.log_artifact, self.run_id, str(path))
+        for copy, name in ((self.events, "events.jsonl"), (self.log, "log.txt")):
+            with copy.as_file(name) as path:
+                self._store.call(self._store.client.log_artifact, self.run_id, str(path))
         tables = result.fields.get("tables", {}) if result else {}
         log_tables(self._store, self.run_id, tables)
         log_confusion_matrix(self._store, self.run_id, tables, self._charts)
-
-    def _last(self, kind: str) -> Event | None:
-        return next((event for event in reversed(self.events) if event.kind == kind), None)
 
     def _log_batch(self, metrics: Sequence[Metric] = (), params: Sequence[Param] = ()) -> None:
         client = self._store.client
@@ -270,7 +266,3 @@ def _final_tags(description: Description, result: Event | None, failure: tuple[s
 
 def _failure_tags(failure: tuple[str, str]) -> dict[str, str]:
     return {"platform.failure_class": failure[0], "platform.failure_message": failure[1][:5000]}
-
-
-def _event_json(event: Event) -> dict[str, Any]:
-    return {"event": event.kind, "seq": event.seq, "time": event.time, **event.fields}

@@ -155,6 +155,7 @@ def test_a_job_runs_an_unchanged_copy_of_the_script(file: str, tmp_path: Path) -
         ("script.hyperparameters.learning_rate=1e-3", "no hyperparameter of the script refers to $learning_rate"),
         ("script.metrics.x=loss", "'loss' has 0 groups; it must have exactly one (override script.metrics.x)"),
         ("script.metrics.x=(", "'(' is not a regular expression"),
+        (f"script.metrics.x={'(' * 3000}{')' * 3000}", "((((((((((((((((((((... has too many nested brackets"),
         ("script.metrics.cost/usd=(x)", "script.metrics.cost/usd"),
         ("script.sauce=x", "unknown field 'script.sauce' (override script.sauce=x). Did you mean 'script.source'?"),
     ],

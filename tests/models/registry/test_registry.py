@@ -17,6 +17,7 @@ from tests.support.models.tiny import modelled
 from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.tracked import Tracked
 from training.contract.errors import InputError, NotGoodEnough, TrackingError
+from training.contract.plain_text import without_markup
 
 ALL = frozenset(GATE_CHECKS)
 
@@ -73,7 +74,7 @@ def test_a_version_records_its_origin(tracked: Tracked) -> None:
     assert version.tags["platform.group"] == "demo-1"
     assert version.tags["platform.model"] == trained.model_uri
     assert version.tags["eval_accuracy"] == "0.9"
-    for text in ("job-1", "demo-1", trained.run_id, "Evaluation: eval_accuracy 0.9.", trained.chosen):
+    for text in ("job-1", "demo-1", trained.run_id, "Evaluation: eval_accuracy 0.9.", without_markup(trained.chosen)):
         assert text in version.description
     assert "experiment emotion" in client.get_registered_model("emotion").description
     model = tracked.client.get_logged_model(str(trained.model_id))
