@@ -24,6 +24,8 @@ for number in range(mib):
         sys.stdout.write("x" * 2**20)
     elif kind == "progress bar":
         sys.stdout.write(f"\\r{number:06} of a bar that writes its line again and again" * 18_000)
+    elif kind == "metrics":
+        sys.stdout.write(("." * 2_600 + f" loss={1 / (number + 1)}\n") * 400)
 print("\\nloss=0.5")
 """
 EXPERIMENT = """\
@@ -35,7 +37,7 @@ script:
   metrics: {{loss: 'loss=([0-9.]+)$'}}
 machine: {{cores: 1}}
 """
-KINDS = ("lines", "endless line", "progress bar")
+KINDS = ("lines", "endless line", "progress bar", "metrics")
 
 
 def attempt(folder: Path, kind: str, mib: int) -> tuple[float, float, str]:
@@ -101,7 +103,8 @@ def run(folder: Path) -> Result:
         for name, values in (("launcher", launcher_growth), ("supervisor", supervisor_growth))
     ]  # fmt: skip
     note = (
-        f"Long logs: jobs that print {SIZE_MIB} MiB in lines, in one endless line and in a progress bar, beside one "
-        "that prints nothing. Each must train, and its run have the whole log."
+        f"Long logs: jobs that print {SIZE_MIB} MiB in lines, in one endless line, in a progress bar and in lines "
+        f"with {400 * SIZE_MIB:,} values of a metric, beside one that prints nothing. Each must train, and its run "
+        "have the whole log."
     )
     return Result(counts=[counts], rows=rows, note=note)
