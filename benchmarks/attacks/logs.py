@@ -25,7 +25,7 @@ for number in range(mib):
     elif kind == "progress bar":
         sys.stdout.write(f"\\r{number:06} of a bar that writes its line again and again" * 18_000)
     elif kind == "metrics":
-        sys.stdout.write(("." * 2_600 + f" loss={1 / (number + 1)}\n") * 400)
+        sys.stdout.write(("." * 2_600 + f" loss={1 / (number + 1)}\\n") * 400)
 print("\\nloss=0.5")
 """
 EXPERIMENT = """\
