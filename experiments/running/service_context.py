@@ -58,13 +58,13 @@ def open_service_context(experiment: Experiment, echo: Echo, *, is_read_only: bo
     return OPENERS[experiment.service](experiment, echo, is_read_only)
 
 
-def _local(_: Experiment, __: Echo, ___: bool) -> ServiceContext:
+def _local(_: Experiment, __: Echo, is_read_only: bool) -> ServiceContext:
     from training.services.local.service import LocalService
 
     service = LocalService(home())
 
     def check(spec: JobSpec) -> JobSpec:
-        service.check_folders(spec.environment)
+        service.check_folders(spec.environment, create=not is_read_only)
         return spec
 
     return ServiceContext(service=service, check=check, upload=_unchanged, price=lambda _: None)

@@ -75,10 +75,11 @@ def compile_cache(home: Path) -> Path:
     )
 
 
-def make_compile_cache(folder: Path) -> None:
-    """Create the folder of a compile cache for this user only. Raises InputError if it is not safe."""
+def check_compile_cache(folder: Path, *, create: bool = True) -> None:
+    """Raise InputError if the folder of a compile cache is not safe. `create` makes it, for this user only."""
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if create:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         unsafe = reason_against(folder)
     except OSError as error:
         raise InputError(f"the compile cache {folder} cannot be created: {system_reason(error)}.") from error

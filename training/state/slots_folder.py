@@ -12,8 +12,8 @@ from training.state.system_errors import system_reason
 VARIABLE = "TRAINFARE_SLOTS"
 
 
-def slots_folder() -> Path:
-    """Return the folder, and create it if only this user has access to it.
+def slots_folder(*, create: bool = True) -> Path:
+    """Return the folder, and create it for this user only unless `create` is false.
 
     It is `TRAINFARE_SLOTS`, which several users can share, or else a folder of this user, in `XDG_RUNTIME_DIR` or in
     `~/.cache`. Raises InputError if another user could replace its files.
@@ -26,7 +26,8 @@ def slots_folder() -> Path:
         folder = Path.home() / ".cache" / "trainfare" / "slots"
         name = str(folder)
     try:
-        folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        if create:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
         unsafe = reason_against_status(folder, own_group=False) or reason_against_path(folder)
     except OSError as error:
         reason = system_reason(error, variable=VARIABLE)

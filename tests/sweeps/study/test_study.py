@@ -23,7 +23,7 @@ from training.contract.errors import InputError, StorageError
     ("url", "message"),
     [
         ("sweeps.db", "storage must be the address of a database, such as sqlite:///sweeps.db or"),
-        ("mysql://me:secret@host/s", "storage mysql://me:***@host/s is a mysql database, but sweeps need sqlite or"),
+        ("mysql://me:secret@host/s", "storage mysql://host/s is a mysql database, but sweeps need sqlite or"),
         ("sqlite://", "storage sqlite:// does not name a file"),
         ("postgresql+psycopg2://me:secret@host/s", "needs the driver postgresql+psycopg2, which is not installed"),
     ],

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from training.contract.errors import InputError
-from training.state.home import compile_cache, home, home_id, make_compile_cache
+from training.state.home import check_compile_cache, compile_cache, home, home_id
 
 
 @pytest.mark.parametrize(
@@ -75,7 +75,9 @@ def test_the_compile_cache_is_not_in_a_folder_that_others_can_replace(
 
 
 def test_a_new_compile_cache_is_private(tmp_path: Path) -> None:
-    make_compile_cache(tmp_path / "home" / "compile-cache")
+    check_compile_cache(tmp_path / "home" / "compile-cache", create=False)
+    assert not (tmp_path / "home").exists()
+    check_compile_cache(tmp_path / "home" / "compile-cache")
     assert (tmp_path / "home" / "compile-cache").stat().st_mode & 0o777 == 0o700
 
 
@@ -86,7 +88,7 @@ def test_a_compile_cache_that_another_user_has_made_is_refused(tmp_path: Path, m
     cache.mkdir(parents=True)
     os.chown(cache, 65534, 65534)
     with pytest.raises(InputError, match=r"compile-cache is not safe, .*: it belongs to another user \(65534\)"):
-        make_compile_cache(cache)
+        check_compile_cache(cache)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
     assert compile_cache(tmp_path / "home").parent == tmp_path / "cache" / "trainfare"
 

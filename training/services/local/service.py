@@ -33,7 +33,7 @@ from training.services.local import job_record, processes, request_rules, superv
 from training.services.local.disk_space import FULL_ERRORS, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import DamagedJob, JobFolder, State
 from training.services.local.log_times import LogTimes
-from training.state.home import make_compile_cache
+from training.state.home import check_compile_cache
 from training.state.regular_files import open_regular
 from training.state.slots_folder import VARIABLE, slots_folder
 
@@ -85,12 +85,15 @@ class LocalService:
             reason = full_reason(self._root) if error.errno in FULL_ERRORS else str(error)
             raise ServiceError(f"Job {folder.name} could not be started: {reason}.") from error
 
-    def check_folders(self, variables: Mapping[str, str]) -> None:
-        """Create the folders that a job shares with others. Raises InputError if other users could replace files."""
+    def check_folders(self, variables: Mapping[str, str], *, create: bool = True) -> None:
+        """Raise InputError if other users could replace files in the folders that a job shares with other jobs.
+
+        `create` makes those that are missing.
+        """
         if self._slots is None:
-            slots_folder()
+            slots_folder(create=create)
         if cache := variables.get(CACHE_VARIABLE):
-            make_compile_cache(Path(cache))
+            check_compile_cache(Path(cache), create=create)
 
     def _stage(self, folder: Path, request: Request) -> None:
         # A folder whose name starts with a full stop is never a job, even if this process is killed.

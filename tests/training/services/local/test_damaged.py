@@ -48,8 +48,11 @@ DAMAGE: dict[str, Callable[[Path], object]] = {
 def two_jobs(tmp_path_factory: pytest.TempPathFactory) -> LocalHarness:
     """A service with two jobs that ended."""
     harness = LocalHarness(tmp_path_factory.mktemp("damaged"))
-    for name in ("job", "other"):
-        ended(submit(harness.service, harness.request("print('a line')", name=name)))
+    with pytest.MonkeyPatch.context() as patch:
+        # The slots of each test are those of its own only from its start on.
+        patch.setenv("TRAINFARE_SLOTS", str(tmp_path_factory.mktemp("slots")))
+        for name in ("job", "other"):
+            ended(submit(harness.service, harness.request("print('a line')", name=name)))
     return harness
 
 
