@@ -33,7 +33,7 @@ class Held:
     next_jobs: list[bool]
     """True for each pair of a probed job and another job of its setting, if the interval holds the other's time."""
     named: list[bool]
-    """True for each such pair, if one of two probes of equal settings is called the least."""
+    """True for each such pair, if one of two probes of equal settings is called the cheapest."""
 
 
 def simulate(noise: Noise, step_error: float, own_repeats: int) -> Held:
@@ -60,13 +60,13 @@ def simulate(noise: Noise, step_error: float, own_repeats: int) -> Held:
 
 
 def rows(noise: Noise) -> Iterator[Row]:
-    """Yield the share of next jobs that the interval holds, and of equal arms of which one is called the least."""
+    """Yield the share of next jobs that the interval holds, and of equal arms of which one is called the cheapest."""
     for own in (0, OWN_REPEATS):
         source = f"spread of {own} own repeats" if own else f"default spread {JobSpread().relative:.1%}"
         for step_error in STEP_ERRORS:
             held, name = simulate(noise, step_error, own), f"steps known to {step_error:.1%}, {source}"
             yield _share_row(f"next jobs held: {name}", held.next_jobs, *NEXT_JOBS_PERCENT)
-            yield _share_row(f"equal arms, one called the least: {name}", held.named, 0, MAX_NAMED_PERCENT)
+            yield _share_row(f"equal arms, one called the cheapest: {name}", held.named, 0, MAX_NAMED_PERCENT)
 
 
 def _share_row(name: str, cases: list[bool], least: float, most: float) -> Row:

@@ -26,7 +26,7 @@ STEP_FACTOR = 1.25
 """Factor on an interval from steps, which holds the true time in 89 to 93 of 100 simulated probes instead of 95."""
 SEPARATION_FACTOR = 1.2
 """Factor on the interval by which two settings are separated. Recorded jobs have heavier tails than a normal
-distribution: without it, one of two equal settings is called the least in 5.5 %."""
+distribution: without it, one of two equal settings is called the cheapest in 5.5 %."""
 
 
 @dataclass(frozen=True)

@@ -26,7 +26,7 @@ def headline(probes: Probes) -> str:
         return f"{answer}."
     if similar := probes.as_cheap:
         return f"{answer}; {joined([f'“{each.arm.label}”' for each in similar])} cannot be distinguished from it."
-    return f"{answer}, the least of the {len(probes.projected)} arms."
+    return f"{answer}, the cheapest of the {len(probes.projected)} arms."
 
 
 def spread_sentences(probes: Probes) -> list[str]:

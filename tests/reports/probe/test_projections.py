@@ -53,7 +53,7 @@ def test_the_cheapest_in_dollars_and_the_fastest_by_hand() -> None:
     """
     projected = probes(row("small", 3600, 36, 0.72), row("large", 1800, 18, 1.80))
     assert headline(projected) == (
-        "“small” would cost 0.72 USD (0.65 to 0.79) for the whole training, the least of the 2 arms."
+        "“small” would cost 0.72 USD (0.65 to 0.79) for the whole training, the cheapest of the 2 arms."
     )
     assert sentences(projected)[0] == (
         "The fastest is “large”: 1,800 s, 2.00 times as fast as “small” at 1.25 times its cost."
@@ -70,7 +70,7 @@ def test_arms_that_may_cost_the_same_are_not_distinguished() -> None:
 def test_an_arm_is_the_least_from_the_difference_that_the_interval_allows() -> None:
     """With exact steps, the error of the ratio is 1.2 * sqrt(2) * 1.96 * 0.037 = 0.123070: 13.1 %."""
     assert "cannot be distinguished" in headline(probes(row("a", 1000, 0, 1.0), row("b", 1130, 0, 1.0)))
-    assert headline(probes(row("a", 1000, 0, 1.0), row("b", 1132, 0, 1.0))).endswith(", the least of the 2 arms.")
+    assert headline(probes(row("a", 1000, 0, 1.0), row("b", 1132, 0, 1.0))).endswith(", the cheapest of the 2 arms.")
 
 
 def test_losses_are_compared_after_the_same_samples() -> None:
