@@ -90,26 +90,28 @@ def test_run_glue(command_line: CommandLine, project: ScriptProject) -> None:
 def test_run_glue_no_trainer(command_line: CommandLine, project: ScriptProject) -> None:
     experiment = project.add("run_glue_no_trainer", "transformers-glue", "text-classification")
     project.write_reviews(320, 64)
-    run = train(command_line, experiment, {**ENCODER, **hyperparameters(num_train_epochs=1)})
+    run = train(command_line, experiment, {**ENCODER, **hyperparameters(num_train_epochs=1, max_length=64)})
     assert steps(command_line, run, "eval_accuracy") == [40]
     assert samples(command_line, run)[20] == 160
     assert 0 < run.data.metrics["eval_accuracy"] <= 1
     assert scales(run) == {"eval_accuracy": {"unit": "fraction", "better": "higher"}}
-    assert run.data.metrics[RATE] > 0
+    # A bar shows whole seconds: a fast machine ends before the ten seconds that a rate needs.
+    assert RATE in run.data.metrics or run.data.tags["platform.rate_unknown"] == "short"
 
 
 def test_run_qa(command_line: CommandLine, project: ScriptProject) -> None:
     experiment = project.add("run_qa", "transformers-qa", "question-answering")
     project.write("question-answering/requirements.txt", "evaluate\n")
-    project.write_squad(120, 20)
+    project.write_squad(120, 100)
     sizes = {"num_train_epochs": 1, "logging_steps": 5, "max_seq_length": 128, "doc_stride": 32}
-    run = train(command_line, experiment, {**ENCODER, **hyperparameters(**sizes, max_train_samples=120)})
+    fields = {**ENCODER, "base_learning_rate": 3e-4, **hyperparameters(**sizes, max_train_samples=120)}
+    run = train(command_line, experiment, fields)
     assert steps(command_line, run, "loss") == [5, 10, 15]
     assert steps(command_line, run, "eval_f1") == [15]
     assert steps(command_line, run, "eval_exact_match") == [15]
     assert samples(command_line, run)[15] == 120
     assert scales(run) == {name: {"unit": "percent", "better": "higher"} for name in ("eval_f1", "eval_exact_match")}
-    assert run.data.metrics["eval_f1"] > 1
+    assert run.data.metrics["eval_f1"] > 1  # a fraction is at most 1
     assert run.data.metrics[RATE] > 0
 
 
