@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.load import FOLDER, Experiment, experiment_names, load
+from experiments.planning.load import FOLDER, Experiment, arms, experiment_names, load
 from experiments.schema.rules import ThisMachine, check_machine
 from tests.support.requests.refused import refused
 from training.contract.errors import InputError
@@ -30,6 +30,12 @@ def written(folder: Path, text: str) -> str:
 @pytest.mark.parametrize("name", experiment_names())
 def test_every_experiment_of_the_project_loads(name: str) -> None:
     assert isinstance(load(name, {}), Experiment)
+
+
+@pytest.mark.parametrize("path", sorted((FOLDER / "examples").glob("*.yaml")), ids=lambda path: path.stem)
+def test_every_example_of_a_public_script_has_two_arms_and_is_documented(path: Path) -> None:
+    assert len(arms(load(str(path), {}))) == 2
+    assert f"`{path.name}`" in (FOLDER.parent / "docs" / "script_examples.md").read_text()
 
 
 def test_the_learning_rate_follows_from_the_global_batch() -> None:

@@ -1,8 +1,9 @@
 """Lines of pytorch/examples' word_language_model, and of the many scripts that copied them.
 
 `| epoch   1 |   200/ 2983 batches | lr 20.00 | ms/batch 12.30 | loss  7.60 | ppl  2000.00`, and at the end of an epoch
-`| end of epoch   1 | time: 36.10s | valid loss  5.50 | valid ppl   244.69`. Batches count from 0, and every one is
-full: the data is cut to columns of equal length.
+`| end of epoch   1 | time: 36.10s | valid loss  5.50 | valid ppl   244.69`. Batches count from 0, and every one has all
+columns of the data. The announced number of batches is rounded down: an epoch may end with one more batch of fewer
+rows, which only a line about it shows.
 """
 
 from __future__ import annotations
@@ -30,7 +31,7 @@ class WordLanguageModel:
     def read(self, part: str) -> Reading | None:
         """Return the content of a line; None for other lines."""
         if match := _BATCH.search(part):
-            self._batches = int(match[3])
+            self._batches = max(self._batches or 0, int(match[3]), int(match[2]) + 1)
             step = (int(match[1]) - 1) * self._batches + int(match[2])
             values = {"learning_rate": match[4], "loss": match[6], "perplexity": match[7]}
             return Reading(values=_floats(values), step=step, steps_done=step + 1)

@@ -24,3 +24,14 @@ def test_the_epochs_of_a_dry_run_have_no_step() -> None:
     reading = WordLanguageModel().read("| end of epoch   1 | time:  0.06s | valid loss  3.25 | valid ppl    25.73")
     assert reading is not None
     assert reading.step is None
+
+
+def test_a_line_of_the_last_short_batch_corrects_the_announced_number() -> None:
+    format = WordLanguageModel()
+    lines = (
+        "| epoch   1 |    65/   65 batches | lr 20.00 | ms/batch 14.44 | loss  4.03 | ppl    56.23",
+        "| end of epoch   1 | time:  0.47s | valid loss  2.89 | valid ppl    18.01",
+        "| epoch   2 |     5/   65 batches | lr 20.00 | ms/batch 14.44 | loss  4.03 | ppl    56.23",
+    )
+    readings = [format.read(line) for line in lines]
+    assert [reading and (reading.step, reading.done) for reading in readings] == [(65, 66), (66, 66), (71, 72)]
