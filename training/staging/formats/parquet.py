@@ -8,16 +8,18 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
-from training.staging.sources.expansion import Expansion
-from training.staging.sources.files import is_packed, open_bytes, read_whole
-from training.staging.sources.row import Row, missing_column
+from training.staging.formats.compression import is_packed
+from training.staging.formats.expansion import Expansion
+from training.staging.formats.files import open_bytes, read_whole
+from training.staging.formats.row import Row, missing_column
+from training.staging.formats.text_format import TextFormat
 
 ROWS_PER_BATCH = 1_000
 MAX_BATCH_BYTES = 16 * 1024**2
 """Text of a batch that is converted at once. Rows of larger batches are converted one by one."""
 
 
-def parquet_rows(path: Path, columns: Sequence[str], expansion: Expansion) -> Iterator[Row]:
+def parquet_rows(path: Path, columns: Sequence[str], expansion: Expansion, _: TextFormat) -> Iterator[Row]:
     """Yield the values of `columns` for every row, in order.
 
     Raises InputError for a damaged file, or one with more rows or text than the limit. Text is read as a dictionary of

@@ -13,8 +13,8 @@ import pytest
 
 from tests.support.staging.tables import ANIMALS, write
 from training.contract.errors import InputError
-from training.staging.sources.expansion import Expansion
-from training.staging.sources.readers import read_rows, unit_of
+from training.staging.formats.expansion import Expansion
+from training.staging.formats.readers import read_rows, unit_of
 
 FORMATS = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet"]
 
@@ -71,14 +71,14 @@ def test_a_field_may_exceed_pythons_default_limit(tmp_path: Path) -> None:
         ("a.jsonl", b"", "FILE is empty"),
         ("a.jsonl.gz", gzip.compress(b"", mtime=0), "FILE is empty"),
         (
-            "a.xlsx",
+            "a.dat",
             b"x",
-            "FILE has the unknown suffix '.xlsx'; use .jsonl, .ndjson, .json, .csv, .tsv, .parquet",
+            "FILE has the unknown suffix '.dat'; use .jsonl, .ndjson, .json, .csv, .tsv, .parquet",
         ),
         ("a.gz", b"x", "FILE has the unknown suffix ''"),
         ("a.jsonl", b'{"text": "a", "label": 1}\n' * 16 + b'{"text": \n', "FILE line 17 is not JSON: Expecting value"),
         ("a.jsonl", b"[1, 2]\n", "FILE line 1 must be a JSON object, not list"),
-        ("a.json", b'[\n{"text": "a"}\n]\n', "FILE line 1 is not JSON"),
+        ("a.json", b'[\n{"text": "a"}\n]\n', "FILE row 1 has no column 'label'; it has 'text'."),
         ("a.jsonl", b"[" * 100_000 + b"\n", "FILE line 1 is not JSON: maximum recursion depth"),
         ("a.jsonl", b'{"text": "a", "label": ' + b"9" * 5_000 + b"}\n", "FILE line 1 is not JSON: Exceeds the limit"),
         ("a.jsonl", b'{"txt": "a", "label": 1}\n', "FILE line 1 has no column 'text'; it has 'txt', 'label'. Did you"),
