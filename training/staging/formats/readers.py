@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.staging.formats.arrow import arrow_rows
 from training.staging.formats.compression import COMPRESSIONS, plain_path
 from training.staging.formats.expansion import Expansion
 from training.staging.formats.files import text_lines
@@ -80,7 +81,10 @@ READERS: dict[str, Callable[[Path, Sequence[str], Expansion, TextFormat], Iterat
     ".csv": table_rows,
     ".tsv": table_rows,
     ".parquet": parquet_rows,
+    ".arrow": arrow_rows,
+    ".feather": arrow_rows,
+    ".ipc": arrow_rows,
     ".txt": _plain_text,
 }
-BINARY = frozenset({".parquet"})
+BINARY = frozenset({".parquet", ".arrow", ".feather", ".ipc"})
 """Formats that are not text."""
