@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import os
@@ -31,16 +32,35 @@ class HostileFile:
 
 def repeated_gzip(first: bytes, block: bytes, times: int, last: bytes = b"") -> Callable[[Path], None]:
     """Return a writer of a gzip file with `first`, `times` equal blocks, and `last`."""
+    return repeated(gzip.compress, first, block, times, last)
+
+
+def repeated(
+    compress: Callable[[bytes], bytes], first: bytes, block: bytes, times: int, last: bytes = b""
+) -> Callable[[Path], None]:
+    """Return a writer of a compressed file with `first`, `times` equal blocks, and `last`."""
 
     def write(path: Path) -> None:
-        packed = gzip.compress(block)
+        packed = compress(block)
         with path.open("wb") as file:
-            file.write(gzip.compress(first))
+            file.write(compress(first))
             for _ in range(times):
                 file.write(packed)
-            file.write(gzip.compress(last))
+            file.write(compress(last))
 
     return write
+
+
+def zstandard(data: bytes) -> bytes:
+    """Return data as one Zstandard frame."""
+    import pyarrow as pa
+
+    return bytes(pa.Codec("zstd").compress(data, asbytes=True))
+
+
+def wide_window(path: Path) -> None:
+    """Write a Zstandard frame that requests a window of 2 GiB."""
+    path.write_bytes(b"\x28\xb5\x2f\xfd\x00" + bytes([(31 - 10) << 3]) + b"\x03\x00\x00" + b"a" * 100)
 
 
 def content(*parts: bytes) -> Callable[[Path], None]:
@@ -102,6 +122,18 @@ def parquet(make: Callable[[Any], Any], **options: Any) -> Callable[[Path], None
         import pyarrow.parquet as pq
 
         pq.write_table(make(pa), path, **options)
+
+    return write
+
+
+def feather(make: Callable[[Any], Any], compression: str) -> Callable[[Path], None]:
+    """Return a writer of the table that `make` returns, given pyarrow, as Feather."""
+
+    def write(path: Path) -> None:
+        import pyarrow as pa
+        import pyarrow.feather as feather_files
+
+        feather_files.write_feather(make(pa), path, compression=compression)
 
     return write
 
@@ -183,7 +215,17 @@ HOSTILE_FILES = (
     HostileFile("rows.csv.gz", repeated_gzip(b"text,label\n", b"a,b\n" * MIB, 100), TOO_MUCH),
     HostileFile("rows.tsv.gz", repeated_gzip(b"text\tlabel\n", b"a\tb\n" * MIB, 100), TOO_MUCH),
     HostileFile("texts.txt.gz", repeated_gzip(b"", b"a b c d e\n" * MIB, 100), TOO_MUCH, TEXTS),
-    HostileFile("inside.jsonl.gz", content(gzip.compress(gzip.compress(few_rows()))), "contains a NUL byte"),
+    HostileFile("newlines.csv.bz2", repeated(bz2.compress, b"text,label\na,b\n", b"\n" * (8 * MIB), 128), TOO_MUCH),
+    HostileFile("zeros.jsonl.bz2", repeated(bz2.compress, b"", bytes(64 * MIB), 200), "is longer than 32 MiB"),
+    HostileFile("rows.json.bz2", repeated(bz2.compress, b"[", b"{}," * MIB, 100, b"{}]"), "has no column 'text'"),
+    HostileFile("newlines.csv.zst", repeated(zstandard, b"text,label\na,b\n", b"\n" * (8 * MIB), 128), TOO_MUCH),
+    HostileFile("zeros.jsonl.zst", repeated(zstandard, b"", bytes(64 * MIB), 200), "is longer than 32 MiB"),
+    HostileFile("zeros.arrow.zst", repeated(zstandard, b"", bytes(64 * MIB), 200), "but contains more than"),
+    HostileFile("rows.jsonl.zst", repeated(zstandard, b"", row("ab") * 100_000, 100), TOO_MUCH),
+    HostileFile("window.jsonl.zst", wide_window, "is not a valid Zstandard file"),
+    HostileFile("cut.jsonl.bz2", content(bz2.compress(few_rows())[:-12]), "is a truncated bzip2 file"),
+    HostileFile("cut.jsonl.zst", content(zstandard(few_rows())[:-2]), "is a truncated Zstandard file"),
+    HostileFile("inside.jsonl.gz", content(gzip.compress(gzip.compress(few_rows()))), "give its name the suffix .gz"),
     HostileFile("cut.jsonl.gz", content(gzip.compress(few_rows())[:-12]), "is a truncated gzip file"),
     HostileFile("checksum.jsonl.gz", content(gzip.compress(few_rows())[:-8], bytes(8)), "is not a valid gzip file"),
     HostileFile("brackets.jsonl", content(b"[" * (30 * MIB), b"\n"), "values, but 30 MiB of text may have"),
@@ -219,7 +261,7 @@ HOSTILE_FILES = (
         "split the text into several rows",
     ),
     HostileFile("sparse.jsonl", sparse(1024 * MIB), "is longer than 32 MiB"),
-    HostileFile("utf16.csv", content(("text,label\n" + "a,b\n" * MIB).encode("utf-16")), "contains a NUL byte"),
+    HostileFile("utf16.csv", content(("text,label\n" + "a,b\n" * MIB).encode("utf-16")), "set data.encoding to utf-16"),
     HostileFile("columns.csv", content(b"text,label", b"," * (30 * MIB), b"\n"), "values, but 30 MiB of text may have"),
     HostileFile("quote.csv", content(b'text,label\n"', b"never closed\n" * (15 * MIB)), "is malformed"),
     HostileFile("field.csv", content(b'text,label\n"', b"a" * (40 * MIB), b'",b\n'), "is longer than 32 MiB"),
@@ -256,6 +298,12 @@ HOSTILE_FILES = (
     HostileFile("lists.parquet", parquet(long_lists), TOO_MUCH, QUESTIONS),
     HostileFile("columns.parquet", parquet(many_columns), "has no column 'text'"),
     HostileFile("footer.parquet", false_footer, "is not a valid Parquet file"),
+    HostileFile("repeated.feather", feather(one_text_in_many_rows, "uncompressed"), TOO_MUCH),
+    HostileFile("rows.feather", feather(many_equal_rows, "zstd"), TOO_MUCH),
+    HostileFile("compressed.feather", feather(compressed_texts, "zstd"), TOO_MUCH),
+    HostileFile("answers.feather", feather(equal_answers, "lz4"), TOO_MUCH, QUESTIONS),
+    HostileFile("values.json", content(b'[{"text": [', b"{}," * (8 * MIB), b"{}]}]"), "values, but"),
+    HostileFile("string.json", content(b'[{"text": "', b"a" * (200 * MIB)), "has a value of more than"),
     HostileFile("pipe.jsonl", os.mkfifo, "is not a regular file"),
     HostileFile("socket.jsonl", bind_socket, "is not a regular file"),
     HostileFile("device.jsonl", lambda path: path.symlink_to("/dev/zero"), "is not a regular file"),

@@ -54,29 +54,27 @@ def _rows(path: Path, content: Any, columns: Sequence[str], expansion: Expansion
         if names.count(column) != 1:
             raise missing_column(str(path), column, names)
         _check_type(path, column, stream.schema.field(column).type)
+    _check_batches(content, expansion)
     fields = sorted(names.index(column) for column in columns)
     options = pa.ipc.IpcReadOptions(included_fields=fields, use_threads=False)
-    batches, number = pa.ipc.open_stream(content, options=options), 0
-    for _ in _checked_batches(content, expansion):
-        batch = batches.read_next_batch()
+    number = 0
+    for batch in pa.ipc.open_stream(content, options=options):
         batch.validate(full=True)  # Arrow trusts the offsets of a file, also those that point outside it.
         for values in batch_rows(batch, columns, expansion):
             number += 1
             yield number, values
 
 
-def _checked_batches(content: Any, expansion: Expansion) -> Iterator[None]:
-    """Yield once for each record batch. Raises InputError if the messages up to it contain more than the limit."""
+def _check_batches(content: Any, expansion: Expansion) -> None:
+    """Raise InputError if the headers promise more rows, or in one batch more bytes, than the limit."""
     import pyarrow as pa
 
+    promised = Expansion(expansion.path, expansion.maximum, keeps_rows=expansion.keeps_rows)
     for message in pa.ipc.MessageReader.open_stream(content):
-        size = uncompressed_bytes(message)
-        if size > expansion.limit:
+        if uncompressed_bytes(message) > expansion.limit:
             raise expansion.error()
         if message.type == "record batch":
-            if expansion.keeps_rows:
-                Expansion(expansion.path, expansion.maximum).add(0, rows=row_count(message))
-            yield
+            promised.add(0, rows=row_count(message))
 
 
 def _check_type(path: Path, column: str, kind: Any) -> None:

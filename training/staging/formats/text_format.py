@@ -12,7 +12,7 @@ from training.contract.errors import InputError, nearest
 from training.staging.formats.compression import COMPRESSIONS
 
 UTF8 = "utf-8"
-NOT_OF_FILES = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf-7"})
+NOT_OF_FILES = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf_7"})
 """Encodings of Python that data files do not have."""
 COMMON_ENCODINGS = ("utf-8", "utf-16", "latin-1", "cp1252", "cp1251", "gb18030", "shift_jis", "euc-kr", "big5")
 CHUNK_BYTES = 2**16
@@ -48,7 +48,7 @@ def encoding_name(name: str) -> str:
         known = codecs.lookup(name).name
     except (LookupError, ValueError):  # ValueError: the name contains a NUL.
         known = ""
-    if not known or known in NOT_OF_FILES:
+    if not known or known.replace("-", "_") in NOT_OF_FILES:
         listed, hint = ", ".join(COMMON_ENCODINGS), nearest(name, COMMON_ENCODINGS)
         raise ValueError(f"{name[:60]!r} is not an encoding of text, such as {listed}.{hint}")
     return UTF8 if known == "utf-8-sig" else known

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import glob
 import hashlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from itertools import islice
 from pathlib import Path
@@ -43,7 +43,7 @@ def find_data_files(name: str) -> DataFiles:
     try:
         if path.is_dir():
             paths = _files_of_folder(path)
-        elif glob.has_magic(name) and not path.is_symlink() and not path.exists():
+        elif glob.has_magic(name) and "\0" not in name and not path.is_symlink() and not path.exists():
             paths = _matches(path)
         else:
             paths = [path]
@@ -56,8 +56,7 @@ def find_data_files(name: str) -> DataFiles:
 
 
 def _files_of_folder(folder: Path) -> list[Path]:
-    found = (path for path in folder.iterdir() if not path.name.startswith(IGNORED))
-    paths = _limited(folder, "contains", found)
+    paths = _limited(folder, "contains", _data(folder.iterdir()))
     pattern = str(folder / "*.jsonl")
     if not paths:
         raise InputError(f"{folder} is a folder without data files")
@@ -76,13 +75,18 @@ def _files_of_folder(folder: Path) -> list[Path]:
 def _matches(path: Path) -> list[Path]:
     if "**" in path.parts:
         raise InputError(f"{path} contains **, which may match everything; write one * for each level of folders")
-    paths = _limited(path, "matches", map(Path, glob.iglob(str(path))))  # noqa: PTH207 - it accepts absolute paths
+    matches = map(Path, glob.iglob(str(path)))  # noqa: PTH207 - it accepts absolute paths
+    paths = _limited(path, "matches", matches if path.name.startswith(IGNORED) else _data(matches))
     if not paths:
         folder = next(each for each in path.parents if not glob.has_magic(str(each)))
-        there = sorted(each.name for each in islice(folder.iterdir(), 1_000)) if folder.is_dir() else None
+        there = sorted(each.name for each in islice(_data(folder.iterdir()), 1_000)) if folder.is_dir() else None
         listed = "does not exist" if there is None else f"has {_listed(there)}"
         raise InputError(f"{path} matches no file; the folder {folder} {listed}")
     return paths
+
+
+def _data(paths: Iterable[Path]) -> Iterator[Path]:
+    return (path for path in paths if not path.name.startswith(IGNORED))
 
 
 def _limited(path: Path, verb: str, paths: Iterable[Path]) -> list[Path]:

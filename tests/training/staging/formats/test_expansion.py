@@ -27,8 +27,18 @@ QUICK = (
     "footer.parquet",
     "loop.jsonl",
     "columns.parquet",
+    "newlines.csv.zst",
+    "window.jsonl.zst",
 )
-COSTLY = ("zeros.json.gz", "compressed.parquet", "windows.json", "text-at-limit.txt", "keys.jsonl")
+COSTLY = (
+    "zeros.json.gz",
+    "compressed.parquet",
+    "windows.json",
+    "text-at-limit.txt",
+    "keys.jsonl",
+    "newlines.csv.bz2",
+    "answers.feather",
+)
 
 
 def test_a_limit_counts_text_and_rows(tmp_path: Path) -> None:

@@ -115,7 +115,7 @@ def test_a_field_may_exceed_pythons_default_limit(tmp_path: Path) -> None:
         (
             "a.csv",
             b"text,label\na,b\nc\xe9,d\n",
-            "FILE line 3 is not UTF-8: byte 0xe9 at column 2 is invalid; set data.encoding to the file's encoding, such",
+            "FILE line 3 is not UTF-8: byte 0xe9 at column 2 is invalid; set data.encoding to the file's encoding",
         ),
         ("a.csv", b"text,label\na,b\nc\n", "FILE line 3 has 1 fields, but the header has 2"),
         ("a.tsv", b"text\tlabel\na\tb\tc\n", "FILE line 2 has 3 fields, but the header has 2"),
