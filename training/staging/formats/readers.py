@@ -33,7 +33,7 @@ WAYS_ON = {
     **dict.fromkeys((".xz", ".lz4", ".br", ".sz"), f"decompress it, or use {', '.join(COMPRESSIONS)}"),
     **dict.fromkeys((".db", ".sqlite", ".sqlite3"), "export the table as CSV"),
 }
-"""What to do with files that are not read, by suffix."""
+"""Advice for files that are not read, by suffix."""
 
 
 def read_rows(

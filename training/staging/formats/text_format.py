@@ -121,7 +121,7 @@ def encoding_advice(prefix: str) -> str:
 
 
 def encoding_hint(start: bytes, prefix: str) -> str | None:
-    """Return what bytes that are not UTF-8 are, and what to do, as the end of a sentence; None if that is unknown."""
+    """Return the kind of bytes that are not UTF-8, with advice, as the end of a sentence; None if it is unknown."""
     start = start[:CHUNK_BYTES]
     if start.startswith(UTF16_MARKS):
         return f"begins with the byte order mark of UTF-16; set {prefix}encoding to utf-16"

@@ -81,10 +81,10 @@ def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Reader
 def find_files(data: Data) -> dict[str, DataFiles]:
     """Return the files of `train` and of `validation` by field. Raises InputError for a missing file."""
     fields = {"data.train": data.train, "data.validation": data.validation}
-    return {field: _found(field, name) for field, name in fields.items() if name is not None}
+    return {field: _files_of(field, name) for field, name in fields.items() if name is not None}
 
 
-def _found(field: str, name: str) -> DataFiles:
+def _files_of(field: str, name: str) -> DataFiles:
     try:
         return find_data_files(name)
     except InputError as error:

@@ -10,8 +10,8 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.attacks.counts import Counts
+from benchmarks.attacks.hostile_files import HOSTILE_FILES
 from benchmarks.attacks.inputs import attempt
-from benchmarks.support.hostile_files import HOSTILE_FILES
 from training.contract.errors import InputError
 from training.staging.formats.expansion import MIN_LIMIT_BYTES, ROW_BYTES, Expansion, check_values
 from training.staging.formats.readers import read_rows
