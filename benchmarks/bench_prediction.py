@@ -58,8 +58,9 @@ def predict_with_command(file: Path, output: Path) -> None:
     from models.batch.prediction import check, run
     from models.batch.rows import Source
     from models.batch.unfinished import Unfinished
+    from training.staging.sources.data_files import find_data_files
 
-    source = Source(path=file, task=predictor.task)
+    source = Source(files=find_data_files(str(file)), task=predictor.task)
     check(predictor, source.rows(), None, lambda _: None)
     with Unfinished(output, {}) as unfinished:
         run(predictor, source.rows(), None, unfinished, lambda _: None)

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.attacks.counts import Counts, Result
-from benchmarks.support.hostile_files import HOSTILE_FILES, HostileFile
+from benchmarks.attacks.hostile_files import HOSTILE_FILES, HostileFile
 from benchmarks.support.peak_memory import run_measured
 from benchmarks.support.results import Row
 

@@ -24,7 +24,11 @@ COMMON = (
     experiment_field(),
     field("model", "Model to fine-tune: a folder or a name on the Hugging Face Hub.", metavar="NAME"),
     field("task", "Task: classification, question-answering or causal-lm.", metavar="TASK"),
-    field("data.train", "Your own training data: a .jsonl, .csv, .tsv, .parquet or .txt file.", metavar="FILE"),
+    field(
+        "data.train",
+        "Your own training data: a file such as .jsonl, .csv or .parquet, a folder, or a pattern.",
+        metavar="FILE",
+    ),
     field("compiler", "Compiler setting: none, inductor, trcomp or trcomp-off.", metavar="NAME"),
     field("batch_size", "Samples in the batch of one device.", metavar="N"),
     field("service", "Where jobs run.", metavar="local|sagemaker"),

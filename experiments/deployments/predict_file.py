@@ -24,8 +24,22 @@ if TYPE_CHECKING:
     from models.batch.rows import Source
     from models.batch.unfinished import Unfinished
     from models.inference.predictor import Predictor
+    from training.staging.formats.text_format import TextFormat
+    from training.staging.sources.data_files import DataFiles
 
-FIELDS = ("run", "model", "file", "output", "task", "precision", "max_length", "parameters", "track")
+FIELDS = (
+    "run",
+    "model",
+    "file",
+    "output",
+    "task",
+    "precision",
+    "max_length",
+    "parameters",
+    "track",
+    "encoding",
+    "delimiter",
+)
 COLUMNS = "columns."
 INTERRUPTED = 130
 """Exit code of an interrupted command, as in shells."""
@@ -37,11 +51,11 @@ def predict_file(fields: Mapping[str, str]) -> int:
     Raises `InputError` and `TrackingError`.
     """
     _check_fields(fields)
-    from training.staging.sources.files import check_file
 
-    file = Path(fields["file"]).expanduser()
-    check_file(file)
-    output = Path(fields.get("output") or _default_output(file)).expanduser()
+    from training.staging.sources.data_files import find_data_files
+
+    text, files = _text_format(fields), find_data_files(fields["file"])
+    output = Path(fields.get("output") or _default_output(files)).expanduser()
     if output.exists():
         raise InputError(f"--output {output} exists already: choose a different file, or delete it.")
     if not output.absolute().parent.is_dir():
@@ -52,7 +66,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
     from models.batch.rows import Source
 
     columns = {name.removeprefix(COLUMNS): value for name, value in fields.items() if name.startswith(COLUMNS)}
-    source = Source(path=file, task=predictor.task, columns=columns)
+    source = Source(files=files, task=predictor.task, columns=columns, text=text)
     source.check()
     return _predict(model, predictor, source, parameters, output)
 
@@ -67,7 +81,21 @@ def _check_fields(fields: Mapping[str, str]) -> None:
         raise InputError("predict --file needs either --run RUN or --model FOLDER.")
 
 
-def _default_output(file: Path) -> str:
+def _text_format(fields: Mapping[str, str]) -> TextFormat:
+    from training.staging.formats.text_format import UTF8, TextFormat, delimiter_character, encoding_name
+
+    try:
+        encoding = encoding_name(fields.get("encoding", UTF8))
+        delimiter = delimiter_character(fields["delimiter"]) if "delimiter" in fields else None
+    except ValueError as error:
+        raise InputError(f"predict --file: {error}") from error
+    return TextFormat(encoding=encoding, delimiter=delimiter, prefix="--")
+
+
+def _default_output(files: DataFiles) -> str:
+    file = Path(files.name)
+    if not file.exists():
+        raise InputError(f"--file {files.name} is a pattern: name the answers with --output.")
     return str(file.with_name(f"{file.name.partition('.')[0] or file.name}.answers.jsonl"))
 
 
@@ -93,7 +121,7 @@ def _predict(
     with Progress("Checking", sys.stderr) as progress:
         rows = check(predictor, source.rows(), parameters, progress.update)
     if not rows:
-        raise InputError(f"--file {source.path} has no rows.")
+        raise InputError(f"--file {source.files.name} has no rows.")
     inputs = _inputs(model, predictor, source, parameters)
     with Unfinished(output, inputs) as unfinished:
         return _finish(model, predictor, source, parameters, unfinished, rows, inputs)
@@ -143,14 +171,14 @@ def _inputs(
     model: PredictionModel, predictor: Predictor, source: Source, parameters: dict[str, Any] | None
 ) -> dict[str, str]:
     """Return all that predictions depend on, so that a resumed output never mixes those of two requests."""
-    from training.staging.sources.files import digest_file
+    from training.staging.sources.data_files import describe_files
 
     loaded = predictor.loaded
     return {
         "model": model.trained.run_id if model.trained else str(model.folder),
         "model_digest": hash_files(model.folder),
-        "file": str(source.path),
-        "file_digest": digest_file(source.path),
+        "file": describe_files(source.files, list(source.columns_by_role.values()), source.text),
+        "file_digest": _digest(source),
         "task": predictor.task,
         "columns": json.dumps(dict(source.columns), sort_keys=True),
         "parameters": json.dumps(parameters or {}, sort_keys=True),
@@ -158,6 +186,15 @@ def _inputs(
         "max_length": str(loaded.max_length),
         "device": loaded.device,
     }
+
+
+def _digest(source: Source) -> str:
+    from training.staging.formats.files import digest_file
+    from training.staging.sources.data_files import digest_files
+
+    if len(source.files.paths) == 1 and not source.text.identity:
+        return digest_file(source.files.paths[0])
+    return digest_files(source.files, source.text)
 
 
 def _start_run(model: PredictionModel, inputs: Mapping[str, str], unfinished: Unfinished) -> str | None:

@@ -26,7 +26,7 @@ ALTERNATIVES = (
 DEPENDENT_FIELDS = {
     "model": ("model_revision", "weights"),
     "model_type": ("model_overrides", "tokenizer", "weights"),
-    "data.train": ("data.validation",),
+    "data.train": ("data.validation", "data.encoding", "data.delimiter"),
 }
 """Fields that are removed together with another field. A compiler other than `trcomp` also removes `compiler_debug`."""
 SHORTHANDS = {"arguments": "style"}

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
-from pathlib import Path
 from typing import Any
 
 from models.batch.unfinished import as_line
 from training.contract.errors import InputError, nearest
+from training.staging.formats.json_rows import is_json_array
+from training.staging.formats.text_format import DEFAULT_FORMAT, TextFormat
 from training.staging.rows.examples import checked_text, short_text
 from training.staging.rows.questions import COLUMNS as SQUAD
-from training.staging.rows.squad_json import squad_rows
-from training.staging.sources.expansion import Expansion
-from training.staging.sources.readers import read_rows, reader_name, unit_of
-from training.staging.sources.row import Row
+from training.staging.rows.squad_json import READERS as SQUAD_READERS
+from training.staging.sources.data_files import DataFiles
+from training.staging.sources.file_rows import FileRows
 
 ROLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "classification": (("text",), ("text_pair",)),
@@ -31,7 +31,8 @@ class InputRow:
     """One row of the file."""
 
     number: int
-    """Line number from 1, counting the header. For Parquet, the row number; for SQuAD's JSON, the question's number."""
+    """Line number from 1, counting the header. For Parquet, Arrow and JSON arrays, the row number; for SQuAD's JSON,
+    the question's number. The numbers go on from file to file."""
     place: str
     """Location of the row for messages, such as `a.jsonl line 3`."""
     name: Any
@@ -42,12 +43,14 @@ class InputRow:
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """A file that can be read any number of times."""
+    """A file, or files that are read one after the other. It can be read any number of times."""
 
-    path: Path
+    files: DataFiles
     task: str
     columns: Mapping[str, str] = field(default_factory=dict)
     """Names of columns in the file, by role: text, text_pair, question, context, id."""
+    text: TextFormat = DEFAULT_FORMAT
+    """Encoding and delimiter of text files."""
 
     def check(self) -> None:
         """Raise `InputError` for columns that the task does not have, or for an unknown suffix."""
@@ -57,30 +60,35 @@ class Source:
                 listed = ", ".join(known)
                 raise InputError(f"columns.{role} is unknown for task {self.task}: use {listed}.{nearest(role, known)}")
         if self.is_squad and self.columns:
-            raise InputError(f"{self.path} is in SQuAD's JSON format, which has fixed names: remove columns.*")
-        reader_name(self.path)
+            raise InputError(f"{self.files.name} is in SQuAD's JSON format, which has fixed names: remove columns.*")
 
     @property
     def is_squad(self) -> bool:
         """True if the file is in SQuAD's JSON format."""
-        return self.task == "question-answering" and reader_name(self.path) == ".json"
+        is_json = self.task == "question-answering" and self.files.reader_name == ".json"
+        return is_json and not is_json_array(self.files.paths[0], self.text)
 
     def rows(self) -> Iterator[InputRow]:
         """Yield the rows in order. Raises `InputError` with file and line for a broken row."""
-        expansion = Expansion(self.path, keeps_rows=False)
         if self.is_squad:
             at = {name: SQUAD.index(name) for name in ("id", "question", "context")}
-            return self._input_rows(squad_rows(self.path, expansion), at, "question")
+            rows = FileRows(self.files, [], self.text, SQUAD_READERS, keeps_rows=False)
+            return self._input_rows(rows, at)
+        columns = self.columns_by_role
+        rows = FileRows(self.files, list(columns.values()), self.text, keeps_rows=False)
+        return self._input_rows(rows, {role: place for place, role in enumerate(columns)})
+
+    @property
+    def columns_by_role(self) -> dict[str, str]:
+        """Columns that are read, by role."""
         needed, optional = ROLES[self.task]
         columns = {role: self.columns.get(role, role) for role in needed}
-        columns |= {role: self.columns[role] for role in (*optional, NAME) if role in self.columns}
-        at = {role: place for place, role in enumerate(columns)}
-        return self._input_rows(read_rows(self.path, list(columns.values()), expansion), at, unit_of(self.path))
+        return columns | {role: self.columns[role] for role in (*optional, NAME) if role in self.columns}
 
-    def _input_rows(self, rows: Iterator[Row], at: Mapping[str, int], unit: str) -> Iterator[InputRow]:
-        is_plain = reader_name(self.path) == ".txt"
+    def _input_rows(self, rows: FileRows, at: Mapping[str, int]) -> Iterator[InputRow]:
+        is_plain = self.files.reader_name == ".txt"
         for number, values in rows:
-            place = f"{self.path} {unit} {number}"
+            place = rows.location(number)
             texts = {
                 role: checked_text(place, self.columns.get(role, role), values[column], may_be_blank=True)
                 for role, column in at.items()

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from training.contract.errors import InputError, nearest
 from training.scripts.folders import check_folder, digest_folder
+from training.staging.formats.files import digest_file
 from training.staging.models.model_files import PACKAGE_PREFIX, locate
 from training.staging.sources.docstrings import docstring_file
-from training.staging.sources.files import digest_file
 
 BUILTIN_PREFIX = "builtin:"
 BUILTINS = ("docstrings",)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, replace
@@ -11,6 +10,10 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
+from training.staging.formats.compression import is_packed
+from training.staging.formats.files import read_start
+from training.staging.formats.readers import BINARY, reader_name
+from training.staging.formats.text_format import TextFormat
 from training.staging.models.starting_model import find_starting_model
 from training.staging.rows.examples import label_text, read_examples
 from training.staging.rows.prepare import check_rows
@@ -18,12 +21,11 @@ from training.staging.rows.questions import read_questions
 from training.staging.rows.selection import first_rows
 from training.staging.rows.split import validation_count
 from training.staging.rows.texts import read_texts
-from training.staging.sources.files import is_packed
+from training.staging.sources.data_files import DataFiles
 from training.staging.sources.hub import is_offline, stream_split
 from training.staging.sources.progress import Progress
-from training.staging.sources.readers import reader_name
 from training.staging.sources.request import Data, StagingRequest
-from training.staging.sources.sources import Table, Tables, find_source
+from training.staging.sources.sources import Table, Tables, find_files, find_source
 from training.staging.stage import evaluation_key, stage, staging_key
 from training.staging.tasks import TASKS, causal_lm
 from training.staging.tokens.buckets import choose_buckets, with_max_length
@@ -37,8 +39,6 @@ SMALL_BYTES = 4 * 2**20
 """Size of data that is staged faster than a sample of it is worth."""
 PACKED_FACTOR = 4
 """Text in a compressed or Parquet file, as a multiple of the file's size."""
-PREFIX_BYTES = 2**20
-"""Beginning of a file from which its number of lines is estimated."""
 SAMPLE_ROWS = 1_000
 """Rows that are read and tokenised. The mean length of 1,000 rows is known to a few percent."""
 
@@ -116,17 +116,14 @@ def is_small(data: Data) -> bool:
         if not folder.is_dir():
             return is_offline()
         return sum(_text_bytes(path) for path in folder.rglob("*") if path.is_file()) <= SMALL_BYTES
-    paths = [Path(name).expanduser() for name in (data.train, data.validation) if name is not None]
+    paths = [path for files in find_files(data).values() for path in files.paths]
     return sum(_text_bytes(path) for path in paths) <= SMALL_BYTES
 
 
 def _text_bytes(path: Path) -> int:
-    """Return the approximate size of a file's text; 0 for a file that does not exist, which staging reports."""
-    try:
-        size = path.stat().st_size
-    except (OSError, ValueError):
-        return 0
-    return size * PACKED_FACTOR if path.suffix.lower() in {".gz", ".parquet"} else size
+    """Return the approximate size of a file's text."""
+    size = path.stat().st_size
+    return size * PACKED_FACTOR if is_packed(path) or path.suffix.lower() in BINARY else size
 
 
 def _streamed(data: Data, columns: list[str]) -> Tables:
@@ -184,10 +181,11 @@ _LENGTHS: dict[str, Callable[[Table, StagingRequest, Any], list[int]]] = {
 def _channel_rows(tables: Tables, sample: _Sample, request: StagingRequest) -> tuple[int, int]:
     """Return the estimated rows of both channels. `tables.train` has been read up to the sample's end."""
     data = request.data
+    files = {} if data.train is None else find_files(data)
     per_row = len(sample.lengths) / sample.rows
-    total = _row_count(data.train, tables.train, sample.rows)
+    total = _row_count(files.get("data.train"), data, tables.train, sample.rows)
     if tables.validation is not None:
-        validation = _row_count(data.validation, tables.validation, 0)
+        validation = _row_count(files.get("data.validation"), data, tables.validation, 0)
         train = total
     else:
         needed = first_rows(data)
@@ -200,16 +198,19 @@ def _channel_rows(tables: Tables, sample: _Sample, request: StagingRequest) -> t
     return first, second
 
 
-def _row_count(name: str | None, table: Table, read: int) -> int:
-    """Return the number of rows of a table, from its file's size where that is possible, and else by counting.
+def _row_count(files: DataFiles | None, data: Data, table: Table, read: int) -> int:
+    """Return the number of rows of a table, from its files' sizes where that is possible, and else by counting.
 
     `read` rows of `table` have been read.
     """
-    known = _rows_by_size(Path(name).expanduser()) if name is not None else None
-    return known if known is not None else read + sum(1 for _ in table.rows)
+    if files is not None:
+        known = [_rows_by_size(path, data.text_format) for path in files.paths]
+        if None not in known:
+            return sum(count for count in known if count is not None)
+    return read + sum(1 for _ in table.rows)
 
 
-def _rows_by_size(path: Path) -> int | None:
+def _rows_by_size(path: Path, text: TextFormat) -> int | None:
     """Return the number of rows in a file; None if its size does not show it."""
     kind = reader_name(path)
     if kind == ".parquet" and not is_packed(path):
@@ -217,21 +218,15 @@ def _rows_by_size(path: Path) -> int | None:
 
         return int(pq.ParquetFile(path).metadata.num_rows)
     if kind in {".jsonl", ".ndjson", ".csv", ".tsv", ".txt"}:
-        return _lines_by_size(path)
+        return _lines_by_size(path, text)
     return None
 
 
-def _lines_by_size(path: Path) -> int:
+def _lines_by_size(path: Path, text: TextFormat) -> int:
     """Return the number of lines in a file, from those of its first bytes."""
-    with path.open("rb") as stream:
-        first = stream.read(PREFIX_BYTES)
-    size, read = path.stat().st_size, len(first)
-    if is_packed(path):
-        unpacking = zlib.decompressobj(wbits=31)
-        first = unpacking.decompress(first)
-        read -= len(unpacking.unused_data)
+    first, share = read_start(path, text)
     lines = sum(1 for line in first.splitlines() if line.strip())
-    return max(1, round(lines * size / read))
+    return max(1, round(lines / share))
 
 
 def _buckets(counts: dict[int, int], request: StagingRequest) -> tuple[int, ...]:

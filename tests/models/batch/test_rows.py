@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import bz2
 import csv
 import gzip
 import json
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -107,6 +109,41 @@ def test_texts_are_continued(tmp_path: Path, writer_folder: Path, writer: Predic
     predictions = predicted(tmp_path, writer_folder, tmp_path / "a.txt", parameters='{"max_new_tokens": 5}')
     expected = writer.answer(["The Denver", "Who won?"], {"max_new_tokens": 5})
     assert predictions == [{"row": at, **each} for at, each in enumerate(expected, start=1)]
+
+
+def test_other_tables_arrays_and_shards_are_predicted(
+    tmp_path: Path, classifier_folder: Path, classifier: Predictor
+) -> None:
+    texts = ["Größe; Denver", "Super"] * 3
+    expected = classifier.answer(texts)
+    table = "n;said\n" + "".join(f'1,5;"{text}"\n' for text in texts)
+    (tmp_path / "a.csv").write_text(table, "latin-1")
+    (tmp_path / "a.json").write_text(json.dumps([{"text": text} for text in texts]))
+    pd.DataFrame({"text": texts}).to_feather(tmp_path / "a.feather")
+    said = {"columns.text": "said", "encoding": "latin-1"}
+    rows = list(range(1, 7))
+    assert_answers(predicted(tmp_path, classifier_folder, tmp_path / "a.csv", **said), expected, list(range(2, 8)))
+    for name in ("a.json", "a.feather"):
+        assert_answers(predicted(tmp_path, classifier_folder, tmp_path / name), expected, rows)
+    (tmp_path / "shards").mkdir()
+    for shard in range(3):
+        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts[2 * shard : 2 * shard + 2])
+        (tmp_path / "shards" / f"{shard}.jsonl.bz2").write_bytes(bz2.compress(lines.encode()))
+    for name in ("shards", "shards/*.bz2"):
+        assert_answers(predicted(tmp_path, classifier_folder, tmp_path / name), expected, rows)
+
+
+def test_what_the_file_does_not_show_is_refused_with_the_option(tmp_path: Path, classifier_folder: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_bytes("text\nGröße\n".encode("latin-1"))
+    fields = {"model": str(classifier_folder), "file": str(path), "track": "false"}
+    with pytest.raises(InputError, match=r"a.csv line 2 is not UTF-8: .*; set --encoding to the file's encoding"):
+        predict_file(fields)
+    with pytest.raises(InputError, match=r"predict --file: 'latin-11' is not an encoding of text.*mean 'latin-1'"):
+        predict_file({**fields, "encoding": "latin-11"})
+    with pytest.raises(InputError, match=r"--file .*\*.csv is a pattern: name the answers with --output"):
+        predict_file({**fields, "file": str(tmp_path / "*.csv")})
+    assert [each.name for each in tmp_path.iterdir()] == ["a.csv"]
 
 
 ID = {"columns.id": "n"}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 from collections.abc import Sequence
@@ -18,17 +19,36 @@ ANIMALS = [{"text": f'row {at} says, "purr" ü', "label": ("cat", "dog")[at % 2]
 
 def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
     """Write rows to a file in the format of its suffix, and return the path."""
-    kind = path.name.removesuffix(".gz").rpartition(".")[2]
+    plain, packed = (path.stem, path.suffix) if path.suffix in PACKED else (path.name, "")
+    kind = plain.rpartition(".")[2]
     if kind == "parquet":
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_pylist(list(rows)), sink)
         content = sink.getvalue().to_pybytes()
+    elif kind in {"arrow", "feather"}:
+        content = _arrow(rows, pa.ipc.new_stream if kind == "arrow" else pa.ipc.new_file)
     elif kind in {"jsonl", "ndjson", "json"}:
         content = "".join(json.dumps(row) + "\n" for row in rows).encode()
     else:
         content = _separated(rows, "\t" if kind == "tsv" else ",").encode()
-    path.write_bytes(gzip.compress(content) if path.name.endswith(".gz") else content)
+    path.write_bytes(PACKED[packed](content) if packed else content)
     return path
+
+
+def zstandard(content: bytes) -> bytes:
+    """Return content as one Zstandard frame."""
+    return bytes(pa.Codec("zstd").compress(content, asbytes=True))
+
+
+PACKED = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard}
+"""Compression by suffix."""
+
+
+def _arrow(rows: Sequence[dict[str, Any]], new: Any) -> bytes:
+    table, sink = pa.Table.from_pylist(list(rows)), pa.BufferOutputStream()
+    with new(sink, table.schema) as writer:
+        writer.write_table(table, max_chunksize=3)
+    return bytes(sink.getvalue().to_pybytes())
 
 
 def _separated(rows: Sequence[dict[str, Any]], separator: str) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import random
 from pathlib import Path
@@ -10,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.staging.tables import MODEL
+from tests.support.staging.tables import MODEL, PACKED
 from training.contract.errors import InputError
 from training.staging import estimate
 from training.staging.estimate import is_small, stage_or_estimate
@@ -40,7 +39,7 @@ def written(path: Path, count: int) -> Path:
     text = "\n".join(map(json.dumps, rows(count)))
     if path.suffix == ".csv":
         text = "\n".join(["text,label", *(f'"{row["text"]}",{row["label"]}' for row in rows(count))])
-    path.write_bytes(gzip.compress(text.encode()) if path.suffix == ".gz" else text.encode())
+    path.write_bytes(PACKED.get(path.suffix, bytes)(text.encode()))
     return path
 
 
@@ -55,7 +54,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("large")
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.jsonl.gz", "a.parquet"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.jsonl.gz", "a.jsonl.bz2", "a.jsonl.zst", "a.parquet"])
 def test_an_estimate_agrees_with_the_staged_data(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / name, 6000)
     request = StagingRequest(data=Data(train=str(path)), model=MODEL, max_length=16)
@@ -70,6 +69,21 @@ def test_an_estimate_agrees_with_the_staged_data(tmp_path: Path, name: str) -> N
     assert estimated.staged.bucket_lengths == staged.bucket_lengths
     again = stage_or_estimate(request, tmp_path / "home", nothing)
     assert (again.sample_rows, again.staged) == (None, stage(request, tmp_path / "home"))
+
+
+@pytest.mark.usefixtures("large")
+def test_shards_in_another_encoding_are_estimated(tmp_path: Path) -> None:
+    (tmp_path / "shards").mkdir()
+    for name in "ab":
+        text = written(tmp_path / "a.csv", 3000).read_text()
+        (tmp_path / "shards" / f"{name}.csv").write_text(text.replace(",", ";"), "utf-16")
+    data = Data(train=str(tmp_path / "shards"), encoding="utf-16")
+    request = StagingRequest(data=data, model=MODEL, max_length=16)
+    estimated, staged = stage_or_estimate(request, tmp_path / "home", nothing), stage(request, tmp_path / "home")
+    assert (estimated.sample_rows, estimated.staged.key) == (1000, staged.key)
+    assert staged.train_rows + staged.validation_rows == 6000
+    assert estimated.staged.train_rows == pytest.approx(staged.train_rows, rel=0.03)
+    assert staged.source == f"{tmp_path}/shards (2 files, utf-16, delimiter ';')"
 
 
 @pytest.mark.usefixtures("large")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
@@ -10,6 +11,8 @@ from training.staging.sources.request import Columns
 from training.staging.sources.sources import Table
 
 Label = str | int
+
+_DECIMAL_WHOLE_NUMBER = re.compile(r"(-?[0-9]{1,18})[.,]0+")
 
 MAX_TEXT_CHARACTERS = 1_500_000
 """Longest text of a row. A tokenizer needs about 160 bytes of memory for each character."""
@@ -72,13 +75,21 @@ def _label(location: str, column: str, value: Any) -> Label:
     if isinstance(value, float) and value.is_integer():
         return int(value)  # Most tools store whole numbers as floats if the column has missing values.
     if isinstance(value, bool) or not isinstance(value, int):
-        raise InputError(f"{location}: label {short_text(value)} must be a word or a whole number of at least 0")
+        raise InputError(
+            f"{location}: label {short_text(value)} must be a word or a whole number of at least 0, such as 1 or 1.0"
+        )
     return value
 
 
 def label_text(value: Any) -> str:
-    """Return a label as text, the same text for 4, 4.0 and ' 4 '."""
-    return str(int(value) if isinstance(value, float) and value.is_integer() else value).strip()
+    """Return a label as text, the same text for 4, 4.0, ' 4 ' and '4.0'."""
+    return whole_text(str(int(value) if isinstance(value, float) and value.is_integer() else value).strip())
+
+
+def whole_text(text: str) -> str:
+    """Return a whole number that is written as a decimal number, '1.0' or '1,0', as '1'; other text unchanged."""
+    match = _DECIMAL_WHOLE_NUMBER.fullmatch(text)
+    return text if match is None else match[1]
 
 
 def short_text(value: Any) -> str:

@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 
 from training.contract.errors import InputError, nearest
-from training.staging.rows.examples import Example, Label, short_text
+from training.staging.rows.examples import Example, Label, short_text, whole_text
 from training.staging.rows.selection import Split
 from training.staging.rows.split import drawn_mask, validation_count
 from training.staging.sources.request import Data
@@ -20,7 +20,7 @@ LABEL_CHARACTERS = 100
 
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
 _SIGNED_NUMBER = re.compile(r"-?[0-9]{1,18}")
-_OTHER_NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]+)?|[-+]?(nan|inf)", re.IGNORECASE)
+_OTHER_NUMBER = re.compile(r"[-+]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][-+]?[0-9]+)?|[-+]?(nan|inf)", re.IGNORECASE)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -115,7 +115,8 @@ class LabelSurvey:
 
     def _invalid_label(self, label: Label) -> InputError:
         return InputError(
-            f"{self._location(label)}: label {short_text(label)} must be a word or a whole number of at least 0"
+            f"{self._location(label)}: label {short_text(label)} must be a word or a whole number of at least 0, such "
+            "as 1 or 1.0"
         )
 
 
@@ -124,7 +125,7 @@ def _is_other_number(label: Label) -> bool:
 
 
 def _is_whole(label: Label) -> bool:
-    return _WHOLE_NUMBER.fullmatch(str(label)) is not None
+    return _WHOLE_NUMBER.fullmatch(whole_text(str(label))) is not None
 
 
 def classes_of(data: Data, source_names: tuple[str, ...] | None, source: str, labels: Collection[Label]) -> Classes:
@@ -141,15 +142,19 @@ def classes_of(data: Data, source_names: tuple[str, ...] | None, source: str, la
         names: dict[Label, int] = {name: number for number, name in enumerate(source_names)}
         return _classes_named(source_names, _numbers_by_index(source_names) | names, "the data set's own labels")
     row_names = names_in_rows(source, labels)
-    return _classes_named(row_names, _numbers_by_name(row_names, allow_indices=False), "the training rows")
+    numbers = _numbers_by_name(row_names, allow_indices=False)
+    numbers |= {
+        label: numbers[whole_text(label)] for label in labels if isinstance(label, str) and label not in numbers
+    }
+    return _classes_named(row_names, numbers, "the training rows")
 
 
 def names_in_rows(source: str, labels: Collection[Label]) -> tuple[str, ...]:
     """Return the label names in the training rows: numbers in numeric order, words in alphabetical order."""
     if len(labels) < 2:
         raise one_class(source, *labels)
-    if all(isinstance(label, int) or _WHOLE_NUMBER.fullmatch(label) for label in labels):
-        return tuple(str(label) for label in sorted(labels, key=lambda label: (int(label), str(label))))
+    if all(map(_is_whole, labels)):
+        return tuple(sorted({whole_text(str(label)) for label in labels}, key=lambda name: (int(name), name)))
     return tuple(sorted(str(label) for label in labels))
 
 
@@ -166,12 +171,9 @@ def one_class(source: str, name: Label) -> InputError:
 
 def _classes_of_map(label_map: Mapping[str, Sequence[Label]], source_names: Sequence[str]) -> Classes:
     """Return the classes of a label map. The map may use the source's label names instead of its numbers."""
-    numbers: dict[Label, int] = {}
-    for number, values in enumerate(label_map.values()):
-        for value in values:
-            numbers[str(value)] = number
-            if _SIGNED_NUMBER.fullmatch(str(value)):
-                numbers[int(value)] = number
+    listed: dict[Label, int] = {str(value): at for at, values in enumerate(label_map.values()) for value in values}
+    numbers = {spelling: number for value, number in listed.items() for spelling in _spellings(whole_text(str(value)))}
+    numbers |= listed
     for index, name in enumerate(source_names):
         if name in numbers:
             numbers[index] = numbers[name]
@@ -186,14 +188,20 @@ def _classes_named(names: tuple[str, ...], numbers: Mapping[Label, int], label_s
 def _numbers_by_name(names: Sequence[str], *, allow_indices: bool = True) -> dict[Label, int]:
     """Return the class number of each spelling of a class: its name, and its index if the names are not numbers."""
     numbers: dict[Label, int] = {name: number for number, name in enumerate(names)}
-    if all(_WHOLE_NUMBER.fullmatch(name) for name in names):
+    if all(map(_is_whole, names)):
         # With names such as 1 to 5 (stars), a number in the data is a name, not an index from 0 to 4.
-        return numbers | {int(name): number for number, name in enumerate(names)}
+        spelled = {spelling: number for number, name in enumerate(names) for spelling in _spellings(whole_text(name))}
+        return spelled | numbers
     return _numbers_by_index(names) | numbers if allow_indices else numbers
 
 
 def _numbers_by_index(names: Sequence[str]) -> dict[Label, int]:
-    return {label: number for number in range(len(names)) for label in (number, str(number))}
+    return {spelling: number for number in range(len(names)) for spelling in _spellings(str(number))}
+
+
+def _spellings(text: str) -> tuple[Label, ...]:
+    """Return a label in all its spellings: a whole number is text, a number, or text as pandas writes floats."""
+    return (text, int(text), f"{text}.0", f"{text},0") if _SIGNED_NUMBER.fullmatch(text) else (text,)
 
 
 def unknown_label(location: str, label: Label, classes: Classes) -> InputError:

@@ -11,10 +11,14 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError, nearest
+from training.staging.formats.expansion import Expansion
+from training.staging.formats.json_rows import array_rows, is_json_array
+from training.staging.formats.json_stream import json_stream
+from training.staging.formats.row import MAX_COMPARED, Row
+from training.staging.formats.text_format import DEFAULT_FORMAT, TextFormat
 from training.staging.rows.examples import short_text
-from training.staging.rows.json_stream import json_stream
-from training.staging.sources.expansion import Expansion
-from training.staging.sources.row import MAX_COMPARED, Row
+from training.staging.rows.questions import COLUMNS
+from training.staging.sources.file_rows import Readers
 
 TYPE_NAMES: dict[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
 
@@ -50,13 +54,17 @@ def _checked(node: _Node, kind: type) -> Any:
     return node.value
 
 
-def squad_rows(path: Path, expansion: Expansion) -> Iterator[Row]:
+def squad_rows(path: Path, expansion: Expansion, text: TextFormat = DEFAULT_FORMAT) -> Iterator[Row]:
     """Yield (number from 1, [id, context, question, answers]) for every question, in the file's order.
 
-    Raises InputError if the questions, each with its context, have more text than the limit.
+    A JSON array has one question in each element instead, with the columns of the Hub's `squad`. Raises InputError if
+    the questions, each with its context, have more text than the limit.
     """
+    if is_json_array(path, text):
+        yield from array_rows(path, COLUMNS, expansion, text)
+        return
     number = 0
-    for article in _articles(path, expansion):
+    for article in _articles(path, expansion, text):
         for paragraph in article.items("paragraphs"):
             context = paragraph.get("context", str)
             for entry in paragraph.items("qas"):
@@ -73,12 +81,12 @@ def _answers(entry: _Node) -> dict[str, list[Any]]:
     }
 
 
-def _articles(path: Path, expansion: Expansion) -> Iterator[_Node]:
+def _articles(path: Path, expansion: Expansion, text: TextFormat) -> Iterator[_Node]:
     """Yield the elements of `data`. Only one of them is in memory at a time."""
     names: dict[str, None] = {}
-    with json_stream(path, expansion) as stream:
+    with json_stream(path, expansion, text) as stream:
         if stream.peek() != "{":
-            _checked(_Node(path, "", [] if stream.peek() == "[" else stream.value()), dict)
+            _checked(_Node(path, "", stream.value()), dict)
         for name in stream.fields():
             if len(names) < MAX_COMPARED or name == "data":
                 names[name] = None
@@ -92,3 +100,6 @@ def _articles(path: Path, expansion: Expansion) -> Iterator[_Node]:
         stream.end()
     if "data" not in names:
         _Node(path, "", names).get("data", list)
+
+
+READERS: Readers = {".json": ("question", squad_rows)}

@@ -1,4 +1,4 @@
-"""Read rows from the user's files, the Hugging Face Hub or the demo data.
+"""Find the source of the rows: the user's files, the Hugging Face Hub or the demo data.
 
-Open `sources.py` first.
+How a file is read belongs to `formats`. Open `sources.py` first.
 """

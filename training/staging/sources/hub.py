@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
+from training.staging.formats.row import Row, missing_column
 from training.staging.sources.request import HubData
-from training.staging.sources.row import Row, missing_column
 
 LOOK_UP_SECONDS = 10.0
 

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from training.staging.sources.expansion import DEFAULT_MAX_EXPANSION
+from training.staging.formats.expansion import DEFAULT_MAX_EXPANSION
+from training.staging.formats.text_format import UTF8, TextFormat, delimiter_character, encoding_name
 
 Task = Literal["classification", "question-answering", "causal-lm"]
 Builtin = Literal["docstrings"]
@@ -82,13 +83,25 @@ class HubData(Frozen):
     """Names of the splits."""
 
 
+Encoding = Annotated[Name, AfterValidator(encoding_name)]
+Delimiter = Annotated[str, AfterValidator(delimiter_character)]
+
+
 class Data(Frozen):
     """The data, from exactly one source: files (`train`, `validation`), the Hub (`hub`), or `builtin`."""
 
     train: Name | None = None
-    """File to train on: JSON Lines, CSV, TSV, Parquet, SQuAD JSON or plain text, by its suffix. `.gz` may follow."""
+    """File to train on, by its suffix: JSON Lines, a JSON array, CSV, TSV, Parquet, Arrow, SQuAD JSON or plain text.
+    `.gz`, `.bz2` or `.zst` may follow. A folder, or a pattern such as `shards/*.jsonl`, stands for its files in the
+    order of their names."""
     validation: Name | None = None
-    """File to evaluate on; None sets part of the training file aside."""
+    """File, folder or pattern to evaluate on; None sets part of the training rows aside."""
+    encoding: Encoding | None = None
+    """Encoding of the text files, such as `utf-16`, `latin-1` or `cp1252`; None is UTF-8. Parquet and Arrow files do
+    not need it."""
+    delimiter: Delimiter | None = None
+    """Character between the fields of CSV and TSV files, or `tab`; None finds a comma, semicolon, tab or `|` in the
+    header, by the names of the columns."""
     hub: HubData | None = None
     """Data set of the Hub."""
     builtin: Builtin | None = None
@@ -114,8 +127,14 @@ class Data(Frozen):
     validation_rows: Rows | None = None
     """Number of validation rows, counted from the first; None uses all."""
     max_expansion: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = DEFAULT_MAX_EXPANSION
-    """Largest content of a compressed or Parquet file, as a multiple of the file's size. 40 MiB are always allowed.
-    Also limits SQuAD files, where the content has each context once for each of its questions."""
+    """Largest content of a compressed, Parquet or Arrow file, as a multiple of the file's size. 40 MiB are always
+    allowed. Also limits SQuAD files, where the content has each context once for each of its questions, and all files
+    of a folder or pattern together."""
+
+    @property
+    def text_format(self) -> TextFormat:
+        """Encoding and delimiter of the text files."""
+        return TextFormat(encoding=self.encoding or UTF8, delimiter=self.delimiter)
 
     @model_validator(mode="after")
     def _one_source(self) -> Data:
@@ -125,6 +144,9 @@ class Data(Frozen):
             raise ValueError(f"data needs exactly one of train, hub and builtin; it has {listed}")
         if self.validation is not None and self.train is None:
             raise ValueError(f"data.validation is a file, so set data.train in place of data.{sources[0]}")
+        for name in ("encoding", "delimiter"):
+            if getattr(self, name) is not None and self.train is None:
+                raise ValueError(f"data.{name} is that of files, so it needs data.train in place of data.{sources[0]}")
         if self.labels is not None and len(set(self.labels)) != len(self.labels):
             repeated = next(name for name in self.labels if self.labels.count(name) > 1)
             raise ValueError(f"data.labels has {repeated!r} twice")

@@ -3,19 +3,18 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.staging.formats.row import Row
+from training.staging.sources.data_files import DataFiles, describe_files, digest_files, find_data_files
 from training.staging.sources.docstrings import docstring_file
-from training.staging.sources.expansion import Expansion
-from training.staging.sources.files import check_file, digest_file
+from training.staging.sources.file_rows import NO_READERS, FileRows, Readers
 from training.staging.sources.hub import hub_rows, label_names, load_split, resolve_revision
-from training.staging.sources.readers import read_rows, reader_name, unit_of
 from training.staging.sources.request import Data, HubData
-from training.staging.sources.row import Row
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -24,13 +23,17 @@ class Table:
 
     name: str
     """File or Hub split, for messages."""
-    unit: str
+    unit: str = "row"
     """Unit of the row numbers: `line`, `row` or `question`."""
     rows: Iterator[Row]
     """Values of the requested columns of each row. Can be iterated over once."""
+    locate: Callable[[int], str] | None = None
+    """Return the location of a row by its number; None: the name, the unit and the number."""
 
     def location(self, number: int) -> str:
         """Return the location of a row for messages, such as `a.csv line 3`."""
+        if self.locate is not None:
+            return self.locate(number)
         return f"{self.name} {self.unit} {number}"
 
 
@@ -60,11 +63,6 @@ class Source:
     """Open the data for one pass over its rows. It can be opened again for each further pass."""
 
 
-Readers = Mapping[str, tuple[str, Callable[[Path, Expansion], Iterator[Row]]]]
-"""Readers of a task's own file formats: suffix to (unit of the row numbers, reader)."""
-NO_READERS: Readers = {}
-
-
 def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Readers = NO_READERS) -> Source:
     """Return the source of the data. Its rows contain the values of `columns`.
 
@@ -73,31 +71,33 @@ def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Reader
     if data.hub is not None:
         return _hub_source(data.hub, columns, data.columns.label)
     if data.builtin is not None:
-        paths, description = [docstring_file(cache)], "docstrings of installed packages"
-        return _file_source(paths, columns, readers, data.max_expansion, description)
-    assert data.train is not None, "Data has exactly one source"
+        files = [find_data_files(str(docstring_file(cache)))]
+        return _file_source(files, columns, readers, data, "docstrings of installed packages")
+    files = list(find_files(data).values())
+    description = ", ".join(describe_files(each, columns, data.text_format) for each in files)
+    return _file_source(files, columns, readers, data, description)
+
+
+def find_files(data: Data) -> dict[str, DataFiles]:
+    """Return the files of `train` and of `validation` by field. Raises InputError for a missing file."""
     fields = {"data.train": data.train, "data.validation": data.validation}
-    paths = [_checked(field, Path(name).expanduser()) for field, name in fields.items() if name is not None]
-    description = ", ".join(str(path) for path in paths)
-    return _file_source(paths, columns, readers, data.max_expansion, description)
+    return {field: _files_of(field, name) for field, name in fields.items() if name is not None}
 
 
-def _checked(field: str, path: Path) -> Path:
+def _files_of(field: str, name: str) -> DataFiles:
     try:
-        check_file(path)
+        return find_data_files(name)
     except InputError as error:
         raise InputError(f"{field}: {error}") from error
-    return path
 
 
 def _file_source(
-    paths: list[Path], columns: Sequence[str], readers: Readers, max_expansion: float, description: str
+    files: list[DataFiles], columns: Sequence[str], readers: Readers, data: Data, description: str
 ) -> Source:
-    # The digest includes the suffix, because the same bytes give different rows as .csv and as .tsv.
-    parts = [f"{reader_name(path)} {path.suffix} {digest_file(path)}" for path in paths]
+    parts = [digest_files(each, data.text_format) for each in files]
 
     def open_files() -> Tables:
-        tables = [_file_table(path, columns, readers, Expansion(path, max_expansion)) for path in paths]
+        tables = [_file_table(each, columns, readers, data) for each in files]
         return Tables(train=tables[0], validation=tables[1] if len(tables) > 1 else None)
 
     return Source(
@@ -108,11 +108,9 @@ def _file_source(
     )
 
 
-def _file_table(path: Path, columns: Sequence[str], readers: Readers, expansion: Expansion) -> Table:
-    if reader_name(path) in readers:
-        unit, read = readers[reader_name(path)]
-        return Table(name=str(path), unit=unit, rows=read(path, expansion))
-    return Table(name=str(path), unit=unit_of(path), rows=read_rows(path, columns, expansion))
+def _file_table(files: DataFiles, columns: Sequence[str], readers: Readers, data: Data) -> Table:
+    rows = FileRows(files, columns, data.text_format, readers, max_expansion=data.max_expansion)
+    return Table(name=files.name, rows=rows, locate=rows.location)
 
 
 def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:

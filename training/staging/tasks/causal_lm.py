@@ -13,9 +13,10 @@ from typing import TYPE_CHECKING, Any
 from training.contract.errors import InputError
 from training.staging.rows.selection import Channel
 from training.staging.rows.texts import Text, select_texts
+from training.staging.sources.file_rows import NO_READERS, Readers
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
-from training.staging.sources.sources import NO_READERS, Readers, Tables
+from training.staging.sources.sources import Tables
 from training.staging.tokens.batches import batches
 from training.staging.tokens.channel_files import ChannelWriter
 from training.staging.tokens.channel_summary import ChannelSummary

@@ -11,9 +11,10 @@ from training.staging.rows.examples import Example
 from training.staging.rows.labels import Classes, check_classes
 from training.staging.rows.prepare import prepare
 from training.staging.rows.selection import Channel
+from training.staging.sources.file_rows import NO_READERS
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
-from training.staging.sources.sources import NO_READERS, Tables
+from training.staging.sources.sources import Tables
 from training.staging.tokens.batches import batches
 from training.staging.tokens.channel_files import ChannelWriter, row_lengths, token_columns
 from training.staging.tokens.channel_summary import ChannelSummary

@@ -9,10 +9,10 @@ from typing import Any
 
 from training.staging.rows.questions import COLUMNS, Question, select_questions
 from training.staging.rows.selection import Channel
-from training.staging.rows.squad_json import squad_rows
+from training.staging.rows.squad_json import READERS as SQUAD_READERS
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
-from training.staging.sources.sources import Readers, Tables
+from training.staging.sources.sources import Tables
 from training.staging.tokens.batches import batches
 from training.staging.tokens.channel_files import ChannelWriter, RowGroupFile, row_lengths, token_columns
 from training.staging.tokens.channel_summary import ChannelSummary
@@ -20,8 +20,8 @@ from training.staging.tokens.content import Content
 from training.staging.tokens.windows import WindowCutter, Windows
 
 QUESTIONS_PER_BATCH = 500
+READERS = SQUAD_READERS
 OPTIONS: tuple[str, ...] = ("doc_stride", "n_best_answers", "max_answer_length")
-READERS: Readers = {".json": ("question", squad_rows)}
 HEAD = "AutoModelForQuestionAnswering"
 
 

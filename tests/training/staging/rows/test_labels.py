@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -40,6 +41,53 @@ def test_whole_numbers_stored_as_floats_are_labels(tmp_path: Path) -> None:
     assert prepared(reviews(tmp_path / "a.parquet", [5.0, 1.0, 3.0])).train_classes == [2, 0, 1]
     with pytest.raises(InputError, match=r"a.parquet row 2: label 2.5 must be a word or a whole number"):
         prepared(reviews(tmp_path / "a.parquet", [5.0, 2.5, 3.0]))
+
+
+@pytest.mark.parametrize(("separator", "decimal"), [(",", "."), (";", ",")])
+def test_pandas_writes_a_column_of_labels_with_gaps_as_floats(tmp_path: Path, separator: str, decimal: str) -> None:
+    """The rows without a label are dropped after the column became one of floats."""
+    frame = pd.DataFrame({"text": list("abcdef"), "label": [2, None, 10, 2, None, 10]}).dropna()
+    frame.to_csv(tmp_path / "a.csv", sep=separator, decimal=decimal, index=False)
+    assert f"2{decimal}0" in (tmp_path / "a.csv").read_text()
+    validation = str(write(tmp_path / "b.jsonl", [{"text": "t", "label": label} for label in (10, 2)]))
+    result = prepared(Data(train=str(tmp_path / "a.csv"), validation=validation))
+    assert result.label_names == ("2", "10")
+    assert (result.train_classes, result.validation_classes) == ([0, 1, 0, 1], [1, 0])
+    mapped = Data(train=str(tmp_path / "a.csv"), validation=validation, label_map={"ten": (10,), "two": (2,)})
+    assert prepared(mapped).train_classes == [1, 0, 1, 0]
+
+
+def test_spellings_of_a_whole_number_are_one_class(tmp_path: Path) -> None:
+    rows = [{"text": "t", "label": label} for label in ("1", "0.0", "1.0", "0", "1.00")]
+    path = str(write(tmp_path / "a.csv", rows))
+    result = prepared(Data(train=path, validation=path))
+    assert (result.label_names, result.train_classes) == (("0", "1"), [1, 0, 1, 0, 1])
+    named = prepared(Data(train=path, validation=path, labels=("no", "yes"), train_rows=4, validation_rows=4))
+    assert (named.label_names, named.train_classes) == (("no", "yes"), [1, 0, 1, 0])
+    skipped = prepared(Data(train=path, validation=str(write(tmp_path / "b.csv", rows[:2] * 2))))
+    assert skipped.validation_classes == [1, 0, 1, 0]
+
+
+def test_names_that_are_floats_are_names_and_no_positions(tmp_path: Path) -> None:
+    path = str(write(tmp_path / "a.jsonl", [{"text": "t", "label": label} for label in (1.0, 2.0)]))
+    assert prepared(Data(train=path, validation=path, labels=("1.0", "2.0"))).train_classes == [0, 1]
+
+
+def test_floats_with_gaps_are_skipped_like_whole_numbers(tmp_path: Path) -> None:
+    rows = [{"text": "t", "label": label} for label in ("1.0", "-1.0", "0.0")]
+    path = str(write(tmp_path / "a.csv", rows))
+    result = prepared(Data(train=path, validation=path, skip_labels=(-1,)))
+    assert (result.label_names, result.train_classes) == (("0", "1"), [1, 0])
+
+
+@pytest.mark.parametrize("label", ["2.5", "2,5"])
+def test_a_float_that_is_not_whole_is_refused_with_the_rule(tmp_path: Path, label: str) -> None:
+    path = write(tmp_path / "a.csv", [{"text": "t", "label": each} for each in ("1.0", "2.0", label)])
+    with pytest.raises(InputError) as caught:
+        prepared(Data(train=str(path)))
+    assert str(caught.value) == (
+        f"{path} line 4: label '{label}' must be a word or a whole number of at least 0, such as 1 or 1.0"
+    )
 
 
 def test_the_order_of_the_map_numbers_the_classes(tmp_path: Path) -> None:

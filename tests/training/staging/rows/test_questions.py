@@ -18,6 +18,8 @@ from hypothesis import strategies as st
 from benchmarks.support.fuzz_inputs import mutate, outcome_of
 from tests.support.staging.tables import write
 from training.contract.errors import InputError
+from training.staging.formats.expansion import Expansion
+from training.staging.formats.readers import read_rows
 from training.staging.rows.questions import (
     COLUMNS,
     Answer,
@@ -26,8 +28,6 @@ from training.staging.rows.questions import (
     read_questions,
 )
 from training.staging.rows.squad_json import squad_rows
-from training.staging.sources.expansion import Expansion
-from training.staging.sources.readers import read_rows
 from training.staging.sources.sources import Table
 
 CONTEXT = "  Denver beat Carolina \U0001f600 24–10."
@@ -199,14 +199,16 @@ def test_an_answer_that_is_not_in_its_context_is_an_error(tmp_path: Path) -> Non
     ("content", "message"),
     [
         (b"", "FILE is empty"),
-        (b"[]", "FILE: the document must be an object, not a list"),
+        (b"[]", "FILE has no questions"),
+        (b"[[]]", "FILE row 1 must be a JSON object, not list"),
+        (b'[{"id": "a"}]', "FILE row 1 has no column 'context'; it has 'id'"),
         (b'{"data": [}', "FILE is not JSON: Expecting value at line 1 column 11"),
         (
             b'{"id": "a"}\n{"id": "b"}\n',
             "FILE is not JSON: Extra data at line 2 column 1; a file of JSON Lines needs the suffix .jsonl",
         ),
         (b'{"data": "\xff"}', "FILE is not UTF-8: byte 0xff at 10 is invalid"),
-        (b"[" * 100_000, "FILE: the document must be an object, not a list"),
+        (b"[" * 100_000, "FILE is not JSON: maximum recursion depth"),
         (b'{"data": ' + b"[" * 100_000, "FILE is not JSON: maximum recursion depth"),
         (b'{"data": [],}', "FILE is not JSON: Expecting property name enclosed in double quotes at line 1 column 13"),
         (b'{"data": []', "FILE is not JSON: Expecting ',' delimiter at line 1 column 12"),

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.support.staging.fast_tokenizers import KINDS
 from tests.support.staging.tables import MODEL
 from training.contract.errors import InputError
+from training.staging.formats.expansion import Expansion
 from training.staging.models.model_files import locate
 from training.staging.rows.questions import Answer, Question, read_questions
 from training.staging.rows.squad_json import squad_rows
-from training.staging.sources.expansion import Expansion
 from training.staging.sources.sources import Table
 from training.staging.tokens.tokenizing import load_tokenizer
 from training.staging.tokens.windows import WindowCutter, Windows, answer_tokens

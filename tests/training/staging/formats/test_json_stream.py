@@ -12,9 +12,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from training.contract.errors import InputError
-from training.staging.rows import json_stream as module
-from training.staging.rows.json_stream import json_stream
-from training.staging.sources.expansion import MIN_LIMIT_BYTES, Expansion
+from training.staging.formats import json_stream as module
+from training.staging.formats.expansion import MIN_LIMIT_BYTES, Expansion
+from training.staging.formats.json_stream import json_stream
 
 VALUES = st.recursive(
     st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),

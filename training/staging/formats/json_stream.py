@@ -10,8 +10,10 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from training.contract.errors import InputError
-from training.staging.sources.expansion import Expansion, check_values
-from training.staging.sources.files import BYTE_ORDER_MARK, is_packed, open_bytes
+from training.staging.formats.compression import is_packed
+from training.staging.formats.expansion import Expansion, check_values
+from training.staging.formats.files import BYTE_ORDER_MARK, open_text
+from training.staging.formats.text_format import DEFAULT_FORMAT, TextFormat, encoding_advice, encoding_hint
 
 CHUNK_BYTES = 2**19
 LONGEST_TOKEN = 16
@@ -22,8 +24,16 @@ BLANKS = " \t\n\r"
 class JsonStream:
     """Position in a JSON document. Only the value that is being read is in memory, and a chunk of the rest."""
 
-    def __init__(self, path: Path, stream: BinaryIO, expansion: Expansion) -> None:
-        self._path, self._stream, self._expansion = path, stream, expansion
+    def __init__(
+        self,
+        path: Path,
+        stream: BinaryIO,
+        expansion: Expansion,
+        text: TextFormat = DEFAULT_FORMAT,
+        max_value_characters: int | None = None,
+    ) -> None:
+        self._path, self._stream, self._expansion, self._format = path, stream, expansion, text
+        self._max_value_characters = max_value_characters
         self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._json = json.JSONDecoder()
         self._text, self._at, self._is_complete = "", 0, False
@@ -71,7 +81,14 @@ class JsonStream:
                 if end + 2 < len(self._text) or self._is_complete:  # 1 may become 1e-9
                     self._at = end
                     return value
+            self._check_size(len(self._text) - self._at)
             self._fill(max(CHUNK_BYTES, len(self._text) - self._at))
+
+    def _check_size(self, characters: int) -> None:
+        limit = self._max_value_characters
+        if limit is not None and characters > limit:
+            line, _ = self._position(self._at)
+            raise InputError(f"{self._path} line {line} has a value of more than {limit:,} characters")
 
     def fields(self) -> Iterator[str]:
         """Yield the name of each field in the object that is next. The caller reads the field's value."""
@@ -117,9 +134,11 @@ class JsonStream:
         try:
             self._text += self._decoder.decode(data, final=self._is_complete)
         except UnicodeDecodeError as error:
-            at = self._bytes - waiting + error.start
+            at, prefix = self._bytes - waiting + error.start, self._format.prefix
+            hint = encoding_hint(data, prefix) if not self._bytes else None
+            byte = f"byte 0x{error.object[error.start]:02x} at {at}"
             raise InputError(
-                f"{self._path} is not UTF-8: byte 0x{error.object[error.start]:02x} at {at} is invalid"
+                f"{self._path} {hint or f'is not UTF-8: {byte} is invalid; {encoding_advice(prefix)}'}"
             ) from error
         self._bytes += len(data)
         check_values(str(self._path), self._text)
@@ -137,7 +156,15 @@ class JsonStream:
 
 
 @contextmanager
-def json_stream(path: Path, expansion: Expansion) -> Iterator[JsonStream]:
-    """Open a JSON document. Raises InputError if a compressed file contains more than the limit."""
-    with open_bytes(path) as stream:
-        yield JsonStream(path, stream, expansion)
+def json_stream(
+    path: Path,
+    expansion: Expansion,
+    text: TextFormat = DEFAULT_FORMAT,
+    max_value_characters: int | None = None,
+) -> Iterator[JsonStream]:
+    """Open a JSON document, whose values may have a limit.
+
+    Raises InputError if a compressed file contains more than the limit of `expansion`.
+    """
+    with open_text(path, text) as stream:
+        yield JsonStream(path, stream, expansion, text, max_value_characters)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import bz2
 import gzip
 import json
 import os
@@ -11,12 +12,15 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tests.support.staging.tables import ANIMALS, write
+from tests.support.staging.tables import ANIMALS, PACKED, write, zstandard
 from training.contract.errors import InputError
-from training.staging.sources.expansion import Expansion
-from training.staging.sources.readers import read_rows, unit_of
+from training.staging.formats.expansion import Expansion
+from training.staging.formats.readers import read_rows, unit_of
 
-FORMATS = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet"]
+FORMATS = ["jsonl", "ndjson", "json", "csv", "tsv", "parquet", "arrow", "feather"]
+
+
+LINES = b'{"text": "a", "label": 1}\n' * 99
 
 
 def refused(path: Path, *columns: str) -> str:
@@ -27,17 +31,18 @@ def refused(path: Path, *columns: str) -> str:
     return message.replace(str(path), "FILE")
 
 
-@pytest.mark.parametrize("suffix", [*FORMATS, *(f"{kind}.gz" for kind in FORMATS)])
+@pytest.mark.parametrize("suffix", [*FORMATS, *(f"{kind}{packed}" for kind in FORMATS for packed in PACKED)])
 def test_every_format_gives_the_same_rows(tmp_path: Path, suffix: str) -> None:
     path = write(tmp_path / f"rows, with ü and 'quotes'.{suffix}", ANIMALS)
     rows = list(read_rows(path, ["label", "text"], Expansion(path)))
     assert [values for _, values in rows] == [[row["label"], row["text"]] for row in ANIMALS]
-    first = 2 if suffix.removesuffix(".gz") in {"csv", "tsv"} else 1
+    first = 2 if suffix.partition(".")[0] in {"csv", "tsv"} else 1
     assert [number for number, _ in rows] == list(range(first, first + len(ANIMALS)))
 
 
 def test_rows_are_counted_in_parquet_and_lines_elsewhere() -> None:
     assert unit_of(Path("a.parquet.gz")) == "row"
+    assert unit_of(Path("a.arrow.zst")) == "row"
     assert unit_of(Path("a.csv.gz")) == "line"
 
 
@@ -71,20 +76,47 @@ def test_a_field_may_exceed_pythons_default_limit(tmp_path: Path) -> None:
         ("a.jsonl", b"", "FILE is empty"),
         ("a.jsonl.gz", gzip.compress(b"", mtime=0), "FILE is empty"),
         (
+            "a.dat",
+            b"x",
+            "FILE has the unknown suffix '.dat'; use .jsonl, .ndjson, .json, .csv, .tsv, .parquet",
+        ),
+        (
             "a.xlsx",
             b"x",
-            "FILE has the unknown suffix '.xlsx'; use .jsonl, .ndjson, .json, .csv, .tsv, .parquet",
+            'FILE cannot be read: save the sheet as CSV, or convert it: python -c "import pandas; pandas.',
+        ),
+        ("a.pkl", b"x", "FILE cannot be read: a pickle can run any code, so convert it: python -c"),
+        ("a.csv.zip", b"x", "FILE cannot be read: unpack it"),
+        ("a.csv.xz", b"x", "FILE cannot be read: decompress it, or use .gz, .bz2, .zst"),
+        (
+            "a.csv",
+            b"PK\x03\x04\x14\0\0",
+            "FILE is a ZIP archive or an Excel workbook; unpack it, or save its sheet as CSV",
+        ),
+        ("a.csv", gzip.compress(b"text"), "FILE is compressed with gzip; give its name the suffix .gz"),
+        ("a.jsonl.bz2", b"no bzip2", "FILE is not a valid bzip2 file: Invalid data stream"),
+        ("a.jsonl.bz2", bz2.compress(LINES)[:-12], "FILE is a truncated bzip2 file"),
+        ("a.jsonl.zst", b"no zstd", "FILE is not a valid Zstandard file"),
+        ("a.jsonl.zst", zstandard(LINES)[:-2], "FILE is a truncated Zstandard file"),
+        (
+            "a.jsonl",
+            b"[1, 2]\n",
+            "FILE line 1 must be a JSON object, not list; a file that is one JSON array needs the",
         ),
         ("a.gz", b"x", "FILE has the unknown suffix ''"),
         ("a.jsonl", b'{"text": "a", "label": 1}\n' * 16 + b'{"text": \n', "FILE line 17 is not JSON: Expecting value"),
         ("a.jsonl", b"[1, 2]\n", "FILE line 1 must be a JSON object, not list"),
-        ("a.json", b'[\n{"text": "a"}\n]\n', "FILE line 1 is not JSON"),
+        ("a.json", b'[\n{"text": "a"}\n]\n', "FILE row 1 has no column 'label'; it has 'text'."),
         ("a.jsonl", b"[" * 100_000 + b"\n", "FILE line 1 is not JSON: maximum recursion depth"),
         ("a.jsonl", b'{"text": "a", "label": ' + b"9" * 5_000 + b"}\n", "FILE line 1 is not JSON: Exceeds the limit"),
         ("a.jsonl", b'{"txt": "a", "label": 1}\n', "FILE line 1 has no column 'text'; it has 'txt', 'label'. Did you"),
         ("a.jsonl", b'{"text": "a\0"}\n', "FILE line 1 contains a NUL byte; the file must be UTF-8 text"),
         ("a.jsonl", b'{"text": "ab"}\n{"text": "\xff"}\n', "FILE line 1 has no column 'label'"),
-        ("a.csv", b"text,label\na,b\nc\xe9,d\n", "FILE line 3 is not UTF-8: byte 0xe9 at column 2 is invalid"),
+        (
+            "a.csv",
+            b"text,label\na,b\nc\xe9,d\n",
+            "FILE line 3 is not UTF-8: byte 0xe9 at column 2 is invalid; set data.encoding to the file's encoding",
+        ),
         ("a.csv", b"text,label\na,b\nc\n", "FILE line 3 has 1 fields, but the header has 2"),
         ("a.tsv", b"text\tlabel\na\tb\tc\n", "FILE line 2 has 3 fields, but the header has 2"),
         ("a.csv", b"text,labels\na,b\n", "FILE line 1 has no column 'label'; it has 'text', 'labels'. Did you mean"),

@@ -14,8 +14,12 @@ MAX_COMPARED = 1_000
 """Columns that are compared with a wrong name. Comparing millions takes seconds."""
 
 
-def missing_column(location: str, column: str, known: Sequence[str]) -> InputError:
+class MissingColumn(InputError):
+    """A column that the data does not have."""
+
+
+def missing_column(location: str, column: str, known: Sequence[str]) -> MissingColumn:
     """Return the error for a missing column. It lists the existing columns and suggests the nearest."""
     listed = ", ".join(repr(str(name)[:60]) for name in known[:20])
     guess = nearest(column, [str(name) for name in known[:MAX_COMPARED]])
-    return InputError(f"{location} has no column {column!r}; it has {listed or 'none'}.{guess}")
+    return MissingColumn(f"{location} has no column {column!r}; it has {listed or 'none'}.{guess}")

@@ -8,16 +8,15 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
-from training.staging.sources.expansion import Expansion
-from training.staging.sources.files import is_packed, open_bytes, read_whole
-from training.staging.sources.row import Row, missing_column
+from training.staging.formats.compression import is_packed
+from training.staging.formats.expansion import Expansion
+from training.staging.formats.files import open_bytes, read_whole
+from training.staging.formats.record_batches import MAX_BATCH_ROWS, batch_rows, first_line
+from training.staging.formats.row import Row, missing_column
+from training.staging.formats.text_format import TextFormat
 
-ROWS_PER_BATCH = 1_000
-MAX_BATCH_BYTES = 16 * 1024**2
-"""Text of a batch that is converted at once. Rows of larger batches are converted one by one."""
 
-
-def parquet_rows(path: Path, columns: Sequence[str], expansion: Expansion) -> Iterator[Row]:
+def parquet_rows(path: Path, columns: Sequence[str], expansion: Expansion, _: TextFormat) -> Iterator[Row]:
     """Yield the values of `columns` for every row, in order.
 
     Raises InputError for a damaged file, or one with more rows or text than the limit. Text is read as a dictionary of
@@ -33,7 +32,7 @@ def parquet_rows(path: Path, columns: Sequence[str], expansion: Expansion) -> It
             yield from _rows(path, source, columns, expansion)
         # A damaged file raises any of these, from its footer or from the middle of a column.
         except (pa.ArrowException, ValueError, OSError, MemoryError, KeyError, TypeError, OverflowError) as error:
-            raise InputError(f"{path} is not a valid Parquet file: {_first_line(error)}") from error
+            raise InputError(f"{path} is not a valid Parquet file: {first_line(error)}") from error
 
 
 def _rows(path: Path, source: Any, columns: Sequence[str], expansion: Expansion) -> Iterator[Row]:
@@ -47,15 +46,10 @@ def _rows(path: Path, source: Any, columns: Sequence[str], expansion: Expansion)
     _check_values(plain.metadata, columns, expansion)
     file = pq.ParquetFile(source, read_dictionary=_text_columns(plain.schema), page_checksum_verification=True)
     number = 0
-    for batch in file.iter_batches(batch_size=ROWS_PER_BATCH, columns=list(columns)):
-        size = sum(_text_bytes(batch.column(name)) for name in columns)
-        expansion.add(size, batch.num_rows)
-        step = batch.num_rows if size <= MAX_BATCH_BYTES else 1
-        for start in range(0, batch.num_rows, step):
-            part = batch.slice(start, step)
-            for values in zip(*(part.column(name).to_pylist() for name in columns), strict=True):
-                number += 1
-                yield number, list(values)
+    for batch in file.iter_batches(batch_size=MAX_BATCH_ROWS, columns=list(columns)):
+        for values in batch_rows(batch, columns, expansion):
+            number += 1
+            yield number, values
 
 
 def _check_values(metadata: Any, columns: Sequence[str], expansion: Expansion) -> None:
@@ -74,21 +68,3 @@ def _text_columns(schema: Any) -> list[str]:
     """Return the paths of the columns with text, also inside lists and objects."""
     columns = map(schema.column, range(len(schema)))
     return [each.path for each in columns if each.physical_type == "BYTE_ARRAY" and each.logical_type.type == "STRING"]
-
-
-def _text_bytes(array: Any) -> int:
-    """Return the bytes of the values when each is stored by itself, not as an entry of a dictionary."""
-    import pyarrow as pa
-    import pyarrow.compute as pc
-
-    if isinstance(array, pa.DictionaryArray):
-        return int(pc.sum(pc.binary_length(array.dictionary).take(array.indices)).as_py() or 0)
-    if isinstance(array, pa.StructArray):
-        return sum(map(_text_bytes, array.flatten()))
-    if isinstance(array, pa.ListArray | pa.LargeListArray | pa.FixedSizeListArray | pa.MapArray):
-        return _text_bytes(array.flatten())
-    return int(array.nbytes)
-
-
-def _first_line(error: BaseException) -> str:
-    return (str(error).strip() or type(error).__name__).splitlines()[0][:200]

@@ -23,33 +23,48 @@ of memory. Data has one value in 20 bytes or more; a long list of one-digit numb
 class Expansion:
     """Counts the bytes of the rows that one file contains, up to a limit."""
 
-    def __init__(self, path: Path, maximum: float = DEFAULT_MAX_EXPANSION, *, keeps_rows: bool = True):
+    def __init__(
+        self,
+        path: Path,
+        maximum: float = DEFAULT_MAX_EXPANSION,
+        *,
+        keeps_rows: bool = True,
+        size: int | None = None,
+        total: Expansion | None = None,
+    ):
         """Limit the content of the file `path` to `maximum` times its size.
 
         Rows are counted only if the reader keeps them (`keeps_rows`). A reader that needs one at a time has no limit.
+        `size` replaces the size of the file in bytes. What is counted counts towards `total`, too.
         """
         self.path = path
         self.maximum = maximum
         self.keeps_rows = keeps_rows
         self._bytes = 0
+        self._size, self._total = size, total
 
     @cached_property
     def limit(self) -> int:
         """Largest number of bytes."""
-        return max(MIN_LIMIT_BYTES, int(self.maximum * self.path.stat().st_size))
+        return max(MIN_LIMIT_BYTES, int(self.maximum * self._stored_bytes()))
 
     def add(self, size: int, rows: int = 1) -> None:
         """Count rows of together `size` bytes. Raises InputError above the limit."""
         self._bytes += size + rows * ROW_BYTES
         if self.keeps_rows and self._bytes > self.limit:
             raise self.error()
+        if self._total is not None:
+            self._total.add(size, rows)
 
     def error(self) -> InputError:
         """Return the error for a file that contains more than the limit."""
         return InputError(
-            f"{self.path} has {size_text(self.path.stat().st_size)}, but contains more than {size_text(self.limit)}; "
+            f"{self.path} has {size_text(self._stored_bytes())}, but contains more than {size_text(self.limit)}; "
             "if that is right, decompress it, or increase data.max_expansion"
         )
+
+    def _stored_bytes(self) -> int:
+        return self.path.stat().st_size if self._size is None else self._size
 
 
 def check_values(location: str, text: str, delimiter: str | None = None) -> None:

@@ -10,13 +10,13 @@ import pyarrow.parquet as pq
 import pytest
 
 from benchmarks.attacks.counts import Counts
+from benchmarks.attacks.hostile_files import HOSTILE_FILES
 from benchmarks.attacks.inputs import attempt
-from benchmarks.support.hostile_files import HOSTILE_FILES
 from training.contract.errors import InputError
+from training.staging.formats.expansion import MIN_LIMIT_BYTES, ROW_BYTES, Expansion, check_values
+from training.staging.formats.readers import read_rows
 from training.staging.rows.examples import MAX_TEXT_CHARACTERS, checked_text
 from training.staging.rows.squad_json import squad_rows
-from training.staging.sources.expansion import MIN_LIMIT_BYTES, ROW_BYTES, Expansion, check_values
-from training.staging.sources.readers import read_rows
 
 FILES = {each.name: each for each in HOSTILE_FILES}
 QUICK = (
@@ -27,8 +27,18 @@ QUICK = (
     "footer.parquet",
     "loop.jsonl",
     "columns.parquet",
+    "newlines.csv.zst",
+    "window.jsonl.zst",
 )
-COSTLY = ("zeros.json.gz", "compressed.parquet", "windows.json", "text-at-limit.txt", "keys.jsonl")
+COSTLY = (
+    "zeros.json.gz",
+    "compressed.parquet",
+    "windows.json",
+    "text-at-limit.txt",
+    "keys.jsonl",
+    "newlines.csv.bz2",
+    "answers.feather",
+)
 
 
 def test_a_limit_counts_text_and_rows(tmp_path: Path) -> None:

@@ -1,0 +1,122 @@
+"""Tables as people's tools write them: delimiters, quotes, Excel's exports."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pandas as pd
+import pytest
+
+from training.contract.errors import InputError
+from training.staging.formats.expansion import Expansion
+from training.staging.formats.readers import read_rows
+from training.staging.formats.tables import table_delimiter
+from training.staging.formats.text_format import TextFormat
+
+TEXTS = ["plain", 'says "no"; then, leaves', "two\nlines; one, row", "tab\tand | bar", "ü"]
+FRAME = pd.DataFrame({"price": [1.5, 2.25, 3.0, 4.75, 5.5], "text": TEXTS, "label": list("10101")})
+COLUMNS = ["text", "label"]
+
+
+def read(path: Path, columns: list[str] = COLUMNS, **text: Any) -> list[tuple[int, list[Any]]]:
+    return list(read_rows(path, columns, Expansion(path), TextFormat(**text)))
+
+
+def refused(path: Path, columns: list[str] = COLUMNS, **text: Any) -> str:
+    with pytest.raises(InputError) as caught:
+        read(path, columns, **text)
+    return str(caught.value).replace(str(path), "FILE")
+
+
+@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
+@pytest.mark.parametrize("decimal", [".", ","])
+@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.csv.bz2"])
+def test_tables_of_pandas_are_read_with_any_delimiter(tmp_path: Path, separator: str, decimal: str, name: str) -> None:
+    path = tmp_path / name
+    FRAME.to_csv(path, sep=separator, decimal=decimal, index=False)
+    rows = read(path)
+    assert [values for _, values in rows] == [
+        [text, str(label)] for text, label in zip(TEXTS, FRAME.label, strict=True)
+    ]
+    assert [number for number, _ in rows] == [2, 3, 5, 6, 7]
+    assert table_delimiter(path, COLUMNS, TextFormat()) == separator
+
+
+def test_an_excel_export_is_read(tmp_path: Path) -> None:
+    """German Excel: a byte order mark, semicolons, decimal commas and CR LF."""
+    path = tmp_path / "Mappe1.csv"
+    text = 'Preis;text;label\r\n1,50;"Das ist gut; sehr, sehr gut";1\r\n2,25;schlecht;0\r\n'
+    path.write_bytes(text.encode("utf-8-sig"))
+    assert read(path) == [(2, ["Das ist gut; sehr, sehr gut", "1"]), (3, ["schlecht", "0"])]
+
+
+def test_unicode_text_of_excel_is_read_with_its_encoding(tmp_path: Path) -> None:
+    path = tmp_path / "Mappe1.csv"
+    path.write_bytes('text\tlabel\r\n"a ""b""\tü"\t1\r\n'.encode("utf-16"))
+    assert read(path, encoding="utf-16") == [(2, ['a "b"\tü', "1"])]
+
+
+@pytest.mark.parametrize("line", ["sep=^", "SEP=^"])
+def test_a_stated_delimiter_is_used(tmp_path: Path, line: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(f"{line}\r\ntext^label\r\na;b,c^1\r\n", newline="")
+    assert read(path) == [(3, ["a;b,c", "1"])]
+    path.write_text(f"{line}\ntext^label\na^1^2\n")
+    assert refused(path) == "FILE line 3 has 3 fields, but the header has 2"
+
+
+def test_a_requested_delimiter_is_used(tmp_path: Path) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text("text~label,x\na~1,2\n")
+    assert read(path, ["text"], delimiter="~") == [(2, ["a"])]
+    assert refused(path, ["text"]) == "FILE line 1 has no column 'text'; it has 'text~label', 'x'."
+
+
+@pytest.mark.parametrize(
+    ("content", "columns", "delimiter"),
+    [
+        ("text\na;b\nc|d\te\n", ["text"], ","),
+        ("title;body,label\na,1\n", ["title;body", "label"], ","),
+        ("a,b;text;label\n1,2;x;y\n", COLUMNS, ";"),
+        ('"text";"label";"a,b"\nx;y;z\n', COLUMNS, ";"),
+        ("txt;label\na,b;1\nc,d;2\n", COLUMNS, ";"),
+        ("no table\nat all\n", COLUMNS, ","),
+    ],
+)
+def test_the_header_decides(tmp_path: Path, content: str, columns: list[str], delimiter: str) -> None:
+    path = tmp_path / "a.csv"
+    path.write_text(content)
+    assert table_delimiter(path, columns, TextFormat()) == delimiter
+
+
+@pytest.mark.parametrize(
+    ("name", "content", "message"),
+    [
+        (
+            "a.csv",
+            "txt;label\na;1\n",
+            "FILE line 1 has no column 'text'; it has 'txt', 'label'. Did you mean 'txt'? "
+            "Its fields were separated at ';'.",
+        ),
+        (
+            "a.csv",
+            "text~label\na~1\n",
+            "FILE line 1 has no column 'text'; it has 'text~label'. None of ',', ';', a tab, "
+            "'|' separates its fields: set data.delimiter if another character does.",
+        ),
+        (
+            "a.tsv",
+            'text\tlabel\n"two\nlines"\t1\n',
+            "FILE line 2 has 1 fields, but the header has 2; a quotation mark has no meaning in .tsv, but has in .csv: "
+            "rename the file",
+        ),
+        ("a.csv", "text;label\na;1\nb\n", "FILE line 3 has 1 fields, but the header has 2"),
+    ],
+)
+def test_a_table_that_cannot_be_read_is_refused_with_the_way_on(
+    tmp_path: Path, name: str, content: str, message: str
+) -> None:
+    path = tmp_path / name
+    path.write_text(content)
+    assert refused(path) == message

@@ -1,0 +1,90 @@
+"""Readers of data files by suffix, which yield numbered rows one at a time."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+
+from training.contract.errors import InputError
+from training.staging.formats.arrow import arrow_rows
+from training.staging.formats.compression import COMPRESSIONS, plain_path
+from training.staging.formats.expansion import Expansion
+from training.staging.formats.files import text_lines
+from training.staging.formats.json_rows import is_json_array, json_rows, line_rows
+from training.staging.formats.parquet import parquet_rows
+from training.staging.formats.row import Row
+from training.staging.formats.tables import table_rows
+from training.staging.formats.text_format import DEFAULT_FORMAT, TextFormat
+
+PANDAS = 'python -c "import pandas; pandas.{reader}({name!r}).{writer}"'
+WAYS_ON = {
+    **dict.fromkeys(
+        (".xlsx", ".xls", ".xlsm", ".xlsb", ".ods"),
+        "save the sheet as CSV, or convert it: "
+        + PANDAS.replace("{reader}", "read_excel").replace("{writer}", "to_csv('data.csv', index=False)"),
+    ),
+    **dict.fromkeys(
+        (".pkl", ".pickle"),
+        "a pickle can run any code, so convert it: "
+        + PANDAS.replace("{reader}", "read_pickle").replace("{writer}", "to_parquet('data.parquet')"),
+    ),
+    ".orc": "convert it: " + PANDAS.replace("{reader}", "read_orc").replace("{writer}", "to_parquet('data.parquet')"),
+    **dict.fromkeys((".zip", ".tar", ".tgz", ".7z", ".rar"), "unpack it"),
+    **dict.fromkeys((".xz", ".lz4", ".br", ".sz"), f"decompress it, or use {', '.join(COMPRESSIONS)}"),
+    **dict.fromkeys((".db", ".sqlite", ".sqlite3"), "export the table as CSV"),
+}
+"""Advice for files that are not read, by suffix."""
+
+
+def read_rows(
+    path: Path, columns: Sequence[str], expansion: Expansion, text: TextFormat = DEFAULT_FORMAT
+) -> Iterator[Row]:
+    """Yield the values of `columns` for every row, in order. The file's suffix determines the reader."""
+    return READERS[reader_name(path)](path, columns, expansion, text)
+
+
+def reader_name(path: Path) -> str:
+    """Return the suffix that determines the reader, without that of a compression."""
+    suffix = plain_path(path).suffix.lower()
+    if suffix in WAYS_ON:
+        raise InputError(f"{path} cannot be read: {WAYS_ON[suffix].format(name=path.name)}")
+    if suffix not in READERS:
+        known, packed = ", ".join(READERS), " or ".join(COMPRESSIONS)
+        raise InputError(f"{path} has the unknown suffix {suffix!r}; use {known}, optionally followed by {packed}")
+    return suffix
+
+
+def unit_of(path: Path, text: TextFormat = DEFAULT_FORMAT) -> str:
+    """Return the unit of the row numbers of this file: `line` or `row`. A file .json is opened for it."""
+    name = reader_name(path)
+    is_array = name == ".json" and is_json_array(path, text)
+    return "row" if name in BINARY or is_array else "line"
+
+
+def _plain_text(path: Path, columns: Sequence[str], expansion: Expansion, text: TextFormat) -> Iterator[Row]:
+    """Yield each line that is not blank. The line end is kept to separate the lines when texts are joined."""
+    if len(columns) != 1:
+        listed = " and ".join(repr(column) for column in columns)
+        raise InputError(
+            f"{path} is plain text, which has one text per line; the columns {listed} need JSON Lines, CSV or TSV. "
+            "Name a table .csv or .tsv"
+        )
+    for number, line in text_lines(path, expansion, text):
+        if line.strip():
+            yield number, [line.rstrip("\r\n") + "\n"]
+
+
+READERS: dict[str, Callable[[Path, Sequence[str], Expansion, TextFormat], Iterator[Row]]] = {
+    ".jsonl": line_rows,
+    ".ndjson": line_rows,
+    ".json": json_rows,
+    ".csv": table_rows,
+    ".tsv": table_rows,
+    ".parquet": parquet_rows,
+    ".arrow": arrow_rows,
+    ".feather": arrow_rows,
+    ".ipc": arrow_rows,
+    ".txt": _plain_text,
+}
+BINARY = frozenset({".parquet", ".arrow", ".feather", ".ipc"})
+"""Formats that are not text."""
