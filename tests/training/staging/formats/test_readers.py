@@ -93,7 +93,7 @@ def test_a_field_may_exceed_pythons_default_limit(tmp_path: Path) -> None:
             b"PK\x03\x04\x14\0\0",
             "FILE is a ZIP archive or an Excel workbook; unpack it, or save its sheet as CSV",
         ),
-        ("a.csv", gzip.compress(b"text"), "FILE is compressed with gzip; give its name the suffix .gz"),
+        ("a.csv", gzip.compress(b"text", mtime=0), "FILE is compressed with gzip; give its name the suffix .gz"),
         ("a.jsonl.bz2", b"no bzip2", "FILE is not a valid bzip2 file: Invalid data stream"),
         ("a.jsonl.bz2", bz2.compress(LINES)[:-12], "FILE is a truncated bzip2 file"),
         ("a.jsonl.zst", b"no zstd", "FILE is not a valid Zstandard file"),
