@@ -27,7 +27,7 @@ EXAMPLES = (
 @field("model", "With --file: Transformers folder, instead of --run.", metavar="FOLDER")
 @field("output", "With --file: JSON lines to write. Default: NAME.answers.jsonl.", metavar="FILE")
 @field("task", "With --file: task, if config.json does not determine it.", metavar="TASK")
-@field("precision", "With --file: precision.", metavar="auto|fp32|bf16|fp16")
+@field("precision", "With --file: auto is as evaluated.", metavar="auto|fastest|fp32|bf16|fp16")
 @field("max_length", "With --file: longest input in tokens; longer ones are cut.", metavar="N")
 @field("track", "With --file: true logs a run to MLflow.", metavar="true|false", default="true", show_default=True)
 def command(fields: Mapping[str, str]) -> int:
