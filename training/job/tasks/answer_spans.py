@@ -240,6 +240,7 @@ def n_best_spans(
     best: Dict[Tuple[int, int], float] = {}
     for (first, last), total in zip(spans.reshape(-1, 2).tolist(), sums.ravel().tolist()):
         if total > best.get((first, last), -np.inf):
+            best.pop((first, last), None)  # Equal sums keep the order of the windows that they come from.
             best[first, last] = total
     ordered = sorted(best.items(), key=lambda item: -item[1])
     return [(total, first, last) for (first, last), total in ordered[:top_k]]

@@ -100,8 +100,9 @@ def best_spans(
     """
     spans, sums = best_of_windows(start_logits, end_logits, windows, options, 1)
     best = np.full((questions, 2), -1, dtype=np.int64)
-    # Ascending, so that the best is written last. Of equal sums, the first window's is written last.
-    order = np.lexsort((-np.arange(len(sums)), sums[:, 0]))
+    # Ascending, so that the best is written last. Of equal sums, which are common in 16 bits, that of the window that
+    # comes first in the context is written last, whatever the order of the rows.
+    order = np.lexsort((-windows.first_token, sums[:, 0]))
     order = order[np.isfinite(sums[order, 0])]
     best[windows.question[order]] = spans[order, 0]
     return best
