@@ -36,7 +36,7 @@ EXAMPLES = (
     metavar="CHECKS",
 )
 @field("alias", "Alias of the model to compare with.", metavar="NAME", default="champion", show_default=True)
-@field("precision", "Precision. Default: the precision of the evaluation.", metavar="auto|fp32|bf16|fp16")
+@field("precision", "Precision. Default: the precision of the evaluation.", metavar="auto|fastest|fp32|bf16|fp16")
 @field("host", "Address to bind to, with --service local.", metavar="ADDRESS", default="127.0.0.1", show_default=True)
 @field("token-file", "File with a token that requests need; required if --host is not loopback.", metavar="FILE")
 @field("wait", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)

@@ -29,7 +29,7 @@ EXAMPLES = (
 @field("encoding", "With --file: encoding of text, such as utf-16 or cp1252. Default: utf-8.", metavar="NAME")
 @field("delimiter", "With --file: character between fields. Default: found in the header.", metavar="CHARACTER")
 @field("task", "With --file: task, if config.json does not determine it.", metavar="TASK")
-@field("precision", "With --file: precision.", metavar="auto|fp32|bf16|fp16")
+@field("precision", "With --file: auto is as evaluated.", metavar="auto|fastest|fp32|bf16|fp16")
 @field("max_length", "With --file: longest input in tokens; longer ones are cut.", metavar="N")
 @field("track", "With --file: true logs a run to MLflow.", metavar="true|false", default="true", show_default=True)
 def command(fields: Mapping[str, str]) -> int:

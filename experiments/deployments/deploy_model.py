@@ -148,7 +148,7 @@ def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
 def _precision(fields: Mapping[str, str]) -> str | None:
     if "precision" not in fields:
         return None
-    return read.one_of("precision", fields["precision"], ("auto", "fp32", "bf16", "fp16"))
+    return read.one_of("precision", fields["precision"], ("auto", "fastest", "fp32", "bf16", "fp16"))
 
 
 def _when_over(fields: Mapping[str, str]) -> str:
@@ -195,7 +195,7 @@ def with_trained(
     evaluation = evaluation_settings(store, trained)
     filled = replace(
         spec,
-        evaluated_precision=evaluation.precision,
+        evaluation=evaluation,
         max_length=evaluation.max_length,
         name=name or read.read_name("name", trained.job_name),
         task=trained.task or None,

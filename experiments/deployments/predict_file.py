@@ -182,7 +182,8 @@ def _inputs(
         "task": predictor.task,
         "columns": json.dumps(dict(source.columns), sort_keys=True),
         "parameters": json.dumps(parameters or {}, sort_keys=True),
-        "precision": loaded.precision,
+        "precision": str(loaded.precision),
+        "batch_size": str(loaded.batch_size or "any"),
         "max_length": str(loaded.max_length),
         "device": loaded.device,
     }

@@ -70,24 +70,23 @@ def _folder(model: str) -> Path:
 
 
 def load_model(model: PredictionModel, fields: Mapping[str, str]) -> Predictor:
-    """Load the model with the precision and maximum length of its evaluation, if known. Fields override them."""
-    precision, length = None, None
-    if model.trained is not None and model.store is not None:
-        from models.batch.prediction_run import evaluation_settings
-
-        evaluation = evaluation_settings(model.store, model.trained)
-        precision, length = evaluation.precision, evaluation.max_length
-    if "max_length" in fields:
-        length = read.read_whole("max_length", fields["max_length"], 1, 1_000_000)
+    """Load the model with the settings of its evaluation, if known. Fields override precision and maximum length."""
+    from models.batch.prediction_run import evaluation_settings
     from models.inference.predictor import load_predictor
+    from models.loading.evaluation import UNKNOWN
+    from models.loading.precision import precision_message
 
-    return load_predictor(
+    evaluation = evaluation_settings(model.store, model.trained) if model.store and model.trained else UNKNOWN
+    length = read.read_whole("max_length", fields["max_length"], 1, 1_000_000) if "max_length" in fields else None
+    predictor = load_predictor(
         model.folder,
         task=fields.get("task") or (model.trained.task if model.trained else None) or None,
         precision=fields.get("precision"),
-        evaluated_precision=precision,
+        evaluation=evaluation,
         max_length=length,
     )
+    print_error(precision_message(fields.get("precision"), evaluation.precision, predictor.loaded.device))
+    return predictor
 
 
 def hash_files(folder: Path) -> str:

@@ -26,3 +26,13 @@ def batches(lengths: Sequence[int], rows: Sequence[int], most_tokens: int) -> li
             result.append([position])
             longest, taken = lengths[position], rows[position]
     return result
+
+
+def evaluation_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Group rows as an evaluation does, and return the positions of each batch's rows.
+
+    Rows are sorted by length, and equally long ones stay in order: see `Settings.evaluated` of the job. The longest
+    batches come first, so that a long one does not run alone at the end.
+    """
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)][::-1]

@@ -1,28 +1,20 @@
-"""Predict the rows of a file, one window of rows at a time. Each window is sorted by length and cut into batches.
-
-On a CPU, each core runs batches of its own in a single thread. If cores shared the small matrix products of one batch,
-they would wait for each other after every product.
-"""
+"""Predict the rows of a file, one window of rows at a time. Each window is sorted by length and cut into batches."""
 
 from __future__ import annotations
 
-import os
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from functools import partial
 from typing import Any
 
-import torch
-
-from models.batch.batches import CPU_TOKENS, CUDA_TOKENS, batches
+from models.batch.pool import Pool
 from models.batch.rows import InputRow
 from models.batch.unfinished import Unfinished, as_line
 from models.inference.predictor import Predictor
-from models.loading.encoding import Encoded
 from models.loading.inputs import BadInputs
 from training.contract.errors import InputError
 
-WINDOW_ROWS = 8_192
+WINDOW_ROWS = 65_536
+"""More than most validation files have: only rows of one window share batches, as in an evaluation."""
 WINDOW_CHARACTERS = 2**25
 """Most characters of a window, which is kept in memory."""
 
@@ -54,7 +46,7 @@ def run(
     left = iter(rows)
     for _ in range(unfinished.done):
         next(left)
-    with _Pool(predictor) as pool:
+    with Pool(predictor) as pool:
         for window in windows(left):
             _predict_window(predictor, window, parameters, unfinished, pool, on_progress)
 
@@ -78,15 +70,15 @@ def _predict_window(
     window: Sequence[InputRow],
     parameters: Mapping[str, Any] | None,
     unfinished: Unfinished,
-    pool: _Pool,
+    pool: Pool,
     on_progress: OnProgress,
 ) -> None:
     first = unfinished.done
     answers = {at - first: answer for at, answer in unfinished.window_answers.items()}
     missing = [at for at in range(len(window)) if at not in answers]
-    encoded = predictor.encode([each for at in missing for each in _read(predictor, window[at], parameters)])
-    for batch, batch_answers in pool.run(encoded):
-        made = [(missing[position], answer) for position, answer in zip(batch, batch_answers, strict=True)]
+    # Rows that were answered before still take part in forming the batches.
+    encoded = predictor.encode([each for row in window for each in _read(predictor, row, parameters)])
+    for made in pool.run(encoded, missing):
         try:
             unfinished.keep((first + at, answer) for at, answer in made)
         except ValueError as error:
@@ -121,32 +113,3 @@ def _run_with_location(row: InputRow, step: Callable[[], Any]) -> Any:
         return step()
     except BadInputs as error:
         raise InputError(f"{row.place}: {error}") from error
-
-
-class _Pool:
-    """Threads that run batches: one thread per CPU core, or one thread for a GPU."""
-
-    def __init__(self, predictor: Predictor) -> None:
-        self._predictor = predictor
-        is_cpu = predictor.loaded.device == "cpu"
-        self._most_tokens = CPU_TOKENS if is_cpu else CUDA_TOKENS
-        self._threads_before = torch.get_num_threads()
-        workers = len(os.sched_getaffinity(0)) if is_cpu else 1
-        # torch keeps the number of threads for matrix products separately for each calling thread.
-        self._executor = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
-
-    def __enter__(self) -> _Pool:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self._executor.shutdown(cancel_futures=True)
-        torch.set_num_threads(self._threads_before)
-
-    def run(self, encoded: Sequence[Encoded]) -> Iterator[tuple[list[int], list[Any]]]:
-        """Yield the positions of each batch with their answers, in order of completion."""
-        planned = batches([each.length for each in encoded], [len(each.rows) for each in encoded], self._most_tokens)
-        running: dict[Future[list[Any]], list[int]] = {
-            self._executor.submit(self._predictor.run, [encoded[at] for at in batch]): batch for batch in planned
-        }
-        for done in as_completed(running):
-            yield running[done], done.result()

@@ -5,13 +5,13 @@ from __future__ import annotations
 import os
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 
 from mlflow.entities import LoggedModelInput, Metric, Param, RunStatus
 from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 from mlflow.utils.time import get_current_time_millis
 
+from models.loading.evaluation import Evaluation, evaluation_of
 from models.lookup.trained_model import TrainedModel
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
@@ -22,25 +22,9 @@ DEFAULT_EXPERIMENT = "predictions"
 """MLflow experiment for predictions with a model that has no run."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class EvaluationSettings:
-    """Settings of a model's evaluation, as its run records them."""
-
-    precision: str | None
-    """fp32, bf16 or fp16."""
-    max_length: int | None
-    """Tokens to which texts were truncated. None for a language model, whose texts were cut into blocks."""
-
-
-def evaluation_settings(store: Store, trained: TrainedModel) -> EvaluationSettings:
+def evaluation_settings(store: Store, trained: TrainedModel) -> Evaluation:
     """Return the settings with which a run's model was evaluated."""
-    params = store.call(store.client.get_run, trained.run_id).data.params
-    precision = params.get("hp.precision")
-    length = "" if trained.task == "causal-lm" else params.get("hp.max_length", "")
-    return EvaluationSettings(
-        precision=precision if precision in ("fp32", "bf16", "fp16") else None,
-        max_length=int(length) if length.isdecimal() else None,
-    )
+    return evaluation_of(store.call(store.client.get_run, trained.run_id).data.params, trained.task)
 
 
 def begin(store: Store, trained: TrainedModel | None, description: Mapping[str, str], earlier: str | None) -> str:

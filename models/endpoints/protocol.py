@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
+from models.loading.evaluation import UNKNOWN, Evaluation
 from training.contract.price import Price, instance_seconds
 
 Echo = Callable[[str], None]
@@ -46,9 +47,9 @@ class EndpointSpec:
     versions: str = ""
     """Library versions of the training, from the run's tag `platform.versions`. Empty: unknown."""
     precision: str | None = None
-    """fp32, bf16 or fp16. None: as in the evaluation if that was in fp32, otherwise the device's fastest."""
-    evaluated_precision: str | None = None
-    """Precision of the evaluation. None: unknown."""
+    """fastest, fp32, bf16 or fp16. None: as in the evaluation, and fp32 if that is unknown."""
+    evaluation: Evaluation = UNKNOWN
+    """Settings of the model's evaluation."""
     max_length: int | None = None
     """Tokens to which inputs are truncated, as in training. None: the model's limit."""
     host: str = "127.0.0.1"

@@ -17,6 +17,7 @@ from models.loading.inputs import BadInputs, Rule, as_list, boolean, input_name,
 from models.loading.loaded_model import Loaded
 
 HEAD = "AutoModelForCausalLM"
+ANSWERS_BY_ROW = False
 
 NEW_TOKENS = 50
 MAX_NEW_TOKENS = 2_048
@@ -111,7 +112,7 @@ def _generate(loaded: Loaded, encoded: Sequence[Encoded], options: Mapping[str, 
     batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
     settings = {"do_sample": False, "max_new_tokens": NEW_TOKENS, **options}
     is_whole = settings.pop("return_full_text", True)
-    with torch.inference_mode():
+    with loaded.inference():
         output = loaded.model.generate(**batch, **settings, pad_token_id=loaded.padding.token)
     new = output[:, batch["input_ids"].shape[1] :].tolist()
     texts = [loaded.tokenizer.decode(tokens, skip_special_tokens=True) for tokens in new]

@@ -13,6 +13,7 @@ from models.loading.inputs import BadInputs, Rule, as_list, fields, input_name, 
 from models.loading.loaded_model import Loaded
 
 HEAD = "AutoModelForSequenceClassification"
+ANSWERS_BY_ROW = True
 
 MAX_LABELS = 100_000
 
@@ -89,12 +90,22 @@ def _row(loaded: Loaded, example: Example, encoding: Any) -> Row:
 
 def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
     """Return `{"label", "score"}` for each input, or a list of them with `top_k`."""
-    logits = loaded.forward([each.rows[0] for each in encoded]).logits.float()
+    return answers(loaded, encoded, outputs(loaded, [each.rows[0] for each in encoded]))
+
+
+def outputs(loaded: Loaded, rows: Sequence[Row]) -> list[Any]:
+    """Return the logits of each row."""
+    return list(loaded.forward(rows).logits.float())
+
+
+def answers(loaded: Loaded, encoded: Sequence[Encoded], outputs: Sequence[Any]) -> list[Any]:
+    """Return the answers of inputs, given the logits of their rows."""
+    logits = torch.stack(list(outputs))
     functions = [each.example.options.get("function_to_apply") or _function(loaded.model.config) for each in encoded]
-    output = {name: FUNCTIONS[name](logits).tolist() for name in set(functions)}
+    scores = {name: FUNCTIONS[name](logits).tolist() for name in set(functions)}
     names = loaded.model.config.id2label
     return [
-        _answer(output[function][at], names, each.example.options)
+        _answer(scores[function][at], names, each.example.options)
         for at, (each, function) in enumerate(zip(encoded, functions, strict=True))
     ]
 

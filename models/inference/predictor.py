@@ -12,7 +12,8 @@ from types import ModuleType
 from typing import Any
 
 from models.inference.tasks import TASKS, task_of
-from models.loading.encoding import Encoded
+from models.loading.encoding import Encoded, Row
+from models.loading.evaluation import UNKNOWN, Evaluation
 from models.loading.loaded_model import Loaded, architecture, load
 from training.contract.errors import InputError, nearest
 
@@ -26,6 +27,8 @@ class Predictor:
         self.loaded = loaded
         self.encode_may_refuse: bool = task.encode_may_refuse(loaded)
         """True if `encode` can raise `BadInputs` for inputs that `read` accepts."""
+        self.answers_by_row: bool = task.ANSWERS_BY_ROW
+        """True if answers follow from one run of the model for each row. False for generated text."""
         self._task = task
 
     def read(self, inputs: object, parameters: Mapping[str, Any] | None = None) -> list[Any]:
@@ -43,6 +46,14 @@ class Predictor:
         """Run the examples as one padded batch and return their answers, in order, as JSON values."""
         return list(self._task.run(self.loaded, encoded))
 
+    def outputs(self, rows: Sequence[Row]) -> list[Any]:
+        """Run rows as one padded batch and return the model's output for each. Only if `answers_by_row`."""
+        return list(self._task.outputs(self.loaded, rows))
+
+    def answers(self, encoded: Sequence[Encoded], outputs: Sequence[Any]) -> list[Any]:
+        """Return the answers of examples, given the outputs of all their rows. Only if `answers_by_row`."""
+        return list(self._task.answers(self.loaded, encoded, outputs))
+
     def answer(self, inputs: object, parameters: Mapping[str, Any] | None = None) -> list[Any]:
         """Run all three steps and return the answers, in the order of the inputs."""
         return self.run(self.encode(self.read(inputs, parameters)))
@@ -53,16 +64,15 @@ def load_predictor(
     *,
     task: str | None = None,
     precision: str | None = None,
-    evaluated_precision: str | None = None,
+    evaluation: Evaluation = UNKNOWN,
     max_length: int | None = None,
     device: str | None = None,
 ) -> Predictor:
     """Return a predictor for a Transformers folder, which has configuration, weights and tokenizer.
 
-    If `task` is None, it is read from the configuration. `precision` is auto (None), fp32, bf16 or fp16; see
-    `models.loading.precision.choose_precision`. `evaluated_precision` is the precision of the evaluation, if known.
-    `max_length` truncates inputs to fewer tokens than the model accepts, for example to the length used in training.
-    Raises `InputError`.
+    If `task` is None, it is read from the configuration. `precision` is auto (None), fastest, fp32, bf16 or fp16; see
+    `models.loading.precision.choose_precision`. `evaluation` has the settings of the evaluation. `max_length` truncates
+    inputs to fewer tokens than the model accepts; by default, it is that of the evaluation. Raises `InputError`.
     """
     name = task or task_of(architecture(folder))
     if name not in TASKS:
@@ -72,8 +82,8 @@ def load_predictor(
         folder,
         module.HEAD,
         precision=precision,
-        evaluated_precision=evaluated_precision,
-        max_length=max_length,
+        evaluation=evaluation,
+        max_length=evaluation.max_length if max_length is None else max_length,
         device=device,
     )
     return Predictor(name, module, loaded)

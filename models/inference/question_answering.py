@@ -11,7 +11,6 @@ from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
-import torch
 
 from models.loading.answer_spans import answer_spans
 from models.loading.encoding import Encoded, Row
@@ -19,6 +18,7 @@ from models.loading.inputs import BadInputs, Rule, as_list, fields, input_name, 
 from models.loading.loaded_model import Loaded
 
 HEAD = "AutoModelForQuestionAnswering"
+ANSWERS_BY_ROW = True
 
 MAX_TOP_K = 20
 ROWS_PER_FORWARD = 32
@@ -132,28 +132,27 @@ def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
     Start and end are character positions in the context. The answer is empty if no span is possible.
     """
     rows = [row for each in encoded for row in each.rows]
-    starts, ends = _logits(loaded, rows)
-    answers, at = [], 0
+    parts = [rows[first : first + ROWS_PER_FORWARD] for first in range(0, len(rows), ROWS_PER_FORWARD)]
+    return answers(loaded, encoded, [output for part in parts for output in outputs(loaded, part)])
+
+
+def outputs(loaded: Loaded, rows: Sequence[Row]) -> list[Any]:
+    """Return the start logits and the end logits of each row, without padding."""
+    output = loaded.forward(rows)
+    starts, ends = (logits.float().cpu().numpy() for logits in (output.start_logits, output.end_logits))
+    width = starts.shape[1]
+    spans = [slice(width - len(row.ids), width) if loaded.padding.on_left else slice(len(row.ids)) for row in rows]
+    return [(start[span], end[span]) for start, end, span in zip(starts, ends, spans, strict=True)]
+
+
+def answers(loaded: Loaded, encoded: Sequence[Encoded], outputs: Sequence[Any]) -> list[Any]:
+    """Return the answers to questions, given the logits of all their rows in order."""
+    made, at = [], 0
     for each in encoded:
-        own = slice(at, at + len(each.rows))
-        answers.append(_answer(loaded, each, starts[own], ends[own]))
-        at = own.stop
-    return answers
-
-
-def _logits(loaded: Loaded, rows: Sequence[Row]) -> tuple[list[np.ndarray], list[np.ndarray]]:
-    """Return the start and end logits, one array per row, without padding."""
-    starts: list[np.ndarray] = []
-    ends: list[np.ndarray] = []
-    for first in range(0, len(rows), ROWS_PER_FORWARD):
-        part = rows[first : first + ROWS_PER_FORWARD]
-        output = loaded.forward(part)
-        for logits, lines in ((output.start_logits, starts), (output.end_logits, ends)):
-            array = logits.to(torch.float64).cpu().numpy()
-            width = array.shape[1]
-            for line, row in zip(array, part, strict=True):
-                lines.append(line[width - len(row.ids) :] if loaded.padding.on_left else line[: len(row.ids)])
-    return starts, ends
+        starts, ends = zip(*outputs[at : at + len(each.rows)], strict=True)
+        made.append(_answer(loaded, each, starts, ends))
+        at += len(each.rows)
+    return made
 
 
 def _answer(loaded: Loaded, encoded: Encoded, starts: Sequence[np.ndarray], ends: Sequence[np.ndarray]) -> Any:

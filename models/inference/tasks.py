@@ -6,6 +6,9 @@ supports           returns whether the task supports a saved model, given the na
 read               checks inputs and returns examples
 encode             tokenizes examples
 run                returns the answers of one batch
+ANSWERS_BY_ROW     True if answers follow from one run of the model for each row. Then the task also has
+outputs            runs rows as one batch and returns the model's output for each
+answers            returns the answers of examples, given the outputs of their rows
 """
 
 from __future__ import annotations

@@ -57,13 +57,13 @@ class Padding:
         return replace(self, on_left=True)
 
 
-def pad_rows(rows: Sequence[Row], padding: Padding, device: str) -> dict[str, Any]:
-    """Return the model's inputs, padded to the shape (rows, tokens of the longest row).
+def pad_rows(rows: Sequence[Row], padding: Padding, device: str, width: int | None = None) -> dict[str, Any]:
+    """Return the model's inputs, padded to the shape (rows, `width`), by default the tokens of the longest row.
 
-    A batch of rows of equal length has no attention mask.
+    A batch without padding has no attention mask.
     """
     lengths = [len(row.ids) for row in rows]
-    width = max(lengths)
+    width = max(lengths) if width is None else width
     if min(lengths) == width:
         arrays = {"input_ids": np.array([row.ids for row in rows], dtype=np.int64)}
     else:

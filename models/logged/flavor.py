@@ -15,6 +15,7 @@ import json
 import platform
 import shutil
 from collections.abc import Mapping
+from dataclasses import asdict
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any
@@ -25,6 +26,7 @@ from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
 from mlflow.types.schema import AnyType
 
 from models.loading.answer_spans import PATH as ANSWER_SPANS
+from models.loading.evaluation import UNKNOWN, Evaluation
 from models.logged.checkpoint import Checkpoint
 from models.logged.pinned_packages import PACKAGES, pinned
 from tracking.groups.planned_job import ModelPlan
@@ -54,10 +56,18 @@ QUESTION = {"question": "What is coming?", "context": SENTENCE}
 PAIR = {"text": SENTENCE, "text_pair": "The days are getting shorter."}
 
 
-def write(folder: Path, checkpoint: Checkpoint, plan: ModelPlan, metadata: Mapping[str, Any], **names: Any) -> None:
+def write(
+    folder: Path,
+    checkpoint: Checkpoint,
+    plan: ModelPlan,
+    metadata: Mapping[str, Any],
+    evaluation: Evaluation = UNKNOWN,
+    **names: Any,
+) -> None:
     """Write all files around `folder/model`. `MLmodel` comes last: a folder without it is not an MLflow model.
 
-    `metadata` is added to the model's metadata. `names` (run_id, model_id ...) are arguments of MLflow's `Model`.
+    `metadata` is added to the model's metadata. `evaluation` has the settings with which the model was evaluated.
+    `names` (run_id, model_id ...) are arguments of MLflow's `Model`.
     """
     for name in checkpoint.tokenizer_files:
         target = folder / "components" / "tokenizer" / name
@@ -80,7 +90,7 @@ def write(folder: Path, checkpoint: Checkpoint, plan: ModelPlan, metadata: Mappi
         **names,
     )
     model.add_flavor("transformers", **_transformers(checkpoint))
-    model.add_flavor("python_function", **_python_function(checkpoint, plan))
+    model.add_flavor("python_function", **_python_function(checkpoint, plan, evaluation))
     model.save(str(folder / "MLmodel"))
 
 
@@ -126,11 +136,11 @@ def _transformers(checkpoint: Checkpoint) -> dict[str, Any]:
     }
 
 
-def _python_function(checkpoint: Checkpoint, plan: ModelPlan) -> dict[str, Any]:
+def _python_function(checkpoint: Checkpoint, plan: ModelPlan, evaluation: Evaluation) -> dict[str, Any]:
     return {
         "loader_module": CODE.stem,
         "code": "code",
-        "config": {"task": TASKS[checkpoint.task], **plan.answering},
+        "config": {"task": TASKS[checkpoint.task], **plan.answering, "evaluation": asdict(evaluation)},
         "python_version": platform.python_version(),
         # MLflow reads both entries, whichever environment manager it uses.
         "env": {"virtualenv": PYTHON_ENVIRONMENT, "conda": CONDA_ENVIRONMENT},

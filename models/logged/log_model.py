@@ -19,6 +19,7 @@ from urllib.parse import unquote, urlsplit
 
 from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, Run
 
+from models.loading.evaluation import evaluation_of
 from models.logged import flavor
 from models.logged.checkpoint import NotServable, is_needed, read_checkpoint
 from models.logged.locks import logging_lock
@@ -139,7 +140,9 @@ def _build(service: Service, planned: PlannedJob, run: Run, model: LoggedModel |
     metadata = {"job": planned.spec.name, "artifact": uri, "trained_with": run.data.tags.get("platform.versions", "")}
     identity = {"model_id": model.model_id, "model_uuid": model.model_id} if model else {}
     place = model.artifact_location if model else NAME
-    flavor.write(folder, checkpoint, planned.model, metadata, run_id=run.info.run_id, artifact_path=place, **identity)
+    evaluation = evaluation_of(run.data.params, checkpoint.task)
+    names = {"run_id": run.info.run_id, "artifact_path": place, **identity}
+    flavor.write(folder, checkpoint, planned.model, metadata, evaluation, **names)
     return size_bytes
 
 

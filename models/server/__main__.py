@@ -97,18 +97,19 @@ def _load(
     """Load the model and start serving it; stop the server if loading fails."""
     try:
         from models.inference.predictor import load_predictor
+        from models.loading.evaluation import evaluation_from_json
 
         model = load_predictor(
             options.model,
             task=options.task,
             precision=options.precision,
-            evaluated_precision=options.evaluated_precision,
+            evaluation=evaluation_from_json(options.evaluation),
             max_length=options.max_length,
         )
         model.answer(_warm_up(model.task))
         postpone_full_collections()
         app.serve(model)
-        print(f"Serving {options.model} at {address}", flush=True)
+        print(f"Serving {options.model} in {model.loaded.precision} at {address}", flush=True)
     except BaseException as error:
         failed.append(error)
         if not isinstance(error, TrainfareError):
@@ -159,8 +160,8 @@ def _parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python -m models.server", description="Serve one model over HTTP.")
     parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
     parser.add_argument("--task", help="task of the model; default: read from config.json")
-    parser.add_argument("--precision", help="auto, fp32, bf16 or fp16")
-    parser.add_argument("--evaluated-precision", help="precision of the evaluation; if it is fp32, auto means fp32")
+    parser.add_argument("--precision", help="auto (as evaluated), fastest, fp32, bf16 or fp16")
+    parser.add_argument("--evaluation", help="settings of the evaluation, as JSON")
     parser.add_argument("--max-length", type=int, help="tokens to which inputs are truncated")
     parser.add_argument("--host", default="127.0.0.1")
     parser.add_argument(

@@ -108,7 +108,7 @@ class LocalEndpoints:
         options += ["--lifetime", str(server.state_file)]
         options += ["--task", spec.task] if spec.task else []
         options += ["--precision", spec.precision] if spec.precision else []
-        options += ["--evaluated-precision", spec.evaluated_precision] if spec.evaluated_precision else []
+        options += ["--evaluation", spec.evaluation.to_json()] if spec.run_id else []
         options += ["--max-length", str(spec.max_length)] if spec.max_length else []
         options += ["--host", spec.host]
         options += ["--token-file", str(spec.token_file)] if spec.token_file else []

@@ -4,13 +4,15 @@
     question-answering     question and context             -> answer, score, start, end
     text-generation        a prompt                         -> generated_text
 
-Questions are answered as in the training's evaluation, by `trainfare_answer_spans.py`, which is stored next to this
-file.
+Rows are answered as in the training's evaluation: in the same precision and, if the rows are the evaluation's, in the
+same batches. Questions are answered by `trainfare_answer_spans.py`, which is stored next to this file.
 """
 
 from __future__ import annotations
 
 import importlib.util
+from collections.abc import Mapping
+from contextlib import AbstractContextManager
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +20,7 @@ import numpy as np
 import pandas as pd
 
 BATCH = 16
-"""Texts in one batch."""
+"""Rows in one batch, if the batch size of the evaluation is unknown."""
 LARGEST_LIMIT = 100_000
 """Limits from this length on mean "no limit": such a tokenizer reports 10 to the power of 30."""
 SPANS = "trainfare_answer_spans.py"
@@ -39,15 +41,42 @@ def _load_pyfunc(path: str, model_config: dict[str, Any] | None = None) -> Answe
     device = "cuda" if torch.cuda.is_available() else "cpu"
     tokenizer = AutoTokenizer.from_pretrained(str(folder))
     tokenizer.model_max_length = limit = _limit(tokenizer, AutoConfig.from_pretrained(str(folder)))
-    task = str(config["task"])
+    task, evaluation = str(config["task"]), Evaluation(config.get("evaluation") or {}, device)
     if task == "question-answering":
         from transformers import AutoModelForQuestionAnswering
 
-        model = AutoModelForQuestionAnswering.from_pretrained(str(folder)).to(device).eval()
-        return Answerer(task, Questions(model, tokenizer, limit, config))
+        model = AutoModelForQuestionAnswering.from_pretrained(str(folder), **evaluation.attention).to(device).eval()
+        return Answerer(task, Questions(model, tokenizer, limit, config, evaluation))
     from transformers import pipeline
 
-    return Answerer(task, Piped(pipeline(task, model=str(folder), tokenizer=tokenizer, device=device), limit))
+    piped = pipeline(task, model=str(folder), tokenizer=tokenizer, device=device, model_kwargs=evaluation.attention)
+    return Answerer(task, Piped(piped, limit, evaluation))
+
+
+class Evaluation:
+    """Settings of the training's evaluation, as far as the model's configuration records them."""
+
+    def __init__(self, record: Mapping[str, Any], device: str) -> None:
+        attention, precision = record.get("attention"), record.get("precision")
+        # A CPU has no flash attention.
+        is_possible = attention is not None and not (device == "cpu" and "flash" in attention)
+        self.attention = {"attn_implementation": attention} if is_possible else {}
+        self.batch_size = int(record.get("batch_size") or BATCH)
+        self.max_length: int | None = record.get("max_length")
+        self.pads_to_max_length = bool(record.get("pads_to_max_length"))
+        self._device = device
+        # A CPU has no fp16: it computes in fp32 then.
+        self._dtype = {"bf16": "bfloat16", "fp16": "float16"}.get(str(precision))
+        if precision == "fp16" and device == "cpu":
+            self._dtype = None
+
+    def autocast(self) -> AbstractContextManager[None]:
+        """Return a context in which matrix products are computed in the evaluation's precision."""
+        import torch
+
+        dtype = getattr(torch, self._dtype) if self._dtype else None
+        context: AbstractContextManager[None] = torch.autocast(self._device, dtype=dtype, enabled=dtype is not None)
+        return context
 
 
 class Answerer:
@@ -102,39 +131,57 @@ def _row(entry: Any, columns: tuple[str, ...]) -> dict[str, str]:
 class Piped:
     """Answers with a Transformers pipeline."""
 
-    def __init__(self, pipeline: Any, limit: int) -> None:
-        self._pipeline, self._limit = pipeline, limit
+    def __init__(self, pipeline: Any, limit: int, evaluation: Evaluation) -> None:
+        self._pipeline, self._evaluation = pipeline, evaluation
+        self._limit = min(limit, evaluation.max_length or limit)
 
     def __call__(self, rows: list[dict[str, str]], params: dict[str, Any]) -> list[dict[str, Any]]:
+        with self._evaluation.autocast():
+            return self._answers(rows, params)
+
+    def _answers(self, rows: list[dict[str, str]], params: dict[str, Any]) -> list[dict[str, Any]]:
         if self._pipeline.task == "text-generation":
             # One at a time: many such models have no padding token. Prompts that are too long lose their beginning.
             generated = (self._pipeline(row["text"], handle_long_generation="hole", **params) for row in rows)
             return [{"generated_text": str(answer["generated_text"])} for answers in generated for answer in answers]
-        texts: list[Any] = [row if len(row) > 1 else row["text"] for row in rows]
-        answers = self._pipeline(texts, batch_size=self._batch, truncation=True, max_length=self._limit)
-        return [{"label": str(each["label"]), "score": float(each["score"])} for each in answers]
+        order = sorted(range(len(rows)), key=[self._tokens(row) for row in rows].__getitem__)
+        texts: list[Any] = [rows[at] if len(rows[at]) > 1 else rows[at]["text"] for at in order]
+        padding = {"padding": "max_length"} if self._evaluation.pads_to_max_length else {}
+        answers = self._pipeline(texts, batch_size=self._batch, truncation=True, max_length=self._limit, **padding)
+        made = {
+            at: {"label": str(each["label"]), "score": float(each["score"])}
+            for at, each in zip(order, answers, strict=True)
+        }
+        return [made[at] for at in range(len(rows))]
+
+    def _tokens(self, row: dict[str, str]) -> int:
+        texts = (row["text"], row.get("text_pair"))
+        return len(self._pipeline.tokenizer(*texts, truncation=True, max_length=self._limit)["input_ids"])
 
     @property
     def _batch(self) -> int:
-        return BATCH if self._pipeline.tokenizer.pad_token is not None else 1
+        return self._evaluation.batch_size if self._pipeline.tokenizer.pad_token is not None else 1
 
 
 class Questions:
     """Finds the answers to questions in their contexts."""
 
-    def __init__(self, model: Any, tokenizer: Any, limit: int, config: dict[str, Any]) -> None:
-        self._model, self._tokenizer = model, tokenizer
+    def __init__(self, model: Any, tokenizer: Any, limit: int, config: dict[str, Any], evaluation: Evaluation) -> None:
+        self._model, self._tokenizer, self._evaluation = model, tokenizer, evaluation
         self._spans = _load_spans()
         options = self._spans.options_of(config)
         self._options = options._replace(max_length=min(limit, options.max_length))
 
     def __call__(self, rows: list[dict[str, str]], params: dict[str, Any]) -> list[dict[str, Any]]:
-        return [self._answer(row["question"], row["context"]) for row in rows]
-
-    def _answer(self, question: str, context: str) -> dict[str, Any]:
-        question = self._shortened(question)
-        answers = self._spans.answer_question(self._tokenizer, self._forward, question, context, self._options)
-        return dict(answers[0]) if answers else dict(self._spans.no_answer())
+        answers = self._spans.answer_questions(
+            self._tokenizer,
+            self._forward,
+            [(self._shortened(row["question"]), row["context"]) for row in rows],
+            self._options,
+            batch_size=self._evaluation.batch_size,
+            row_tokens=self._options.max_length if self._evaluation.pads_to_max_length else 0,
+        )
+        return [dict(each[0]) if each else dict(self._spans.no_answer()) for each in answers]
 
     def _shortened(self, question: str) -> str:
         """Return the question, truncated to half a window if it leaves less room for the context than in training."""
@@ -157,7 +204,7 @@ class Questions:
     def _forward(self, batch: dict[str, np.ndarray]) -> tuple[np.ndarray, np.ndarray]:
         import torch
 
-        with torch.inference_mode():
+        with torch.inference_mode(), self._evaluation.autocast():
             output = self._model(
                 **{name: torch.from_numpy(array).to(self._model.device) for name, array in batch.items()}
             )

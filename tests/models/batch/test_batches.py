@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import io
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.batch.batches import batches
+from models.batch.batches import batches, evaluation_batches
 from models.batch.prediction import WINDOW_ROWS, windows
 from models.batch.progress import Progress, line
 from models.batch.rows import InputRow
-from models.loading.precision import choose_precision, native_precision
 
 INPUTS = st.lists(st.tuples(st.integers(1, 600), st.integers(1, 4)), max_size=60)
 
@@ -72,20 +70,7 @@ def test_a_terminal_gets_one_line_and_a_log_one_per_minute() -> None:
     assert log.getvalue() == "Predicting: 695 of 1,000 rows, 9.9 rows/s, 31 s left\n"
 
 
-@pytest.mark.parametrize(
-    ("requested", "evaluated", "expected"),
-    [("fp32", "bf16", "fp32"), ("bf16", "fp32", "bf16"), (None, "fp32", "fp32"), ("auto", "fp32", "fp32")],
-)
-def test_precision_is_the_requested_or_evaluated_one(requested: str | None, evaluated: str, expected: str) -> None:
-    assert choose_precision(requested, evaluated, "cpu") == expected
-
-
-def test_a_precision_that_the_cpu_emulates_is_not_chosen() -> None:
-    native = native_precision("cpu")
-    assert native in ("fp32", "bf16")
-    assert (
-        choose_precision(None, "bf16", "cpu")
-        == choose_precision("auto", None, "cpu")
-        == choose_precision(None, "fp16", "cpu")
-        == native
-    )
+def test_the_batches_of_an_evaluation_by_hand() -> None:
+    # Sorted, equal lengths in order: 3, 0, 2, 1, 4. The incomplete batch has the longest rows and runs first.
+    assert evaluation_batches([4, 7, 4, 2, 9], 2) == [[4], [2, 1], [3, 0]]
+    assert evaluation_batches([5], 8) == [[0]]

@@ -26,8 +26,8 @@ Row = Tuple[List[int], List[int]]
 """Token ids and type ids of one window, without padding."""
 Offsets = List[Tuple[int, int]]
 """Characters that each token of a text covers: the first, and one past the last."""
-Lines = List[np.ndarray]
-"""Logits of the context tokens, one array per window."""
+Lines = Sequence[np.ndarray]
+"""Logits, one array per window."""
 Forward = Callable[[Dict[str, np.ndarray]], Tuple[np.ndarray, np.ndarray]]
 """Runs the model on a padded batch and returns the start logits and the end logits, windows x positions."""
 
@@ -137,35 +137,49 @@ def cut(tokens: Tokens, window_tokens: int, stride: int) -> Tuple[List[Row], Win
     return rows, Windows(zeros, zeros + before, np.array(first_token), np.array(counts))
 
 
-def answer_question(
-    tokenizer: Any, forward: Forward, question: str, context: str, options: AnswerOptions, top_k: int = 1
-) -> List[Dict[str, Any]]:
-    """Return the `top_k` best answers as `answers_of` does, the best first.
+def answer_questions(
+    tokenizer: Any,
+    forward: Forward,
+    questions: Sequence[Tuple[str, str]],
+    options: AnswerOptions,
+    top_k: int = 1,
+    batch_size: int = WINDOWS_PER_BATCH,
+    row_tokens: int = 0,
+) -> List[List[Dict[str, Any]]]:
+    """Return the `top_k` best answers to each (question, context) as `answers_of` does, the best first.
 
-    Raises ValueError if the question is so long that a window has no room for the context.
+    As in evaluation, the windows of all questions are sorted by length and cut into batches, padded to the longest row
+    or to `row_tokens`. Raises ValueError if a question is so long that a window has no room for the context.
     """
-    tokens = tokenize(tokenizer, question, context)
-    if not tokens.offsets:
-        return []
+    tokens = [tokenize(tokenizer, *each) for each in questions]
+    cuts = [_windows_of(each, options) for each in tokens]
+    rows = [row for rows, _ in cuts for row in rows]
+    logits = iter(_logits(tokenizer, forward, rows, batch_size, row_tokens))
+    answers = []
+    for (_, context), each, (_, windows) in zip(questions, tokens, cuts):
+        spans = [slice(at, at + count) for at, count in zip(windows.context_at, windows.tokens)]
+        starts, ends = zip(*([line[span] for line in next(logits)] for span in spans))
+        answers.append(answers_of(context, each.offsets, windows, starts, ends, options, top_k))
+    return answers
+
+
+def _windows_of(tokens: Tokens, options: AnswerOptions) -> Tuple[List[Row], Windows]:
     room, stride = tokens.room(options.max_length), stride_of(options, options.max_length)
     # Training refuses a question that leaves no more room than windows share. Here, windows share half of the room.
-    rows, windows = cut(tokens, options.max_length, stride if stride < room else max(0, room // 2))
-    starts, ends = _context_logits(tokenizer, forward, rows, windows)
-    return answers_of(context, tokens.offsets, windows, starts, ends, options, top_k)
+    return cut(tokens, options.max_length, stride if stride < room else max(0, room // 2))
 
 
-def _context_logits(tokenizer: Any, forward: Forward, rows: Sequence[Row], windows: Windows) -> Tuple[Lines, Lines]:
-    starts: Lines = []
-    ends: Lines = []
-    on_left = tokenizer.padding_side == "left"
-    for first in range(0, len(rows), WINDOWS_PER_BATCH):
-        part = rows[first : first + WINDOWS_PER_BATCH]
-        width = max(len(ids) for ids, _ in part)
-        for logits, lines in zip(forward(_padded(tokenizer, part, width)), (starts, ends)):
-            for at, ((ids, _), line) in enumerate(zip(part, logits), start=first):
-                begin = int(windows.context_at[at]) + (width - len(ids) if on_left else 0)
-                lines.append(line[begin : begin + int(windows.tokens[at])])
-    return starts, ends
+def _logits(tokenizer: Any, forward: Forward, rows: Sequence[Row], batch_size: int, row_tokens: int) -> List[Lines]:
+    """Return the start logits and the end logits of each row, without padding."""
+    lines: Dict[int, Lines] = {}
+    order = sorted(range(len(rows)), key=lambda at: len(rows[at][0]))
+    for first in range(0, len(order), batch_size):
+        batch = order[first : first + batch_size]
+        width = max(row_tokens, len(rows[batch[-1]][0]))
+        for at, *logits in zip(batch, *forward(_padded(tokenizer, [rows[at] for at in batch], width))):
+            begin = width - len(rows[at][0]) if tokenizer.padding_side == "left" else 0
+            lines[at] = [line[begin : begin + len(rows[at][0])] for line in logits]
+    return [lines[at] for at in range(len(rows))]
 
 
 def _padded(tokenizer: Any, rows: Sequence[Row], width: int) -> Dict[str, np.ndarray]:
@@ -222,10 +236,11 @@ def n_best_spans(
 ) -> List[Tuple[float, int, int]]:
     """Return the `top_k` best distinct spans of one question as (sum of logits, first token, last token)."""
     windows = windows._replace(context_at=np.zeros_like(windows.tokens))
-    spans, sums = _best_of_windows(_stacked(starts), _stacked(ends), windows, options, top_k)
+    spans, sums = best_of_windows(_stacked(starts), _stacked(ends), windows, options, top_k)
     best: Dict[Tuple[int, int], float] = {}
     for (first, last), total in zip(spans.reshape(-1, 2).tolist(), sums.ravel().tolist()):
         if total > best.get((first, last), -np.inf):
+            best.pop((first, last), None)  # Equal sums keep the order of the windows that they come from.
             best[first, last] = total
     ordered = sorted(best.items(), key=lambda item: -item[1])
     return [(total, first, last) for (first, last), total in ordered[:top_k]]
@@ -238,23 +253,7 @@ def _stacked(lines: Lines) -> np.ndarray:
     return stacked
 
 
-def best_spans(
-    start_logits: np.ndarray, end_logits: np.ndarray, windows: Windows, questions: int, options: AnswerOptions
-) -> np.ndarray:
-    """Return the token indices of the first and last token of each question's best answer, questions x 2.
-
-    Indices count from the start of the context. Logits are windows x positions. Both are -1 without a possible span.
-    """
-    spans, sums = _best_of_windows(start_logits, end_logits, windows, options, 1)
-    best = np.full((questions, 2), -1, dtype=np.int64)
-    # Ascending, so that the best is written last. Of equal sums, the first window's is written last.
-    order = np.lexsort((-np.arange(len(sums)), sums[:, 0]))
-    order = order[np.isfinite(sums[order, 0])]
-    best[windows.question[order]] = spans[order, 0]
-    return best
-
-
-def _best_of_windows(
+def best_of_windows(
     start_logits: np.ndarray, end_logits: np.ndarray, windows: Windows, options: AnswerOptions, top_k: int
 ) -> Tuple[np.ndarray, np.ndarray]:
     """Return the best spans of each window, windows x spans x 2, and their sums of logits; -inf for a missing span."""

@@ -8,7 +8,7 @@ from data.channels import DATA, Channel, ChannelMetadata
 from data.padding import Batch
 from reporting.errors import BadData
 from tasks import squad_scores
-from tasks.answer_spans import best_spans
+from tasks.answer_spans import AnswerOptions, Windows, best_of_windows
 from tasks.questions import read_questions
 from weights.pretrained import Pretrained, load
 
@@ -89,3 +89,20 @@ class Scorer:
         windows = questions.windows._replace(context_at=questions.windows.context_at + shift)
         spans = best_spans(start_logits, end_logits, windows, len(questions.ids), questions.options)
         return [questions.text(at, first, last) for at, (first, last) in enumerate(spans.tolist())]
+
+
+def best_spans(
+    start_logits: np.ndarray, end_logits: np.ndarray, windows: Windows, questions: int, options: AnswerOptions
+) -> np.ndarray:
+    """Return the token indices of the first and last token of each question's best answer, questions x 2.
+
+    Indices count from the start of the context. Logits are windows x positions. Both are -1 without a possible span.
+    """
+    spans, sums = best_of_windows(start_logits, end_logits, windows, options, 1)
+    best = np.full((questions, 2), -1, dtype=np.int64)
+    # Ascending, so that the best is written last. Of equal sums, which are common in 16 bits, that of the window that
+    # comes first in the context is written last, whatever the order of the rows.
+    order = np.lexsort((-windows.first_token, sums[:, 0]))
+    order = order[np.isfinite(sums[order, 0])]
+    best[windows.question[order]] = spans[order, 0]
+    return best

@@ -157,10 +157,8 @@ def test_a_killed_server_is_failed_and_can_be_deployed_again(
     endpoints.deploy(spec, print)
     os.kill(pid(endpoints, "a"), signal.SIGKILL)
     state = until_status(endpoints, "a", "Failed")
-    assert (
-        state.reason
-        == f"the last lines of its log are: Serving {tiny_model} at {state.address.removesuffix('/invocations')}"
-    )
+    address = state.address.removesuffix("/invocations")
+    assert state.reason == f"the last lines of its log are: Serving {tiny_model} in fp32 at {address}"
     with pytest.raises(EndpointFailed, match="endpoint a is Failed: the last lines of its log are"):
         endpoints.predict("a", QUESTION)
     assert endpoints.deploy(spec, print).status == "InService"

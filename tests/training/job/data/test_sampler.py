@@ -8,7 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import BatchSampler
 
+from data.channels import Rows
 from data.sampler import BatchSharding, EvalSampler, TrainSampler, deal_to_processes, length_grouped_order
+from models.batch.batches import evaluation_batches
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=400).map(np.array)
 
@@ -101,3 +103,12 @@ def test_accelerate_gives_each_process_the_same_batches(lengths: np.ndarray, bat
         theirs = BatchSamplerShard(batches, processes, process) if processes > 1 else batches
         ours = sampler(lengths, batch_size, processes, process)
         assert [row for batch in theirs for row in batch] == list(ours)
+
+
+@given(st.lists(st.integers(1, 40), min_size=1, max_size=60), st.integers(1, 9))
+def test_predictions_run_in_the_batches_of_the_evaluation(lengths: list[int], batch_size: int) -> None:
+    ends = np.cumsum(lengths)
+    rows = Rows(np.zeros(ends[-1], dtype=np.int64), ends, None, {}).sorted_by_length()
+    order = rows.numbers[list(EvalSampler(len(rows), BatchSharding(batch_size, 1)))].tolist()
+    expected = [order[start : start + batch_size] for start in range(0, len(order), batch_size)]
+    assert evaluation_batches(lengths, batch_size) == expected[::-1]

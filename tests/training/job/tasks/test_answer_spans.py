@@ -10,7 +10,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.answer_spans import AnswerOptions, Windows, answers_of, best_spans, options_of, read_options, stripped
+from tasks.answer_spans import AnswerOptions, Windows, answers_of, options_of, read_options, stripped
+from tasks.question_answering import best_spans
 
 
 def windows_of(*rows: tuple[int, int, int, int]) -> Windows:
@@ -117,3 +118,25 @@ def test_the_best_span_is_the_best_of_all_pairs(data: st.DataObject, rows: int, 
             expected[windows.question[row]] = first + shift, last + shift
     result = best_spans(starts, ends, windows, 3, AnswerOptions(n_best_answers=length, max_answer_length=longest))
     assert result.tolist() == expected.tolist()
+
+
+def test_of_equal_sums_the_window_that_comes_first_in_the_context_wins() -> None:
+    # An evaluation sorts its rows by length, so the last window comes first. Tokens 0-1, 2-2 and 4-4 have the sum 8.
+    in_context = [(0, 0, 0, 3), (0, 0, 2, 3), (0, 0, 4, 2)]
+    starts, ends = logits(3, {0: 4}, {0: 3}, {0: 4}), logits(3, {1: 4}, {0: 5}, {0: 4})
+    for order in ([0, 1, 2], [2, 1, 0], [1, 2, 0]):
+        windows = windows_of(*(in_context[at] for at in order))
+        assert best_spans(starts[order], ends[order], windows, 1, AnswerOptions()).tolist() == [[0, 1]]
+    answers = answers_of(
+        "abcdef", [(at, at + 1) for at in range(6)], windows_of(*in_context), starts, ends, AnswerOptions()
+    )
+    assert answers[0]["answer"] == "ab"
+
+
+def test_a_span_that_two_windows_share_ranks_at_the_window_with_its_highest_sum() -> None:
+    # Token 3 has the sum 6 in the first window and 8 in the third. Token 4 has 8 in the second.
+    windows = windows_of((0, 0, 0, 4), (0, 0, 1, 4), (0, 0, 2, 4))
+    starts, ends = logits(4, {3: 3}, {3: 4}, {1: 4}), logits(4, {3: 3}, {3: 4}, {1: 4})
+    answers = answers_of("abcdef", [(at, at + 1) for at in range(6)], windows, starts, ends, AnswerOptions(), 2)
+    assert [each["answer"] for each in answers] == ["e", "d"]
+    assert best_spans(starts, ends, windows, 1, AnswerOptions()).tolist() == [[4, 4]]
