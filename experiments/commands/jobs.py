@@ -73,7 +73,7 @@ def command(ctx: click.Context) -> None:
 @prices_option
 @click.pass_context
 def list_jobs(ctx: click.Context) -> None:
-    """List jobs, with their cost so far."""
+    """List jobs, with the cost so far of those that are running."""
     from experiments.running.manage_jobs import print_jobs
 
     print_jobs(chosen_service(ctx), ctx.meta.get("jobs.prices"))

@@ -73,8 +73,9 @@ def arms_table(plan: CommandPlan) -> Table:
         Column("samples", "samples", "", lambda job: f"{job.size.samples:,}" if job.size else NONE),
         Column("tokens", "tokens", "", lambda job: _tokens(job.size.tokens) if job.size else NONE),
         Column("expected", "expected", "", lambda job: durations(job.expected.seconds)[0] if job.expected else NONE),
-        *([Column("USD", "USD", "", _usd)] if has_price else []),
+        *([Column("expected USD", "expected\nUSD", "", _usd)] if has_price else []),
         Column("at most", "at most", "", lambda job: durations(job.worst.seconds)[0]),
+        *([Column("at most, USD", "at most\nUSD", "", _most_usd)] if has_price else []),
     ]
     return build_table("The arms", columns, rows)
 
@@ -85,6 +86,10 @@ def _global_batch(job: JobEntry) -> str:
 
 def _usd(job: JobEntry) -> str:
     return money(job.expected.usd) if job.expected and job.expected.usd is not None else NONE
+
+
+def _most_usd(job: JobEntry) -> str:
+    return NONE if job.worst.usd is None else money(job.worst.usd)
 
 
 def _tokens(count: int) -> str:

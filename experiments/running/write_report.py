@@ -27,6 +27,8 @@ from tracking.server.store import Store, open_store
 from training.contract.errors import InputError, nearest
 from training.state.home import home
 
+REPOSITORY = Path(__file__).resolve().parents[2]
+
 FORMATS = ("text", "markdown", "json")
 _NAMES = {"experiment": "an experiment's name", "group": "a group's id", "baseline": "an arm, a job or a run"}
 """Fields that must not be empty, with their meaning. An unset shell variable makes a field empty."""
@@ -178,7 +180,8 @@ def _ui_location(uri: str, experiment_id: str) -> str:
         return run_table(uri, experiment_id)
     # A database's address is shown without its password, so the command takes it from the variable.
     shown_uri = uri if uri.startswith("sqlite:") else '"$MLFLOW_TRACKING_URI"'
-    command = (
-        "make ui" if database_file(uri) == Path.cwd() / "mlflow.db" else f"mlflow ui --backend-store-uri {shown_uri}"
-    )
+    command = f"mlflow ui --backend-store-uri {shown_uri}"
+    if database_file(uri) == Path.cwd() / "mlflow.db":
+        # The repository's own environment may not be active.
+        command = "make ui" if Path.cwd() == REPOSITORY else "trainfare ui"
     return f"`{command}`, then {run_table(LOCAL, experiment_id)}"

@@ -55,7 +55,10 @@ def require_database() -> None:
     """Raise `InputError` if the tracking store is a missing SQLite file, because MLflow would create it."""
     path = database_file(get_tracking_uri())
     if path and not path.exists():
-        raise InputError(f"the tracking database {path} does not exist. Run `make compare`, which creates it.")
+        raise InputError(
+            f"the tracking database {path} does not exist. Go to the folder in which you ran trainfare, or set "
+            "MLFLOW_TRACKING_URI."
+        )
 
 
 def experiment_to_show(store: Store, name: str | None) -> str:

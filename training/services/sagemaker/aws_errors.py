@@ -60,7 +60,8 @@ def translated(what: str) -> Iterator[None]:
 def response_error(what: str, response: Mapping[str, Any]) -> ServiceError | InputError:
     """Return our error for an error response of AWS."""
     code, message = str(response["Error"].get("Code")), str(response["Error"].get("Message", ""))
-    reason = message.strip().rstrip(".") or code
+    # A proxy in between answers with a page, of which nothing helps.
+    reason = "a web page" if "<html" in message.lower() else message.strip().rstrip(".") or code
     if code in EXPIRED:
         return AccessError(f"{what}: AWS credentials have expired: {RENEW}.")
     if code in UNKNOWN_KEY:
