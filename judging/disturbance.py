@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable
 
 LIMITS: dict[str, tuple[float, str]] = {
-    "machine/others_cpu_percent": (5.0, "other processes used {:.0f} % of the CPUs"),
+    "machine/others_cpu_percent": (5.0, "other processes used {:.0f} % of the job's CPUs"),
     "machine/others_cpus": (0.5, "other processes used {:.1f} CPUs"),
-    "machine/steal_percent": (2.0, "the hypervisor took {:.0f} % of the CPUs"),
+    "machine/steal_percent": (2.0, "the hypervisor took {:.0f} % of the job's CPUs"),
     "machine/throttled_percent": (2.0, "a CPU limit stopped the job for {:.0f} % of the time"),
     "machine/memory_stalled_percent": (2.0, "processes waited for memory for {:.0f} % of the time"),
     "machine/gpu_slowdown_percent": (10.0, "heat or power slowed the GPU down for {:.0f} % of the time"),

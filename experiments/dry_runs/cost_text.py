@@ -12,6 +12,7 @@ from reports.model.wording import counted, joined
 from training.contract.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 
 UNKNOWN = "unknown: no earlier job or probe of this setting in MLflow; `trainfare probe` measures it"
+UNKNOWN_SCRIPT = "unknown: no earlier job of this setting in MLflow; run `trainfare train` once, and plans use its time"
 
 
 def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
@@ -26,8 +27,9 @@ def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
 
 def _expected(plan: CommandPlan) -> Iterator[str]:
     unknown = [job.planned.arm for job in plan.jobs if job.expected is None]
+    reason = UNKNOWN_SCRIPT if any(job.planned.script for job in plan.jobs) else UNKNOWN
     if len(unknown) == len(plan.jobs):
-        yield UNKNOWN
+        yield reason
         return
     if not unknown:
         first, last = plan.first_jobs, [job for job in plan.jobs if not job.planned.is_again]
@@ -37,10 +39,10 @@ def _expected(plan: CommandPlan) -> Iterator[str]:
             yield _total(last)
     sources: dict[str, list[str]] = {}
     for job in plan.jobs:
-        sources.setdefault(job.expected.source if job.expected else UNKNOWN, []).append(job.planned.arm)
+        sources.setdefault(job.expected.source if job.expected else reason, []).append(job.planned.arm)
     for source, arms in sources.items():
         labels = "" if len(sources) == 1 else f"{joined(list(dict.fromkeys(arms)))}: "
-        yield f"{labels}{source if source == UNKNOWN else f'from {source}'}"
+        yield f"{labels}{source if source == reason else f'from {source}'}"
 
 
 def _total(jobs: Sequence[JobEntry]) -> str:

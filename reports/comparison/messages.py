@@ -26,7 +26,7 @@ _RATE_UNKNOWN = {
     "steps": f"Samples/s are not known, because the log shows no steps: {_ADD_SAMPLES}.",
     "samples": "Samples/s are not known, because the log does not show how many samples a step has: pass $batch_size "
     f"to the script, or {_ADD_SAMPLES}.",
-    "short": "Samples/s are not known, because the training was too short to measure them from its log.",
+    "short": "Samples/s are not known, because the log shows too few steps: train longer, or log more often.",
 }
 
 

@@ -37,7 +37,7 @@ def test_slowdowns_need_a_quiet_table_of_the_same_setting() -> None:
 
 def test_disturbed_jobs_of_a_quiet_table_are_left_out() -> None:
     quiet = table(QUIET, 10.0, 10.0, 70.0)
-    marked = replace(quiet.rows[2], disturbed="other processes used 48 % of the CPUs")
+    marked = replace(quiet.rows[2], disturbed="other processes used 48 % of the job's CPUs")
     busy = table(replace(QUIET, is_disturbed=True), 20.0)
     [values] = slowdowns([replace(quiet, rows=[*quiet.rows[:2], marked])], [busy])
     assert list(values) == pytest.approx([math.log(2)])

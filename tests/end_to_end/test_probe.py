@@ -53,5 +53,7 @@ def test_an_impossible_probe_is_reported_in_one_sentence(command_line: CommandLi
     )
     script = command_line("probe", {"experiment": "torch_loop"})
     assert script.returncode == 2
-    assert script.stderr.startswith("error: probe requires a task, because a script does not report its steps")
+    assert script.stderr.startswith(
+        "error: probe requires a task, because it cannot end a script once its speed is known"
+    )
     assert command_line.runs() == []

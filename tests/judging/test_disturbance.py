@@ -34,11 +34,11 @@ def test_each_metric_has_a_limit(metric: str, limit: float) -> None:
 def test_one_busy_cpu_of_many_disturbs_and_is_named_once() -> None:
     # One busy process beside a job on 64 CPUs, and on 2.
     assert reasons(others_cpu_percent=1.6, others_cpus=1.0) == ["other processes used 1.0 CPUs"]
-    assert reasons(others_cpu_percent=50.0, others_cpus=1.0) == ["other processes used 50 % of the CPUs"]
+    assert reasons(others_cpu_percent=50.0, others_cpus=1.0) == ["other processes used 50 % of the job's CPUs"]
 
 
 def test_all_reasons_are_named() -> None:
     assert reasons(others_cpu_percent=48.3, steal_percent=7.0, memory_stalled_percent=0.0) == [
-        "other processes used 48 % of the CPUs",
-        "the hypervisor took 7 % of the CPUs",
+        "other processes used 48 % of the job's CPUs",
+        "the hypervisor took 7 % of the job's CPUs",
     ]

@@ -9,6 +9,7 @@ what Trainer's summary reports.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -257,11 +258,19 @@ class ScriptLogReader:
         """Emit the sample counts of the lines before the summary, in proportion to their epochs."""
         if self._trained is None:
             return
-        epochs, samples = self._trained
         for line in self._without_samples:
-            count = self._samples_before + samples * min(1.0, line.epoch / epochs)
+            count = self._samples_before + self._samples_at(line, *self._trained)
             self._emit("metric", line.time, step=line.step, epoch=line.epoch, samples=round(count), values={})
         self._without_samples = []
+
+    def _samples_at(self, line: _Line, epochs: float, samples: float) -> float:
+        """Return the samples of a line: whole batches since the last epoch, if the batch size explains all steps."""
+        rows, whole = samples / epochs, math.floor(line.epoch + 1e-6)
+        per_step = self._batch.per_update if self._batch else 0
+        steps = math.ceil(rows / per_step) if per_step else 0
+        if not steps or epochs % 1 or steps * epochs != self._position.trainer.last_step or whole >= epochs:
+            return samples * min(1.0, line.epoch / epochs)
+        return whole * rows + min(rows, (line.step - self._steps_before - whole * steps) * per_step)
 
     def _end_evaluation(self, seconds: float, time: float) -> None:
         self._eval_seconds += seconds
@@ -272,7 +281,7 @@ class ScriptLogReader:
         """Return the steady samples/s, or None and the reason why it is not known."""
         rate = self._declared_rate if self._declared else self._position.rate
         if not rate.has_steps:
-            return None, "steps"
+            return None, "short" if self._steps_done else "steps"
         per_step = 1.0 if "samples" in self._declared else self._samples_per_step()
         if per_step is None:
             return None, "samples"

@@ -29,6 +29,7 @@ class ScriptPosition:
     def read(self, part: str, time: float) -> Reading | None:
         """Read a part that is not one of Trainer's dicts. Return its content, or None."""
         self.announcement.read(part)
+        self.trainer.watch(part)
         if self.is_trainer:
             return None
         bar, text = split_after_bar(part)

@@ -73,9 +73,12 @@ def _parts_of_user(user: str, scheme: str) -> Iterator[tuple[str, str]]:
 
 def _parts_of_query(query: list[str]) -> Iterator[tuple[str, str]]:
     is_query = False
-    for mark, item in zip(query[::2], query[1::2], strict=True):
+    for at in range(0, len(query), 2):
+        mark, item = query[at : at + 2]
         is_query = is_query or mark == "?"
         name, sign, value = item.partition("=")
+        if (rest := "".join(query[at + 2 :])) and (is_query or sign):  # a value may contain the marks unescaped
+            yield from _spellings((value if sign else name) + rest)
         if sign and value:
             yield item, f"{name}={HIDDEN}"
         elif is_query and not sign:

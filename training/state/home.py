@@ -35,7 +35,10 @@ def home() -> Path:
 
 
 def home_id(home: Path) -> str:
-    """Return the id of a state folder, which differs between folders and machines. A folder without one gets one."""
+    """Return the id of a state folder, which differs between folders and machines. A folder without one gets one.
+
+    Raises InputError for a damaged id.
+    """
     path = home / "id"
     with contextlib.suppress(FileNotFoundError):
         return _read_id(path)
@@ -49,7 +52,12 @@ def home_id(home: Path) -> str:
 
 
 def _read_id(path: Path) -> str:
-    return read_regular(path, _MAX_ID_BYTES).decode()
+    text = read_regular(path, _MAX_ID_BYTES).decode("ascii", "replace")
+    if not re.fullmatch(r"[0-9a-f]{32}", text):
+        raise InputError(
+            f"{path} is damaged, because it is not 32 hexadecimal digits: delete it, and it is made again."
+        )
+    return text
 
 
 def compile_cache(home: Path) -> Path:

@@ -215,7 +215,7 @@ def test_disturbed_jobs_are_counted_in_one_sentence() -> None:
     assert disturbance_sentences(quiet) == []
     assert disturbance_sentences(jobs(0.8, 3)) == []
     assert disturbance_sentences([quiet[0], disturbed(quiet[1]), again(quiet[1])]) == [
-        "1 of 3 jobs was disturbed: during a, repeat 2, other processes used 48 % of the CPUs. 1 job ran again: "
+        "1 of 3 jobs was disturbed: during a, repeat 2, other processes used 48 % of the job's CPUs. 1 job ran again: "
         "the second run counts."
     ]
 

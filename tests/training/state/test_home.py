@@ -98,3 +98,10 @@ def test_a_state_folder_keeps_its_id(tmp_path: Path) -> None:
     assert home_id(first) == home_id(first)
     assert home_id(first) != home_id(second)
     assert [path.name for path in first.iterdir()] == ["id"]
+
+
+@pytest.mark.parametrize("content", [b"", b"\xf5\x00", b"x" * 32, b"0" * 33])
+def test_a_damaged_id_is_refused(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "id").write_bytes(content)
+    with pytest.raises(InputError, match="id is damaged, because it is not 32 hexadecimal digits: delete it"):
+        home_id(tmp_path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 import math
 
 from tracking.recording.script_formats.announcement import Announcement
-from tracking.recording.script_formats.tqdm_bars import bar_of
+from tracking.recording.script_formats.tqdm_bars import Bar, bar_of
 
 _DIGITS = 4
 """Significant digits of the epoch in a dict. Before version 5, Trainer rounds it to two decimals."""
@@ -26,6 +26,14 @@ class TrainerSteps:
         """Step and epoch of the last dict whose step the bar has shown."""
         self._awaited: float | None = None
         """Epoch of a training dict whose step the next state of the bar shows."""
+        self._shown: Bar | None = None
+        """Last state of the first bar, which is the training's: bars of evaluations begin later."""
+
+    def watch(self, part: str) -> None:
+        """Remember the state of the training's bar, for a training that logs no loss."""
+        bar = bar_of(part)
+        if bar and not bar.description and bar.total == (self._shown.total if self._shown else bar.total):
+            self._shown = bar
 
     def read(self, part: str) -> int | None:
         """Read a part that is not a dict. Return the step of the last dict if the part shows it."""
@@ -53,19 +61,29 @@ class TrainerSteps:
 
     def estimate_at(self, epoch: float) -> int | None:
         """Return the step of an epoch, rounded as the epoch is; None if no step is known."""
-        if (step := self.step_at(epoch)) is not None or not self._known:
+        if (step := self.step_at(epoch)) is not None:
             return step
+        if not self._known:
+            return self._shown_at(epoch)
         step_known, epoch_known = self._known
         return min(max(step_known, round(epoch * step_known / epoch_known)), self._total or step_known)
 
     @property
     def last_step(self) -> int | None:
         """Step of the summary."""
-        return self._announcement.total_steps or self._total
+        return self._announcement.total_steps or self._total or (self._shown.total if self._shown else None)
 
     def restart(self) -> None:
         """Forget a training that has ended: another one follows in the same log."""
-        self._total = self._known = self._awaited = None
+        self._total = self._known = self._awaited = self._shown = None
+
+    def _shown_at(self, epoch: float) -> int | None:
+        """Return the step that the bar shows at an epoch. It may be drawn one step late."""
+        if self._shown is None or self._shown.n == 0 or epoch <= 0:
+            return None
+        bar, epochs = self._shown, max(1, round(self._shown.total * epoch / self._shown.n))
+        step = round(epoch * bar.total / epochs)
+        return step if bar.total % epochs == 0 and step == bar.n + 1 else bar.n
 
     def _exact_steps_per_epoch(self) -> float | None:
         """Return the steps of one epoch, if they divide all steps. They do not if the script limits the steps."""
