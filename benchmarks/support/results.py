@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import statistics
+import subprocess
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
@@ -75,7 +76,7 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), *, is_part:
     result = {
         "machine": machine,
         "commit": here["git"]["commit"],
-        "dirty": here["git"]["dirty"],
+        "dirty": _is_dirty(),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "notes": list(notes),
         "rows": [asdict(row) for row in rows],
@@ -88,6 +89,13 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), *, is_part:
     for row in rows:
         print("  " + _sentence(asdict(row)))
     PAGE.write_text(page())
+
+
+def _is_dirty() -> bool:
+    """Return whether files differ from the commit, apart from results of benchmarks, which do not change what runs."""
+    others = (f":!{path.relative_to(ROOT)}" for path in (FOLDER, PAGE))
+    command = ["git", "status", "--porcelain", "--", ".", *others]
+    return bool(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
 
 
 def _keep_others(before: dict[str, Any], now: dict[str, Any]) -> None:
