@@ -2,14 +2,12 @@
 
 Trainer's log dicts and final tables, the lines of the formats in `script_formats` and the matches of the user's regular
 expressions become `metric` events. The step of a line is the latest match of the expression named `step`; without that
-expression it comes from the format, and in logs without a known format, lines with numbers are counted from 1. The
-sample count is the latest match of the expression named `samples`; without it, it is the steps times the batch size, or
-what Trainer's summary reports.
+expression it comes from the format, and in logs without a known format, lines with numbers are counted from 1. Samples
+are the latest match of the expression named `samples`, or else the steps times the batch size, or Trainer's summary.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -19,6 +17,7 @@ from tracking.recording import log_lines
 from tracking.recording.script_formats.reading import Reading
 from tracking.recording.script_position import ScriptPosition, samples_per_step
 from tracking.recording.script_rates import SteadyRate
+from tracking.recording.script_samples import Training, samples_at
 from training.contract.events import Event
 from training.contract.metric_expressions import MetricExpressions
 from training.contract.service import OTHER_INSTANCE_PREFIX
@@ -258,19 +257,12 @@ class ScriptLogReader:
         """Emit the sample counts of the lines before the summary, in proportion to their epochs."""
         if self._trained is None:
             return
+        training = Training(*self._trained, self._position.trainer.last_step)
+        per_step = self._batch.per_update if self._batch else 0
         for line in self._without_samples:
-            count = self._samples_before + self._samples_at(line, *self._trained)
+            count = self._samples_before + samples_at(training, line.step - self._steps_before, line.epoch, per_step)
             self._emit("metric", line.time, step=line.step, epoch=line.epoch, samples=round(count), values={})
         self._without_samples = []
-
-    def _samples_at(self, line: _Line, epochs: float, samples: float) -> float:
-        """Return the samples of a line: whole batches since the last epoch, if the batch size explains all steps."""
-        rows, whole = samples / epochs, math.floor(line.epoch + 1e-6)
-        per_step = self._batch.per_update if self._batch else 0
-        steps = math.ceil(rows / per_step) if per_step else 0
-        if not steps or epochs % 1 or steps * epochs != self._position.trainer.last_step or whole >= epochs:
-            return samples * min(1.0, line.epoch / epochs)
-        return whole * rows + min(rows, (line.step - self._steps_before - whole * steps) * per_step)
 
     def _end_evaluation(self, seconds: float, time: float) -> None:
         self._eval_seconds += seconds

@@ -206,17 +206,6 @@ def test_a_trainer_script_that_logs_no_loss_has_the_steps_of_its_bar() -> None:
     assert result_of(events)["rate_unknown"] == "short"
 
 
-def test_whole_batches_count_until_the_last_one_of_an_epoch() -> None:
-    """1,200 rows are 19 steps of 64, whose last has 48 rows: the fraction of an epoch is not one of its rows."""
-    lines = []
-    for step in (5, 10, 15, 19, 24):
-        lines += [f"{{'loss': 1.0, 'epoch': {step / 19:.4g}}}", f"\r 1%|#  | {step}/38 [00:01<00:01, 4.00it/s]"]
-    lines.append("{'train_runtime': 10.0, 'train_samples_per_second': 240.0, 'epoch': 2.0}")
-    metrics = series(read(lines, {}, batch=BatchSizes(per_update=64, per_batch=64)))
-    samples = [(5, 320), (10, 640), (15, 960), (19, 1200), (24, 1520), (38, 2400)]
-    assert [(step, value) for step, _, value in metrics["samples"]] == samples
-
-
 TOTAL_BATCH = "Total train batch size (w. parallel, distributed & accumulation)"
 
 
