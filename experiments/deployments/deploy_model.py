@@ -220,4 +220,4 @@ def _print_state(state: EndpointState) -> None:
     if state.expires:
         action = "deletes it" if state.when_over == "delete" else "prints a warning"
         print_line(f"Lifetime: until {state.expires:%Y-%m-%d %H:%M} UTC; the next command after that {action}")
-    print_line(f'Try it: python -m experiments predict --endpoint {state.name} --text "..."')
+    print_line(f'Try it: trainfare predict --endpoint {state.name} --text "..."')

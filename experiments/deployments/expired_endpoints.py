@@ -38,7 +38,7 @@ def _end(recorded: EndpointRecord) -> None:
         else:
             print_error(
                 f"Endpoint {record.name} ({record.service}) is past its lifetime: {since}; "
-                f"`python -m experiments undeploy --endpoint {record.name}` deletes it."
+                f"`trainfare undeploy --endpoint {record.name}` deletes it."
             )
     except EndpointNotFound:
         record.remove()

