@@ -92,7 +92,9 @@ class LocalService:
         """
         if self._slots is None:
             slots_folder(create=create)
-        if cache := variables.get(CACHE_VARIABLE):
+        cache = variables.get(CACHE_VARIABLE)
+        # A cache in the job's own folder is not shared, and a folder that exists is a job that exists.
+        if cache and not Path(cache).resolve().is_relative_to(self._root / "jobs"):
             check_compile_cache(Path(cache), create=create)
 
     def _stage(self, folder: Path, request: Request) -> None:

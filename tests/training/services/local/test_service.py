@@ -107,6 +107,11 @@ class TestFolders:
         ended(submit(harness.service, harness.request("pass")))
         assert harness.job_folder().stat().st_mode & 0o077 == 0
 
+    def test_a_compile_cache_in_the_jobs_own_folder_is_left_to_the_job(self, harness: LocalHarness) -> None:
+        variables = {"TORCHINDUCTOR_CACHE_DIR": str(harness.job_folder() / "opt" / "ml" / "cache")}
+        description, lines = ended(submit(harness.service, harness.request("print('ran')", environment=variables)))
+        assert (description["TrainingJobStatus"], lines) == ("Completed", ["ran"])
+
     def test_a_job_that_is_being_deleted_is_not_listed(self, harness: LocalHarness) -> None:
         ended(submit(harness.service, harness.request("pass")))
         (harness.job_folder() / "request.json").unlink()
