@@ -60,6 +60,7 @@ def progress(
     looks: list[Mapping[str, Look]] = []
     stopped: dict[str, Reason] = {}
     begun: set[Job] = set()
+    due: list[Job] = []
     different = 0
     for number, repeats in enumerate(design.looks):
         active = [arms[0], *(arm for arm in arms[1:] if arm not in stopped)]
@@ -67,28 +68,29 @@ def progress(
         wave = [job for job in planned if job[0] not in doomed or job in started or job in results]
         begun.update(wave)
         if due := [job for job in wave if job not in results]:
-            return Progress(design=design, looks=tuple(looks), stopped=stopped, due=tuple(due), begun=frozenset(begun))
+            break
         known = {arm: _known(results, arm, repeats) for arm in active}
+        others = len(stopped) - different
+        rivals = {arm: known[arm] for arm in active[1:]}
         new = look_at_arms(
-            {arm: known[arm] for arm in active[1:]},
-            known[arms[0]],
-            design,
-            number,
-            measure=measure,
-            paired=paired,
-            others=len(stopped) - different,
-            resolution=resolution,
+            rivals, known[arms[0]], design, number, measure=measure, paired=paired, others=others, resolution=resolution
         )
         looks.append(new)
-        for arm in active[1:]:
-            reason: Reason | None = new[arm].stops if arm in new else "too few jobs succeeded"
-            reason = "doomed" if arm in doomed else reason
-            if reason:
-                stopped[arm] = reason
-                different += arm in new and new[arm].cost_outcome != "undecided"
+        ended = _ended(active[1:], new, doomed)
+        stopped |= ended
+        different += sum(arm in new and new[arm].cost_outcome != "undecided" for arm in ended)
         if len(stopped) == len(arms) - 1:
             break
-    return Progress(design=design, looks=tuple(looks), stopped=stopped, due=(), begun=frozenset(begun))
+    return Progress(design=design, looks=tuple(looks), stopped=stopped, due=tuple(due), begun=frozenset(begun))
+
+
+def _ended(arms: Sequence[str], looks: Mapping[str, Look], doomed: Set[str]) -> dict[str, Reason]:
+    """Return the arms that stop at a look, with their reasons. An arm without a look has too few results."""
+    reasons: dict[str, Reason | None] = {
+        arm: "doomed" if arm in doomed else looks[arm].stops if arm in looks else "too few jobs succeeded"
+        for arm in arms
+    }
+    return {arm: reason for arm, reason in reasons.items() if reason}
 
 
 def _in_order(active: Sequence[str], repeats: int, seed: int) -> list[Job]:

@@ -148,7 +148,9 @@ def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
 def _precision(fields: Mapping[str, str]) -> str | None:
     if "precision" not in fields:
         return None
-    return read.one_of("precision", fields["precision"], ("auto", "fastest", "fp32", "bf16", "fp16"))
+    from models.loading.precision import PRECISIONS
+
+    return read.one_of("precision", fields["precision"], PRECISIONS)
 
 
 def _when_over(fields: Mapping[str, str]) -> str:

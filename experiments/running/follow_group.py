@@ -49,12 +49,9 @@ def follow(
     if ledger.is_limited:
         echo(f"{budget_sentence(ledger.spending())}.")
 
-    progress = GroupProgress(
-        echo,
-        status_writer(),
-        expected_seconds(store, group, jobs),
-        is_most_certain=design is None or len(design.looks) == 1,
-    )
+    is_most_certain = design is None or len(design.looks) == 1
+    expected = expected_seconds(store, group, jobs)
+    progress = GroupProgress(echo, status_writer(), expected, is_most_certain=is_most_certain)
 
     def run(planned: Sequence[PlannedJob]) -> list[Outcome]:
         names, arms = {job.spec.name for job in planned}, {job.arm for job in planned}
@@ -70,10 +67,7 @@ def follow(
     except Detached:
         echo(f"Jobs keep running. Follow them with the same command, or elsewhere with `attach --group {group.id}`.")
         return 130
-    refusals = [outcome.refusal for outcome in outcomes if outcome.refusal]
-    if refusals and len(refusals) == len(jobs):
-        close_group(store, group, "FAILED", note=without_markup(str(refusals[0])))
-        raise refusals[0]
+    _raise_if_all_refused(store, group, jobs, outcomes)
     if service.name == "sagemaker":
         record_warm_pool_costs(store, service)  # a later job may have reused the instances of an earlier job
     # Imported late, because importing the charts takes as long as all other imports together.
@@ -83,10 +77,17 @@ def follow(
     log_trained(store, service, group, outcomes, echo)
     if budget_end := ledger.ended:
         echo(end_sentence(budget_end))
-    is_stopped = len(outcomes) < len(jobs) and budget_end is None
-    arms = {job.arm for job in jobs}
+    is_stopped, arms = len(outcomes) < len(jobs) and budget_end is None, {job.arm for job in jobs}
     code = _closed(store, group, outcomes, arms, echo, is_stopped=is_stopped, is_comparison=design is not None)
     return code or exit_code(report, fail_on)
+
+
+def _raise_if_all_refused(store: Store, group: Group, jobs: Sequence[PlannedJob], outcomes: Sequence[Outcome]) -> None:
+    """Close the group and raise the first refusal, if the service refused every job."""
+    refusals = [outcome.refusal for outcome in outcomes if outcome.refusal]
+    if refusals and len(refusals) == len(jobs):
+        close_group(store, group, "FAILED", note=without_markup(str(refusals[0])))
+        raise refusals[0]
 
 
 def jobs_phrase(jobs: Sequence[PlannedJob], design: Design | None) -> str:

@@ -121,7 +121,7 @@ def _is_cut(rest: str) -> bool:
 
 
 def _after_password(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return start and end of the host after a password with blanks; the start is 0 if there is none."""
+    """Return the range of the host that follows a password with blanks, or (0, end) if no host follows."""
     limit = end + _LONGEST_PASSWORD
     for stop in ("://", "\n"):
         limit = position if (position := text.find(stop, end, limit)) >= 0 else min(limit, len(text))

@@ -117,7 +117,7 @@ class JobFolder:
         return is_exclusively_locked(self.path / "supervisor.lock")
 
     def open_log(self) -> BinaryIO | None:
-        """Open the log; return None if there is none yet. Raises `DamagedJob` if it is not a regular file."""
+        """Open the log, or return None before the job has written one. Raises `DamagedJob` for another kind of file."""
         try:
             return open_regular(self.log)
         except FileNotFoundError:

@@ -79,9 +79,10 @@ def _matches(path: Path) -> list[Path]:
     paths = _limited(path, "matches", matches if path.name.startswith(IGNORED) else _data(matches))
     if not paths:
         folder = next(each for each in path.parents if not glob.has_magic(str(each)))
-        there = sorted(each.name for each in islice(_data(folder.iterdir()), 1_000)) if folder.is_dir() else None
-        listed = "does not exist" if there is None else f"has {_listed(there)}"
-        raise InputError(f"{path} matches no file; the folder {folder} {listed}")
+        if not folder.is_dir():
+            raise InputError(f"{path} matches no file; the folder {folder} does not exist")
+        names = sorted(each.name for each in islice(_data(folder.iterdir()), 1_000))
+        raise InputError(f"{path} matches no file; the folder {folder} has {_listed(names)}")
     return paths
 
 

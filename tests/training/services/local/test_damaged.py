@@ -2,45 +2,22 @@
 
 from __future__ import annotations
 
-import os
-import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from benchmarks.support.damaged_state import WAYS
 from experiments.running.manage_jobs import print_jobs, print_log
 from tests.support.services.following import ended
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobNotFound, ServiceError
 from training.services.launcher import submit
 
-
-def folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def zeros(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("/dev/zero")
-
-
 DAMAGE: dict[str, Callable[[Path], object]] = {
-    "empty": lambda path: path.write_bytes(b""),
-    "cut off": lambda path: path.write_bytes(path.read_bytes()[:-20]),
-    "random bytes": lambda path: path.write_bytes(random.Random(1).randbytes(300)),
-    "a list": lambda path: path.write_text("[1, 2]"),
+    **{name: way for name, way in WAYS.items() if name not in ("a link to itself", "no rights")},
     "another object": lambda path: path.write_text("{}"),
-    "a folder": folder,
-    "a pipe": pipe,
-    "a link to /dev/zero": zeros,
 }
 
 
@@ -85,7 +62,7 @@ def test_a_damaged_file_fails_its_own_job(
     assert two_jobs.service.describe("job")["TrainingJobStatus"] == "Completed"
 
 
-@pytest.mark.parametrize("damage", [folder, pipe, zeros])
+@pytest.mark.parametrize("damage", [WAYS[way] for way in ("a folder", "a pipe", "a link to /dev/zero")])
 def test_a_log_that_is_no_file_is_refused(two_jobs: LocalHarness, damage: Callable[[Path], object]) -> None:
     path = two_jobs.job_folder() / "log.txt"
     path.rename(path.with_name("kept"))
