@@ -56,8 +56,8 @@ def require_database() -> None:
     path = database_file(get_tracking_uri())
     if path and not path.exists():
         raise InputError(
-            f"the tracking database {path} does not exist. Go to the folder in which you ran trainfare, or set "
-            "MLFLOW_TRACKING_URI."
+            f"the tracking database {path} does not exist. Run `trainfare compare`, which creates it, or go to the "
+            "folder in which you ran trainfare."
         )
 
 
