@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from experiments.dry_runs.expected_total import expected_of_search, expected_total, is_calibration
 from experiments.planning.command_plan import CommandPlan, JobEntry
+from experiments.planning.expected_cost import ExpectedCost
 from experiments.planning.worst_case import WorstCase, worst_case_by_look
 from reports.model.blocks import Definition
 from reports.model.numbers import durations, money
@@ -14,11 +16,16 @@ from training.contract.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 UNKNOWN = "unknown: no earlier job or probe of this setting in MLflow; `trainfare probe` measures it"
 UNKNOWN_SCRIPT = "unknown: no earlier job of this setting in MLflow; run `trainfare train` once, and plans use its time"
 
+NEARLY = 0.9
+"""Share of the time limit from which a job is expected to reach it: times of equal jobs differ by a tenth."""
+
 
 def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
     """Yield the expected cost with its source, and the worst case with its rule."""
-    if plan.jobs and plan.search is None:
-        yield Definition("Expected", "\n".join(_expected(plan)))
+    if plan.jobs:
+        yield Definition("Expected", "\n".join(_of_search(plan) if plan.search else _expected(plan)))
+        if late := _late(plan.jobs):
+            yield Definition("Warning", "\n".join(late))
     if plan.worst is not None:
         yield Definition("At most", "\n".join(_worst(plan, plan.worst)))
     if plan.budget:
@@ -45,11 +52,41 @@ def _expected(plan: CommandPlan) -> Iterator[str]:
         yield f"{labels}{source if source == reason else f'from {source}'}"
 
 
+def _of_search(plan: CommandPlan) -> Iterator[str]:
+    expected = expected_of_search(plan)
+    if expected is None:
+        yield UNKNOWN
+        return
+    count, cost = expected
+    yield f"{_cost(cost)} ({counted(count, 'training')}) if no training is left out"
+    calibrations = sum(map(is_calibration, plan.jobs))
+    yield "if each takes as long as the first one of its compiler"
+    if calibrations:
+        yield f"{counted(calibrations, 'calibration')} not counted"
+    yield f"from {cost.source}"
+
+
+def _late(jobs: Sequence[JobEntry]) -> list[str]:
+    """Return a line for each time limit that some jobs are expected to reach."""
+    arms: dict[int, list[str]] = {}
+    for job in jobs:
+        spec = job.planned.spec
+        if job.expected and job.expected.seconds / spec.instance_count >= NEARLY * spec.max_run_seconds:
+            arms.setdefault(spec.max_run_seconds, []).append(job.planned.arm)
+    return [
+        f"{joined(list(dict.fromkeys(labels)))}: the expected time is close to machine.max_run_seconds "
+        f"({durations(limit)[0]}) or above it, and a job that reaches it is stopped"
+        for limit, labels in arms.items()
+    ]
+
+
 def _total(jobs: Sequence[JobEntry]) -> str:
-    seconds = sum(job.expected.seconds for job in jobs if job.expected)
-    usd = [job.expected.usd for job in jobs if job.expected and job.expected.usd is not None]
-    dollars = f", {money(sum(usd))} USD" if len(usd) == len(jobs) else ""
-    return f"{durations(seconds)[0]}{dollars} ({counted(len(jobs), 'job')})"
+    cost = expected_total(jobs)
+    return f"{_cost(cost)} ({counted(len(jobs), 'job')})" if cost else UNKNOWN
+
+
+def _cost(cost: ExpectedCost) -> str:
+    return durations(cost.seconds)[0] + ("" if cost.usd is None else f", {money(cost.usd)} USD")
 
 
 def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:

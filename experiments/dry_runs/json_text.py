@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
+from experiments.dry_runs.expected_total import expected_of_search, expected_total
 from experiments.planning.command_plan import CommandPlan, JobEntry
 from reports.formats.summary import json_value
 from training.contract.budget import Amount
@@ -18,7 +18,6 @@ def json_text(plan: CommandPlan) -> str:
 
 
 def _fields(plan: CommandPlan) -> dict[str, Any]:
-    first = plan.first_jobs
     return {
         "verb": plan.verb,
         "name": plan.name,
@@ -32,8 +31,9 @@ def _fields(plan: CommandPlan) -> dict[str, Any]:
         "uploads": [{"uri": uri, "bytes": size} for uri, size in plan.uploads.items()],
         "new_bucket": plan.new_bucket,
         "looks": list(plan.design.looks) if plan.design else None,
+        "quality": plan.quality or None,
         "parallel": plan.parallel,
-        "expected": {"at_least": _expected(first), "at_most": _expected(plan.jobs)},
+        "expected": _expected(plan),
         "worst_case": _amount(plan.worst.amount) if plan.worst else None,
         "budget": plan.budget,
         "jobs": [_job(each) for each in plan.jobs],
@@ -68,12 +68,10 @@ def _amount(amount: Amount) -> dict[str, Any]:
     return {"billable_instance_seconds": amount.seconds, "usd": amount.usd}
 
 
-def _expected(jobs: Sequence[JobEntry]) -> dict[str, Any] | None:
-    """Return the expected cost of some jobs together, or None if that of any is unknown."""
-    costs = [job.expected for job in jobs if not job.planned.is_again]
-    known = [cost for cost in costs if cost is not None]
-    if not known or len(known) < len(costs):
-        return None
-    usd = None if any(cost.usd is None for cost in known) else sum(cost.usd or 0.0 for cost in known)
-    sources = list(dict.fromkeys(cost.source for cost in known))
-    return {"billable_instance_seconds": sum(cost.seconds for cost in known), "usd": usd, "sources": sources}
+def _expected(plan: CommandPlan) -> dict[str, Any]:
+    """Return the expected cost up to the first look and of all jobs; None where that of any job is unknown."""
+    if plan.search:
+        search = expected_of_search(plan)
+        return {"at_least": None, "at_most": asdict(search[1]) if search else None}
+    costs = {"at_least": expected_total(plan.first_jobs), "at_most": expected_total(plan.jobs)}
+    return {name: asdict(cost) if cost else None for name, cost in costs.items()}

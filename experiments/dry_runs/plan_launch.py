@@ -9,6 +9,7 @@ from pathlib import Path
 
 from experiments.dry_runs.history import History, open_history
 from experiments.dry_runs.job_entries import input_plans, inputs_of_arms, job_entry
+from experiments.dry_runs.quality_text import quality_text
 from experiments.dry_runs.refusals import Refusals
 from experiments.dry_runs.scratch_state import ScratchState
 from experiments.planning.budgets import budget_of, check_budget
@@ -37,7 +38,9 @@ def plan_launch(verb: str, fields: Mapping[str, str], state: ScratchState) -> Co
     context = refusals.attempt(lambda: open_service_context(request.experiment, notes.append, is_read_only=True))
     if context is not None:
         _check(request, staged, context, refusals)
-    plan = CommandPlan(verb=verb, name=request.name, service=request.experiment.service, design=request.design)
+    design = request.design
+    quality = quality_text(request.arms[0].experiment, design.margin) if design else ""
+    plan = CommandPlan(verb=verb, name=request.name, service=request.experiment.service, design=design, quality=quality)
     complete = [inputs for inputs in staged if inputs is not None]
     if context is not None and len(complete) == len(staged):
         plan = _with_jobs(plan, request, complete, context, history, state, refusals)

@@ -19,6 +19,12 @@ from training.contract.sizes import size_text
 WIDTH = 80
 MAX_ROUNDS = 12
 """Rounds that are listed one by one."""
+SIZE_COLUMNS: tuple[Column[JobEntry], ...] = (
+    Column("steps", "steps", "", lambda job: f"{job.size.steps:,}" if job.size else NONE),
+    Column("samples", "samples", "", lambda job: f"{job.size.samples:,}" if job.size else NONE),
+    Column("tokens", "tokens", "", lambda job: _tokens(job.size.tokens) if job.size else NONE),
+)
+"""Work of a job. That of a script is not known before it runs."""
 
 
 def print_plan(plan: CommandPlan) -> None:
@@ -69,9 +75,7 @@ def arms_table(plan: CommandPlan) -> Table:
         Column("batch size", "batch", "", lambda job: f"{job.batch_size:,}"),
         *([Column("global batch", "global\nbatch", "", _global_batch)] if is_global else []),
         Column("learning rate", "rate", "", lambda job: rate(job.learning_rate)),
-        Column("steps", "steps", "", lambda job: f"{job.size.steps:,}" if job.size else NONE),
-        Column("samples", "samples", "", lambda job: f"{job.size.samples:,}" if job.size else NONE),
-        Column("tokens", "tokens", "", lambda job: _tokens(job.size.tokens) if job.size else NONE),
+        *(SIZE_COLUMNS if any(job.size for job in rows) else ()),
         Column("expected", "expected", "", lambda job: durations(job.expected.seconds)[0] if job.expected else NONE),
         *([Column("expected USD", "expected\nUSD", "", _usd)] if has_price else []),
         Column("at most", "at most", "", lambda job: durations(job.worst.seconds)[0]),
@@ -122,6 +126,8 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         looks = joined([str(look) for look in plan.design.looks])
         repeats = "repeats of the winner" if plan.search else "repeats"
         yield Definition("Looks", f"after {looks} {repeats}; an arm stops once its cost and quality are decided")
+    if plan.quality:
+        yield Definition("Quality", plan.quality)
     yield from cost_definitions(plan)
     for note in plan.notes:
         yield Definition("Note", note.removeprefix("Note: "))

@@ -6,13 +6,18 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from experiments.planning.worst_case import fitting_limit_of_all, fitting_repeats, worst_case_of
+from experiments.planning.worst_case import (
+    fitting_limit_of_all,
+    fitting_repeats,
+    worst_case_of,
+    worst_case_of_job,
+)
 from experiments.schema.experiment import Experiment
 from reports.model.wording import counted
 from tracking.budgets.budget_tag import GroupBudget
 from tracking.budgets.records import with_limit
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import SHORTEST_LIMIT_SECONDS, Budget, overhead_seconds
+from training.contract.budget import SHORTEST_LIMIT_SECONDS, Budget, certain_starts, overhead_seconds
 from training.contract.budget_text import amount_text, budget_text
 from training.contract.errors import InputError
 
@@ -48,12 +53,16 @@ def check_budget(jobs: Sequence[PlannedJob], group_budget: GroupBudget, *, at_mo
     if budget.allows(amount):
         return [f"Budget of {budget_text(budget)}: enough for the worst case of these jobs, {cost}."]
     count = counted(worst.jobs + worst.again if at_most is None else at_most, "job")
+    sample = jobs if at_most is None else [jobs[0]] * at_most
     limits = {job.spec.max_run_seconds for job in jobs}
     each = f", each up to its limit of {limits.pop():,} s and {overhead_seconds(jobs[0].spec):.0f} s to stop"
+    ways = _ways(sample, budget, is_sample=at_most is not None)
+    started = certain_starts(list(map(worst_case_of_job, sample)), budget)
     return [
         f"Budget of {budget_text(budget)}: at worst these jobs cost {cost} ({count}{'' if limits else each}). "
         "Their time limits are lowered, and no job starts that does not certainly fit.",
-        *([f"To fit all jobs: {', or '.join(ways)}."] if (ways := _ways(jobs, budget, at_most)) else []),
+        f"Even if every job runs to its time limit, {started} of {len(sample)} jobs start.",
+        *([f"To fit all jobs: {', or '.join(ways)}."] if ways else []),
     ]
 
 
@@ -76,7 +85,7 @@ def _check_one(job: PlannedJob, group_budget: GroupBudget) -> None:
     """Raise InputError for a job that does not fit even alone."""
     shortest = group_budget.least_seconds or SHORTEST_LIMIT_SECONDS
     limit = min(job.spec.max_run_seconds, math.ceil(shortest))
-    least = worst_case_of([replace(job, spec=with_limit(job.spec, limit))]).amount
+    least = worst_case_of_job(replace(job, spec=with_limit(job.spec, limit)))
     if group_budget.budget.allows(least):
         return
     pool = f" and {job.spec.keep_alive_seconds} s of its warm pool" if job.spec.keep_alive_seconds else ""
@@ -89,16 +98,15 @@ def _check_one(job: PlannedJob, group_budget: GroupBudget) -> None:
     )
 
 
-def _ways(jobs: Sequence[PlannedJob], budget: Budget, at_most: int | None) -> list[str]:
+def _ways(jobs: Sequence[PlannedJob], budget: Budget, *, is_sample: bool) -> list[str]:
     """Return changes with which the worst case of all jobs is within the budget."""
     ways = []
-    sample = jobs if at_most is None else [jobs[0]] * at_most
-    if limit := fitting_limit_of_all(sample, budget):
+    if limit := fitting_limit_of_all(jobs, budget):
         ways.append(f"--machine.max_run_seconds {limit}")
-    repeats = 0 if at_most is not None else fitting_repeats(jobs, budget)
+    repeats = 0 if is_sample else fitting_repeats(jobs, budget)
     if repeats and repeats <= max(job.repeat for job in jobs):
         ways.append(f"--compare.repeats {repeats}")
-    worst = worst_case_of(sample).amount
+    worst = worst_case_of(jobs).amount
     if budget.max_usd is not None and worst.usd is not None and worst.usd > budget.max_usd:
         ways.append(f"--max_usd {math.ceil(100 * worst.usd) / 100:g}")
     if budget.max_billable_seconds is not None and worst.seconds > budget.max_billable_seconds:

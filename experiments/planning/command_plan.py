@@ -149,6 +149,8 @@ class CommandPlan:
     """Jobs that run at the same time."""
     design: Design | None = None
     """Looks of a comparison."""
+    quality: str = ""
+    """Measure of quality of a comparison and the accepted loss, in words; empty for other verbs."""
     uploads: Mapping[str, int] = field(default_factory=dict)
     """Size in bytes of everything that would be uploaded, by its URI."""
     new_bucket: str | None = None

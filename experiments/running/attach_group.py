@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
@@ -11,11 +12,12 @@ from experiments.running.follow_group import follow, jobs_phrase
 from experiments.running.output import print_line
 from tracking.groups.group import find_group
 from tracking.groups.plan_file import read_plan
+from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import open_store
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.contract.service import Service
-from training.services.local.container import local_path
+from training.services.local.container import SECRET_VARIABLES, local_path
 from training.state.digests import damage
 from training.state.home import home
 
@@ -37,6 +39,7 @@ def attach(fields: Mapping[str, str]) -> int:
     service = _service(plan.jobs[0].spec, group.id)
     if service.name == "local":
         _check_inputs([each for job in plan.jobs for each in (job.spec.source_uri, *job.spec.channels.values())])
+        check_secrets(plan.jobs, {job["TrainingJobName"] for job in service.jobs()}, os.environ)
     return follow(store, service, group, plan.jobs, plan.parallel, print_line, plan.design, fail_on)
 
 
@@ -64,3 +67,16 @@ def _check_inputs(uris: Sequence[str]) -> None:
     for uri in sorted(set(uris)):
         if text := damage(local_path(uri)):
             raise InputError(f"{text}. Run the command that started the group again: it makes the files again.")
+
+
+def check_secrets(jobs: Sequence[PlannedJob], started: set[str], variables: Mapping[str, str]) -> None:
+    """Raise InputError if a script's job that is not `started` needs a secret that is not among the `variables`."""
+    for job in jobs:
+        if job.script is None or job.spec.name in started:
+            continue
+        for name in filter(None, job.spec.environment.get(SECRET_VARIABLES, "").split(",")):
+            if not variables.get(name, "").strip():
+                raise InputError(
+                    f"jobs of this group have not started and need the environment variable {name}, a secret of their "
+                    "script (script.secrets), which is not set. Set it and try again."
+                )

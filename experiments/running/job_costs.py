@@ -1,4 +1,4 @@
-"""Cost so far of running jobs: billed seconds times a price. Each price has a source and a date."""
+"""Cost of listed jobs: their billed seconds times a price. Each price has a source and a date."""
 
 from __future__ import annotations
 
@@ -28,32 +28,47 @@ def price_of(service: str, table: str | None, echo: Callable[[str], None]) -> Pr
 
 
 def prices(descriptions: Iterable[Description], price_of: PriceOf) -> dict[str, Price]:
-    """Return the price of each instance type of a running job; each is looked up once."""
-    types = {_instance_type(each) for each in descriptions if seconds_so_far(each) is not None}
+    """Return the price of each instance type of a billed job; each is looked up once."""
+    types = {_instance_type(each) for each in descriptions if billed_seconds(each)}
     return {each: price for each in sorted(types) if each and (price := price_of(each))}
 
 
-def seconds_so_far(description: Description) -> float | None:
-    """Return the billed time of a running job in seconds, or None if it has not started or has ended."""
+def is_running(description: Description) -> bool:
+    """Return whether a job has not ended."""
+    return description["TrainingJobStatus"] not in TERMINAL_STATUSES
+
+
+def billed_seconds(description: Description) -> float | None:
+    """Return the billed seconds of each instance of a job, so far if it runs; None if they are not known."""
+    if (billed := description.get("BillableTimeInSeconds")) is not None:
+        return float(billed)
     started = description.get("TrainingStartTime")
-    if started is None or description["TrainingJobStatus"] in TERMINAL_STATUSES:
+    if started is None or not is_running(description):
         return None
     return float((datetime.now(UTC) - started).total_seconds())
 
 
-def usd_so_far(description: Description, known: dict[str, Price]) -> float | None:
-    """Return the cost of a running job so far, USD; None if unknown. For spot capacity it is an upper bound."""
-    seconds, price = seconds_so_far(description), known.get(_instance_type(description))
+def usd(description: Description, known: dict[str, Price]) -> float | None:
+    """Return the cost of a job in USD, so far if it runs; None if unknown.
+
+    For a running job on spot capacity it is an upper bound: the discount is known at its end.
+    """
+    seconds, price = billed_seconds(description), known.get(_instance_type(description))
     if seconds is None or price is None:
         return None
     return price.usd(instance_seconds(seconds, instance_count(description)))
 
 
 def total(descriptions: Iterable[Description], known: dict[str, Price]) -> str:
-    """Return a line with the total cost of running jobs, or an empty text if no price is known."""
-    costs = [usd for each in descriptions if (usd := usd_so_far(each, known)) is not None]
+    """Return a line with the total cost of running and ended jobs, or an empty text if no price is known."""
+    costs = {True: list[float](), False: list[float]()}
+    for each in descriptions:
+        if (cost := usd(each, known)) is not None:
+            costs[is_running(each)].append(cost)
+    words = ((costs[True], "running", " so far"), (costs[False], "ended", ""))
+    parts = [f"{len(each)} {word}, {sum(each):.2f} USD{end}" for each, word, end in words if each]
     sources = sorted({f"{price.source}, {price.date}" for price in known.values()})
-    return f"{len(costs)} running, {sum(costs):.2f} USD so far ({'; '.join(sources)})" if costs else ""
+    return f"{'; '.join(parts)} ({'; '.join(sources)})" if parts else ""
 
 
 def _instance_type(description: Description) -> str:

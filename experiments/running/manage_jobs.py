@@ -16,15 +16,22 @@ from training.contract.service import Description, Service
 from training.services.local.service import LocalService
 from training.state.home import home
 
+MAX_DESCRIBED = 50
+"""Ended jobs of SageMaker whose costs are listed. Each takes a call."""
+
 
 def print_jobs(service: str, prices: str | None) -> None:
     """Print a table of the service's jobs; `prices` is a file that replaces AWS's price list."""
-    descriptions = _all_jobs(_open_service(service))
+    opened = _open_service(service)
+    descriptions = _all_jobs(opened)
     known = job_costs.prices(descriptions, job_costs.price_of(service, prices, print))
     # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
     Console(width=None if sys.stdout.isatty() else 200).print(_table(descriptions, known))
     if summary := job_costs.total(descriptions, known):
         print(summary)
+    ended = sum(not job_costs.is_running(each) for each in descriptions)
+    if opened.name != "local" and ended > MAX_DESCRIBED:
+        print(f"Times and costs are shown for the newest {MAX_DESCRIBED} of {ended} ended jobs.")
 
 
 def stop(service: str, *, name: str | None, group: str | None) -> int:
@@ -58,14 +65,14 @@ def _open_service(name: str) -> Service:
 def _all_jobs(service: Service) -> list[Description]:
     """Return the jobs, running ones first.
 
-    SageMaker's list of jobs lacks the time from which a running job is billed, so each running job is also described.
+    SageMaker's list of jobs lacks their machines and billed times, so running and recent jobs are also described.
     """
     if service.name == "local":
         return service.jobs()
-    running = {each["TrainingJobName"]: each for each in service.jobs(running_only=True)}
-    return [service.describe(name) for name in running] + [
-        each for each in service.jobs() if each["TrainingJobName"] not in running
-    ]
+    running = [each["TrainingJobName"] for each in service.jobs(running_only=True)]
+    ended = [each for each in service.jobs() if each["TrainingJobName"] not in running]
+    described = [*running, *(each["TrainingJobName"] for each in ended[:MAX_DESCRIBED])]
+    return [*map(service.describe, described), *ended[MAX_DESCRIBED:]]
 
 
 def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Table:
@@ -86,15 +93,14 @@ def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Tabl
             description["TrainingJobName"],
             description["SecondaryStatus"],
             f"{description['CreationTime'].astimezone():%Y-%m-%d %H:%M}",
-            _billable(description),
-            "" if (usd := job_costs.usd_so_far(description, known)) is None else f"{usd:.2f} so far",
+            _figure(job_costs.billed_seconds(description), ".0f", description),
+            _figure(job_costs.usd(description, known), ".2f", description),
             one_line_reason(str(description.get("FailureReason", ""))),
         )
     return table
 
 
-def _billable(description: Description) -> str:
-    so_far, seconds = job_costs.seconds_so_far(description), description.get("BillableTimeInSeconds")
-    if so_far is not None and seconds is None:
-        return f"{so_far:.0f} so far"
-    return "" if seconds is None else str(seconds)
+def _figure(value: float | None, form: str, description: Description) -> str:
+    if value is None:
+        return ""
+    return f"{value:{form}}{' so far' if job_costs.is_running(description) else ''}"

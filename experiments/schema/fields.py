@@ -63,7 +63,8 @@ class Probe(Frozen):
     """Relative precision at which an arm stops: half the width of the 95 % interval of the projected seconds from its
     steps alone, divided by the projected seconds. The interval for the next job, in the report, is wider."""
     samples: Count | None = None
-    """Samples after which an arm stops in any case. None means a tenth of the training."""
+    """Most samples on which an arm trains. It stops earlier once `precision` is reached. None means a tenth of the
+    training."""
     eval_samples: Count = 256
     """Validation rows in the evaluations of a probe."""
 

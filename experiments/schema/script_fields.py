@@ -42,7 +42,8 @@ class Script(Frozen):
     reads the secret itself."""
     requirements: Requirements = "list"
     """`list` the packages of the script's `requirements.txt` that are missing on this machine, or `install` them into
-    an environment of their own. SageMaker always installs them."""
+    an environment of their own. SageMaker installs those of a Python script in any case, and those of other programs
+    only with `install`."""
     metrics: ScriptMetrics = Field(default={})
     """Metrics by name. Each is a regular expression with one group, which reads a number from the log, or a mapping of
     `pattern` (that expression; without it, a metric that the log shows by itself), `unit` (`fraction`, `percent` or

@@ -204,6 +204,8 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
     sentences += [sentence for arm in comparison.arms for sentence in _arm_caveats(arm)]
     sentences += disturbance_sentences(comparison.jobs)
+    if _would_repeats_help(comparison):
+        sentences.append("With compare.when_disturbed=repeat, each disturbed job runs once more.")
     sentences += doom_sentences(comparison)
     sentences += rate_sentences(comparison.jobs)
     if comparison.has_scripts and comparison.assumes_equal_work:
@@ -248,6 +250,13 @@ def disturbance_sentences(jobs: Sequence[Job]) -> list[str]:
     repeated = sum(job.is_again for job in jobs)
     again = f" {counted(repeated, 'job')} ran again: the second run counts." if repeated else ""
     return [f"{count}: during {first.title}, {reasons}.{again}"]
+
+
+def _would_repeats_help(comparison: Comparison) -> bool:
+    """Return whether a comparison is undecided and counts disturbed jobs."""
+    is_undecided = any(each.verdict.outcome == "inconclusive" for each in comparison.contrasts)
+    keeps = comparison.design is not None and comparison.design.when_disturbed == "keep"
+    return is_undecided and keeps and any(job.disturbances for job in comparison.jobs)
 
 
 def warning_sentences(arm: Arm) -> list[str]:

@@ -7,7 +7,7 @@ of that is billed, for each instance. So a job costs at most its limit, the grac
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from training.contract.job_spec import JobSpec
@@ -87,6 +87,20 @@ class Budget:
             if self.max_billable_seconds is None
             else max(0.0, self.max_billable_seconds - spent.seconds),
         )
+
+
+def certain_starts(costs: Sequence[Amount], budget: Budget) -> int:
+    """Return how many of some jobs start within the budget even if each runs to its time limit.
+
+    `costs` are the jobs' worst cases in the order of their starts. The first job starts in any case, with a shorter
+    limit if it must. A later one may need as long as those before it, and then it does not start with less.
+    """
+    spent = NOTHING
+    for started, cost in enumerate(costs):
+        spent += cost
+        if not budget.allows(spent):
+            return max(1, started)
+    return len(costs)
 
 
 @dataclass(frozen=True, kw_only=True)

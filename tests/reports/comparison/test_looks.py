@@ -21,7 +21,7 @@ from reports.comparison.looks import (
     results_of,
     trains_alike,
 )
-from reports.comparison.messages import disturbance_sentences, headline
+from reports.comparison.messages import caveat_sentences, disturbance_sentences, headline
 from reports.comparison.verdict import Verdict, judge
 from tests.support.reports.verdicts import ACCURACY, job
 
@@ -218,6 +218,21 @@ def test_disturbed_jobs_are_counted_in_one_sentence() -> None:
         "1 of 3 jobs was disturbed: during a, repeat 2, other processes used 48 % of the job's CPUs. 1 job ran again: "
         "the second run counts."
     ]
+
+
+def test_an_undecided_comparison_with_disturbed_jobs_names_the_field_that_repeats_them() -> None:
+    hint = "With compare.when_disturbed=repeat, each disturbed job runs once more."
+
+    def caveats(other: Arm, design: Design = DESIGN) -> list[str]:
+        contrast = Contrast(other, verdict(other), None, {})
+        return caveat_sentences(Comparison("g", (BASELINE, other), (contrast,), ACCURACY, design))
+
+    unlike = [jobs(ratio, 3)[at] for at, ratio in enumerate((0.7, 1.2, 0.9))]
+    undecided = arm("inductor", *map(disturbed, unlike))
+    assert hint in caveats(undecided)
+    assert hint not in caveats(undecided, REPEATS_DISTURBED)
+    assert hint not in caveats(arm("inductor", *unlike))  # quiet
+    assert hint not in caveats(arm("inductor", *map(disturbed, jobs(0.8, 3))))  # decided
 
 
 def test_arms_that_train_alike_are_compared_seed_by_seed() -> None:

@@ -9,6 +9,7 @@ from training.contract.budget import (
     Amount,
     Budget,
     Spending,
+    certain_starts,
     dearest,
     fitting_limit,
     longest_limit,
@@ -109,3 +110,9 @@ def test_the_worst_case_of_a_fitting_limit_is_allowed(usd: float) -> None:
     assert limit is not None
     assert budget.allows(worst_case(spec(max_run_seconds=limit), PRICE))
     assert not budget.allows(worst_case(spec(max_run_seconds=limit + 1), PRICE))
+
+
+@pytest.mark.parametrize(("seconds", "starts"), [(60, 1), (100, 1), (199, 1), (200, 2), (300, 3), (1000, 3)])
+def test_jobs_start_until_the_next_one_does_not_fit(seconds: int, starts: int) -> None:
+    """Three jobs of at most 100 s each. The first one starts with less."""
+    assert certain_starts([amount(100)] * 3, Budget(max_billable_seconds=seconds)) == starts
