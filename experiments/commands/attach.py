@@ -8,18 +8,35 @@ import click
 
 from experiments.commands.experiment_options import FAIL_ON
 from experiments.commands.verb import FieldVerb, field
+from training.contract.errors import InputError
 
-EXAMPLES = ("trainfare attach --group demo-261101-120000-ab12",)
+EXAMPLES = (
+    "trainfare attach --group demo-261101-120000-ab12",
+    "trainfare attach --job huggingface-pytorch-training-2026-11-01-12-00-00-000",
+    "trainfare attach --tuning-job bert-tuning-261101",
+)
 
 
 @click.command(cls=FieldVerb, is_closed=True, examples=EXAMPLES)
-@field("group", "Group id, as printed by the command that started the jobs.  [required]", metavar="ID")
+@field("group", "Group id, as printed by the command that started the jobs.", metavar="ID")
+@field("job", "Training job of the AWS account that others started.", metavar="NAME")
+@field("tuning-job", "Tuning job of the AWS account, all of whose training jobs are recorded.", metavar="NAME")
+@field("experiment", "MLflow experiment of --job and --tuning-job.", metavar="NAME", default="sagemaker-jobs")
+@field("region", "AWS region of --job and --tuning-job.")
+@field("prices", "Table of prices for --job and --tuning-job, instead of AWS's price list.", metavar="FILE")
 @FAIL_ON
 def command(fields: Mapping[str, str]) -> int:
-    """Follow the jobs of a group that another command started.
+    """Follow jobs that another command or person started.
 
-    The group may have been started on another machine.
+    A group may have been started on another machine. A training job of the AWS account that others started, or all
+    jobs of a tuning job, are recorded in MLflow once: their metrics, log, billable seconds and price.
     """
-    from experiments.running.attach_group import attach
+    if len(chosen := [name for name in ("group", "job", "tuning-job") if name in fields]) > 1:
+        raise InputError(f"--{chosen[0]} and --{chosen[1]} cannot be combined: attach follows one of them.")
+    if not chosen or "group" in fields:
+        from experiments.running.attach_group import attach
 
-    return attach(fields)
+        return attach(fields)
+    from experiments.imports.import_jobs import attach_jobs
+
+    return attach_jobs(fields)

@@ -26,7 +26,9 @@ def attach(fields: Mapping[str, str]) -> int:
     """Follow the group `--group ID` to its end, and start the jobs that its launcher did not start."""
     group_id = fields.get("group")
     if group_id is None:
-        raise InputError("attach needs --group ID: the command that started the jobs printed the id.")
+        raise InputError(
+            "attach needs --group ID (the command that started the jobs printed it), --job NAME or --tuning-job NAME."
+        )
     fail_on = read_fail_on(fields.get("fail-on", ""))
     store = open_store(echo=print_line)
     group = find_group(store, group_id=group_id, experiment_name="")

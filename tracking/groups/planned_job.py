@@ -24,6 +24,9 @@ TRAINING = "training"
 FINALIST = "finalist"
 """Role of a sweep's second training of one of its best settings."""
 
+IMPORTED = "imported"
+"""Role of a job that others started. Its arm's label names it."""
+
 
 def job_title(arm: str, repeat: int, role: str | None = None) -> str:
     """Return the name of a job in reports and in MLflow, such as `inductor, repeat 2`. Repeats are shown from 1.
@@ -33,6 +36,8 @@ def job_title(arm: str, repeat: int, role: str | None = None) -> str:
     """
     if role == TRAINING:
         return "training"
+    if role == IMPORTED:
+        return arm if repeat == 0 else f"{arm}, repeat {repeat + 1}"
     if role == AGAIN:
         return f"{job_title(arm, repeat)}, again"
     if role == "calibration":

@@ -1,0 +1,161 @@
+"""Planned job of a training job that others started, from SageMaker's description of it. Pure.
+
+Nothing starts such a job: the plan only says how its log is read and how its run is labelled.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from hashlib import sha256
+from typing import Any
+
+from tracking.groups.planned_job import IMPORTED, DataSource, PlannedJob, ScriptPlan
+from training.contract.errors import InputError
+from training.contract.events import EVENT_PREFIX
+from training.contract.job_spec import Compiler, JobSpec, MetricDefinition
+from training.contract.limits import check_metric
+from training.contract.price import Price
+from training.contract.service import Description, instance_count
+from training.scripts.likely_secrets import is_likely_secret
+
+HIDDEN = "(hidden: it looks like a secret)"
+ARN = "platform.job_arn"
+"""Tag of an imported run with the ARN of its job."""
+ENTRIES = ("HyperParameters", "Environment")
+"""Fields of a description in which people pass tokens."""
+TOOLKIT_PREFIX = "sagemaker_"
+"""Beginning of the hyperparameters that belong to the toolkit and not to the script."""
+
+
+def described_job(
+    description: Description, label: str, repeat: int, price: Price | None, first_lines: Sequence[str]
+) -> PlannedJob:
+    """Return the plan to record a job. `description` is without secrets; see `without_likely_secrets`.
+
+    `first_lines` of its log show whether it is a job of ours, which emits events. The metrics of any other job are read
+    by its own definitions.
+    """
+    values = _hyperparameters(description)
+    is_ours = any(line.startswith(EVENT_PREFIX) for line in first_lines)
+    spec = _spec(description, values)
+    own = {name: value for name, value in values.items() if not name.startswith(TOOLKIT_PREFIX)}
+    script = ScriptPlan(regexes=_expressions(description), hyperparameters=own)
+    return PlannedJob(
+        spec=spec,
+        arm=label,
+        repeat=repeat,
+        is_baseline=False,
+        experiment_yaml="",
+        data=_data(description),
+        data_key=sha256(json.dumps(sorted(spec.channels.items())).encode()).hexdigest()[:16],
+        price=price,
+        script=None if is_ours else script,
+        tags={"platform.role": IMPORTED, ARN: str(description["TrainingJobArn"])},
+    )
+
+
+def likely_secrets(description: Description) -> list[str]:
+    """Return the values of hyperparameters and variables that look like secrets, the longest first."""
+    entries = [entry for field in ENTRIES for entry in description.get(field, {}).items()]
+    values = {str(_decoded(value)) for name, value in entries if is_likely_secret(name, _decoded(value))}
+    return sorted(values, key=len, reverse=True)
+
+
+def without_likely_secrets(description: Description) -> Description:
+    """Return the description with a placeholder for each likely secret."""
+    hidden = {
+        field: {
+            name: HIDDEN if is_likely_secret(name, _decoded(value)) else value
+            for name, value in description.get(field, {}).items()
+        }
+        for field in ENTRIES
+    }
+    return {**description, **hidden}
+
+
+def instance_type_of(description: Description) -> str:
+    """Return the instance type of a job: the selected one, if the job allows several."""
+    resources = description.get("ResourceConfig", {})
+    groups = resources.get("InstanceGroups") or [{}]
+    chosen = resources.get("SelectedInstanceType") or resources.get("InstanceType") or groups[0].get("InstanceType")
+    return str(chosen or "unknown")
+
+
+def final_metrics(description: Description) -> Mapping[str, float]:
+    """Return the last values that SageMaker keeps after the log is gone, by a name that MLflow accepts."""
+    metrics = description.get("FinalMetricDataList", [])
+    return {_metric_name(each["MetricName"]): float(each["Value"]) for each in metrics}
+
+
+def _spec(description: Description, values: Mapping[str, Any]) -> JobSpec:
+    algorithm, stopping = description["AlgorithmSpecification"], description.get("StoppingCondition", {})
+    channels = {each["ChannelName"]: _channel_uri(each) for each in description.get("InputDataConfig", [])}
+    kept = {name: value for name, value in values.items() if not name.startswith(TOOLKIT_PREFIX)}
+    return JobSpec(
+        name=description["TrainingJobName"],
+        compiler=_compiler(values),
+        hyperparameters=kept,
+        channels=channels,
+        source_uri=str(values.get("sagemaker_submit_directory", "")),
+        program=str(values.get("sagemaker_program", "")),
+        output_uri=description["OutputDataConfig"]["S3OutputPath"],
+        image=algorithm.get("TrainingImage") or algorithm.get("AlgorithmName", "unknown"),
+        role_arn=description["RoleArn"],
+        region=description["TrainingJobArn"].split(":")[3],
+        instance_type=instance_type_of(description),
+        instance_count=max(1, instance_count(description)),
+        spot=bool(description.get("EnableManagedSpotTraining")),
+        max_run_seconds=int(stopping.get("MaxRuntimeInSeconds", 86_400)),
+        environment=description.get("Environment", {}),
+    )
+
+
+def _hyperparameters(description: Description) -> dict[str, Any]:
+    return {name: _decoded(text) for name, text in description.get("HyperParameters", {}).items()}
+
+
+def _decoded(text: str) -> Any:
+    """Return a hyperparameter's value. SDK v2 encodes values as JSON; other senders pass plain text."""
+    try:
+        return json.loads(text)
+    except ValueError:
+        return text
+
+
+def _compiler(values: Mapping[str, Any]) -> Compiler:
+    enabled = values.get("sagemaker_training_compiler_enabled")
+    return "none" if enabled is None else "trcomp" if enabled in (True, "true") else "trcomp-off"
+
+
+def _channel_uri(channel: Mapping[str, Any]) -> str:
+    source = channel["DataSource"]
+    if files := source.get("FileSystemDataSource"):
+        return f"{files['FileSystemType'].lower()}://{files['FileSystemId']}{files['DirectoryPath']}"
+    return str(source.get("S3DataSource", {}).get("S3Uri", ""))
+
+
+def _data(description: Description) -> DataSource:
+    uris = [_channel_uri(each) for each in description.get("InputDataConfig", [])]
+    source = ", ".join(uris) or "none"
+    digest = sha256(source.encode()).hexdigest()[:16]
+    return DataSource(name=uris[0] if uris else "no channels", source=source, digest=digest, rows={})
+
+
+def _expressions(description: Description) -> dict[str, str]:
+    """Return the job's metric definitions that can be used, by a name that MLflow accepts."""
+    usable = {}
+    for each in description["AlgorithmSpecification"].get("MetricDefinitions", []):
+        definition = MetricDefinition(name=_metric_name(each["Name"]), regex=each["Regex"])
+        try:
+            check_metric(definition)
+        except InputError:  # SageMaker accepts expressions that Python does not
+            continue
+        usable[definition.name] = definition.regex
+    return usable
+
+
+def _metric_name(name: str) -> str:
+    """Return a metric's name as ours are written: SageMaker's `train:loss` is `train_loss`."""
+    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)
