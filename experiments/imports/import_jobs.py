@@ -8,8 +8,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from hashlib import sha256
 
-from mlflow.entities import Metric
-
 from experiments.imports.described_job import ARN, described_job, final_metrics, instance_type_of
 from experiments.imports.followed_service import FollowedService
 from experiments.running.fail_on import read_fail_on
@@ -143,14 +141,6 @@ def _recorded(
         recorder = Recorder(store, run.id, each)
         recorder.open(service.request_of(job.description))
         if not lines:
-            _log_final_metrics(store, run.id, job.description)
+            recorder.log_values(final_metrics(job.description), time.time())  # the log of an old job may be deleted
         recorder.log_data()
     return planned
-
-
-def _log_final_metrics(store: Store, run_id: str, description: Description) -> None:
-    """Write the last values that SageMaker keeps: the log of an old job may be deleted."""
-    now = int(time.time() * 1000)
-    metrics = [Metric(name, value, now, 0) for name, value in final_metrics(description).items()]
-    if metrics:
-        store.call(store.client.log_batch, run_id, metrics=metrics)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,6 +10,7 @@ from training.contract.errors import InputError
 from training.staging.formats.compression import is_packed
 from training.staging.formats.expansion import Expansion
 from training.staging.formats.files import open_bytes, read_whole
+from training.staging.formats.parquet_footer import read_footer_size
 from training.staging.formats.record_batches import MAX_BATCH_ROWS, batch_rows, first_line
 from training.staging.formats.row import Row, missing_column
 from training.staging.formats.text_format import TextFormat
@@ -27,15 +27,18 @@ def parquet_rows(path: Path, columns: Sequence[str], expansion: Expansion, _: Te
 
     with open_bytes(path) as stream:
         # A Parquet file is read from its end, so decompress it into memory.
-        source = pa.BufferReader(read_whole(path, expansion)) if is_packed(path) else stream
+        content = read_whole(path, expansion) if is_packed(path) else None
         try:
-            yield from _rows(path, source, columns, expansion)
+            source = stream if content is None else pa.BufferReader(content)
+            yield from _rows(path, source, columns, expansion, content)
         # A damaged file raises any of these, from its footer or from the middle of a column.
         except (pa.ArrowException, ValueError, OSError, MemoryError, KeyError, TypeError, OverflowError) as error:
             raise InputError(f"{path} is not a valid Parquet file: {first_line(error)}") from error
 
 
-def _rows(path: Path, source: Any, columns: Sequence[str], expansion: Expansion) -> Iterator[Row]:
+def _rows(
+    path: Path, source: Any, columns: Sequence[str], expansion: Expansion, content: bytes | None
+) -> Iterator[Row]:
     import pyarrow.parquet as pq
 
     plain = pq.ParquetFile(source)
@@ -43,25 +46,14 @@ def _rows(path: Path, source: Any, columns: Sequence[str], expansion: Expansion)
     for column in columns:
         if names.count(column) != 1:
             raise missing_column(str(path), column, names)
-    _check_values(plain.metadata, columns, expansion)
+    promised = read_footer_size(path, columns, content)
+    Expansion(expansion.path, expansion.maximum).add(promised.text_bytes, rows=promised.rows)
     file = pq.ParquetFile(source, read_dictionary=_text_columns(plain.schema), page_checksum_verification=True)
     number = 0
     for batch in file.iter_batches(batch_size=MAX_BATCH_ROWS, columns=list(columns)):
         for values in batch_rows(batch, columns, expansion):
             number += 1
             yield number, values
-
-
-def _check_values(metadata: Any, columns: Sequence[str], expansion: Expansion) -> None:
-    """Raise InputError if the footer promises too much: values of a column count as rows, a run of equal ones too."""
-    values: Counter[str] = Counter()
-    size = 0
-    for group in map(metadata.row_group, range(metadata.num_row_groups)):
-        for column in map(group.column, range(group.num_columns)):
-            if column.path_in_schema.split(".")[0] in columns:
-                values[column.path_in_schema] += column.num_values
-                size += column.total_uncompressed_size
-    Expansion(expansion.path, expansion.maximum).add(size, rows=max(values.values(), default=0))
 
 
 def _text_columns(schema: Any) -> list[str]:
