@@ -80,12 +80,15 @@ class AwsContext:
 def open_aws_context(
     options: Mapping[str, Any], clients: Clients | None = None, *, is_read_only: bool = False
 ) -> AwsContext:
-    """Return the context for an experiment's `aws` fields. Fields that are not set come from the SDK's configuration.
+    """Return the context for an experiment's `aws` fields. Fields that are not set come from the SDK's configuration,
+    and the tags of both are joined; of two with the same key, the experiment's counts.
 
     Pass `clients` to reuse existing ones of the same region. A read-only context creates no bucket, and uploads
     nothing. Raises AccessError or InputError before anything is uploaded or started.
     """
-    options = {**sdk_defaults(), **options}
+    defaults = sdk_defaults()
+    tags = {**defaults.get("tags", {}), **options.get("tags", {})}
+    options = {**defaults, **options, **({"tags": tags} if tags else {})}
     clients = clients or Clients(options.get("region"))
     account = account_of(clients)
     role = role_of(clients, options.get("role"))
