@@ -284,7 +284,7 @@ def _check_replaced(endpoint: Resource, spec: EndpointSpec, deployment: Deployme
     ):
         differs = f"runs on {tags.get('trainfare:machines')} x {tags.get('trainfare:machine')}"
     else:
-        differs = "serves the same model with a different image, archive, role or network"
+        differs = "serves the same model with a different image, system image, archive, role or network"
     raise EndpointTaken(f"Endpoint {spec.name} {differs}: use --replace true, or choose a different --name.")
 
 
