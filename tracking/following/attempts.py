@@ -2,12 +2,34 @@
 
 from __future__ import annotations
 
+import hashlib
+
 from tracking.budgets.records import with_limit
 from training.contract import request
-from training.contract.capacity import attempt_name, lacks_capacity
+from training.contract.failures import lacks_capacity
 from training.contract.job_spec import JobSpec
 from training.contract.service import Description, Service
 from training.services.launcher import Job, submit
+
+MAX_NAME_CHARACTERS = 63
+"""Longest name of a job: `training.contract.job_spec.JOB_NAME_PATTERN`."""
+_DIGEST_CHARACTERS = 8
+
+
+def attempt_name(job_name: str, attempt: int) -> str:
+    """Return the service's name of a job's attempt; the first attempt, number 0, has the job's own name.
+
+    The name follows from the job's name alone, and a service accepts each name once. So all launchers of a job start
+    the same attempt, and none runs twice.
+    """
+    if attempt == 0:
+        return job_name
+    suffix = f"-c{attempt}"
+    if len(job_name) + len(suffix) <= MAX_NAME_CHARACTERS:
+        return job_name + suffix
+    digest = hashlib.sha256(job_name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    start = job_name[: MAX_NAME_CHARACTERS - len(suffix) - len(digest) - 1].rstrip("-")
+    return f"{start}-{digest}{suffix}"
 
 
 class Attempts:

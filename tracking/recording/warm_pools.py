@@ -22,7 +22,7 @@ from training.contract.service import Description, Service
 TAG = "platform.warm_pool"
 OPEN = ("InUse", "Available")
 SERVICE_NAME = "platform.service_name"
-"""Tag of a run with the service's name of its job, if that is not the job's own: see `training.contract.capacity`."""
+"""Tag of a run with the service's name of its job, if that is not the job's own: see `tracking.following.attempts`."""
 MAX_AGE_DAYS = 30
 """Pools of jobs that started earlier are not checked, because a pool stays open for hours only."""
 

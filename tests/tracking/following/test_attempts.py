@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import time
 from collections.abc import Callable
@@ -14,12 +15,14 @@ from tests.support.aws.account import Account
 from tests.support.services.following import until
 from tests.support.services.harness import SageMakerHarness
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
+from tracking.following.attempts import attempt_name
 from tracking.following.followed_job import FollowedJob, Outcome
 from tracking.following.group_session import run_jobs, start_jobs
 from tracking.groups.group import child_runs, open_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import open_run
 from tracking.server.store import Store, open_store
+from training.contract.job_spec import JOB_NAME_PATTERN
 
 pytestmark = pytest.mark.slow
 
@@ -128,3 +131,18 @@ def test_a_quota_that_was_lowered_to_nothing_ends_the_job(launchers: Launchers, 
     assert outcome.failure is not None
     assert outcome.failure[0] == "Capacity"
     assert account.jobs.names() == ["job"]
+
+
+def test_the_names_of_attempts_follow_from_the_name_of_the_job() -> None:
+    assert [attempt_name("demo-1-none-a0r0", number) for number in range(3)] == [
+        "demo-1-none-a0r0",
+        "demo-1-none-a0r0-c1",
+        "demo-1-none-a0r0-c2",
+    ]
+
+
+def test_long_names_stay_valid_and_different() -> None:
+    long = [f"{'a' * 51}-{'b' * 10}{at}" for at in range(2)]
+    names = [attempt_name(name, number) for name in long for number in (1, 2, 12)]
+    assert len(set(names)) == 6
+    assert all(re.fullmatch(JOB_NAME_PATTERN, name) for name in names), names
