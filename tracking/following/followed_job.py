@@ -102,7 +102,11 @@ class FollowedJob:
     @property
     def wait(self) -> Wait | None:
         """Wait of the job before it trains; None if it does not wait."""
-        return wait_of(self._follower.description) if self._follower.description else None
+        description = self._follower.description
+        if description and self._attempts.is_waiting:
+            reason = f"instances, of which there were none ({self._attempts.position} follows)"
+            return Wait(reason=reason, since=description["LastModifiedTime"])
+        return wait_of(description) if description else None
 
     @property
     def cost_so_far(self) -> Amount:
@@ -155,7 +159,7 @@ class FollowedJob:
     def _try_again(self) -> Outcome | None:
         """Submit the planned attempt. Return the outcome if the job was stopped, or the service refuses it."""
         assert self._follower.description is not None
-        # A launcher elsewhere may have been told to stop the job while it did not run.
+        # A launcher elsewhere may have stopped the job while it did not run.
         self._is_stopped = self._is_stopped or self._recorder.has_ended()
         if self._is_stopped:
             return self._end()

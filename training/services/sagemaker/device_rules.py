@@ -51,6 +51,6 @@ def device_notes(spec: JobSpec) -> Iterator[str]:
 
 def _counted(instance_type: str) -> str:
     """Return the number of devices with their noun, such as `4 GPUs`."""
-    found, count = accelerators(instance_type), device_count(instance_type) or 0
-    noun = "Neuron core" if found and found.kind == "neuron" else "GPU"
+    devices, count = accelerators(instance_type), device_count(instance_type) or 0
+    noun = "Neuron core" if devices and devices.kind == "neuron" else "GPU"
     return f"{count} {noun}{'' if count == 1 else 's'}"

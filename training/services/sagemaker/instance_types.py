@@ -53,26 +53,26 @@ def device_count(instance_type: str) -> int | None:
     """
     if not is_known(instance_type):
         return None
-    found = accelerators(instance_type)
-    if found is None or found.kind == "gpu":
-        return found.count if found else 0
+    devices = accelerators(instance_type)
+    if devices is None or devices.kind == "gpu":
+        return devices.count if devices else 0
     # Trainium2 joins its cores into logical ones, whose size is a setting: NEURON_LOGICAL_NC_CONFIG.
-    return None if found.name == "Trainium2" else found.count * found.cores
+    return None if devices.name == "Trainium2" else devices.count * devices.cores
 
 
 def described(instance_type: str) -> str:
     """Return the accelerators in a few words, such as `4 A10G GPUs with 22 GiB each`."""
     if not is_known(instance_type):
         return "unknown number of GPUs"
-    found = accelerators(instance_type)
-    if found is None:
+    devices = accelerators(instance_type)
+    if devices is None:
         return "no GPU"
-    noun = "GPU" if found.kind == "gpu" else "chip"
-    name = "" if found.name == "unknown" else f"{found.name} "
-    memory = f" with {found.memory_mib / 1024:.0f} GiB" if found.memory_mib else ""
-    if found.count == 1:
+    noun = "GPU" if devices.kind == "gpu" else "chip"
+    name = "" if devices.name == "unknown" else f"{devices.name} "
+    memory = f" with {devices.memory_mib / 1024:.0f} GiB" if devices.memory_mib else ""
+    if devices.count == 1:
         return f"1 {name}{noun}{memory}"
-    return f"{found.count} {name}{noun}s{memory and f'{memory} each'}"
+    return f"{devices.count} {name}{noun}s{memory and f'{memory} each'}"
 
 
 @cache
