@@ -46,13 +46,18 @@ class MotoServer(Serving):
 
 
 def _action(environ: dict[str, Any], operation: str) -> str:
-    """Return the permission that a call needs. Calls of IAM and STS name their operation in a form."""
+    """Return the permission that a call needs.
+
+    S3 and endpoints have REST calls. Those of IAM and STS name their operation in a form.
+    """
     service = re.search(r"Credential=[^/]+/\d+/[^/]+/([^/]+)/", environ.get("HTTP_AUTHORIZATION", ""))
     assert service, "an unsigned call"
     if service[1] == "s3":
         return rest_action(environ["REQUEST_METHOD"], environ["PATH_INFO"], environ.get("QUERY_STRING", ""))
     if operation:
         return action_of(service[1], operation)
+    if environ["PATH_INFO"].endswith("/invocations"):
+        return "sagemaker:InvokeEndpoint"
     body = environ["wsgi.input"].read(int(environ.get("CONTENT_LENGTH") or 0))
     environ["wsgi.input"] = io.BytesIO(body)
     return action_of(service[1], parse_qs(body.decode())["Action"][0])

@@ -50,7 +50,7 @@ class Runtime(Serving):
                     self._send(200, runtime.answer(match[1], body), "")
                 except ApiError as error:
                     self._send(error.status, json.dumps(_error_body(error)).encode(), error.code)
-                except Dropped:
+                except (Dropped, BrokenPipeError):  # the client may have stopped waiting
                     self.close_connection = True
 
             def _send(self, status: int, content: bytes, code: str) -> None:

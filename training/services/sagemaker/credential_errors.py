@@ -1,4 +1,4 @@
-"""What a user can do about botocore's errors while it finds or renews credentials."""
+"""Messages for botocore's errors while it finds or renews credentials: each says what to do."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What differs between AWS's partitions: China, GovCloud and the others. Pure, from botocore's data."""
+"""Differences between AWS's partitions: China, GovCloud and the others. Pure, from botocore's data."""
 
 from __future__ import annotations
 

@@ -7,10 +7,18 @@ from typing import Any
 import pytest
 
 from tests.support.aws.instance_facts import facts, instance_types, text
-from tests.training.services.sagemaker.test_sdk_rules import spec
 from training.contract.errors import InputError
+from training.contract.job_spec import JobSpec
 from training.services.sagemaker.device_rules import check_devices, device_notes
 from training.services.sagemaker.instance_types import TABLE, described, device_count, is_known
+
+
+def spec(**fields: Any) -> JobSpec:
+    """Return a job on one ml.g5.xlarge, with some other `fields`."""
+    uris = {"source_uri": "s3://b/s", "output_uri": "s3://b/o"}
+    return JobSpec(
+        **{"name": "job", "hyperparameters": {}, "channels": {}, "instance_type": "ml.g5.xlarge", **uris, **fields}
+    )
 
 
 def test_the_table_equals_the_sources_that_are_installed() -> None:
