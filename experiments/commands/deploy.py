@@ -41,6 +41,7 @@ EXAMPLES = (
 @field("token-file", "File with a token that requests need; required if --host is not loopback.", metavar="FILE")
 @field("wait", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
 @field("image", "Container image, with --service sagemaker.", metavar="URI")
+@field("ami", "System image of the instances, which has the GPU driver, with --service sagemaker.", metavar="VERSION")
 @DRY_RUN
 @FORMAT
 def command(fields: Mapping[str, str]) -> int:

@@ -45,10 +45,10 @@ def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, EndpointRecor
     """Return the request without the model of a run, its endpoint's record and its budget. Raises `InputError`."""
     read.check_not_empty(fields)
     service = read.read_service(fields) or "local"
-    aws = read.read_aws(fields) | ({"image": fields["image"]} if "image" in fields else {})
+    aws = read.read_aws(fields) | {name: fields[name] for name in ("image", "ami") if name in fields}
     spec = read_spec(fields, service)
     if service == "local" and aws:
-        raise InputError("--aws.* and --image need --service sagemaker, but --service is local.")
+        raise InputError("--aws.*, --image and --ami need --service sagemaker, but --service is local.")
     if "prices" in aws:
         from training.services.sagemaker.prices import table_price
 

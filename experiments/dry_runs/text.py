@@ -14,7 +14,9 @@ from reports.model.blocks import Block, Definition, Definitions, Text
 from reports.model.numbers import NONE, durations, figure, money, rate
 from reports.model.table import Column, Table, build_table
 from reports.model.wording import counted, joined
+from training.contract.job_spec import JobSpec
 from training.contract.sizes import size_text
+from training.services.sagemaker.instance_types import described
 
 WIDTH = 80
 MAX_ROUNDS = 12
@@ -155,7 +157,7 @@ def _machines(plan: CommandPlan) -> Iterator[str]:
     labels: dict[str, list[str]] = {}
     for job in plan.jobs:
         spec = job.planned.spec
-        name = "this machine" if spec.instance_type == "local" else f"{spec.instance_count} x {spec.instance_type}"
+        name = "this machine" if spec.instance_type == "local" else f"{spec.instance_count} x {_instance(spec)}"
         spares = f" (or {', '.join(spec.fallback_instance_types)})" if spec.fallback_instance_types else ""
         cores = f", {counted(int(spec.environment['TRAINFARE_CORES']), 'core')}" if _has_cores(job) else ""
         devices = f", {counted(spec.devices, 'process')[:-1]}es each" if spec.devices > 1 else ""
@@ -164,6 +166,10 @@ def _machines(plan: CommandPlan) -> Iterator[str]:
     for text, arms in labels.items():
         yield text + (f": {joined(list(dict.fromkeys(arms)))}" if len(labels) > 1 else "")
     yield f"{counted(plan.parallel, 'job')} at a time"
+
+
+def _instance(spec: JobSpec) -> str:
+    return f"{spec.instance_type} ({described(spec.instance_type)})"
 
 
 def _has_cores(job: JobEntry) -> bool:

@@ -19,7 +19,8 @@ class Machine(Frozen):
     instance_type: Name = "local"
     """Instance type, such as `ml.p3.2xlarge`. `local` is this machine."""
     fallback_instance_types: Names = ()
-    """SageMaker: instance types to try, in this order, when `instance_type` is not available. At most four."""
+    """SageMaker: instance types to try, in this order, when `instance_type` is not available. At most four, each with
+    as many GPUs."""
     instance_count: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Number of instances."""
     devices: Annotated[int, Field(ge=1, le=64)] = 1
@@ -41,7 +42,8 @@ class Machine(Frozen):
     spot: bool = False
     """SageMaker: run on spot capacity, which can be interrupted. Requires checkpoints to resume from."""
     max_wait_seconds: Annotated[int, Field(ge=1, le=2_419_200)] | None = None
-    """Spot: seconds until the job must have ended, including the wait for capacity. None means `max_run_seconds`."""
+    """Spot: seconds until the job must have ended, including the waits for capacity. None means `max_run_seconds` and
+    a day, at most 28 days. Waiting costs nothing."""
     keep_alive_seconds: Annotated[int, Field(ge=0, le=21_600)] = 0
     """SageMaker: seconds for which the instances stay warm, and billed, for the next job with the same settings."""
     image: Name | None = None

@@ -130,7 +130,7 @@ class _RunningJob:
         return outcome_of(self._read(self.job_name), self._objective)
 
     def stop(self) -> None:
-        self._followed.job.stop()
+        self._followed.stop()
 
     def close(self) -> None:
         self._followed.close()

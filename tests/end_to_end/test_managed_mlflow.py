@@ -16,7 +16,7 @@ from mlflow import MlflowClient
 from tests.conftest import ROOT, TrackingServer
 from tests.end_to_end.conftest import CommandLine
 from tests.support.aws.account import KEYS, Account
-from tests.support.tracking.managed import ARN, ManagedMlflow
+from tests.support.tracking.managed import APP, ARN, HEADERS, SIGNING_NAMES, ManagedMlflow
 from tests.support.tracking.managed_script import EXPERIMENT, SCRIPT
 
 
@@ -35,8 +35,8 @@ def server(_template_database: Path, account: Account, tmp_path: Path) -> Iterat
         server.stop()
 
 
-def managed(uri: str) -> ManagedMlflow:
-    return ManagedMlflow(uri, KEYS["aws_access_key_id"], KEYS["aws_secret_access_key"])
+def managed(uri: str, arn: str = ARN) -> ManagedMlflow:
+    return ManagedMlflow(uri, KEYS["aws_access_key_id"], KEYS["aws_secret_access_key"], arn)
 
 
 def documented() -> set[str]:
@@ -48,19 +48,20 @@ def documented() -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("arn", [ARN, APP], ids=["tracking server", "app"])
 def test_a_comparison_is_tracked_on_a_server_named_by_its_arn(
-    server: TrackingServer, account: Account, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
+    server: TrackingServer, account: Account, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch, arn: str
 ) -> None:
     (command_line.folder / "code").mkdir()
     (command_line.folder / "code" / "train.py").write_text(SCRIPT)
     own = command_line.folder / "own.yaml"
     own.write_text(EXPERIMENT)
-    with managed(server.uri) as proxy:
+    with managed(server.uri, arn) as proxy:
         monkeypatch.setenv("SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT", proxy.url)
-        done = replace(command_line, uri=ARN)("compare", {"experiment": own})
+        done = replace(command_line, uri=arn)("compare", {"experiment": own})
     assert done.returncode == 0, done.stdout + done.stderr
     assert (proxy.refused, done.stderr) == ([], "")
-    assert f"MLflow: {ARN}" in done.stdout
+    assert f"MLflow: {arn}" in done.stdout
     # Looked at past the proxy: what stands in the server.
     there = replace(command_line, uri=server.uri)
     runs = there.runs()
@@ -74,15 +75,18 @@ def test_a_comparison_is_tracked_on_a_server_named_by_its_arn(
     assert proxy.calls == documented()
 
 
-def test_the_proxy_refuses_unsigned_calls() -> None:
-    """The proxy is as strict as SageMaker."""
-    with managed("http://127.0.0.1:9") as proxy:
-        for headers in ({}, {"x-mlflow-sm-tracking-server-arn": ARN}):
+@pytest.mark.parametrize("arn", [ARN, APP], ids=["tracking server", "app"])
+def test_the_proxy_refuses_unsigned_calls(arn: str) -> None:
+    """The proxy is as strict as SageMaker. The header of the other kind of server does not count."""
+    [other] = {*HEADERS} - {arn}
+    with managed("http://127.0.0.1:9", arn) as proxy:
+        for headers in ({}, {HEADERS[other]: arn}, {HEADERS[arn]: arn}):
             call = urllib.request.Request(f"{proxy.url}/api/2.0/mlflow/experiments/get", headers=headers)
             with pytest.raises(urllib.error.HTTPError, match="403") as refused:
                 urllib.request.urlopen(call)
             refused.value.close()
     assert [reason.rpartition(": ")[2] for reason in proxy.refused] == [
         "no ARN of the tracking server",
-        "no signature for sagemaker-mlflow",
+        "no ARN of the tracking server",
+        f"no signature for {SIGNING_NAMES[arn]}",
     ]

@@ -73,8 +73,8 @@ def read_reservation(text: str) -> Reservation | None:
 
 def with_limit(spec: JobSpec, limit_seconds: int) -> JobSpec:
     """Return the spec with a lower time limit. On spot capacity, the longest wait stays as it was."""
-    wait = spec.max_wait_seconds or (spec.max_run_seconds if spec.spot else None)
-    return spec.model_copy(update={"max_run_seconds": limit_seconds, "max_wait_seconds": wait})
+    wait_seconds = spec.longest_wait_seconds or spec.max_wait_seconds
+    return spec.model_copy(update={"max_run_seconds": limit_seconds, "max_wait_seconds": wait_seconds})
 
 
 def budget_failure(failure: tuple[str, str], description: Description, planned: PlannedJob) -> tuple[str, str]:

@@ -70,10 +70,13 @@ def _reservations(runs: list[Run]) -> Iterator[tuple[str, Reservation]]:
 
 
 def _never_ran(run: Run, failure_class: str | None) -> bool:
-    """Return whether an ended job was refused, or stopped before it started. A vanished one may have run."""
+    """Return whether an ended job was refused, got no instance, or was stopped before it started.
+
+    A vanished one may have run.
+    """
     if failure_class == "Refused":
         return True
-    return failure_class == "Stopped" and "platform.training_start_time" not in run.data.tags
+    return failure_class in {"Stopped", "Capacity"} and "platform.training_start_time" not in run.data.tags
 
 
 def _cost(run: Run, seconds_name: str, usd_name: str) -> Amount | None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from judging.doomed import Death
 from tracking.budgets.records import budget_failure, with_limit
+from tracking.following.attempts import Attempts
 from tracking.following.progress import Progress
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import OpenRun, Recorder
@@ -19,13 +20,18 @@ from tracking.recording.system_metrics import JobSampler
 from tracking.server.store import Store
 from training.contract import request
 from training.contract.budget import NOTHING, Amount
+from training.contract.durations import duration_text
 from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
+from training.contract.failures import one_line_reason
 from training.contract.price import InstanceSeconds, instance_seconds
 from training.contract.service import Service
 from training.contract.waiting import Wait, wait_of
 from training.services import launcher
 from training.services.launcher import Follower, Job, Update
+
+QUOTA_PAUSE_SECONDS = 60.0
+"""Pause before the next attempt, after the account's quota had no room for it."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,6 +83,8 @@ class FollowedJob:
         # Due immediately, in a random order: launchers that are killed early should not always read the same jobs.
         self.due = random.random()
         """Time of the next `advance`, in seconds of the monotonic clock."""
+        self._attempts = Attempts(planned.spec, service)
+        self._is_stopped = False
         self._script_log = _script_log(planned)
         self._sampler = _sampler(service, planned.spec.name)
 
@@ -94,7 +102,11 @@ class FollowedJob:
     @property
     def wait(self) -> Wait | None:
         """Wait of the job before it trains; None if it does not wait."""
-        return wait_of(self._follower.description) if self._follower.description else None
+        description = self._follower.description
+        if description and self._attempts.is_waiting:
+            reason = f"instances, of which there were none ({self._attempts.position} follows)"
+            return Wait(reason=reason, since=description["LastModifiedTime"])
+        return wait_of(description) if description else None
 
     @property
     def cost_so_far(self) -> Amount:
@@ -103,8 +115,18 @@ class FollowedJob:
         billable = instance_seconds(max(0.0, time.time() - started) if started else 0.0, spec.instance_count)
         return Amount(seconds=billable, usd=price.usd(billable) if price else None)
 
+    def stop(self) -> None:
+        """Ask the job to stop, and return immediately. A job that waits for its next attempt ends without it."""
+        self._is_stopped = True
+        if self._attempts.is_waiting:
+            self.due = time.monotonic()
+        else:
+            self.job.stop()
+
     def advance(self) -> Outcome | None:
         """Record new events. Return the outcome once the job has ended and its log is read to the end."""
+        if self._attempts.is_waiting:
+            return self._try_again()
         update = self._follower.look()
         # The random factor spreads out jobs that started together.
         self.due = time.monotonic() + self._follower.pause_seconds * random.uniform(0.9, 1.1)
@@ -116,7 +138,41 @@ class FollowedJob:
             self._recorder.record(lines, events, system)
             self._progress.show(events)
         self._progress.show_disk((self._follower.description or {}).get("DiskWarning", ""))
-        return self._end() if self._follower.ended else None
+        if not self._follower.ended:
+            return None
+        return None if self._waits_for_capacity() else self._end()
+
+    def _waits_for_capacity(self) -> bool:
+        """Plan another attempt of a job that got no instances. Return False if it has ended for good."""
+        description = self._follower.description
+        assert description is not None
+        pause_seconds = None if self._is_stopped else self._attempts.plan(description, time.time())
+        if pause_seconds is None:
+            return False
+        self.due = time.monotonic() + pause_seconds
+        self._progress.show_warning(
+            f"{one_line_reason(str(description['FailureReason'])).rstrip('.')}. It cost nothing, and starts again in "
+            f"{duration_text(pause_seconds)} ({self._attempts.position})"
+        )
+        return True
+
+    def _try_again(self) -> Outcome | None:
+        """Submit the planned attempt. Return the outcome if the job was stopped, or the service refuses it."""
+        assert self._follower.description is not None
+        # A launcher elsewhere may have stopped the job while it did not run.
+        self._is_stopped = self._is_stopped or self._recorder.has_ended()
+        if self._is_stopped:
+            return self._end()
+        try:
+            self.job = self._attempts.start(self._follower.description)
+        except QuotaError as error:
+            self.due = time.monotonic() + QUOTA_PAUSE_SECONDS
+            return self._end() if error.is_final else None
+        except InputError:
+            return self._end()
+        self._recorder.log_attempt(self.job.name, self._attempts.number)
+        self._follower = Follower(self.job, exists=True)
+        return None
 
     def _restart(self) -> None:
         """Forget the log, because the service sends it again from its start."""
@@ -143,6 +199,8 @@ class FollowedJob:
         else:
             failure = launcher.failure_of(description, recorder.events, recorder.log.tail(50))
             failure = budget_failure(failure, description, self.planned)
+            if self._is_stopped and failure[0] == "Capacity":
+                failure = "Stopped", "it was stopped while it waited for instances"
         log_location = self.job.service.log_location(self.job.name)
         finals = recorder.finish(description, failure, log_location)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning)

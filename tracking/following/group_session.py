@@ -248,7 +248,7 @@ class _Jobs:
 
     def stop(self) -> None:
         """Ask all jobs to stop. Raises the first error."""
-        stop_all([followed.job.stop for followed in self.active.values()])
+        stop_all([followed.stop for followed in self.active.values()])
 
     @property
     def unended(self) -> list[str]:

@@ -28,7 +28,7 @@ from tracking.recording.event_copy import EventCopy
 from tracking.recording.log_copy import LogCopy
 from tracking.recording.run_description import environment, hub_note, job_note
 from tracking.recording.run_tables import ClassCharts, log_class_distribution, log_confusion_matrix, log_tables
-from tracking.recording.warm_pools import pool_tags
+from tracking.recording.warm_pools import SERVICE_NAME, pool_tags
 from tracking.server.store import Store
 from training.contract.events import Event
 from training.contract.plain_text import without_markup
@@ -39,6 +39,8 @@ DISTURBED = "platform.disturbed"
 """Tag of a job's run: why its measurement was disturbed, or `no`."""
 RATE_UNKNOWN = "platform.rate_unknown"
 """Tag of the run of a script whose steady samples/s are not known: the reason, see `script_log.RateUnknown`."""
+CAPACITY_RETRIES = "platform.capacity_retries"
+"""Tag of the run of a job that got no instances at first: the number of further attempts."""
 _DESCRIBED = "platform.described"
 _BATCH_METRICS = 1000
 _BATCH_PARAMS = 100
@@ -75,6 +77,14 @@ class Recorder:
             self._on_start(script_metadata.start_event(self._planned))
             if pins := script_metadata.pinned_packages(self._planned):
                 self._log_text(pins, script_metadata.PACKAGES_FILE)
+
+    def log_attempt(self, service_name: str, number: int) -> None:
+        """Write the service's name and the number of a further attempt of a job that got no instances before."""
+        self._store.tag(self.run_id, {SERVICE_NAME: service_name, CAPACITY_RETRIES: str(number)})
+
+    def has_ended(self) -> bool:
+        """Return whether the job's outcome is recorded, perhaps by another launcher."""
+        return has_ended(self._store.call(self._store.client.get_run, self.run_id))
 
     def log_data(self) -> None:
         """Write the description and the class distribution of the job's data, and mark the run as described."""

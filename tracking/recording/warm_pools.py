@@ -21,6 +21,8 @@ from training.contract.service import Description, Service
 
 TAG = "platform.warm_pool"
 OPEN = ("InUse", "Available")
+SERVICE_NAME = "platform.service_name"
+"""Tag of a run with the service's name of its job, if that is not the job's own: see `tracking.following.attempts`."""
 MAX_AGE_DAYS = 30
 """Pools of jobs that started earlier are not checked, because a pool stays open for hours only."""
 
@@ -35,7 +37,8 @@ def record_warm_pool_costs(store: Store, service: Service) -> None:
     """Write the cost of each pool that has closed since its run ended."""
     for run in _runs_with_open_pool(store):
         try:
-            description = service.describe(run.data.tags["platform.job_name"])
+            tags = run.data.tags
+            description = service.describe(tags.get(SERVICE_NAME, tags["platform.job_name"]))
         except JobNotFound:
             continue  # a job of another account or region
         if pool_tags(description).get(TAG) in OPEN:

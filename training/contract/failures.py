@@ -41,6 +41,20 @@ def failure_of(description: Description, events: Iterable[Event], log_tail: Sequ
     return _class_of(reason) or _class_of("\n".join(log_tail)) or "Error", reason or "".join(log_tail[-1:])
 
 
+def lacks_capacity(description: Description) -> bool:
+    """Return whether a job ended because the service had no instances for it, and so cost nothing.
+
+    SageMaker then reports the status Failed and a reason such as "CapacityError: Unable to provision requested ML
+    compute capacity. Please retry using a different ML instance type." (DIAGNijmegen/rse-grand-challenge#2631).
+    """
+    return (
+        description["TrainingJobStatus"] == "Failed"
+        and re.match(r"CapacityError\b", str(description.get("FailureReason", ""))) is not None
+        and "TrainingStartTime" not in description
+        and not description.get("BillableTimeInSeconds")
+    )
+
+
 def one_line_reason(reason: str) -> str:
     """Return a failure reason as one line: the signal that killed the job, or else the last line, which is the error.
 

@@ -18,6 +18,10 @@ data and model parallelism, or PyTorch/XLA's spawner."""
 
 Scalar = str | int | float | bool
 
+DAY = 86_400
+LONGEST_SECONDS = 28 * DAY
+"""Longest run of a training job on SageMaker."""
+
 JOB_NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
 
 
@@ -83,7 +87,8 @@ class JobSpec(BaseModel):
     spot: bool = False
     """Run on spot capacity, which can be interrupted at any time."""
     max_wait_seconds: int | None = Field(default=None, ge=1)
-    """Spot: seconds until the job must have ended, including the wait for capacity. None means `max_run_seconds`."""
+    """Spot: seconds until the job must have ended, including the wait for capacity. None means `max_run_seconds` and
+    a day, at most 28 days: see `longest_wait_seconds`."""
     keep_alive_seconds: int = Field(default=0, ge=0, le=21_600)
     """Seconds for which the instances stay warm, at a cost, for the next job with the same settings."""
     subnets: tuple[str, ...] = ()
@@ -108,3 +113,14 @@ class JobSpec(BaseModel):
     """Metrics that the service reads from the log."""
     tags: Mapping[str, str] = {}
     """Tags of the job at the service."""
+
+    @property
+    def longest_wait_seconds(self) -> int | None:
+        """Seconds until a spot job must have ended, including the waits for capacity; None for other jobs.
+
+        By default a job may wait for a day in addition to its run. Without such a margin, a job that waits at all, or
+        is interrupted, could not train for the time that it needs. Waiting costs nothing.
+        """
+        if not self.spot:
+            return None
+        return self.max_wait_seconds or max(self.max_run_seconds, min(self.max_run_seconds + DAY, LONGEST_SECONDS))

@@ -35,7 +35,7 @@ def build(spec: JobSpec) -> Request:
         "StoppingCondition": _without_empty(
             {
                 "MaxRuntimeInSeconds": spec.max_run_seconds,
-                "MaxWaitTimeInSeconds": (spec.max_wait_seconds or spec.max_run_seconds) if spec.spot else None,
+                "MaxWaitTimeInSeconds": spec.longest_wait_seconds,
             }
         ),
         # The profiler and the debugger slow training down and count towards a quota of processing jobs.

@@ -10,6 +10,7 @@ from models.endpoints.protocol import EndpointState, WhenOver
 from models.endpoints.sagemaker.logs import GROUP
 from models.endpoints.sagemaker.resources import Resource
 from training.contract.price import Price
+from training.services.sagemaker.partitions import log_address
 
 DEAD = frozenset({"Failed", "OutOfService"})
 """Statuses of endpoints that neither answer nor cost anything."""
@@ -18,12 +19,9 @@ LEFT_OVER = "LeftOver"
 """Status of models and configurations without an endpoint, left behind by a killed command."""
 
 
-def log_address(name: str, region: str) -> str:
-    """Return the address of an endpoint's log in the AWS console."""
-    group = f"{GROUP}{name}".replace("/", "$252F")
-    return (
-        f"https://{region}.console.aws.amazon.com/cloudwatch/home?region={region}#logsV2:log-groups/log-group/{group}"
-    )
+def log_location(name: str, region: str) -> str:
+    """Return the location of an endpoint's log: its address in the AWS console, where that is known."""
+    return log_address(region, f"{GROUP}{name}")
 
 
 def state(endpoint: Resource, region: str, price: Price | None) -> EndpointState:
@@ -35,7 +33,7 @@ def state(endpoint: Resource, region: str, price: Price | None) -> EndpointState
         address=endpoint.arn,
         created=endpoint.description["CreationTime"],
         reason=endpoint.description.get("FailureReason"),
-        log=log_address(endpoint.name, region),
+        log=log_location(endpoint.name, region),
         price=price,
         billed_from=_time(endpoint.tags.get(BILLED_FROM)),
         billed_before_usd=_dollars(endpoint.tags.get(BILLED_BEFORE)),
@@ -61,7 +59,7 @@ def leftover_state(parts: Sequence[Resource], region: str) -> EndpointState:
         address=first.arn,
         created=first.description["CreationTime"],
         reason=f"the endpoint does not exist, only {nouns}, left behind by a killed command: undeploy deletes the rest",
-        log=log_address(str(first.endpoint), region),
+        log=log_location(str(first.endpoint), region),
         **_fields_from_tags(first),
     )
 

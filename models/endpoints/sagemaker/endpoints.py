@@ -12,8 +12,15 @@ from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec
 from models.endpoints.sagemaker import toolkit
 from models.endpoints.sagemaker.archive import Archive
 from models.endpoints.sagemaker.deployment import EndpointDeployer
-from models.endpoints.sagemaker.endpoint_state import DEAD, billing_tags, leftover_state, log_address, machine_of, state
-from models.endpoints.sagemaker.images import InferenceImage, inference_image
+from models.endpoints.sagemaker.endpoint_state import (
+    DEAD,
+    billing_tags,
+    leftover_state,
+    log_location,
+    machine_of,
+    state,
+)
+from models.endpoints.sagemaker.images import InferenceImage, check_ami, inference_image
 from models.endpoints.sagemaker.invocation import invoke
 from models.endpoints.sagemaker.logs import last_lines
 from models.endpoints.sagemaker.removal import EndpointRemover
@@ -44,16 +51,19 @@ class SageMakerEndpoints:
         account: str,
         aws_context: Callable[[], AwsContext],
         image: str | None = None,
+        ami: str | None = None,
         price_of: PriceOf = lambda _: None,
         waiting: WaitPolicy | None = None,
     ) -> None:
         """Initialize without calls to AWS.
 
         `account` is the AWS account number. `aws_context` returns the AWS context and is called on deployment
-        only. `image` is used instead of AWS's inference image.
+        only. `image` is used instead of AWS's inference image, and `ami` instead of SageMaker's choice of the
+        machines' system image.
         """
         self.account, self.region = account, clients.region
         self._clients, self._aws_context, self._image, self._price_of = clients, aws_context, image, price_of
+        self._ami = ami
         self._waiting = waiting or WaitPolicy()
         self._resources = Resources(clients, self._waiting.sleep)
 
@@ -116,10 +126,12 @@ class SageMakerEndpoints:
             raise InputError(f"machine is '{spec.machine}': use a SageMaker instance type, such as ml.g4dn.xlarge.")
         if spec.precision not in {None, "auto"}:
             raise InputError(f"precision is '{spec.precision}': leave it out, because SageMaker's image decides it.")
+        check_ami(self._clients, self._ami)
         aws_context, image = self._aws_context(), self._chosen_image(spec)
         task = toolkit.task_of(spec.task, spec.model)
         model = Archive(spec, aws_context, with_code=toolkit.needs_code(task))
-        return image, model, _deployment(spec, aws_context, image, task, model.uri), aws_context.storage
+        deployment = _deployment(spec, aws_context, image, task, model.uri, self._ami)
+        return image, model, deployment, aws_context.storage
 
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request. See `models.endpoints.protocol.Endpoints`."""
@@ -184,7 +196,7 @@ class SageMakerEndpoints:
         return state(endpoint, self._clients.region, self._price_of(machine_of(endpoint)))
 
     def _log(self, name: str) -> str:
-        return log_address(name, self._clients.region)
+        return log_location(name, self._clients.region)
 
     def _missing(self, name: str, endpoint: Resource | None) -> str:
         if endpoint is None:
@@ -198,9 +210,10 @@ def open_endpoints(
     """Return the endpoints of the account that an experiment's `aws` fields name. Read-only ones can only plan.
 
     The additional field `image` is the URI of a container image, to use instead of AWS's image for the training's
-    versions. Raises AccessError immediately if there are no credentials or no network; InputError.
+    versions, and `ami` the version of the machines' system image. Raises AccessError immediately if there are no
+    credentials or no network; InputError.
     """
-    fields = {name: value for name, value in aws_fields.items() if name not in {"image", "prices"}}
+    fields = {name: value for name, value in aws_fields.items() if name not in {"image", "ami", "prices"}}
     clients = Clients(fields.get("region"))
     account = account_of(clients)
     table = aws_fields.get("prices")
@@ -221,13 +234,14 @@ def open_endpoints(
         account=account,
         aws_context=lambda: open_aws_context(fields, clients, is_read_only=is_read_only),
         image=aws_fields.get("image"),
+        ami=aws_fields.get("ami"),
         price_of=price_of,
         waiting=waiting,
     )
 
 
 def _deployment(
-    spec: EndpointSpec, aws_context: AwsContext, image: InferenceImage, task: str, model_data: str
+    spec: EndpointSpec, aws_context: AwsContext, image: InferenceImage, task: str, model_data: str, ami: str | None
 ) -> Deployment:
     network = {
         "Subnets": aws_context.fields.get("subnets", ()),
@@ -246,6 +260,7 @@ def _deployment(
         network={name: tuple(values) for name, values in network.items() if values},
         is_isolated=bool(aws_context.fields.get("isolate_network", False)),
         volume_key=aws_context.fields.get("volume_key") if _takes_key(spec.machine) else None,
+        ami=ami,
     )
 
 
@@ -269,7 +284,7 @@ def _check_replaced(endpoint: Resource, spec: EndpointSpec, deployment: Deployme
     ):
         differs = f"runs on {tags.get('trainfare:machines')} x {tags.get('trainfare:machine')}"
     else:
-        differs = "serves the same model with a different image, archive, role or network"
+        differs = "serves the same model with a different image, system image, archive, role or network"
     raise EndpointTaken(f"Endpoint {spec.name} {differs}: use --replace true, or choose a different --name.")
 
 

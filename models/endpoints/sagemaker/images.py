@@ -6,7 +6,8 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from training.contract.errors import InputError
+from training.contract.errors import InputError, nearest
+from training.services.sagemaker.clients import Clients
 
 _TRANSFORMERS = re.compile(r"\btransformers (\d+)\.(\d+)(?:\.(\d+))?")
 
@@ -66,6 +67,13 @@ def inference_image(versions: str, machine: str, region: str) -> InferenceImage:
         reason = (str(error).splitlines() or ["not listed"])[0].rstrip(".")
         raise InputError(f"AWS lists no inference image for {machine} in {region} ({reason}): set --image.") from error
     return InferenceImage(uri=str(uri), note=_note(trained, text))
+
+
+def check_ami(clients: Clients, ami: str | None) -> None:
+    """Raise InputError for a version of the machines' system image that SageMaker's API does not list."""
+    shape = clients.get("sagemaker").meta.service_model.shape_for("ProductionVariantInferenceAmiVersion")
+    if ami is not None and ami not in shape.enum:
+        raise InputError(f"--ami is '{ami}': it must be one of {', '.join(shape.enum)}.{nearest(ami, shape.enum)}")
 
 
 def _note(trained: Version | None, text: str) -> str | None:

@@ -10,7 +10,7 @@ from botocore import exceptions
 
 from models.endpoints.sagemaker.resources import ENDPOINT, Resources, endpoint_errors
 from training.contract.errors import EndpointFailed, EndpointNotFound, InputError, Unreachable
-from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.clients import READ_SECONDS, RUNTIME, Clients
 
 JSON = "application/json"
 
@@ -20,7 +20,7 @@ def invoke(clients: Clients, resources: Resources, name: str, body: bytes, log: 
 
     Raises EndpointNotFound, EndpointFailed, Unreachable; InputError if the container rejects the request.
     """
-    runtime = clients.get("sagemaker-runtime")
+    runtime = clients.get(RUNTIME)
     with endpoint_errors(name):
         try:
             answer = runtime.invoke_endpoint(EndpointName=name, ContentType=JSON, Accept=JSON, Body=body)
@@ -30,7 +30,10 @@ def invoke(clients: Clients, resources: Resources, name: str, body: bytes, log: 
                 raise endpoint_error from error
             raise
         except exceptions.ReadTimeoutError as error:
-            raise Unreachable(f"Endpoint {name} has not answered within a minute (log: {log}).") from error
+            raise Unreachable(
+                f"Endpoint {name} has not answered within {READ_SECONDS[RUNTIME]} s, and the request was not repeated: "
+                f"send fewer or shorter texts at a time, or deploy it on a faster instance type (log: {log})."
+            ) from error
 
 
 def _endpoint_error(resources: Resources, name: str, response: Mapping[str, Any], log: str) -> Exception | None:

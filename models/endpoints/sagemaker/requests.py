@@ -44,6 +44,8 @@ class Deployment:
     """`Subnets` and `SecurityGroupIds`, or empty."""
     is_isolated: bool = False
     volume_key: str | None = None
+    ami: str | None = None
+    """Version of the machines' system image, with the GPU driver. None: SageMaker chooses it."""
 
     @property
     def key(self) -> str:
@@ -57,6 +59,8 @@ class Deployment:
             self.role_arn,
         ]
         archive_files += [self.identity, dict(self.network), self.is_isolated, self.volume_key]
+        # Without a version, the key stays that of endpoints which were deployed before there was this field.
+        archive_files += [self.ami] if self.ami else []
         return hashlib.sha256(json.dumps(archive_files, sort_keys=True).encode()).hexdigest()[:10]
 
     @property
@@ -102,6 +106,7 @@ class Deployment:
             "InitialVariantWeight": 1,
             "InitialInstanceCount": self.machines,
             "InstanceType": self.machine,
+            **({"InferenceAmiVersion": self.ami} if self.ami else {}),
         }
         return {
             "EndpointConfigName": self.part,

@@ -67,7 +67,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("deploy", "--model", "M", "--machines", "2"), "machines is '2': it must be a whole number from 1 to 1."),
         (("deploy", "--model", "M", "--precision", "fp33"), "precision is 'fp33'"),
         (("deploy", "--model", "M", "--aws.regon", "x"), "Did you mean 'aws.region'?"),
-        (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "--aws.* and --image need --service sagemaker"),
+        (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "--aws.*, --image and --ami need --service"),
         (("deploy", "--model", "M", "--host", "0.0.0.0"), "--host 0.0.0.0 lets other machines use the server"),
         (("deploy", "--model", "M", "--token-file", "none"), "none cannot be read: no such file or directory."),
         (

@@ -17,6 +17,7 @@ from tests.support.aws.api import Api
 from tests.support.aws.hosting import Hosting
 from tests.support.aws.logs import Logs
 from tests.support.aws.moto import MotoServer
+from tests.support.aws.rights import action_of, documented
 from tests.support.aws.runtime import Runtime
 from tests.support.aws.training import Jobs
 
@@ -67,6 +68,18 @@ class Account:
         """Time (monotonic, seconds) and operation of every call of the product, over all services."""
         return sorted([*self.api.calls, *self.logs_api.calls, *self._moto.calls])
 
+    @property
+    def actions(self) -> set[str]:
+        """Permissions that the product's calls need, over all services."""
+        called = {action_of("sagemaker", each) for _, each in self.api.calls}
+        called |= {action_of("logs", each) for _, each in self.logs_api.calls}
+        called |= {"sagemaker:InvokeEndpoint"} if self.runtime.is_called else set()
+        return called | self._moto.actions
+
+    def forget_calls(self) -> None:
+        """Forget the permissions of the calls so far, for a test that makes an undocumented call."""
+        self._moto.actions.clear()
+
     def add_foreign_bucket(self, name: str) -> None:
         """Add a bucket that belongs to a different account."""
         self._moto.foreign_buckets.add(name)
@@ -94,6 +107,8 @@ def open_account(root: Path) -> Iterator[Account]:
     account.runtime.start()
     try:
         yield account
+        # Whatever a test does, the documented policies of users must allow it.
+        assert not account.actions - documented(), "calls without a documented permission"
     finally:
         account.jobs.stop_all()
         account.api.close()

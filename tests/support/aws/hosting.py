@@ -25,6 +25,16 @@ ARN = re.compile(r"arn:aws:sagemaker:us-east-1:\d{12}:(endpoint|endpoint-config|
 NOUNS = {"Endpoint": "endpoint", "EndpointConfig": "endpoint configuration", "Model": "model"}
 IN_ARN = {"Endpoint": "endpoint", "EndpointConfig": "endpoint-config", "Model": "model"}
 
+AMIS = (
+    *(
+        "al2-ami-sagemaker-inference-gpu-2",
+        "al2-ami-sagemaker-inference-gpu-2-1",
+        "al2-ami-sagemaker-inference-gpu-3-1",
+    ),
+    *("al2-ami-sagemaker-inference-neuron-2", "al2023-ami-sagemaker-inference-gpu-4-1"),
+)
+"""Values of InferenceAmiVersion (botocore 1.44.5)."""
+
 Serve = Callable[["Hosting", Mapping[str, Any], bytes], tuple[int, bytes]]
 """A function of (hosting, request that created the model, body) that returns HTTP status and body."""
 
@@ -256,6 +266,13 @@ class Hosting:
                     "ValidationException",
                     f"1 validation error detected: Value '{variant['InstanceType']}' at 'productionVariants.1.member."
                     f"instanceType' failed to satisfy constraint: Member must satisfy enum value set",
+                )
+
+            if variant.get("InferenceAmiVersion", AMIS[0]) not in AMIS:
+                raise ApiError(
+                    "ValidationException",
+                    f"1 validation error detected: Value '{variant['InferenceAmiVersion']}' at 'productionVariants.1."
+                    f"member.inferenceAmiVersion' failed to satisfy constraint: Member must satisfy enum value set",
                 )
 
     def _check_endpoint(self, parameters: Mapping[str, Any]) -> None:

@@ -17,12 +17,15 @@ class Logs:
         self._client = client
         self.repeats_events = False
         """True if each response returns every event twice."""
+        self.starts_ms: list[int] = []
+        """Start time of every query, in milliseconds since the epoch."""
 
     def operations(self) -> dict[str, Any]:
         return {"FilterLogEvents": self.filter}
 
     def filter(self, parameters: Mapping[str, Any]) -> Response:
         fields = dict(parameters)
+        self.starts_ms.append(int(fields.get("startTime", 0)))
         prefix = fields.pop("logStreamNamePrefix")
         try:
             streams = self._client.get_paginator("describe_log_streams").paginate(

@@ -11,14 +11,13 @@ import signal
 import socket
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage
 from training.services.local import container, processes
 from training.services.local.service import LocalService
-from training.services.sagemaker.aws_context import gpu_count
+from training.services.sagemaker.instance_types import device_count
 
 ON_MACHINE = Path(__file__).with_name("on_machine.py")
 LAUNCHERS = ("sagemaker_torch_distributed_enabled", "sagemaker_pytorch_ddp_enabled")
@@ -102,12 +101,7 @@ class Machine:
 def _processes(hyperparameters: dict[str, str], instance_type: str) -> int:
     """Remove the launcher's flags, and return the number of processes that it starts; 0 without a launcher."""
     flags = [hyperparameters.pop(name) for name in LAUNCHERS if name in hyperparameters]
-    return (_gpus(instance_type) or 1) if "true" in flags else 0
-
-
-@cache
-def _gpus(instance_type: str) -> int | None:
-    return gpu_count(instance_type, "us-east-1")
+    return (device_count(instance_type) or 1) if "true" in flags else 0
 
 
 def job_description(descriptions: Sequence[Description]) -> Description:

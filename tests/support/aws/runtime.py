@@ -20,12 +20,14 @@ class Runtime(Serving):
     def __init__(self, hosting: Hosting) -> None:
         self._hosting = hosting
         self.faults = Faults()
+        self.is_called = False
         server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
         server.daemon_threads = True
         super().__init__(server)
 
     def answer(self, name: str, body: bytes) -> bytes:
         """Return the endpoint's response. Raises ApiError; an error of the container includes its response."""
+        self.is_called = True
         self.faults.meet("InvokeEndpoint")
         status, content = self._hosting.invoke(name, body)
         if status >= 400:
@@ -48,7 +50,7 @@ class Runtime(Serving):
                     self._send(200, runtime.answer(match[1], body), "")
                 except ApiError as error:
                     self._send(error.status, json.dumps(_error_body(error)).encode(), error.code)
-                except Dropped:
+                except (Dropped, BrokenPipeError):  # the client may have stopped waiting
                     self.close_connection = True
 
             def _send(self, status: int, content: bytes, code: str) -> None:

@@ -114,6 +114,7 @@ class SageMakerHarness:
     def again(self) -> SageMakerService:
         service = SageMakerService(Clients())
         service.pauses_seconds, service.log_delay_seconds = (0.05, 0.5), 0.5
+        service.capacity_pauses_seconds = (0.2, 0.4)
         return service
 
     def folder(self, name: str, files: dict[str, str]) -> str:

@@ -1,6 +1,8 @@
 """SageMaker's managed MLflow as its client sees it: calls are signed for an ARN, and artifacts are in S3.
 
-It is a proxy of a real `mlflow server` that checks the ARN and signature of each call and records the calls.
+It is a proxy of a real `mlflow server` that checks the ARN and signature of each call and records the calls. Tracking
+servers and MLflow Apps have headers and signing names of their own (sagemaker-mlflow 0.5.0, `auth_provider.py` and
+`mlflow_sagemaker_request_header_provider.py`).
 """
 
 from __future__ import annotations
@@ -19,8 +21,12 @@ from tests.support.endpoints.served import Serving
 
 REGION = "us-east-1"
 ARN = f"arn:aws:sagemaker:{REGION}:123456789012:mlflow-tracking-server/runs"
+APP = f"arn:aws:sagemaker:{REGION}:123456789012:mlflow-app/app-ABCDEFGHIJ"
+HEADERS = {ARN: "x-mlflow-sm-tracking-server-arn", APP: "x-sm-mlflow-app-arn"}
+"""Header that names the resource."""
+SIGNING_NAMES = {ARN: "sagemaker-mlflow", APP: "sagemaker"}
 AUTHORIZATION = re.compile(
-    rf"AWS4-HMAC-SHA256 Credential=(?P<key>[^/]+)/\d{{8}}/{REGION}/sagemaker-mlflow/aws4_request, "
+    rf"AWS4-HMAC-SHA256 Credential=(?P<key>[^/]+)/\d{{8}}/{REGION}/(?P<service>[^/]+)/aws4_request, "
     r"SignedHeaders=(?P<names>[^,]+), Signature=(?P<signature>[0-9a-f]{64})"
 )
 HOP = {"connection", "host", "content-length", "authorization", "transfer-encoding", "accept-encoding"}
@@ -29,7 +35,8 @@ HOP = {"connection", "host", "content-length", "authorization", "transfer-encodi
 class ManagedMlflow(Serving):
     """Server at the address in SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT."""
 
-    def __init__(self, server_uri: str, key: str, secret: str) -> None:
+    def __init__(self, server_uri: str, key: str, secret: str, arn: str = ARN) -> None:
+        self._arn = arn
         self._mlflow, self._credentials = urlsplit(server_uri), Credentials(key, secret)
         self.calls: set[str] = set()
         """Method and path of every call, identifiers left out."""
@@ -41,15 +48,16 @@ class ManagedMlflow(Serving):
 
     def objection(self, method: str, url: str, headers: Any, body: bytes) -> str | None:
         """Return the error of a call, or None if SageMaker would accept it."""
-        if headers.get("x-mlflow-sm-tracking-server-arn") != ARN:
+        service = SIGNING_NAMES[self._arn]
+        if headers.get(HEADERS[self._arn]) != self._arn:
             return "no ARN of the tracking server"
         parsed = AUTHORIZATION.fullmatch(headers.get("Authorization", ""))
-        if parsed is None or parsed["key"] != self._credentials.access_key:
-            return "no signature for sagemaker-mlflow"
+        if parsed is None or (parsed["key"], parsed["service"]) != (self._credentials.access_key, service):
+            return f"no signature for {service}"
         signed = {name: headers[name] for name in parsed["names"].split(";") if name != "host"}
         request = AWSRequest(method=method, url=url, data=body, headers=signed)
         request.context["timestamp"] = headers["X-Amz-Date"]
-        signer = SigV4Auth(self._credentials, "sagemaker-mlflow", REGION)
+        signer = SigV4Auth(self._credentials, service, REGION)
         text = signer.string_to_sign(request, signer.canonical_request(request))
         return None if signer.signature(text, request) == parsed["signature"] else "the signature is of another call"
 

@@ -105,7 +105,7 @@ def test_a_job_needs_a_fifth_more_than_the_longest_of_its_arm() -> None:
 
 def test_a_lower_limit_keeps_the_wait_for_spot_capacity(job: PlannedJob) -> None:
     assert with_limit(job.spec, 10).max_wait_seconds is None
-    assert with_limit(job.spec.model_copy(update={"spot": True}), 10).max_wait_seconds == 1000
+    assert with_limit(job.spec.model_copy(update={"spot": True}), 10).max_wait_seconds == 1000 + 86_400
 
 
 def test_only_a_lowered_limit_is_the_budgets_fault(job: PlannedJob) -> None:

@@ -135,7 +135,7 @@ def test_spot_jobs_keep_checkpoints(built: Built) -> None:
     spot = {"machine.spot": "true", "machine.max_run_seconds": "60", "save_strategy": "epoch"}
     request = built("demo", **G5, **spot)
     assert request["EnableManagedSpotTraining"] is True
-    assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 60}
+    assert request["StoppingCondition"] == {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 60 + 86_400}
     assert request["CheckpointConfig"] == {"S3Uri": f"s3://bucket/trainfare/checkpoints/{GROUP}-none-a0r0"}
     assert request["Environment"]["TORCHINDUCTOR_CACHE_DIR"] == "/opt/ml/checkpoints/.compile-cache"
 
@@ -171,6 +171,7 @@ def test_a_request_with_all_options_passes_boto3s_validation(built: Built) -> No
         ({**G5, "machine.spot": "true"}, "machine.spot needs checkpoints to resume from"),
         ({**G5, "aws.subnets": "subnet-1"}, "subnets and security_groups must be set together"),
         ({**G5_OF_4, "machine.devices": "2"}, "ml.g5.12xlarge has 4 GPUs"),
+        ({**G5, "machine.fallback_instance_types": "ml.g6.12xlarge"}, "a fallback must have as many devices"),
     ],
 )
 def test_a_broken_rule_is_an_error_before_any_upload(built: Built, overrides: dict[str, str], rule: str) -> None:

@@ -8,10 +8,9 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
-from training.contract.script_mode import launcher_of
 from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.device_rules import check_devices, device_notes
 from training.services.sagemaker.identity import account_of, role_of
 from training.services.sagemaker.images import default_image
 from training.services.sagemaker.sdk_defaults import sdk_defaults
@@ -52,13 +51,13 @@ class AwsContext:
             }
         )
         check_sdk_rules(resolved)
-        _check_devices(resolved, gpu_count(spec.instance_type, region))
+        check_devices(resolved)
         return resolved
 
     def upload(self, spec: JobSpec, log: Log) -> JobSpec:
         """Upload the job's source and channels, each once, and return the job with their S3 URIs."""
         resolved = self.resolve(spec)
-        for note in advice(resolved):
+        for note in [*advice(resolved), *device_notes(resolved)]:
             log(f"Note: {note}")
         return resolved.model_copy(
             update={
@@ -81,12 +80,15 @@ class AwsContext:
 def open_aws_context(
     options: Mapping[str, Any], clients: Clients | None = None, *, is_read_only: bool = False
 ) -> AwsContext:
-    """Return the context for an experiment's `aws` fields. Fields that are not set come from the SDK's configuration.
+    """Return the context for an experiment's `aws` fields. Fields that are not set come from the SDK's configuration,
+    and the tags of both are joined; of two with the same key, the experiment's counts.
 
     Pass `clients` to reuse existing ones of the same region. A read-only context creates no bucket, and uploads
     nothing. Raises AccessError or InputError before anything is uploaded or started.
     """
-    options = {**sdk_defaults(), **options}
+    defaults = sdk_defaults()
+    tags = {**defaults.get("tags", {}), **options.get("tags", {})}
+    options = {**defaults, **options, **({"tags": tags} if tags else {})}
     clients = clients or Clients(options.get("region"))
     account = account_of(clients)
     role = role_of(clients, options.get("role"))
@@ -116,24 +118,3 @@ def _environment(spec: JobSpec) -> dict[str, str]:
         cache = "/opt/ml/checkpoints/.compile-cache" if spec.checkpoint_uri else "/tmp/compile-cache"
         variables["TORCHINDUCTOR_CACHE_DIR"] = cache
     return variables
-
-
-def gpu_count(instance_type: str, region: str) -> int | None:
-    """Return the number of GPUs of an instance type, or None if the SDK (sagemaker-core 2.27.0) does not list it."""
-    # Imported here because the import takes a second.
-    from sagemaker.core import instance_types_gpu_info
-
-    info = instance_types_gpu_info.retrieve(region).get(instance_type)
-    return None if info is None else int(info["Count"])
-
-
-def _check_devices(spec: JobSpec, gpus: int | None) -> None:
-    """Raise InputError if `devices` is not the number of GPUs.
-
-    SageMaker's launchers start a process on each GPU. With any other number, the learning rate would be scaled wrongly.
-    """
-    if gpus is not None and launcher_of(spec) is not None and spec.devices != gpus:
-        raise InputError(
-            f"machine.devices is {spec.devices}, but {spec.instance_type} has {gpus} GPUs, and launcher "
-            f"'{launcher_of(spec)}' starts one process on each GPU."
-        )

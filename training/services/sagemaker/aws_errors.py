@@ -18,11 +18,11 @@ from training.contract.errors import (
     ServiceError,
     Unreachable,
 )
+from training.services.sagemaker.credential_errors import CREDENTIAL_ERRORS, credential_error, first_line
 
-NO_CREDENTIALS = (exceptions.NoCredentialsError, exceptions.PartialCredentialsError, exceptions.ProfileNotFound)
 EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
 UNKNOWN_KEY = {"UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"}
-DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "403"}
+DENIED = {"AccessDenied", "AccessDeniedException", "UnauthorizedOperation", "ForbiddenException", "403"}
 THROTTLED = {"ThrottlingException", "Throttling", "TooManyRequestsException", "RequestLimitExceeded", "SlowDown"}
 MISSING = re.compile(
     r"Requested resource not found|Could not find (training job|(endpoint([ _]config(uration)?)?|model) [\"'])",
@@ -40,21 +40,16 @@ def translated(what: str) -> Iterator[None]:
         yield
     except exceptions.ClientError as error:
         raise response_error(what, error.response) from error
-    except NO_CREDENTIALS as error:
-        raise AccessError(
-            f"{what}: AWS credentials are missing ({_first_line(error)}): run `aws configure` or `aws sso login`, or "
-            f"set AWS_PROFILE. Nothing was started."
-        ) from error
-    except (exceptions.TokenRetrievalError, exceptions.UnauthorizedSSOTokenError) as error:
-        raise AccessError(f"{what}: AWS credentials have expired ({_first_line(error)}): {RENEW}.") from error
+    except CREDENTIAL_ERRORS as error:
+        raise credential_error(what, error) from error
     except (exceptions.ConnectionError, exceptions.HTTPClientError, exceptions.IncompleteReadError) as error:
         raise Unreachable(
-            f"{what}: AWS does not answer ({_first_line(error)}); check the region and the network."
+            f"{what}: AWS does not answer ({first_line(error)}); check the region and the network."
         ) from error
     except exceptions.ParamValidationError as error:
-        raise InputError(f"{what}: the request is malformed: {_first_line(error)}.") from error
+        raise InputError(f"{what}: the request is malformed: {first_line(error)}.") from error
     except exceptions.BotoCoreError as error:
-        raise ServiceError(f"{what}: {_first_line(error)}.") from error
+        raise ServiceError(f"{what}: {first_line(error)}.") from error
 
 
 def response_error(what: str, response: Mapping[str, Any]) -> ServiceError | InputError:
@@ -102,7 +97,3 @@ def quota_error(what: str, message: str) -> QuotaError:
 def _number(pattern: str, message: str) -> int | None:
     match = re.search(pattern, message)
     return int(match[1]) if match else None
-
-
-def _first_line(error: Exception) -> str:
-    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".")

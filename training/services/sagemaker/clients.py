@@ -8,6 +8,7 @@ from typing import Any
 
 import boto3
 from botocore.config import Config
+from botocore.exceptions import ReadTimeoutError
 
 from training.contract.errors import InputError
 from training.services.sagemaker.aws_errors import translated
@@ -22,18 +23,29 @@ BURST_CALLS = 8
 RATE_LIMITED_SERVICES = ("sagemaker", "logs")
 """Services that allow about ten calls a second per account, shared by all its users."""
 
+RUNTIME = "sagemaker-runtime"
+"""Service that passes requests to endpoints."""
+READ_SECONDS = {RUNTIME: 70}
+"""Longest wait for an answer, in seconds, of services whose answers may take a minute. SageMaker ends a request after
+60 s, and AWS recommends 70 s for clients (botocore 1.44.5, documentation of InvokeEndpoint)."""
+
+
+def _without_retry_of_slow_calls(caught_exception: Exception | None = None, **_: Any) -> bool | None:
+    """Return False for a request without an answer: a slow model would only get the same work again."""
+    return False if isinstance(caught_exception, ReadTimeoutError) else None
+
 
 def _default_attempts() -> int:
     text = os.environ.get("AWS_MAX_ATTEMPTS", "")
     return int(text) if text.isdigit() and int(text) > 0 else DEFAULT_ATTEMPTS
 
 
-def _config(attempts: int) -> Config:
+def _config(service: str, attempts: int) -> Config:
     # Adaptive: if AWS throttles, all calls of the process slow down together, with jitter between them.
     return Config(
         retries={"mode": "adaptive", "total_max_attempts": attempts},
         connect_timeout=10,
-        read_timeout=60,
+        read_timeout=READ_SECONDS.get(service, 60),
         max_pool_connections=32,
         user_agent_extra="trainfare",
     )
@@ -65,7 +77,9 @@ class Clients:
         with self._lock:
             if key not in self._clients:
                 with translated(service):
-                    client = self._client(service, region_name=key[1], config=_config(attempts))
+                    client = self._client(service, region_name=key[1], config=_config(service, attempts))
+                if service == RUNTIME:
+                    client.meta.events.register_first(f"needs-retry.{RUNTIME}", _without_retry_of_slow_calls)
                 if service in RATE_LIMITED_SERVICES:
                     client.meta.events.register("before-send", self._wait)
                 self._clients[key] = client

@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any
 
 from training.contract.errors import ServiceError
@@ -17,6 +18,8 @@ from training.contract.service import LogPage
 
 GROUP = "/aws/sagemaker/TrainingJobs"
 LATE_SECONDS = 60
+CLOCK_SECONDS = 3600
+"""Most by which an instance's clock may be behind that of SageMaker."""
 PAGE_EVENTS = 10_000
 """Maximum number of events that FilterLogEvents returns per call."""
 
@@ -37,6 +40,11 @@ class Cursor:
 
     def text(self) -> str:
         return json.dumps([self.newest_ms, sorted(self.recent_ids)])
+
+
+def first_cursor(created: datetime) -> Cursor:
+    """Return the cursor of a log's start. `created` is the time when the job was created."""
+    return Cursor(int(1000 * (created.timestamp() - CLOCK_SECONDS)))
 
 
 def read_cursor(text: str | None) -> Cursor:

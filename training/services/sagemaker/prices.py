@@ -12,9 +12,8 @@ from training.contract.errors import InputError, ServiceError
 from training.contract.price import Price
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.partitions import partition_of, price_list_region
 
-PRICE_LIST_REGION = "us-east-1"
-"""Region of the price list API. Only a few regions serve it; its prices cover all regions."""
 CACHED_DAYS = 7
 _CACHED_FIELDS = {"read", "usd_per_hour", "date"}
 
@@ -35,7 +34,8 @@ def parse_price_list(entries: Iterable[str]) -> tuple[float, str] | None:
         published = max(published, str(product.get("publicationDate", "")))
         for term in product["terms"].get("OnDemand", {}).values():
             for dimension in term["priceDimensions"].values():
-                if dimension["unit"] == "Hrs":
+                # Prices in China are in CNY.
+                if dimension["unit"] == "Hrs" and "USD" in dimension["pricePerUnit"]:
                     prices.add(float(dimension["pricePerUnit"]["USD"]))
     prices.discard(0.0)
     return (prices.pop(), published[:10]) if len(prices) == 1 else None
@@ -108,7 +108,11 @@ def _price_list(clients: Clients, instance_type: str, component: Component) -> l
     # In the list, instanceType is `ml.g5.xlarge-Training`; instanceName is the usual name of the type.
     fields = {"regionCode": clients.region, "instanceName": instance_type, "component": component}
     filters = [{"Type": "TERM_MATCH", "Field": field, "Value": value} for field, value in fields.items()]
-    pricing = clients.get("pricing", PRICE_LIST_REGION)
+    # Only a few regions serve the price list; its prices cover all regions of the partition.
+    region = price_list_region(clients.region)
+    if region is None:
+        raise ServiceError(f"partition {partition_of(clients.region)} has none; set aws.prices to a price table")
+    pricing = clients.get("pricing", region)
     with translated(f"The price of {instance_type}"):
         pages = pricing.get_paginator("get_products").paginate(
             ServiceCode="AmazonSageMaker", Filters=filters, FormatVersion="aws_v1"

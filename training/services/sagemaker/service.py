@@ -16,6 +16,7 @@ from training.contract.service import TERMINAL_STATUSES, Description, LogPage, R
 from training.services.sagemaker import cloudwatch
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.partitions import log_address
 
 LIST_PAGE = 100
 MAX_LISTED = 500
@@ -30,6 +31,7 @@ class SageMakerService:
     name = "sagemaker"
     pauses_seconds = (2.0, 15.0)
     log_delay_seconds = 15.0
+    capacity_pauses_seconds: tuple[float, ...] = (300.0, 600.0, 1200.0)
 
     def __init__(self, clients: Clients | None = None) -> None:
         self._clients = clients or Clients()
@@ -71,18 +73,14 @@ class SageMakerService:
     def logs(self, job_name: str, cursor: str | None = None) -> LogPage:
         """Return the log lines of all instances after `cursor`, or from the start, ordered by time."""
         _check_name(job_name)
-        position = cloudwatch.read_cursor(cursor)
+        position = cloudwatch.read_cursor(cursor) if cursor else self._log_start(job_name)
         events = list(self._events(job_name, position))
         return cloudwatch.page(events, position)
 
     def log_location(self, job_name: str) -> str:
-        """Return the URL of the log in the AWS console."""
+        """Return the location of the log: its address in the AWS console, where that is known."""
         _check_name(job_name)
-        group = cloudwatch.GROUP.replace("/", "$252F")
-        return (
-            f"https://{self.region}.console.aws.amazon.com/cloudwatch/home?region={self.region}"
-            f"#logsV2:log-groups/log-group/{group}$3FlogStreamNameFilter$3D{job_name}$252F"
-        )
+        return log_address(self.region, cloudwatch.GROUP, f"{job_name}/")
 
     def jobs(self, *, running_only: bool = False) -> list[Description]:
         """Return the jobs, newest first, with the fields of the list: name, status and times."""
@@ -131,6 +129,14 @@ class SageMakerService:
     def _translated(self, job_name: str) -> Any:
         _check_name(job_name)
         return translated(f"Job {job_name}")
+
+    def _log_start(self, job_name: str) -> cloudwatch.Cursor:
+        """Return the cursor of the job's start: without a start time, CloudWatch searches the logs of all jobs."""
+        try:
+            created = self.describe(job_name)["CreationTime"]
+        except JobNotFound:
+            return cloudwatch.Cursor()  # a deleted job may still have a log
+        return cloudwatch.first_cursor(created)
 
     def _events(self, job_name: str, cursor: cloudwatch.Cursor) -> Iterator[dict[str, Any]]:
         logs = self._clients.get("logs")

@@ -195,11 +195,12 @@ def find_bucket(clients: Clients, account: str, name: str | None = None) -> tupl
     """
     bucket = name or f"sagemaker-{clients.region}-{account}"
     s3 = clients.get("s3")
-    try:
-        response = s3.head_bucket(Bucket=bucket, ExpectedBucketOwner=account)
-    except ClientError as error:
-        _check_missing(clients, bucket, account, error, is_default=name is None)
-        return bucket, False
+    with translated(f"Bucket {bucket}"):
+        try:
+            response = s3.head_bucket(Bucket=bucket, ExpectedBucketOwner=account)
+        except ClientError as error:
+            _check_missing(clients, bucket, account, error, is_default=name is None)
+            return bucket, False
     region = response["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", clients.region)
     _check_region(bucket, region, clients.region)
     return bucket, True

@@ -113,7 +113,7 @@ def test_a_name_in_use_is_refused(endpoints: SageMakerEndpoints, account: Accoun
     for fields, message in (
         ({"run_id": "9999fff"}, "Endpoint emotion serves 0123abc, not 9999fff: use --replace true, or choose"),
         ({"machine": "ml.g5.xlarge"}, "Endpoint emotion runs on 1 x ml.g4dn.xlarge: use --replace true"),
-        ({"versions": "transformers 4.26.0"}, "Endpoint emotion serves the same model with a different image, archive"),
+        ({"versions": "transformers 4.26.0"}, "Endpoint emotion serves the same model with a different image"),
     ):
         with pytest.raises(EndpointTaken, match=message):
             endpoints.deploy(spec(**fields), quiet)

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+import time
+from collections.abc import Callable, Mapping
+from typing import Any
 
 import pytest
 
@@ -11,7 +13,7 @@ from models.endpoints.protocol import EndpointSpec
 from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.support.aws.account import Account
 from tests.support.aws.api import THROTTLED, ApiError, Dropped
-from tests.support.aws.hosting import Serve
+from tests.support.aws.hosting import Hosting, Serve
 from training.contract.errors import (
     AccessError,
     EndpointFailed,
@@ -20,6 +22,7 @@ from training.contract.errors import (
     TrainfareError,
     Unreachable,
 )
+from training.services.sagemaker import clients
 
 Spec = Callable[..., EndpointSpec]
 LOG = r"\(log: https://us-east-1\.console.*emotion\)"
@@ -97,3 +100,31 @@ def test_an_endpoint_that_is_not_in_service_is_reported(deployed: SageMakerEndpo
     hosted.status, hosted.reason = "Failed", "CapacityError: none."
     with pytest.raises(EndpointFailed, match=r"^Endpoint emotion is Failed and does not answer: CapacityError: none"):
         deployed.predict("emotion", b"{}")
+
+
+@pytest.mark.slow
+def test_a_slow_model_is_asked_once(
+    endpoints: SageMakerEndpoints, spec: Spec, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Other errors are retried, up to AWS_MAX_ATTEMPTS."""
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "4")
+    monkeypatch.setitem(clients.READ_SECONDS, clients.RUNTIME, 1)
+    asked: list[bytes] = []
+
+    def serve(_: Hosting, __: Mapping[str, Any], body: bytes) -> tuple[int, bytes]:
+        asked.append(body)
+        time.sleep(3 if body == b"slow" else 0)
+        return 200, body
+
+    account.hosting.serve = serve
+    endpoints.deploy(spec(), lambda _: None)
+    with pytest.raises(Unreachable, match=rf"has not answered within 1 s, and the request was not repeated: .* {LOG}"):
+        endpoints.predict("emotion", b"slow")
+    account.runtime.faults.add("InvokeEndpoint", Dropped(), ApiError("ServiceUnavailable", "", 503))
+    assert endpoints.predict("emotion", b"quick") == b"quick"
+    assert asked == [b"slow", b"quick"]
+
+
+def test_the_client_waits_longer_than_a_model_may_take() -> None:
+    """SageMaker ends a request after 60 s; AWS recommends 70 s (botocore's documentation of InvokeEndpoint)."""
+    assert clients.READ_SECONDS[clients.RUNTIME] == 70

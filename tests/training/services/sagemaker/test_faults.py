@@ -128,19 +128,28 @@ def test_a_line_that_is_stored_after_the_end_is_read(harness: SageMakerHarness, 
     assert lines == ["first", "last"]
     logs, group = account.clients["logs"], "/aws/sagemaker/TrainingJobs"
     stream = logs.describe_log_streams(logGroupName=group)["logStreams"][0]["logStreamName"]
-    at_ms = int(1000 * (description["CreationTime"].timestamp() - 3600))
+    at_ms = int(1000 * (description["CreationTime"].timestamp() - 1800))
 
     def late(seconds: float) -> None:
         nonlocal is_stored
         if not is_stored:
             is_stored = True
-            event = {"timestamp": at_ms, "message": "an hour ago"}
+            event = {"timestamp": at_ms, "message": "half an hour ago"}
             logs.put_log_events(logGroupName=group, logStreamName=stream, logEvents=[event])
 
     is_stored = False
     updates = list(Job(harness.service, "job").follow(sleep=late))
     assert updates[0].lines == ["first", "last"]
-    assert (updates[-1].is_whole, updates[-1].lines) == (True, ["an hour ago", "first", "last"])
+    assert (updates[-1].is_whole, updates[-1].lines) == (True, ["half an hour ago", "first", "last"])
+
+
+def test_logs_are_read_from_the_creation_of_the_job(harness: SageMakerHarness, account: Account) -> None:
+    """With a start time of 0, CloudWatch searches the logs of all jobs of the account. An hour covers wrong clocks."""
+    description, lines = ended(submit(harness.service, harness.request("print(1)")))
+    assert lines == ["1"]
+    created_ms = 1000 * description["CreationTime"].timestamp()
+    assert account.logs.starts_ms
+    assert all(created_ms - 2 * 3_600_000 < start for start in account.logs.starts_ms)
 
 
 def test_missing_data_in_s3_fails_the_job(harness: SageMakerHarness, account: Account) -> None:

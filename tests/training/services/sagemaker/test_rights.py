@@ -7,11 +7,14 @@ from typing import Any
 
 import pytest
 
-from tests.support.aws.account import Account
-from tests.support.aws.rights import ACTIONS, actions
+from tests.conftest import ROOT
+from tests.support.aws.account import BUCKET, Account
+from tests.support.aws.rights import ACTIONS, actions, allowed, documented
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
 from tests.support.services.harness import SageMakerHarness
 from training.contract.errors import JobExists
+from training.contract.job_spec import JobSpec
+from training.contract.request import build
 from training.services.launcher import submit
 from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.clients import Clients
@@ -62,6 +65,114 @@ def test_the_launcher_policy_allows_exactly_the_calls_of_a_launcher(account: Acc
     assert called == set(actions("launcher")) - set(NOT_RECORDED)
 
 
+CONFIGURATION = """
+SchemaVersion: '1.0'
+SageMaker:
+  PythonSDK: {Modules: {Session: {DefaultS3ObjectKeyPrefix: team-a}}}
+  TrainingJob:
+    Tags: [{Key: team, Value: everybody}, {Key: cost-centre, Value: A12}]
+    OutputDataConfig: {KmsKeyId: output-key}
+    ResourceConfig: {VolumeKmsKeyId: volume-key}
+"""
+
+
+@pytest.fixture
+def configured(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Account:
+    """An account whose user has a configuration of SageMaker's SDK."""
+    (tmp_path / "config.yaml").write_text(CONFIGURATION)
+    monkeypatch.setenv("SAGEMAKER_USER_CONFIG_OVERRIDE", str(tmp_path / "config.yaml"))
+    account.make_role()
+    return account
+
+
+def test_objects_below_the_prefix_of_the_configuration_are_allowed(configured: Account, tmp_path: Path) -> None:
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "rows").write_text("x")
+    context = open_aws_context({"role": "trainer"})
+    context.storage.put_folder(tmp_path / "data", "data")
+    context.storage.put_source(tmp_path / "data")
+    paths = [call.partition(" ")[2] for _, call in configured.calls if call.startswith(("PUT /", "HEAD /"))]
+    keys = [path.removeprefix(f"/{BUCKET}/") for path in paths if path.count("/") > 1]
+    assert len(keys) > 3
+    for key in keys:
+        resource = f"arn:aws:s3:::{BUCKET}/{key}"
+        assert allowed("s3:PutObject", resource, BUCKET=BUCKET, PREFIX="team-a/", PARTITION="aws"), key
+        assert not allowed("s3:PutObject", resource, BUCKET=BUCKET, PREFIX="", PARTITION="aws"), key
+
+
+def test_the_policies_can_be_filled_in_for_every_partition() -> None:
+    for partition in ("aws", "aws-cn", "aws-us-gov"):
+        values = {"PARTITION": partition, "ACCOUNT": "123456789012", "ROLE": "trainer"}
+        assert allowed("iam:PassRole", f"arn:{partition}:iam::123456789012:role/trainer", **values)
+        job = f"arn:{partition}:sagemaker:cn-north-1:123456789012:training-job/demo"
+        assert allowed("sagemaker:CreateTrainingJob", job, **values)
+    text = (ROOT / "docs" / "aws.md").read_text()
+    assert "arn:aws:iam" not in text
+    assert "arn:aws:s3" not in text
+
+
+def test_the_keys_of_the_configuration_need_the_documented_permissions(configured: Account, tmp_path: Path) -> None:
+    """S3 and SageMaker use the keys in the name of the user who makes these calls."""
+    large = tmp_path / "large"
+    large.mkdir()
+    (large / "file").write_bytes(b"0" * (65 * 2**20))
+    (large / "small").write_bytes(b"0")
+    called: set[str] = set()
+
+    def note(model: Any, params: dict[str, Any], **_: Any) -> None:
+        headers = params["headers"]
+        if "x-amz-server-side-encryption-aws-kms-key-id" in headers:
+            called.update(OUTPUT_KEY_ACTIONS[model.name])
+
+    clients = Clients()
+    clients.session.events.register("before-call.s3", note)
+    context = open_aws_context({"role": "trainer"}, clients)
+    context.storage.put_folder(large, "data")
+    spec = context.resolve(
+        JobSpec(
+            name="job",
+            hyperparameters={},
+            channels={},
+            source_uri="s3://b/s",
+            output_uri="s3://b/o",
+            # A type without built-in disks: the others refuse a key.
+            instance_type="ml.p3.2xlarge",
+            image="own.example/image:1",
+        )
+    )
+    request = build(spec)
+    assert request["OutputDataConfig"]["KmsKeyId"] == "output-key"
+    if "VolumeKmsKeyId" in request["ResourceConfig"]:
+        called |= {"kms:CreateGrant", "kms:DescribeKey"}
+    assert called == set(actions("keys"))
+    # The job's role also encrypts what the job writes: CreateTrainingJob's documentation of OutputDataConfig.
+    assert set(actions("job-keys")) == {*called, "kms:Encrypt"}
+
+
+OUTPUT_KEY_ACTIONS = {
+    "PutObject": {"kms:GenerateDataKey"},
+    # S3 reads the parts again to join them, and trainfare reads the job's output.
+    "CreateMultipartUpload": {"kms:GenerateDataKey", "kms:Decrypt"},
+}
+"""Permissions for a key that a call of S3 names: Amazon S3 User Guide, "Uploading large objects with SSE-KMS"."""
+
+
+def test_tags_of_the_configuration_and_of_the_experiment_are_joined(configured: Account) -> None:
+    context = open_aws_context({"role": "trainer", "tags": {"team": "nlp", "stage": "test"}}, is_read_only=True)
+    assert context.fields["tags"] == {"team": "nlp", "cost-centre": "A12", "stage": "test"}
+    assert open_aws_context({"role": "trainer"}, is_read_only=True).fields["tags"] == {
+        "team": "everybody",
+        "cost-centre": "A12",
+    }
+
+
+def test_an_undocumented_call_fails_every_test_with_an_account(account: Account) -> None:
+    assert not account.actions - documented()
+    Clients().get("iam").list_roles()
+    assert account.actions - documented() == {"iam:ListRoles"}
+    account.forget_calls()
+
+
 def test_no_policy_has_a_wildcard_action() -> None:
-    for name in ("launcher", "job"):
+    for name in ("launcher", "job", "keys", "job-keys"):
         assert not [action for action in actions(name) if "*" in action]

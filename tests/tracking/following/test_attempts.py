@@ -1,0 +1,148 @@
+"""Jobs that SageMaker has no instances for are started again, and each attempt only once."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from tests.support.aws.account import Account
+from tests.support.services.following import until
+from tests.support.services.harness import SageMakerHarness
+from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
+from tracking.following.attempts import attempt_name
+from tracking.following.followed_job import FollowedJob, Outcome
+from tracking.following.group_session import run_jobs, start_jobs
+from tracking.groups.group import child_runs, open_group
+from tracking.groups.planned_job import PlannedJob
+from tracking.recording.recorder import open_run
+from tracking.server.store import Store, open_store
+from training.contract.job_spec import JOB_NAME_PATTERN
+
+pytestmark = pytest.mark.slow
+
+GPU = "ml.g5.xlarge"
+
+
+class Launchers:
+    """Launchers of one job."""
+
+    def __init__(self, harness: SageMakerHarness, store: Store) -> None:
+        self.harness, self.store = harness, store
+        self.group = open_group(store, experiment_name="demo", verb="compare", key="k1")
+        spec = harness.spec(TRAIN_PY, hyperparameters={"steps": 2}, instance_type=GPU)
+        self.job: PlannedJob = planned_as(spec, "none")
+
+    def run(self, echo: Callable[[str], None] = lambda _: None) -> Outcome:
+        [outcome] = run_jobs(self.store, self.harness.again(), self.group, [self.job], echo=echo)
+        return outcome
+
+    def tags(self) -> tuple[str, dict[str, str]]:
+        [run] = child_runs(self.store, self.group).values()
+        return run.info.status, run.data.tags
+
+
+@pytest.fixture
+def launchers(account: Account, tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> Launchers:
+    monkeypatch.chdir(tmp_path)
+    account.jobs.faults.no_capacity.add(GPU)
+    return Launchers(SageMakerHarness(tmp_path, account), open_store(tracking_uri))
+
+
+def when_it_waits(act: Callable[[], object]) -> Callable[[str], None]:
+    """Return an output that acts when a job begins to wait for capacity."""
+    return lambda line: act() if "starts again in" in line else None
+
+
+def test_the_next_attempt_runs_and_is_recorded(launchers: Launchers, account: Account) -> None:
+    outcome = launchers.run(when_it_waits(account.jobs.faults.no_capacity.clear))
+    assert outcome.failure is None
+    assert account.jobs.names() == ["job", "job-c1"]
+    status, tags = launchers.tags()
+    assert (status, tags["platform.service_name"], tags["platform.capacity_retries"]) == ("FINISHED", "job-c1", "1")
+
+
+def test_two_launchers_start_each_attempt_once(launchers: Launchers, account: Account) -> None:
+    """They look at the job in turns, so both see that the first attempt has failed before either starts the next."""
+    store, group, job = launchers.store, launchers.group, launchers.job
+    echo = when_it_waits(account.jobs.faults.no_capacity.clear)
+    first = FollowedJob(store, launchers.harness.again(), job, open_run(store, group, job), echo)
+    second = FollowedJob(store, launchers.harness.again(), job, open_run(store, group, job), echo)
+    outcomes: dict[FollowedJob, Outcome] = {}
+
+    def look() -> bool:
+        for each in (first, second):
+            if each not in outcomes and each.due <= time.monotonic() and (outcome := each.advance()):
+                outcomes[each] = outcome
+        return len(outcomes) == 2
+
+    until(look)
+    assert [outcome.failure for outcome in outcomes.values()] == [None, None]
+    assert account.jobs.names() == ["job", "job-c1"]
+
+
+def test_a_launcher_that_attaches_later_continues_with_the_next_attempt(launchers: Launchers, account: Account) -> None:
+    start_jobs(launchers.store, launchers.harness.again(), launchers.group, [launchers.job])
+    until(lambda: account.jobs.describe("job")["TrainingJobStatus"] == "Failed")
+    account.jobs.faults.no_capacity.clear()
+    assert launchers.run().failure is None
+    assert account.jobs.names() == ["job", "job-c1"]
+
+
+def test_a_stopped_job_is_not_started_again(
+    launchers: Launchers, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    again = launchers.harness.again
+
+    def patient() -> object:
+        service = again()
+        service.capacity_pauses_seconds = (600.0,)
+        return service
+
+    monkeypatch.setattr(launchers.harness, "again", patient)
+    outcome = launchers.run(when_it_waits(lambda: os.kill(os.getpid(), signal.SIGINT)))
+    assert outcome.failure == ("Stopped", "it was stopped while it waited for instances")
+    assert account.jobs.names() == ["job"]
+    assert launchers.tags()[0] == "KILLED"
+
+
+def test_a_quota_that_is_in_use_delays_the_next_attempt(
+    launchers: Launchers, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracking.following.followed_job.QUOTA_PAUSE_SECONDS", 0.2)
+    request = launchers.harness.request("import time; time.sleep(3)", name="other", instance_type=GPU)
+
+    def use_the_quota() -> None:
+        account.jobs.faults.no_capacity.clear()
+        account.jobs.quotas = {GPU: 1}
+        launchers.harness.service.create(request)
+
+    assert launchers.run(when_it_waits(use_the_quota)).failure is None
+    assert account.jobs.names() == ["job", "other", "job-c1"]
+
+
+def test_a_quota_that_was_lowered_to_nothing_ends_the_job(launchers: Launchers, account: Account) -> None:
+    outcome = launchers.run(when_it_waits(lambda: account.jobs.quotas.update({GPU: 0})))
+    assert outcome.failure is not None
+    assert outcome.failure[0] == "Capacity"
+    assert account.jobs.names() == ["job"]
+
+
+def test_the_names_of_attempts_follow_from_the_name_of_the_job() -> None:
+    assert [attempt_name("demo-1-none-a0r0", number) for number in range(3)] == [
+        "demo-1-none-a0r0",
+        "demo-1-none-a0r0-c1",
+        "demo-1-none-a0r0-c2",
+    ]
+
+
+def test_long_names_stay_valid_and_different() -> None:
+    long = [f"{'a' * 51}-{'b' * 10}{at}" for at in range(2)]
+    names = [attempt_name(name, number) for name in long for number in (1, 2, 12)]
+    assert len(set(names)) == 6
+    assert all(re.fullmatch(JOB_NAME_PATTERN, name) for name in names), names
