@@ -70,7 +70,11 @@ def test_a_local_group_can_be_attached_to_only_from_its_own_home(command_line: C
     [
         ({}, "attach needs --group ID"),
         ({"group": "nothing"}, "has no group 'nothing'"),
-        ({"grup": "x"}, "unknown field 'grup' of attach: it must be one of group, fail-on. Did you mean 'group'?"),
+        (
+            {"grup": "x"},
+            "unknown field 'grup' of attach: it must be one of group, job, tuning-job, experiment, region, prices, "
+            "fail-on. Did you mean 'group'?",
+        ),
     ],
 )
 def test_wrong_fields_are_reported_in_one_sentence(
