@@ -175,7 +175,8 @@ def test_invalid_overrides_and_those_without_effect_are_refused(file: str, overr
             "    fp16: true\n",
             "    hub_token: hf_abc\n",
             "script.hyperparameters.hub_token looks like a secret, which would be written to the request, the log and "
-            "MLflow: remove it, set an environment variable, and list its name in script.secrets ({file} line 7)",
+            "MLflow: remove it, let the script read an environment variable, and list that in script.secrets (on "
+            "SageMaker with the name of a secret in AWS Secrets Manager, {{HF_TOKEN: team/hub-token}}) ({file} line 7)",
         ),
         (
             "base_batch_size: 16\n",

@@ -47,7 +47,7 @@ def test_the_launcher_policy_allows_exactly_the_calls_of_a_launcher(account: Acc
     large = tmp_path / "large"
     large.mkdir()
     (large / "file").write_bytes(b"0" * (65 * 2**20))
-    context.storage.put_folder(large, "data")
+    context.storage.put_channel(large, "data")
     service = SageMakerService(context.clients)
     service.pauses_seconds, service.log_delay_seconds = (0.05, 0.5), 0.0
     request = harness.request(RUNS_UNTIL_STOPPED)
