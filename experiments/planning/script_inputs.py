@@ -38,7 +38,7 @@ class ScriptInputs:
     environment: ScriptEnvironment | None = None
     """Environment with the script's requirements; None runs the script in trainfare's own."""
     network_uses: tuple[str, ...] = ()
-    """What the script needs a network for; see `JobSpec`."""
+    """Uses of a network by the script; see `JobSpec`."""
     remarks: tuple[str, ...] = ()
 
     @property

@@ -93,7 +93,7 @@ class JobSpec(BaseModel):
     isolate_network: bool = False
     """Block outbound network calls of the container. The source is then a channel named `code`."""
     network_uses: tuple[str, ...] = ()
-    """What the job needs a network for, each as a sentence without a full stop that names the field, such as `model
+    """Uses of a network by the job, each as a sentence without a full stop that names the field, such as `model
     'gpt2' is downloaded from the Hub`. The request does not contain it."""
     encrypt_traffic: bool = False
     """Encrypt the traffic between the instances of a job. Slows distributed training down."""

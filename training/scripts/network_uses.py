@@ -1,4 +1,4 @@
-"""What a script needs a network for, as far as its experiment and its folder show."""
+"""Uses of a network by a script, as far as its experiment and its folder show."""
 
 from __future__ import annotations
 

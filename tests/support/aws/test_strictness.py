@@ -10,31 +10,10 @@ import pytest
 
 from tests.support.aws.service_rules import refusal
 from tests.support.aws.validation import errors_of
+from tests.support.requests.valid import training_job
 
 MODEL = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
-ROLE = "arn:aws:iam::123456789012:role/trainer"
 Change = Callable[[dict[str, Any]], Any]
-
-
-def training_job() -> dict[str, Any]:
-    """Return a request that SageMaker accepts."""
-    source = {"S3DataType": "S3Prefix", "S3Uri": "s3://bucket/data/"}
-    return {
-        "TrainingJobName": "job",
-        "AlgorithmSpecification": {
-            "TrainingImage": "image",
-            "TrainingInputMode": "File",
-            "MetricDefinitions": [{"Name": "loss", "Regex": "loss ([0-9.]+)"}],
-        },
-        "RoleArn": ROLE,
-        "HyperParameters": {"epochs": "3"},
-        "InputDataConfig": [{"ChannelName": "train", "DataSource": {"S3DataSource": source}}],
-        "OutputDataConfig": {"S3OutputPath": "s3://bucket/output"},
-        "ResourceConfig": {"InstanceType": "ml.p3.2xlarge", "InstanceCount": 1, "VolumeSizeInGB": 30},
-        "StoppingCondition": {"MaxRuntimeInSeconds": 3600},
-        "Environment": {"A": "1"},
-        "Tags": [{"Key": "team", "Value": "nlp"}],
-    }
 
 
 def message(change: Change) -> str | None:

@@ -139,7 +139,7 @@ class Outcomes:
     """Outcomes of random experiments."""
 
     counts: Counter[str] = field(default_factory=Counter)
-    """How many were `accepted` and `refused`."""
+    """Number of experiments by outcome, `accepted` or `refused`."""
     faults: list[str] = field(default_factory=list)
     """A sentence for each request that AWS would refuse after an upload, and for each refusal that is no sentence."""
 

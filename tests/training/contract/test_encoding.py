@@ -50,9 +50,10 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def make(hyperparameters: dict[str, Any]) -> dict[str, Any]:
         path = tmp_path / "own.yaml"
-        path.write_text(
-            json.dumps({"script": {"source": "code", "hyperparameters": hyperparameters}}, ensure_ascii=False)
-        )
+        # Our entry point passes nested values as JSON; the toolkit alone would pass Python's notation.
+        forms = {name: "json" for name in ("list", "map") if name in hyperparameters}
+        script = {"source": "code", "hyperparameters": hyperparameters, "arguments": {"forms": forms}}
+        path.write_text(json.dumps({"script": script}, ensure_ascii=False))
         experiment = load(str(path), {})
         arm = Arm(label="alone", experiment=experiment, is_baseline=True)
         [job] = plan("group", "own", [arm], 1, [script_inputs(experiment, tmp_path / "home")], tmp_path / "home")

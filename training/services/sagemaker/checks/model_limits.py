@@ -21,7 +21,7 @@ class Violation:
     """Members from the request to the value, such as `("Tags", "0", "Key")`."""
     value: object
     rule: str
-    """What the model allows, as the end of a sentence: `at most 63 characters are allowed`."""
+    """Rule that the value breaks, as the end of a sentence: `at most 63 characters are allowed`."""
 
 
 def violations(shape: Any, value: Any, path: tuple[str, ...] = ()) -> Iterator[Violation]:

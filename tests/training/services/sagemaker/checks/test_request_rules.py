@@ -7,7 +7,8 @@ from typing import Any
 import boto3
 import pytest
 
-from tests.support.aws.test_strictness import ROLE, training_job
+from tests.support.aws.account import ROLE
+from tests.support.requests.valid import training_job
 from training.contract.errors import InputError
 from training.services.sagemaker.checks.model_limits import characters, violations
 from training.services.sagemaker.checks.request_rules import check_request
