@@ -144,6 +144,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         **{name: getattr(machine, name) for name in MACHINE_FIELDS},
         image=machine.image or "local",
         environment=environment(experiment, staged, home),
+        network_uses=_network_uses(experiment, staged),
     )
     return PlannedJob(
         spec=spec,
@@ -157,6 +158,14 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         tags=run_tags(experiment),
         model=_model(experiment),
     )
+
+
+def _network_uses(experiment: Experiment, staged: Inputs) -> tuple[str, ...]:
+    if isinstance(staged, ScriptInputs):
+        return staged.network_uses
+    model = f"model {experiment.model!r} is downloaded from the Hub: download it first, and set model to its folder"
+    push = "push_to_hub uploads the model to the Hub: remove it, and push the model of the run afterwards"
+    return (*(() if "model" in staged.channels else (model,)), *((push,) if experiment.push_to_hub else ()))
 
 
 def _model(experiment: Experiment) -> ModelPlan | None:

@@ -17,6 +17,7 @@ from training.scripts.channels import Channels, find_channels
 from training.scripts.declared_arguments import declared_arguments
 from training.scripts.entry_forms import ArgumentForms, argument_forms, notes
 from training.scripts.environments import ScriptEnvironment, script_environment
+from training.scripts.network_uses import network_uses
 from training.scripts.requirements import requirement_notes
 from training.scripts.source import ScriptSource, find_script, is_package, with_entry
 
@@ -36,6 +37,8 @@ class ScriptInputs:
     """Settings of our entry point, which is then part of the source. None if the toolkit starts the script itself."""
     environment: ScriptEnvironment | None = None
     """Environment with the script's requirements; None runs the script in trainfare's own."""
+    network_uses: tuple[str, ...] = ()
+    """Uses of a network by the script; see `JobSpec`."""
     remarks: tuple[str, ...] = ()
 
     @property
@@ -89,6 +92,7 @@ def script_inputs(
         channels=find_channels(script.channels, home),
         entry=entry,
         environment=environment,
+        network_uses=tuple(network_uses(source.folder, values, script.secrets)),
         remarks=(
             *notes(forms, declared, values),
             *requirement_notes(source.folder, local=local, python=environment.python if environment else None),

@@ -65,11 +65,13 @@ class Aws(Frozen):
     security_groups: Names = ()
     """Security groups of the jobs. Requires `subnets`."""
     isolate_network: bool = False
-    """Block outbound network calls of the container."""
+    """Block outbound network calls of the container. Whatever needs a network is then refused, such as a model of the
+    Hub."""
     encrypt_traffic: bool = False
     """Encrypt the traffic between the instances of a job."""
     volume_key: Name | None = None
-    """KMS key that encrypts the disks of the instances."""
+    """KMS key that encrypts the disks of the instances. Built-in disks, such as those of ml.g5.xlarge, have a key of
+    their own, and do not get this one."""
     output_key: Name | None = None
     """KMS key that encrypts what is written to S3."""
     tags: Annotated[Mapping[str, str], Field(strict=False)] = {}

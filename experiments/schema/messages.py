@@ -35,16 +35,17 @@ def rule_message(rule: str, document: Document, other_locations: Mapping[str, st
 def _message(problem: Any, document: Document, other_locations: Mapping[str, str]) -> str:
     path = tuple(part for part in problem["loc"] if isinstance(part, int) or _is_key(part))
     name = dotted(path)
+    shown = _printable(name)
     if problem["type"] == "value_error":
         message = _printable(str(problem["ctx"]["error"]))
         return f"{message} ({_location(_field_named_in(message) or path, document, other_locations)})"
     if problem["type"] == "missing":
-        return f"{name} is missing ({_location(path[:-1], document, other_locations)})"
+        return f"{shown} is missing ({_location(path[:-1], document, other_locations)})"
     location = _location(path, document, other_locations)
     if problem["type"] == "extra_forbidden":
         return unknown_field(name, location)
     value = problem.get("ctx", {}).get("actual_length", short_text(problem["input"]))
-    return f"{name} {_rule(problem, name)}, not {value} ({location}){_hint(problem)}"
+    return f"{shown} {_rule(problem, name)}, not {value} ({location}){_hint(problem)}"
 
 
 def _printable(message: str) -> str:

@@ -62,7 +62,8 @@ def check_plain_values(field: str, values: Mapping[str, Any]) -> None:
         if is_likely_secret(name, value):
             raise ValueError(
                 f"{field}.{name[:60]} looks like a secret, which would be written to the request, the log and MLflow: "
-                f"remove it, set an environment variable, and list its name in script.secrets"
+                "remove it, let the script read an environment variable, and list that in script.secrets (on SageMaker "
+                "with the name of a secret in AWS Secrets Manager, {HF_TOKEN: team/hub-token})"
             )
 
 

@@ -96,7 +96,10 @@ class JobSpec(BaseModel):
     security_groups: tuple[str, ...] = ()
     """Security groups of the job's network interfaces."""
     isolate_network: bool = False
-    """Block outbound network calls of the container."""
+    """Block outbound network calls of the container. The source is then a channel named `code`."""
+    network_uses: tuple[str, ...] = ()
+    """Uses of a network by the job, each as a sentence without a full stop that names the field, such as `model
+    'gpt2' is downloaded from the Hub`. The request does not contain it."""
     encrypt_traffic: bool = False
     """Encrypt the traffic between the instances of a job. Slows distributed training down."""
     volume_key: str | None = None

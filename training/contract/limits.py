@@ -25,6 +25,7 @@ MAX_ENTRIES = {
 }
 MAX_NAME_CHARACTERS = {"hyperparameters": 256, "environment": 512, "channels": 64, "tags": 128}
 MAX_VALUE_CHARACTERS = {"hyperparameters": 2500, "environment": 512, "tags": 256}
+MAX_METRIC_CHARACTERS = {"name": 255, "regex": 500}
 NAME_PATTERNS = {
     "hyperparameters": r"[^=\s\0]+",
     "environment": r"[a-zA-Z_][a-zA-Z0-9_]*",
@@ -47,6 +48,7 @@ def check_limits(spec: JobSpec, hyperparameters: Mapping[str, str]) -> None:
     _check_map("environment", spec.environment)
     _check_map("channels", spec.channels)
     _check_map("tags", spec.tags)
+    check_tags(spec.tags)
     for field in ("metric_definitions", "subnets", "security_groups", "fallback_instance_types"):
         _check_count(field, getattr(spec, field))
     for definition in spec.metric_definitions:
@@ -65,16 +67,13 @@ def check_metric(definition: MetricDefinition) -> None:
     """Raise InputError for an invalid regular expression, or one that does not have exactly one group."""
     import regex  # with the package that searches the log
 
+    for part, limit in MAX_METRIC_CHARACTERS.items():
+        _check_metric_text(definition, part, getattr(definition, part), limit)
     try:
         groups = max(re.compile(definition.regex).groups, regex.compile(definition.regex).groups)
     except (re.error, regex.error) as error:
         raise InputError(
             f"Metric '{definition.name}': '{definition.regex}' is not a regular expression: {error}."
-        ) from error
-    except RecursionError as error:
-        raise InputError(
-            f"Metric '{definition.name}': the regular expression {definition.regex[:20]}... has too many nested "
-            "brackets."
         ) from error
     if groups != 1:
         raise InputError(
@@ -82,12 +81,29 @@ def check_metric(definition: MetricDefinition) -> None:
         )
 
 
+def check_tags(tags: Iterable[str]) -> None:
+    """Raise InputError for a tag whose name AWS reserves, in any case of letters (API reference, `Tag.Key`)."""
+    for name in tags:
+        if name.lower().startswith("aws:"):
+            raise InputError(f"Name '{name}' in tags is not allowed: AWS reserves names that start with 'aws:'.")
+
+
+def _check_metric_text(definition: MetricDefinition, part: str, text: str, limit: int) -> None:
+    if len(text) > limit:
+        raise InputError(
+            f"Metric {definition.name[:60]!r}: the {part} has {len(text)} characters; at most {limit} are allowed."
+        )
+    if not text or "\n" in text or "\r" in text:
+        problem = "contains a line break" if text else "is empty"
+        raise InputError(f"Metric {definition.name[:60]!r}: the {part} {problem}, which SageMaker does not allow.")
+
+
 def _check_map(field: str, entries: Mapping[str, str]) -> None:
     _check_count(field, entries)
     for name, value in entries.items():
         if not re.fullmatch(NAME_PATTERNS[field], name) or len(name) > MAX_NAME_CHARACTERS[field]:
             rule = f"match {NAME_PATTERNS[field]} and have at most {MAX_NAME_CHARACTERS[field]} characters"
-            raise InputError(f"Name '{name}' in {field} is not allowed: it must {rule}.")
+            raise InputError(f"Name {name[:100]!r} in {field} is not allowed: it must {rule}.")
         limit = MAX_VALUE_CHARACTERS.get(field)
         if limit is not None and len(value) > limit:
             raise InputError(f"Value of '{name}' in {field} has {len(value)} characters; at most {limit} are allowed.")

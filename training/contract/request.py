@@ -14,7 +14,7 @@ from typing import Any
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.contract.limits import check_limits, check_text
-from training.contract.script_mode import toolkit_hyperparameters
+from training.contract.script_mode import CODE_CHANNEL, toolkit_hyperparameters
 from training.contract.service import Request
 
 
@@ -72,8 +72,9 @@ def _resources(spec: JobSpec) -> dict[str, Any]:
 
 def _optional(spec: JobSpec) -> dict[str, Any]:
     network = {"Subnets": list(spec.subnets), "SecurityGroupIds": list(spec.security_groups)}
+    code = {CODE_CHANNEL: spec.source_uri} if spec.isolate_network else {}
     return {
-        "InputDataConfig": [_channel(name, uri) for name, uri in spec.channels.items()],
+        "InputDataConfig": [_channel(name, uri) for name, uri in {**spec.channels, **code}.items()],
         "CheckpointConfig": _without_empty({"S3Uri": spec.checkpoint_uri}),
         "VpcConfig": _without_empty(network),
         "EnableManagedSpotTraining": spec.spot,

@@ -13,13 +13,17 @@ from training.contract.job_spec import JobSpec, Launcher
 
 INFO_LOG_LEVEL = 20
 TRAINING_COMPILER = ("trcomp", "trcomp-off")
+CODE_CHANNEL = "code"
+"""Channel of the source of a job without a network, which cannot download its source (SDK v2, `job.py`)."""
+CODE_ARCHIVE = f"/opt/ml/input/data/{CODE_CHANNEL}/sourcedir.tar.gz"
+"""Path of that source in the container (SDK v2, `CONTAINER_CODE_CHANNEL_SOURCEDIR_PATH`)."""
 
 
 def toolkit_hyperparameters(spec: JobSpec) -> dict[str, Any]:
     """Return the hyperparameters that the toolkit reads, before they are encoded as JSON."""
     return {
         "sagemaker_program": spec.program if spec.entry is None else script_entry.FILE,
-        "sagemaker_submit_directory": spec.source_uri,
+        "sagemaker_submit_directory": CODE_ARCHIVE if spec.isolate_network else spec.source_uri,
         "sagemaker_container_log_level": INFO_LOG_LEVEL,
         "sagemaker_job_name": spec.name,
         "sagemaker_region": spec.region,

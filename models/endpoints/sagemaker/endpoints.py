@@ -30,6 +30,8 @@ from models.endpoints.sagemaker.waiting import WaitPolicy
 from training.contract.errors import EndpointNotFound, EndpointTaken, InputError, TrainfareError
 from training.contract.price import Price
 from training.services.sagemaker.aws_context import AwsContext, open_aws_context
+from training.services.sagemaker.checks.local_disks import volume_key_of
+from training.services.sagemaker.checks.request_rules import check_request
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.identity import account_of
 from training.services.sagemaker.prices import listed_price, table_price
@@ -93,10 +95,9 @@ class SageMakerEndpoints:
         image, model, deployment, storage = self._prepared(spec)
         endpoint = self._resources.find(ENDPOINT, spec.name)
         action = self._action(endpoint, spec, deployment)
-        last = ("CreateEndpoint", deployment.endpoint_request())
+        *parts, last = deployment.requests()
         if action == "replace":
             last = ("UpdateEndpoint", {"EndpointName": spec.name, "EndpointConfigName": deployment.part})
-        parts = (("CreateModel", deployment.model_request()), ("CreateEndpointConfig", deployment.config_request()))
         return DeploymentPlan(
             action=action,
             image=image.uri,
@@ -131,6 +132,9 @@ class SageMakerEndpoints:
         task = toolkit.task_of(spec.task, spec.model)
         model = Archive(spec, aws_context, with_code=toolkit.needs_code(task))
         deployment = _deployment(spec, aws_context, image, task, model.uri, self._ami)
+        service_model = self._clients.get("sagemaker").meta.service_model
+        for operation, request in deployment.requests():
+            check_request(service_model, operation, request)
         return image, model, deployment, aws_context.storage
 
     def predict(self, name: str, body: bytes) -> bytes:
@@ -259,17 +263,9 @@ def _deployment(
         extra_tags={**aws_context.fields.get("tags", {}), **extra_tags(spec, datetime.now(UTC))},
         network={name: tuple(values) for name, values in network.items() if values},
         is_isolated=bool(aws_context.fields.get("isolate_network", False)),
-        volume_key=aws_context.fields.get("volume_key") if _takes_key(spec.machine) else None,
+        volume_key=volume_key_of([spec.machine], aws_context.fields.get("volume_key")),
         ami=ami,
     )
-
-
-def _takes_key(machine: str) -> bool:
-    """Return whether the instance type's disk can use a customer key. Built-in disks have a key already."""
-    # Imported late: the import takes seconds.
-    from sagemaker.core.common_utils import instance_supports_kms
-
-    return bool(instance_supports_kms(machine))
 
 
 def _check_replaced(endpoint: Resource, spec: EndpointSpec, deployment: Deployment) -> None:

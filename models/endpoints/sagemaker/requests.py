@@ -85,6 +85,14 @@ class Deployment:
         """Tags of the lifetime; empty if it has no end."""
         return {name: value for name, value in self.extra_tags.items() if name in LIFETIME}
 
+    def requests(self) -> tuple[tuple[str, dict[str, Any]], ...]:
+        """Return the operations that create the deployment, in order, each with its request."""
+        return (
+            ("CreateModel", self.model_request()),
+            ("CreateEndpointConfig", self.config_request()),
+            ("CreateEndpoint", self.endpoint_request()),
+        )
+
     def model_request(self) -> dict[str, Any]:
         """Return the request for CreateModel."""
         container = {"Image": self.image, "Environment": dict(self.environment), "ModelDataUrl": self.model_data}

@@ -100,7 +100,7 @@ def test_the_message_for_a_secret_does_not_contain_it(file: str) -> None:
     Path(file).write_text(TEXT.replace("files: [a, 1, true]", f"files: [{token}]"))
     message = refusal(file, {})
     assert token not in message
-    assert message.endswith(f"list its name in script.secrets ({file} line 5)")
+    assert message.endswith(f"a secret in AWS Secrets Manager, {{HF_TOKEN: team/hub-token}}) ({file} line 5)")
 
 
 def test_sagemaker_needs_the_names_of_secrets(file: str) -> None:

@@ -40,10 +40,8 @@ class Account:
             name: boto3.client(name, region_name=REGION, endpoint_url=moto.url, **KEYS)
             for name in ("s3", "iam", "sts", "logs")
         }
-        model = boto3.client("sagemaker", region_name=REGION, **KEYS).meta.service_model
-        self.jobs = Jobs(root, ACCOUNT, self.clients, frozenset(model.shape_for("TrainingInstanceType").enum))
-        hosting_types = model.shape_for("ProductionVariantInstanceType")
-        self.hosting = Hosting(ACCOUNT, self.clients, frozenset(hosting_types.enum))
+        self.jobs = Jobs(root, ACCOUNT, self.clients)
+        self.hosting = Hosting(ACCOUNT, self.clients)
         self.api = Api("sagemaker", {**self.jobs.operations(), **self.hosting.operations()})
         self.runtime = Runtime(self.hosting)
         self.logs = Logs(self.clients["logs"])

@@ -1,4 +1,4 @@
-"""A simulated AWS API over HTTP (JSON 1.1). Parameters are checked against botocore's model of the service."""
+"""A simulated AWS API over HTTP (JSON 1.1). Calls are checked against the service's model and its further rules."""
 
 from __future__ import annotations
 
@@ -12,8 +12,9 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
 import boto3
-from botocore.validate import ParamValidator
 
+from tests.support.aws.service_rules import refusal
+from tests.support.aws.validation import errors_of
 from tests.support.endpoints.served import Serving
 
 Response = dict[str, Any]
@@ -91,14 +92,17 @@ class Api(Serving):
         dropped = self.faults.meet(operation)
         if operation not in self._operations:
             raise ApiError("UnknownOperationException", operation)
-        shape = self._model.operation_model(operation).input_shape
-        report = ParamValidator().validate(dict(parameters), shape)
-        if report.has_errors():
-            raise ApiError("ValidationException", report.generate_report())
+        self.check(operation, parameters)
         response = self._operations[operation](parameters)
         if dropped:
             raise dropped
         return response
+
+    def check(self, operation: str, parameters: Mapping[str, Any]) -> None:
+        """Raise ApiError for a call that the service refuses whatever the state of the account."""
+        shape = self._model.operation_model(operation).input_shape
+        if message := errors_of(shape, parameters) or refusal(operation, parameters):
+            raise ApiError("ValidationException", message)
 
     def _handler(self) -> type[BaseHTTPRequestHandler]:
         api = self

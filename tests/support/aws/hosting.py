@@ -62,8 +62,8 @@ class Hosted:
 class Hosting:
     """All hosted objects. Calls come from many threads, so a lock guards them."""
 
-    def __init__(self, account: str, clients: Mapping[str, Any], instance_types: frozenset[str]) -> None:
-        self._account, self._clients, self._instance_types = account, clients, instance_types
+    def __init__(self, account: str, clients: Mapping[str, Any]) -> None:
+        self._account, self._clients = account, clients
         self._lock = threading.RLock()
         self.kinds: dict[str, dict[str, Hosted]] = {kind: {} for kind in NOUNS}
         self.tags: dict[str, dict[str, str]] = {}
@@ -261,12 +261,6 @@ class Hosting:
     def _check_config(self, parameters: Mapping[str, Any]) -> None:
         for variant in parameters["ProductionVariants"]:
             self._get("Model", variant["ModelName"])
-            if variant["InstanceType"] not in self._instance_types:
-                raise ApiError(
-                    "ValidationException",
-                    f"1 validation error detected: Value '{variant['InstanceType']}' at 'productionVariants.1.member."
-                    f"instanceType' failed to satisfy constraint: Member must satisfy enum value set",
-                )
 
             if variant.get("InferenceAmiVersion", AMIS[0]) not in AMIS:
                 raise ApiError(

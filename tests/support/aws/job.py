@@ -3,7 +3,6 @@ as on SageMaker."""
 
 from __future__ import annotations
 
-import json
 import signal
 import threading
 import time
@@ -16,10 +15,12 @@ from botocore.exceptions import ClientError
 
 from tests.support.aws.api import Response
 from tests.support.aws.checkpoints import SyncedFolder
+from tests.support.aws.downloads import NetworkError, downloaded
 from tests.support.aws.job_faults import JobFaults
 from tests.support.aws.logstream import LogStream
 from tests.support.aws.machine import Machine, free_port, job_description, merged
 from tests.support.aws.objects import Objects, packed
+from tests.support.aws.service_rules import machine_types
 from tests.support.aws.transitions import after_start, status, transition
 from tests.support.aws.warm_pool import WarmPool
 from training.contract.errors import InputError
@@ -33,12 +34,6 @@ BEFORE_INTERRUPTION = frozenset({"Starting", "Downloading", "Training", "Interru
 CAPACITY = (
     "CapacityError: Unable to provision requested ML compute capacity. Please retry using a different ML instance type."
 )
-
-
-def machine_types(request: Mapping[str, Any]) -> list[str]:
-    resources = request["ResourceConfig"]
-    preferred = [each["InstanceType"] for each in resources.get("InstancePreferences", [])]
-    return preferred or [resources["InstanceType"]]
 
 
 class TrainingJob:
@@ -171,6 +166,8 @@ class TrainingJob:
                 self._interrupt()
                 self._begin()
             self._upload()
+        except NetworkError as error:
+            self._failed = f"AlgorithmError: framework error: \n{error}"
         except InputError as error:
             self._failed = f"ClientError: {error}"
         except ClientError as error:
@@ -181,7 +178,8 @@ class TrainingJob:
     def _begin(self) -> None:
         self._downloading = datetime.now(UTC)
         self._began = self._began or self._downloading
-        self._start_machines(self._downloaded())
+        grace = {"TRAINFARE_STOP_GRACE_SECONDS": str(self._faults.grace_seconds)}
+        self._start_machines(downloaded(self.request, self._objects, self._root, grace))
 
     def _interrupt(self) -> None:
         """Record a spot interruption, and prepare the next start."""
@@ -194,21 +192,6 @@ class TrainingJob:
             self._earlier = [*transitions, transition("Interrupted", interrupted, self._starting)]
             self._take_machines()
 
-    def _downloaded(self) -> dict[str, Any]:
-        """Download source and data, and return the request with local paths."""
-        hyperparameters = dict(self.request["HyperParameters"])
-        archive = json.loads(hyperparameters["sagemaker_submit_directory"])
-        source = self._objects.fetch_file(archive, self._root / "source")
-        hyperparameters["sagemaker_submit_directory"] = json.dumps(source.as_uri())
-        # Only the Training Compiler's images support these flags.
-        for key in [key for key in hyperparameters if key.startswith("sagemaker_training_compiler")]:
-            del hyperparameters[key]
-        channels = [self._channel(each) for each in self.request.get("InputDataConfig", [])]
-        grace = {"TRAINFARE_STOP_GRACE_SECONDS": str(self._faults.grace_seconds)}
-        environment = grace | self.request.get("Environment", {})
-        local = {"HyperParameters": hyperparameters, "InputDataConfig": channels, "Environment": environment}
-        return {**self.request, **local}
-
     def _start_machines(self, request: Mapping[str, Any]) -> None:
         port = free_port()
         for machine in self._machines:
@@ -217,16 +200,6 @@ class TrainingJob:
                 uri = str(request["CheckpointConfig"]["S3Uri"])
                 self._synced.append(SyncedFolder(self._objects, uri, machine.checkpoints))
             machine.start(request, self._types[0], len(self._machines), port)
-
-    def _channel(self, channel: Mapping[str, Any]) -> dict[str, Any]:
-        source = channel["DataSource"]["S3DataSource"]
-        folder = self._root / "channels" / channel["ChannelName"]
-        if not self._objects.fetch_folder(source["S3Uri"], folder):
-            raise InputError(
-                f"Data download failed:No S3 objects found under S3 URL {source['S3Uri']} given in input data source."
-            )
-        local = {**source, "S3Uri": folder.as_uri()}
-        return {**channel, "DataSource": {"S3DataSource": local}}
 
     def _watch(self) -> bool:
         """Upload log and checkpoints until every instance has ended. An instance that fails stops the others.

@@ -34,10 +34,17 @@ class Objects:
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
         keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
         for key in keys:
-            path = folder / key.removeprefix(prefix).lstrip("/")
+            path = folder / _name(key, prefix)
             path.parent.mkdir(parents=True, exist_ok=True)
             self._s3.download_file(bucket, key, str(path))
         return len(keys)
+
+
+def _name(key: str, prefix: str) -> str:
+    """Return the name of an object in a channel: its key after the folder in which the prefix ends."""
+    if key.startswith(f"{prefix.rstrip('/')}/"):
+        return key.removeprefix(prefix).lstrip("/")
+    return key[prefix.rfind("/") + 1 :]
 
 
 def _location(uri: str) -> tuple[str, str]:

@@ -12,9 +12,10 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tests.support.aws.api import ApiError, Response
-from tests.support.aws.job import TrainingJob, machine_types
+from tests.support.aws.job import TrainingJob
 from tests.support.aws.job_faults import JobFaults
 from tests.support.aws.logstream import LogStream
+from tests.support.aws.service_rules import machine_types
 from training.contract.service import LogPage
 
 AWS_REGISTRY = "763104351884"
@@ -35,9 +36,8 @@ COMPILER_OUTPUT = ("Found configuration for Training Compiler", "Configuring SM 
 class Jobs:
     """The account's training jobs."""
 
-    def __init__(self, root: Path, account: str, clients: Mapping[str, Any], instance_types: frozenset[str]) -> None:
+    def __init__(self, root: Path, account: str, clients: Mapping[str, Any]) -> None:
         self._root, self._account, self._clients = root, account, clients
-        self._instance_types = instance_types
         self._jobs: dict[str, TrainingJob] = {}
         self._gone: list[TrainingJob] = []
         self._lock = threading.Lock()
@@ -152,13 +152,6 @@ class Jobs:
         return f"arn:aws:sagemaker:us-east-1:{self._account}:training-job/{name}"
 
     def _check(self, request: Mapping[str, Any]) -> None:
-        for each in machine_types(request):
-            if each not in self._instance_types:
-                raise ApiError(
-                    "ValidationException",
-                    f"1 validation error detected: Value '{each}' at 'resourceConfig.instanceType' failed to satisfy "
-                    f"constraint: Member must satisfy enum value set",
-                )
         if match := re.fullmatch(
             r"(\d{12})\.dkr\.ecr\.[^/]+/(.+):.+", request["AlgorithmSpecification"]["TrainingImage"]
         ):

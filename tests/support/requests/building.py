@@ -36,7 +36,8 @@ class Built:
         if key not in self._contexts:
             self._contexts[key] = open_service_context(experiment, self.log_lines.append)
         arm = Arm(label="alone", experiment=experiment, is_baseline=True)
-        inputs = staged(self._home, self.rows, has_model=experiment.model_type is not None)
+        is_packaged = str(experiment.model).startswith("package:")
+        inputs = staged(self._home, self.rows, has_model=is_packaged or experiment.model_type is not None)
         [job] = plan(GROUP, name, [arm], 1, [inputs], self._home)
         return build(self._contexts[key].upload(job.spec))
 

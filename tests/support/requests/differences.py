@@ -136,7 +136,7 @@ def _channels(golden: Mapping[str, Any]) -> Iterator[Difference]:
         for name, value in (
             ("S3DataType", "S3Prefix"),
             ("S3DataDistributionType", "FullyReplicated"),
-            ("S3Uri", Like(f"s3://bucket/trainfare/data/{HASH}")),
+            ("S3Uri", Like(f"s3://bucket/trainfare/data/{HASH}/")),
         )
     }
     yield Difference(

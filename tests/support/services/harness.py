@@ -118,7 +118,7 @@ class SageMakerHarness:
         return service
 
     def folder(self, name: str, files: dict[str, str]) -> str:
-        return self._storage.put_folder(self._folder(name, files), "data")
+        return self._storage.put_channel(self._folder(name, files), "data")
 
     def has_processes(self, job_name: str) -> bool:
         return bool(marked_processes(str(self._account.jobs.container(job_name).resolve())))

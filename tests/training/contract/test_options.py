@@ -89,8 +89,9 @@ def test_model_parallel_parameters_are_passed_on(built: Built) -> None:
 def test_network_keys_tags_and_limits_are_passed_on(built: Built) -> None:
     request = built(
         "demo",
-        **G5,
+        **ACCOUNT,
         **{
+            "machine.instance_type": "ml.p3.2xlarge",
             "aws.subnets": "subnet-1,subnet-2",
             "aws.security_groups": "sg-1",
             "aws.isolate_network": "true",
@@ -105,7 +106,7 @@ def test_network_keys_tags_and_limits_are_passed_on(built: Built) -> None:
     assert request["VpcConfig"] == {"Subnets": ["subnet-1", "subnet-2"], "SecurityGroupIds": ["sg-1"]}
     assert request["EnableNetworkIsolation"] is request["EnableInterContainerTrafficEncryption"] is True
     assert request["ResourceConfig"] == {
-        "InstanceType": "ml.g5.xlarge",
+        "InstanceType": "ml.p3.2xlarge",
         "InstanceCount": 1,
         "VolumeSizeInGB": 500,
         "VolumeKmsKeyId": "alias/disks",

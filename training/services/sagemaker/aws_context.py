@@ -6,9 +6,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote, urlparse
 
 from training.contract.job_spec import JobSpec
+from training.contract.request import build
+from training.services.sagemaker.channels import check_channels, local_folder
+from training.services.sagemaker.checks.isolation import check_isolation
+from training.services.sagemaker.checks.local_disks import volume_key_of
+from training.services.sagemaker.checks.request_rules import check_request
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.device_rules import check_devices, device_notes
 from training.services.sagemaker.identity import account_of, role_of
@@ -37,7 +41,7 @@ class AwsContext:
 
     def resolve(self, spec: JobSpec) -> JobSpec:
         """Return the job as it will run on AWS, before its upload. Raises InputError if it cannot run."""
-        region = self.clients.region
+        region, types = self.clients.region, (spec.instance_type, *spec.fallback_instance_types)
         image = default_image(spec.compiler, spec.instance_type, region) if spec.image == "local" else spec.image
         resolved = spec.model_copy(
             update={
@@ -48,32 +52,52 @@ class AwsContext:
                 "checkpoint_uri": self.storage.uri("checkpoints", spec.name) if spec.checkpoint_uri else None,
                 "environment": _environment(spec),
                 **self.fields,
+                "volume_key": volume_key_of(types, self.fields.get("volume_key")),
             }
         )
         check_sdk_rules(resolved)
+        check_isolation(resolved)
+        check_channels(spec.channels)
         check_devices(resolved)
+        check_request(
+            self.clients.get("sagemaker").meta.service_model, "CreateTrainingJob", build(self._with_places(resolved))
+        )
         return resolved
+
+    def _with_places(self, spec: JobSpec) -> JobSpec:
+        """Return the job with S3 URIs as long as those of its uploads, which have not been made."""
+        digest = "0" * 32
+        channel = f"{self.storage.uri('data', digest)}/"
+        return spec.model_copy(
+            update={
+                "source_uri": self.storage.uri("source", digest, "sourcedir.tar.gz"),
+                "channels": {name: channel if local_folder(uri) else uri for name, uri in spec.channels.items()},
+            }
+        )
 
     def upload(self, spec: JobSpec, log: Log) -> JobSpec:
         """Upload the job's source and channels, each once, and return the job with their S3 URIs."""
         resolved = self.resolve(spec)
         for note in [*advice(resolved), *device_notes(resolved)]:
             log(f"Note: {note}")
+        if self.fields.get("volume_key") and not resolved.volume_key:
+            log(f"Note: aws.volume_key does not apply to {spec.instance_type}: its disks have a key of their own.")
         return resolved.model_copy(
             update={
                 "source_uri": self._put(spec.source_uri, lambda folder: self.storage.put_source(folder)),
                 "channels": {
-                    name: self._put(uri, lambda folder: self.storage.put_folder(folder, "data", log))
+                    name: self._put(uri, lambda path: self.storage.put_channel(path, "data", log))
                     for name, uri in spec.channels.items()
                 },
             }
         )
 
     def _put(self, uri: str, put: Callable[[Path], str]) -> str:
-        if not uri.startswith("file://"):
+        path = local_folder(uri)
+        if path is None:
             return uri
         if uri not in self._uris:
-            self._uris[uri] = put(Path(unquote(urlparse(uri).path)))
+            self._uris[uri] = put(path)
         return self._uris[uri]
 
 
@@ -93,9 +117,13 @@ def open_aws_context(
     account = account_of(clients)
     role = role_of(clients, options.get("role"))
     storage = _storage(clients, account, options, is_read_only)
+    return AwsContext(clients=clients, role_arn=role, storage=storage, fields=job_fields(options))
+
+
+def job_fields(options: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the options that are copied to each job, under the names of JobSpec."""
     fields = {name: options[name] for name in SPEC_FIELDS if name in options}
-    fields |= {name: tuple(fields[name]) for name in ("subnets", "security_groups") if name in fields}
-    return AwsContext(clients=clients, role_arn=role, storage=storage, fields=fields)
+    return fields | {name: tuple(fields[name]) for name in ("subnets", "security_groups") if name in fields}
 
 
 def _storage(clients: Clients, account: str, options: Mapping[str, Any], is_read_only: bool) -> Storage:

@@ -15,6 +15,7 @@ from training.contract.errors import InputError
 from training.contract.image_address import Image, read_image
 from training.contract.job_spec import JobSpec
 from training.contract.script_mode import TRAINING_COMPILER, launcher_of
+from training.services.sagemaker.checks.local_disks import volume_error
 
 COMPILER_FAMILIES = ("p3", "p3dn", "g4dn", "p4d", "g5")
 EFA_TYPES = ("ml.g4dn.8xlarge", "ml.g4dn.12xlarge", "ml.g5.48xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge")
@@ -256,7 +257,11 @@ def _network(spec: JobSpec, _: Image | None) -> str | None:
     return None
 
 
+def _volume(spec: JobSpec, _: Image | None) -> str | None:
+    return volume_error(spec)
+
+
 RULES: tuple[Rule, ...] = (
     *(_instance_types, _compiler_family, _compiler_image, _compiler_launcher, _inductor, _torchrun, _pytorch_ddp),
-    *(_trainium, _data_parallel, _launcher_options, _spot, _network),
+    *(_trainium, _data_parallel, _launcher_options, _spot, _network, _volume),
 )

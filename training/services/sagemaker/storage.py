@@ -6,7 +6,7 @@ import gzip
 import hashlib
 import io
 import tarfile
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
@@ -16,11 +16,12 @@ from botocore.exceptions import ClientError
 
 from training.contract.errors import AccessError, InputError
 from training.services.sagemaker.aws_errors import translated
+from training.services.sagemaker.channels import channel_files
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.upload_progress import UploadProgress
 
-COMPLETE = ".complete"
-"""Suffix of the object that is written last. If it does not exist, the upload is incomplete."""
+COMPLETE = "complete"
+"""Folder of the objects that are written last, one for each upload. If it does not exist, the upload is incomplete."""
 ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 NOT_READABLE = frozenset({"301", "400", "403"})
 """Error codes for an object in a different region or account."""
@@ -59,24 +60,27 @@ class Storage:
         """Return the S3 URI of an object or prefix in this storage."""
         return "/".join([f"s3://{self._bucket}", self._prefix, *names])
 
-    def put_folder(self, folder: Path, kind: str, log: Log = lambda _: None) -> str:
-        """Upload a folder's files once, and return the URI of their prefix.
+    def put_channel(self, path: Path, kind: str, log: Log = lambda _: None) -> str:
+        """Upload a file or the files of a folder once, and return the URI of their prefix, which ends with a slash.
 
-        The prefix is a hash of their content. Existing files are skipped, so an interrupted upload resumes where it
-        stopped. The prefix is complete once its last object, `.complete`, exists.
+        The prefix is a hash of names and contents. Existing files are skipped, so an interrupted upload resumes where
+        it stopped. The upload is complete once its last object exists, in another folder. Raises InputError as
+        `channel_files` does.
+
+        S3DataType `S3Prefix` takes every object whose key begins with the URI. Without the slash, that would be other
+        uploads whose name begins alike, such as `<hash>.complete`, which earlier versions wrote.
         """
-        files = [path for path in sorted(folder.rglob("*")) if path.is_file()]
-        digests = {path: _digest(path) for path in files}
-        listing = "\n".join(f"{path.relative_to(folder).as_posix()} {digests[path]}" for path in files)
+        files = channel_files(path)
+        listing = "\n".join(f"{name} {_digest(file)}" for name, file in files.items())
         name = hashlib.sha256(listing.encode()).hexdigest()[:32]
-        if self._size(f"{kind}/{name}{COMPLETE}") is not None:
-            return self.uri(kind, name)
+        uri, marker = f"{self.uri(kind, name)}/", f"{COMPLETE}/{kind}/{name}"
+        if self._size(marker) is not None:
+            return uri
         if self.is_read_only:
-            return self._left_out(self.uri(kind, name), sum(path.stat().st_size for path in files))
-        self._put_files(folder, files, f"{kind}/{name}", log)
-        # Beside the prefix, not below it, because a channel must contain only data.
-        self._put(f"{kind}/{name}{COMPLETE}", listing.encode())
-        return self.uri(kind, name)
+            return self._left_out(uri, sum(file.stat().st_size for file in files.values()))
+        self._put_files(files, f"{kind}/{name}", log)
+        self._put(marker, listing.encode())
+        return uri
 
     def put_source(self, folder: Path) -> str:
         """Upload a source folder as the `sourcedir.tar.gz` that the toolkit unpacks. Equal sources share a URI."""
@@ -116,11 +120,11 @@ class Storage:
         progress.finish()
         return self.uri(name)
 
-    def _put_files(self, folder: Path, files: list[Path], prefix: str, log: Log) -> None:
-        progress = UploadProgress(sum(path.stat().st_size for path in files), self.uri(prefix), log)
-        for path in files:
+    def _put_files(self, files: Mapping[str, Path], prefix: str, log: Log) -> None:
+        progress = UploadProgress(sum(path.stat().st_size for path in files.values()), self.uri(prefix), log)
+        for name, path in files.items():
             size = path.stat().st_size
-            key = f"{prefix}/{path.relative_to(folder).as_posix()}"
+            key = f"{prefix}/{name}"
             if self._size(key) == size:
                 progress.skip(size)
                 continue

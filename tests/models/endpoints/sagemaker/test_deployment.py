@@ -277,7 +277,7 @@ def test_invalid_requests_are_refused(endpoints: SageMakerEndpoints, account: Ac
     for fields, message in (
         ({"machine": "local"}, "machine is 'local': use a SageMaker instance type"),
         ({"precision": "bf16"}, "precision is 'bf16': leave it out, because"),
-        ({"machine": "ml.none.xlarge"}, r"Endpoint emotion: SageMaker rejected the request: .*ml\.none\.xlarge"),
+        ({"machine": "ml.none.xlarge"}, "machine 'ml.none.xlarge' is not allowed by SageMaker"),
         ({"task": "translation"}, "task is 'translation': it must be one of classification, question-answering"),
     ):
         with pytest.raises(InputError, match=message):

@@ -22,7 +22,7 @@ FOREIGN_IMAGE = "999999999999.dkr.ecr.us-east-1.amazonaws.com/mine:latest"
         ({"aws.bucket": "far"}, 2, "Bucket far is in eu-central-1, but the jobs run in us-east-1"),
         ({"aws.bucket": "theirs"}, 1, "Bucket theirs does not belong to account 123456789012, or access is denied"),
         ({"aws.role": ROLE.replace("trainer", "nobody")}, 2, "Job demo-.* Could not assume role .*/nobody"),
-        ({"machine.instance_type": "ml.g5.huge"}, 2, "Job demo-.* Value 'ml.g5.huge' at 'resourceConfig.instanceType'"),
+        ({"machine.instance_type": "ml.g5.huge"}, 2, "machine.instance_type 'ml.g5.huge' is not allowed"),
         ({"machine.image": FOREIGN_IMAGE}, 2, "Job demo-.* Cannot find repository: mine in registry ID: 999999999999"),
     ],
     ids=["another region", "another account", "role", "instance type", "image"],

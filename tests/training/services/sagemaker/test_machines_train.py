@@ -108,7 +108,7 @@ class Workspace:
         """Start the job on two instances."""
         folders = {each: self.folder / each for each in CHANNELS}
         locations = {
-            "channels": {each: self.storage.put_folder(folder, "data") for each, folder in folders.items()},
+            "channels": {each: self.storage.put_channel(folder, "data") for each, folder in folders.items()},
             "source_uri": self.storage.put_source(self.folder / "source"),
             "output_uri": self.storage.uri("output"),
             "checkpoint_uri": self.storage.uri("checkpoints", name),

@@ -51,7 +51,7 @@ def test_the_launcher_policy_allows_exactly_the_calls_of_a_launcher(account: Acc
     large = tmp_path / "large"
     large.mkdir()
     (large / "file").write_bytes(b"0" * (65 * 2**20))
-    context.storage.put_folder(large, "data")
+    context.storage.put_channel(large, "data")
     service = SageMakerService(context.clients)
     service.pauses_seconds, service.log_delay_seconds = (0.05, 0.5), 0.0
     request = harness.request(RUNS_UNTIL_STOPPED)
@@ -92,7 +92,7 @@ def test_objects_below_the_prefix_of_the_configuration_are_allowed(configured: A
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / "rows").write_text("x")
     context = open_aws_context({"role": "trainer"})
-    context.storage.put_folder(tmp_path / "data", "data")
+    context.storage.put_channel(tmp_path / "data", "data")
     context.storage.put_source(tmp_path / "data")
     paths = [call.partition(" ")[2] for _, call in configured.calls if call.startswith(("PUT /", "HEAD /"))]
     keys = [path.removeprefix(f"/{BUCKET}/") for path in paths if path.count("/") > 1]
@@ -130,7 +130,7 @@ def test_the_keys_of_the_configuration_need_the_documented_permissions(configure
     clients = Clients()
     clients.session.events.register("before-call.s3", note)
     context = open_aws_context({"role": "trainer"}, clients)
-    context.storage.put_folder(large, "data")
+    context.storage.put_channel(large, "data")
     spec = context.resolve(
         JobSpec(
             name="job",

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.aws.account import Account
+from tests.support.aws.account import BUCKET, Account
 from tests.support.hub.secrets_server import keeping
 from tests.training.services.sagemaker.conftest import Terminal
+from training.services.sagemaker.cloudwatch import GROUP
 
 pytestmark = pytest.mark.slow
 
@@ -56,6 +58,7 @@ def view(terminal: Terminal, tmp_path: Path, **fields: object) -> Any:
         path for path in Path(terminal.client.download_artifacts(run.info.run_id, "")).rglob("*") if path.is_file()
     ]
     assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
+    assert TOKEN not in json.dumps([each.to_dictionary() for kind in ("job", "group") for each in terminal.runs(kind)])
     return json.loads(log.split("VIEW ")[1].splitlines()[0])
 
 
@@ -80,3 +83,37 @@ def test_a_script_gets_the_same_on_both_services(
         prices = {"aws.prices": terminal.fields["aws.prices"]}
         assert view(terminal, tmp_path, **aws, **prices) == EXPECTED
     assert TOKEN not in json.dumps([account.jobs.request(name) for name in account.jobs.names()], default=str)
+    assert not [path for path in kept(tmp_path) if TOKEN.encode() in path.read_bytes()]
+    s3 = account.clients["s3"]
+    keys = [each["Key"] for each in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
+    assert any(key.endswith("sourcedir.tar.gz") for key in keys)
+    for key in keys:
+        content = s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
+        assert TOKEN.encode() not in (gzip.decompress(content) if key.endswith(".gz") else content), key
+    events = account.clients["logs"].filter_log_events(logGroupName=GROUP)["events"]
+    assert any("VIEW" in event["message"] for event in events)
+    assert TOKEN not in json.dumps(events)
+
+
+def kept(folder: Path) -> list[Path]:
+    """Return the files that the commands left: the state folder, the tracking database and the job's container."""
+    return [path for path in folder.rglob("*") if path.is_file()]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ["hyperparameters: {hub_token: hf_abcdefghijklmnopqrstuvwxyz}", "environment: {WANDB_API_KEY: abcdef0123456789}"],
+)
+def test_a_secret_that_stands_in_the_experiment_is_refused_with_the_right_way(
+    terminal: Terminal, account: Account, tmp_path: Path, text: str
+) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text("")
+    (tmp_path / "own.yaml").write_text(f"script:\n  source: code\n  {text}\n")
+    output = terminal.run("train", "--experiment", str(tmp_path / "own.yaml"))
+    [line] = output.error.splitlines()
+    assert output.code == 2
+    assert "looks like a secret, which would be written to the request, the log and MLflow" in line
+    assert "list that in script.secrets (on SageMaker with the name of a secret in AWS Secrets Manager" in line
+    assert "abcdef" not in line
+    assert (terminal.runs(), account.jobs.names()) == ([], [])

@@ -37,12 +37,12 @@ def keys(account: Account) -> dict[str, int]:
 def test_a_folder_is_uploaded_once(account: Account, storage: Storage, tmp_path: Path) -> None:
     folder = folder_of(tmp_path / "a", {"data.parquet": b"1" * 1000, "sub/ü": b"2"})
     messages: list[str] = []
-    uri = storage.put_folder(folder, "data", messages.append)
+    uri = storage.put_channel(folder, "data", messages.append)
     first = keys(account)
-    prefix = uri.removeprefix(f"s3://{BUCKET}/")
-    assert set(first) == {f"{prefix}/data.parquet", f"{prefix}/sub/ü", f"{prefix}.complete"}
-    assert messages == [f"Uploaded 1001 bytes to {uri}"]
-    assert storage.put_folder(folder_of(tmp_path / "b", {"data.parquet": b"1" * 1000, "sub/ü": b"2"}), "data") == uri
+    prefix, name = uri.removeprefix(f"s3://{BUCKET}/"), uri.split("/")[-2]
+    assert set(first) == {f"{prefix}data.parquet", f"{prefix}sub/ü", f"trainfare/complete/data/{name}"}
+    assert messages == [f"Uploaded 1001 bytes to {uri.rstrip('/')}"]
+    assert storage.put_channel(folder_of(tmp_path / "b", {"data.parquet": b"1" * 1000, "sub/ü": b"2"}), "data") == uri
     assert keys(account) == first
 
 
@@ -65,22 +65,22 @@ def test_a_long_upload_logs_its_progress() -> None:
 
 @pytest.mark.parametrize("changed", [{"data": b"2"}, {"renamed": b"1"}, {"data": b"1", "more": b""}])
 def test_different_content_has_a_different_prefix(storage: Storage, tmp_path: Path, changed: dict[str, bytes]) -> None:
-    before = storage.put_folder(folder_of(tmp_path / "a", {"data": b"1"}), "data")
-    assert storage.put_folder(folder_of(tmp_path / "b", changed), "data") != before
+    before = storage.put_channel(folder_of(tmp_path / "a", {"data": b"1"}), "data")
+    assert storage.put_channel(folder_of(tmp_path / "b", changed), "data") != before
 
 
 def test_an_interrupted_upload_resumes(account: Account, storage: Storage, tmp_path: Path) -> None:
     files = {"a": b"1" * 10, "b": b"2" * 20, "c": b"3"}
     folder = folder_of(tmp_path / "a", files)
-    uri = storage.put_folder(folder, "data")
-    prefix = uri.removeprefix(f"s3://{BUCKET}/")
+    uri = storage.put_channel(folder, "data")
+    prefix = uri.removeprefix(f"s3://{BUCKET}/").rstrip("/")
     s3 = account.clients["s3"]
-    # As after a kill: one file is missing, one is incomplete, and `.complete` does not exist.
-    for name in (f"{prefix}/c", f"{prefix}.complete"):
+    # As after a kill: one file is missing, one is incomplete, and the last object does not exist.
+    for name in (f"{prefix}/c", f"trainfare/complete/data/{uri.split('/')[-2]}"):
         s3.delete_object(Bucket=BUCKET, Key=name)
     s3.put_object(Bucket=BUCKET, Key=f"{prefix}/b", Body=b"2" * 5)
     uploaded = keys(account)[f"{prefix}/a"]
-    assert storage.put_folder(folder, "data") == uri
+    assert storage.put_channel(folder, "data") == uri
     assert keys(account)[f"{prefix}/a"] == uploaded
     stored = {name: s3.get_object(Bucket=BUCKET, Key=f"{prefix}/{name}")["Body"].read() for name in files}
     assert stored == files
@@ -88,8 +88,8 @@ def test_an_interrupted_upload_resumes(account: Account, storage: Storage, tmp_p
 
 def test_a_large_file_is_uploaded_in_parts(account: Account, storage: Storage, tmp_path: Path) -> None:
     content = os.urandom(2**20) * 65
-    uri = storage.put_folder(folder_of(tmp_path / "a", {"model.bin": content}), "data")
-    key = f"{uri.removeprefix(f's3://{BUCKET}/')}/model.bin"
+    uri = storage.put_channel(folder_of(tmp_path / "a", {"model.bin": content}), "data")
+    key = f"{uri.removeprefix(f's3://{BUCKET}/')}model.bin"
     response = account.clients["s3"].get_object(Bucket=BUCKET, Key=key)
     assert response["ETag"].strip('"').endswith("-2")
     assert response["Body"].read() == content

@@ -1,0 +1,127 @@
+"""The simulated account refuses what SageMaker refuses: limits of botocore's model, and rules beside the model."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.support.aws.service_rules import refusal
+from tests.support.aws.validation import errors_of
+from tests.support.requests.valid import training_job
+
+MODEL = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
+Change = Callable[[dict[str, Any]], Any]
+
+
+def message(change: Change) -> str | None:
+    request = training_job()
+    change(request)
+    shape = MODEL.operation_model("CreateTrainingJob").input_shape
+    return errors_of(shape, request) or refusal("CreateTrainingJob", request)
+
+
+def resources(**fields: object) -> Change:
+    return lambda request: request["ResourceConfig"].update(fields)
+
+
+def tag(key: str, value: str = "") -> Change:
+    return lambda request: request["Tags"].append({"Key": key, "Value": value})
+
+
+def metric(**fields: str) -> Change:
+    return lambda request: request["AlgorithmSpecification"]["MetricDefinitions"][0].update(fields)
+
+
+def times(run: int, wait: int | None, *, spot: bool) -> Change:
+    stop = {"MaxRuntimeInSeconds": run} | ({} if wait is None else {"MaxWaitTimeInSeconds": wait})
+    return lambda request: request.update(StoppingCondition=stop, EnableManagedSpotTraining=spot)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda request: None,
+        lambda request: request.update(TrainingJobName="x" * 63),
+        lambda request: request["HyperParameters"].update({f"h{number}": "1" for number in range(99)}),
+        lambda request: request["HyperParameters"].update(h="x" * 2500),
+        lambda request: request["Environment"].update(B="x" * 512),
+        metric(Regex=f"({'x' * 498})"),
+        tag("é漢 a_.:/=+-@", "x" * 256),
+        resources(InstanceType="ml.g5.xlarge", VolumeSizeInGB=250),
+        resources(VolumeKmsKeyId="alias/mine"),
+        times(3600, 3600, spot=True),
+        times(28 * 86_400, None, spot=False),
+    ],
+)
+def test_a_request_within_the_limits_is_accepted(change: Change) -> None:
+    assert message(change) is None
+
+
+@pytest.mark.parametrize(
+    ("change", "expected"),
+    [
+        (lambda request: request.pop("RoleArn"), 'Missing required parameter in input: "RoleArn"'),
+        (lambda request: request.update(TrainingJobName="x" * 64), "at 'trainingJobName' failed to satisfy constraint"),
+        (lambda request: request.update(TrainingJobName="a_b"), "satisfy regular expression pattern"),
+        (lambda request: request.update(RoleArn="arn:aws:iam::1:role/x"), "at 'roleArn'"),
+        (lambda request: request["HyperParameters"].update(h="x" * 2501), "length less than or equal to 2500"),
+        (lambda request: request["HyperParameters"].update(h="a\nb"), "satisfy regular expression pattern: .*"),
+        (
+            lambda request: request["HyperParameters"].update({f"h{number}": "1" for number in range(100)}),
+            "at 'hyperParameters' failed to satisfy constraint: Member must have length less than or equal to 100",
+        ),
+        (lambda request: request["Environment"].update(B="x" * 513), "length less than or equal to 512"),
+        (lambda request: request["Environment"].update({"1B": "x"}), "at 'environment.key'"),
+        (lambda request: request.update(InputDataConfig=[]), "valid min length: 1"),
+        (lambda request: request["InputDataConfig"][0].update(ChannelName="a/b"), "inputDataConfig.1.member.channel"),
+        (lambda request: request["InputDataConfig"].append(request["InputDataConfig"][0]), "must be unique"),
+        (lambda request: request["OutputDataConfig"].update(S3OutputPath="/tmp"), "at 'outputDataConfig.s3OutputPath'"),
+        (lambda request: request["OutputDataConfig"].update(KmsKeyId="a key"), "at 'outputDataConfig.kmsKeyId'"),
+        (metric(Regex=f"({'x' * 499})"), "length less than or equal to 500"),
+        (metric(Regex="(a\n)"), "satisfy regular expression pattern: .+"),
+        (metric(Regex="("), "Invalid metric regex"),
+        (metric(Name="x" * 256), "length less than or equal to 255"),
+        (tag("a" * 129), "length less than or equal to 128"),
+        (tag("a#b"), "at 'tags.2.member.key'"),
+        (tag("aws:mine"), "reserved tags prefix"),
+        (tag("AWS:mine"), "reserved tags prefix"),
+        (tag("team"), "Duplicate tag keys"),
+        (resources(InstanceType="ml.g5.huge"), "at 'resourceConfig.instanceType' failed to satisfy constraint: Member"),
+        (resources(KeepAlivePeriodInSeconds=21_601), "value less than or equal to 21600"),
+        (resources(InstancePreferences=[{"InstanceType": "ml.g5.xlarge"}]), "exactly one of InstanceType"),
+        (resources(InstanceType="ml.g5.xlarge", VolumeKmsKeyId="alias/mine"), "does not support VolumeKmsKeyId"),
+        (resources(InstanceType="ml.p4d.24xlarge", VolumeKmsKeyId="alias/mine"), "does not support VolumeKmsKeyId"),
+        (resources(InstanceType="ml.g5.xlarge", VolumeSizeInGB=251), "exceeds the local storage"),
+        (times(28 * 86_400 + 1, None, spot=False), "is more than"),
+        (times(60, None, spot=True), "MaxWaitTimeInSeconds is required"),
+        (times(60, 59, spot=True), "Invalid MaxWaitTimeInSeconds"),
+        (times(60, 60, spot=False), "only supported for managed spot"),
+    ],
+)
+def test_a_request_beyond_a_limit_is_refused(change: Change, expected: str) -> None:
+    assert expected in (message(change) or "accepted")
+
+
+def test_all_errors_of_a_request_are_counted() -> None:
+    """As reported in zenml-io/zenml#1502."""
+    text = message(lambda request: request.update(TrainingJobName="-" * 64))
+    assert text is not None
+    assert text.startswith("2 validation errors detected: Value '---")
+
+
+def test_hosting_has_the_same_limits() -> None:
+    variant = {"VariantName": "all", "ModelName": "m", "InitialInstanceCount": 1, "InstanceType": "ml.g5.xlarge"}
+    config = {"EndpointConfigName": "c", "ProductionVariants": [variant]}
+    shape = MODEL.operation_model("CreateEndpointConfig").input_shape
+    assert errors_of(shape, config) is None
+    assert "enum value set" in str(
+        errors_of(shape, {**config, "ProductionVariants": [{**variant, "InstanceType": "x"}]})
+    )
+    assert refusal("CreateEndpointConfig", {**config, "KmsKeyId": "k"}) == (
+        "Instance type ml.g5.xlarge does not support KmsKeyId."
+    )
+    assert refusal("CreateEndpoint", {"Tags": [{"Key": "aws:x", "Value": ""}]}) is not None
+    assert refusal("CreateModel", {"Tags": [{"Key": "x", "Value": ""}]}) is None

@@ -1,0 +1,84 @@
+"""A request beyond a limit of SageMaker's model gives one sentence that names our field, the value and the rule."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import boto3
+import pytest
+
+from tests.support.aws.account import ROLE
+from tests.support.requests.valid import training_job
+from training.contract.errors import InputError
+from training.services.sagemaker.checks.model_limits import characters, violations
+from training.services.sagemaker.checks.request_rules import check_request
+
+MODEL = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """Return a valid request with another value at a path such as `ResourceConfig.InstanceType`."""
+    request = training_job()
+    *parents, last = path.split(".")
+    target: Any = request
+    for name in parents:
+        target = target[int(name)] if name.isdigit() else target[name]
+    target[last] = value
+    return request
+
+
+def test_a_valid_request_passes() -> None:
+    check_request(MODEL, "CreateTrainingJob", training_job())
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (
+            "ResourceConfig.InstanceType",
+            "ml.g5.huge",
+            "machine.instance_type 'ml.g5.huge' is not allowed by SageMaker: the installed botocore does not list this "
+            r"value \(ResourceConfig.InstanceType\). Did you mean 'ml.g5.*'\? If the value is new, install a newer "
+            "boto3 than .*",
+        ),
+        (
+            "OutputDataConfig.KmsKeyId",
+            "my key",
+            r"aws.output_key 'my key' is not allowed by SageMaker: it must match \[a-zA-Z0-9:/_-\]\* "
+            r"\(OutputDataConfig.KmsKeyId\).",
+        ),
+        (
+            "RoleArn",
+            f"{ROLE}/" + "x" * 2048,
+            r"aws.role 'arn:.*\.\.\. \(2,087 characters\) .* at most 2,048 characters .*",
+        ),
+        ("AlgorithmSpecification.TrainingImage", "x" * 256, "machine.image 'x.*at most 255 characters are allowed .*"),
+        ("Tags.0.Value", "a#b", r"aws.tags 'a#b' is not allowed by SageMaker: it must match .* \(Tags.0.Value\)."),
+        ("InputDataConfig", [], "channels a collection of 0 .* at least 1 entries are required .*"),
+        (
+            "ResourceConfig.KeepAlivePeriodInSeconds",
+            21_601,
+            "machine.keep_alive_seconds 21601 .* at most 21,600 is allowed .*",
+        ),
+        ("RetryStrategy", {}, r"The request .* a value is required \(RetryStrategy.MaximumRetryAttempts\)."),
+        ("Nonsense", "1", r"The request '1' is not allowed by SageMaker: SageMaker does not know this member .*"),
+    ],
+)
+def test_the_message_names_field_value_and_rule(path: str, value: object, message: str) -> None:
+    with pytest.raises(InputError, match=f"^{message}$"):
+        check_request(MODEL, "CreateTrainingJob", changed(path, value))
+
+
+def test_reserved_tags_are_refused_for_endpoints_too() -> None:
+    request = {"EndpointName": "e", "EndpointConfigName": "c", "Tags": [{"Key": "AWS:x", "Value": ""}]}
+    with pytest.raises(InputError, match="'AWS:x' in tags is not allowed: AWS reserves names that start with 'aws:'"):
+        check_request(MODEL, "CreateEndpoint", request)
+
+
+def test_characters_are_counted_as_java_counts_them() -> None:
+    assert (characters("aé漢"), characters("\N{GRINNING FACE}"), characters("\ud800")) == (3, 2, 1)
+    environment = MODEL.shape_for("TrainingEnvironmentValue")
+    assert list(violations(environment, "\N{GRINNING FACE}" * 256)) == []
+    assert [each.rule for each in violations(environment, "\N{GRINNING FACE}" * 257)] == [
+        "at most 512 characters are allowed"
+    ]

@@ -1,0 +1,166 @@
+"""Jobs without a network: the source is a channel, and whatever needs a network is refused before an upload.
+
+SageMaker's SDK v2 (2.257.7) sends the source as a channel named `code` (`job.py`, `_Job._load_config`), and sets
+`sagemaker_submit_directory` to its path (`estimator.py`, `CONTAINER_CODE_CHANNEL_SOURCEDIR_PATH`). The toolkit unpacks
+a source that is not in S3 from that path (sagemaker-training 5.1.4, `test_install_local_directory`).
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.support.aws.account import BUCKET, Account
+from tests.support.services.following import ended
+from tests.support.services.harness import SageMakerHarness
+from tests.training.services.sagemaker.conftest import Terminal
+from training.services.launcher import submit
+
+ARCHIVE = "/opt/ml/input/data/code/sourcedir.tar.gz"
+SCRIPT = """
+    import os, socket
+    from pathlib import Path
+    print("data", (Path(os.environ["SM_CHANNEL_TRAIN"]) / "rows.csv").read_text())
+    try:
+        socket.create_connection(("127.0.0.1", {port}), timeout=5)
+    except OSError as error:
+        print("no network", type(error).__name__)
+"""
+
+
+def uploads(account: Account) -> list[str]:
+    listed = account.clients["s3"].list_buckets()["Buckets"]
+    if BUCKET not in {each["Name"] for each in listed}:
+        return []
+    return [each["Key"] for each in account.clients["s3"].list_objects_v2(Bucket=BUCKET).get("Contents", [])]
+
+
+def port_of(account: Account) -> str:
+    """Return a port of this machine on which the account's S3 listens."""
+    return account.variables["AWS_ENDPOINT_URL"].rpartition(":")[2]
+
+
+@pytest.mark.slow
+def test_an_isolated_job_gets_its_source_and_data_from_channels_alone(tmp_path: Path, account: Account) -> None:
+    harness = SageMakerHarness(tmp_path, account)
+    channels = {"train": harness.folder("data", {"rows.csv": "1,2"})}
+    script = SCRIPT.format(port=port_of(account))
+    request = harness.request(script, channels=channels, isolate_network=True)
+    hyperparameters, inputs = request["HyperParameters"], request["InputDataConfig"]
+    assert json.loads(hyperparameters["sagemaker_submit_directory"]) == ARCHIVE
+    [code] = [each["DataSource"]["S3DataSource"] for each in inputs if each["ChannelName"] == "code"]
+    assert code["S3Uri"].endswith("/sourcedir.tar.gz")
+    assert (code["S3DataType"], code["S3DataDistributionType"]) == ("S3Prefix", "FullyReplicated")
+    description, lines = ended(submit(harness.service, request))
+    assert description["TrainingJobStatus"] == "Completed", lines
+    assert [line for line in lines if line.startswith(("data", "no network"))] == [
+        "data 1,2",
+        "no network ConnectionRefusedError",
+    ]
+
+
+@pytest.mark.slow
+def test_the_same_script_reaches_the_network_without_isolation(tmp_path: Path, account: Account) -> None:
+    """Otherwise the test above would prove nothing."""
+    harness = SageMakerHarness(tmp_path, account)
+    channels = {"train": harness.folder("data", {"rows.csv": "1,2"})}
+    request = harness.request(SCRIPT.format(port=port_of(account)), channels=channels)
+    _, lines = ended(submit(harness.service, request))
+    assert [line for line in lines if line.startswith(("data", "no network"))] == ["data 1,2"]
+
+
+@pytest.mark.slow
+def test_a_source_in_s3_cannot_be_read_without_a_network(tmp_path: Path, account: Account) -> None:
+    """The request that was sent before: the source stays in S3."""
+    harness = SageMakerHarness(tmp_path, account)
+    request = harness.request("print('started')", isolate_network=True)
+    [code] = request.pop("InputDataConfig")
+    source = code["DataSource"]["S3DataSource"]["S3Uri"]
+    request["HyperParameters"]["sagemaker_submit_directory"] = json.dumps(source)
+    description, lines = ended(submit(harness.service, request))
+    assert (description["TrainingJobStatus"], "started" in lines) == ("Failed", False)
+    assert "EndpointConnectionError" in description["FailureReason"]
+
+
+Prepare = Callable[[Path], dict[str, object]]
+
+
+def own(text: str, **files: str) -> Prepare:
+    """Return a function that writes a script's experiment file and source."""
+
+    def prepare(folder: Path) -> dict[str, object]:
+        for name, content in {"train.py": "print(1)\n", **files}.items():
+            (folder / "code").mkdir(exist_ok=True)
+            (folder / "code" / name.replace("_txt", ".txt")).write_text(content)
+        (folder / "own.yaml").write_text(f"script: {{source: code{text}}}\n")
+        return {"experiment": folder / "own.yaml"}
+
+    return prepare
+
+
+def task(**fields: str) -> Prepare:
+    return lambda _: dict(fields)
+
+
+@pytest.mark.parametrize(
+    ("prepare", "message"),
+    [
+        (
+            own(", secrets: {HF_TOKEN: hub/token}"),
+            "script.secrets.HF_TOKEN is read from AWS Secrets Manager inside the job: remove it.",
+        ),
+        (
+            own("", requirements_txt="# packages\nevaluate\n"),
+            r"requirements.txt of the script is installed from a package index \(evaluate\): remove it, and use",
+        ),
+        (
+            own(", hyperparameters: {model_name_or_path: distilgpt2}"),
+            "script.hyperparameters.model_name_or_path 'distilgpt2' names something on the Hub: pass it as a folder in",
+        ),
+        (own(", hyperparameters: {push_to_hub: true}"), "script.hyperparameters.push_to_hub True names something"),
+        (own(", channels: {code: code}"), "Channel 'code' must have another name with aws.isolate_network"),
+    ],
+    ids=["secret", "requirements", "hub model", "push", "channel"],
+)
+def test_what_needs_a_network_is_refused_before_an_upload(
+    terminal: Terminal, account: Account, tmp_path: Path, prepare: Prepare, message: str
+) -> None:
+    fields = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
+    output = run(terminal, {**fields, "aws.isolate_network": "true", **prepare(tmp_path)})
+    assert output.code == 2, output
+    [line] = output.error.splitlines()
+    assert re.search(message, line), line
+    assert (uploads(account), account.jobs.names()) == ([], [])
+
+
+def test_a_push_to_the_hub_is_refused_before_an_upload(terminal: Terminal, account: Account) -> None:
+    push = {"push_to_hub.repository": "me/model", "push_to_hub.token_secret": "hub/token", "save_model": "true"}
+    output = terminal("train", {**push, "aws.isolate_network": "true"})
+    message = "aws.isolate_network leaves the job without a network, but push_to_hub uploads the model to the Hub"
+    assert (output.code, message in output.error) == (2, True), output
+    assert (uploads(account), account.jobs.names()) == ([], [])
+
+
+@pytest.mark.parametrize(
+    "prepare",
+    [
+        own(", hyperparameters: {model_name_or_path: /opt/ml/input/data/model, push_to_hub: false}"),
+        own("", requirements_txt="# nothing\n"),
+    ],
+    ids=["paths", "empty requirements"],
+)
+def test_what_needs_no_network_is_planned(terminal: Terminal, tmp_path: Path, prepare: Prepare) -> None:
+    fields = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
+    fields |= {"aws.prices": terminal.fields["aws.prices"], "aws.isolate_network": "true"}
+    output = run(terminal, {**fields, **prepare(tmp_path)}, "plan", "train")
+    assert output.code == 0, output
+
+
+def run(terminal: Terminal, fields: dict[str, Any], *verb: str) -> Any:
+    words = [word for name, value in fields.items() for word in (f"--{name}", str(value))]
+    return terminal.run(*(verb or ("train",)), *words)
