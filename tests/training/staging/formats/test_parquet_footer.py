@@ -54,3 +54,15 @@ def test_a_footer_on_which_pyarrow_aborts_is_refused(table: Path, tmp_path: Path
     packed.write_bytes(gzip.compress(path.read_bytes()))
     with pytest.raises(InputError, match="is not a valid Parquet file"):
         list(parquet_rows(packed, ["text"], Expansion(packed, 100.0), DEFAULT_FORMAT))
+
+
+def test_a_footer_after_a_damaged_one_is_read(table: Path, tmp_path: Path) -> None:
+    path, size = tmp_path / "damaged.parquet", read_footer_size(table, ["text"])
+    path.write_bytes(damaged(table.read_bytes()))
+    for _ in range(2):
+        with pytest.raises(ValueError, match="Definition level histogram size mismatch"):
+            read_footer_size(path, ["text"])
+        assert read_footer_size(table, ["text"]) == size
+    with pytest.raises(ValueError, match="No such file"):
+        read_footer_size(tmp_path / "absent.parquet", ["text"])
+    assert read_footer_size(table, ["text"]) == size
