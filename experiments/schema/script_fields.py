@@ -10,6 +10,7 @@ from experiments.schema.script_input_fields import (
     ScriptArguments,
     Secrets,
     Variables,
+    check_names,
     check_plain_values,
     check_variables,
 )
@@ -55,6 +56,7 @@ class Script(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> Script:
+        check_names(self.hyperparameters)
         check_plain_values("script.hyperparameters", self.hyperparameters)
         check_plain_values("script.environment", self.environment)
         check_variables(self.environment, self.secrets)

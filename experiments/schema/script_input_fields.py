@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
+from training.contract.limits import NAME_PATTERNS
 from training.contract.script_entry import Form, Style
 from training.scripts.entry_forms import BooleanForm
 from training.scripts.likely_secrets import is_likely_secret
@@ -64,6 +66,15 @@ def check_plain_values(field: str, values: Mapping[str, Any]) -> None:
                 f"{field}.{name[:60]} looks like a secret, which would be written to the request, the log and MLflow: "
                 "remove it, let the script read an environment variable, and list that in script.secrets (on SageMaker "
                 "with the name of a secret in AWS Secrets Manager, {HF_TOKEN: team/hub-token})"
+            )
+
+
+def check_names(hyperparameters: Mapping[str, Any]) -> None:
+    """Raise ValueError for a name that no service accepts, before another message contains its line breaks."""
+    for name in hyperparameters:
+        if not re.fullmatch(NAME_PATTERNS["hyperparameters"], name):
+            raise ValueError(
+                f"script.hyperparameters: the name {name[:60]!r} must not contain blanks, line ends or '='"
             )
 
 

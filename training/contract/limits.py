@@ -75,6 +75,11 @@ def check_metric(definition: MetricDefinition) -> None:
         raise InputError(
             f"Metric '{definition.name}': '{definition.regex}' is not a regular expression: {error}."
         ) from error
+    except RecursionError as error:  # hundreds of nested brackets, which Python cannot compile
+        raise InputError(
+            f"Metric '{definition.name}': the regular expression {definition.regex[:20]}... has too many nested "
+            "brackets."
+        ) from error
     if groups != 1:
         raise InputError(
             f"Metric '{definition.name}': '{definition.regex}' has {groups} groups; it must have exactly one."

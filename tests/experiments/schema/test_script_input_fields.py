@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -118,3 +119,11 @@ def test_a_script_may_have_any_learning_rate(file: str, rate: str) -> None:
     assert refusal("demo", {"base_learning_rate": rate}) == (
         f"base_learning_rate must be at most 10 for a task, not {float(rate):g} (override base_learning_rate)"
     )
+
+
+@pytest.mark.parametrize("name", ["a b", "a\nb", "a=b"])
+def test_a_name_that_no_service_accepts_is_refused_in_one_line(file: str, name: str) -> None:
+    Path(file).write_text(TEXT.replace("files: [a, 1, true]", f"{json.dumps(name)}: [[1]]"))
+    message = refusal(file, {})
+    assert f"the name {name!r} must not contain blanks, line ends or '='" in message.replace("\\\\", "\\")
+    assert "\n" not in message
