@@ -13,6 +13,9 @@ from experiments.schema.yaml_document import Document
 from training.contract.errors import nearest
 from training.staging.rows.examples import short_text
 
+LONGEST_KEY = 80
+"""Characters of a key that a message shows."""
+
 
 def messages(error: ValidationError, document: Document, other_locations: Mapping[str, str]) -> list[str]:
     """Return the messages for the problems of an error.
@@ -35,7 +38,7 @@ def rule_message(rule: str, document: Document, other_locations: Mapping[str, st
 def _message(problem: Any, document: Document, other_locations: Mapping[str, str]) -> str:
     path = tuple(part for part in problem["loc"] if isinstance(part, int) or _is_key(part))
     name = dotted(path)
-    shown = _printable(name)
+    shown = _printable(dotted([_short(part) for part in path]))
     if problem["type"] == "value_error":
         message = _printable(str(problem["ctx"]["error"]))
         return f"{message} ({_location(_field_named_in(message) or path, document, other_locations)})"
@@ -46,6 +49,13 @@ def _message(problem: Any, document: Document, other_locations: Mapping[str, str
         return unknown_field(name, location)
     value = problem.get("ctx", {}).get("actual_length", short_text(problem["input"]))
     return f"{shown} {_rule(problem, name)}, not {value} ({location}){_hint(problem)}"
+
+
+def _short(part: str | int) -> str | int:
+    """Return a key, cut in the middle if it is long: keys of a user's mapping may have any length."""
+    if isinstance(part, int) or len(part) <= LONGEST_KEY:
+        return part
+    return f"{part[: LONGEST_KEY // 2]}…{part[-LONGEST_KEY // 2 :]}"
 
 
 def _printable(message: str) -> str:

@@ -193,6 +193,10 @@ def test_overrides_that_cannot_be_combined_are_refused() -> None:
         ),
         (MINIMAL + "epochs: 2\n", "{file} line 5: the key 'epochs' is repeated; the first one is in line 4"),
         (MINIMAL + "data.train: x\n", "unknown field 'data.train' ({file} line 5)"),
+        (
+            MINIMAL.replace("train:", f"label_map: {{{'n' * 900}: {{a: 1}}}}\n  train:"),
+            f"data.label_map.{'n' * 40}…{'n' * 40} must be a list, not a dict ({{file}} line 3)",
+        ),
     ],
 )
 def test_a_wrong_file_is_reported_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
