@@ -62,7 +62,8 @@ def _with_jobs(
     earlier = refusals.attempt(lambda: history.earlier_jobs(types)) or []
     arms = {arm.label: (arm, inputs) for arm, inputs in zip(request.arms, staged, strict=True)}
     entries: list[JobEntry] = []
-    for planned in request.jobs(group or placeholder_id(request.name), staged):
+    new_id = placeholder_id(request.name, request.experiment.aws.job_prefix or "")
+    for planned in request.jobs(group or new_id, staged):
         arm, inputs = arms[planned.arm]
         make = partial(job_entry, planned, arm, inputs, context=context, state=state, earlier=earlier)
         entries += [entry] if (entry := refusals.attempt(make)) else []

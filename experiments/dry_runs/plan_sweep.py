@@ -77,7 +77,9 @@ def _with_jobs(
     group = refusals.attempt(lambda: history.open_group(jobs.key))
     earlier = refusals.attempt(lambda: history.earlier_jobs([jobs.sweep.experiment.machine.instance_type])) or []
     entries: list[JobEntry] = []
-    for arm, planned in _first_jobs(jobs, group or placeholder_id(plan.name)):
+    for arm, planned in _first_jobs(
+        jobs, group or placeholder_id(plan.name, jobs.sweep.experiment.aws.job_prefix or "")
+    ):
         make = partial(job_entry, planned, arm, jobs.staged, context=context, state=state, earlier=earlier)
         entries += [entry] if (entry := refusals.attempt(make)) else []
     return replace(

@@ -62,6 +62,7 @@ def _run(store: Store, request: LaunchRequest, staged: Sequence[Inputs]) -> int:
         key=key,
         description=request.experiment.description,
         tags={DESIGN: write_design(design)} if design else {},
+        prefix=request.experiment.aws.job_prefix or "",
     )
     jobs = [context.prepare(job) for job in request.jobs(group.id, staged)]
     print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {jobs_phrase(jobs, design)}")

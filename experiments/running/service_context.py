@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from experiments.schema.aws_fields import has_instance_groups
 from experiments.schema.experiment import Experiment
 from training.contract.job_spec import JobSpec
 from training.contract.price import Price
@@ -79,6 +80,8 @@ def _sagemaker(experiment: Experiment, echo: Echo, is_read_only: bool) -> Servic
     table = experiment.aws.prices
 
     def price(spec: JobSpec) -> Price | None:
+        if has_instance_groups(experiment.aws.request):  # each group has its own type
+            return None
         if table:
             return table_price(Path(table), spec.instance_type)
         cache = home() / "prices.json"

@@ -6,8 +6,9 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from experiments.schema.aws_fields import Aws
 from experiments.schema.compare_fields import Compare
-from experiments.schema.machine_fields import Aws, Machine
+from experiments.schema.machine_fields import Machine
 from experiments.schema.published_fields import Published
 from experiments.schema.quality_metrics import QualityMetric
 from experiments.schema.script_fields import Script

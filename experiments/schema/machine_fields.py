@@ -1,9 +1,9 @@
-"""Fields of an experiment that select where a job runs: instances, and the AWS account on SageMaker."""
+"""Fields of an experiment that select where a job runs: its instances and their resources."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any
+from typing import Annotated
 
 from pydantic import Field
 
@@ -48,37 +48,3 @@ class Machine(Frozen):
     """SageMaker: seconds for which the instances stay warm, and billed, for the next job with the same settings."""
     image: Name | None = None
     """SageMaker: URI of the container image. None takes the newest AWS image for the compiler."""
-
-
-class Aws(Frozen):
-    """AWS account, network and encryption keys. The configuration file of SageMaker's SDK supplies what is not set."""
-
-    region: Name | None = None
-    """Region. None means the region of the environment."""
-    role: Name | None = None
-    """Role that the jobs assume, by name or ARN. None means the role of this process, which works only inside
-    SageMaker."""
-    bucket: Name | None = None
-    """Bucket for data, sources and artifacts. None means the bucket of the SDK, `sagemaker-<region>-<account>`."""
-    subnets: Names = ()
-    """Subnets of your VPC for the jobs. Requires `security_groups`."""
-    security_groups: Names = ()
-    """Security groups of the jobs. Requires `subnets`."""
-    isolate_network: bool = False
-    """Block outbound network calls of the container. Whatever needs a network is then refused, such as a model of the
-    Hub."""
-    encrypt_traffic: bool = False
-    """Encrypt the traffic between the instances of a job."""
-    volume_key: Name | None = None
-    """KMS key that encrypts the disks of the instances. Built-in disks, such as those of ml.g5.xlarge, have a key of
-    their own, and do not get this one."""
-    output_key: Name | None = None
-    """KMS key that encrypts what is written to S3."""
-    tags: Annotated[Mapping[str, str], Field(strict=False)] = {}
-    """AWS tags of the jobs."""
-    prices: Name | None = None
-    """JSON file with prices. None reads the AWS price list."""
-
-    def given(self) -> dict[str, Any]:
-        """Return the fields that were set explicitly."""
-        return {name: getattr(self, name) for name in self.model_fields_set}

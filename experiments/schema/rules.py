@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from experiments.schema.aws_fields import check_group_budget
 from experiments.schema.fields import ExperimentFields, Target
 from experiments.schema.quality_metrics import BEST_POSSIBLE, TARGET_METRICS, check_metric
 from experiments.schema.script_rules import check_script
@@ -215,6 +216,7 @@ def _check_service(experiment: ExperimentFields) -> None:
     _check_compiler_debug(experiment)
     if experiment.service == "sagemaker":
         _check_sagemaker(experiment)
+        check_group_budget(experiment.aws.request, experiment.max_usd, experiment.max_billable_seconds)
         return
     for name in SAGEMAKER_ONLY:
         if getattr(experiment.machine, name):

@@ -85,7 +85,15 @@ def open_sweep(
     description = jobs.sweep.experiment.description
     with hold_lease(storage, f"{key}/opening", echo):  # workers that start together must share one group
         store = open_store(echo=echo)
-        group = open_group(store, experiment_name=jobs.name, verb="sweep", key=key, description=description, joins=True)
+        group = open_group(
+            store,
+            experiment_name=jobs.name,
+            verb="sweep",
+            key=key,
+            description=description,
+            joins=True,
+            prefix=jobs.sweep.experiment.aws.job_prefix or "",
+        )
         set_budget(store, group, budget)
     return OpenSweep(
         jobs=jobs,

@@ -22,6 +22,9 @@ from tracking.queries.job_tables import all_experiment_ids, quoted
 from tracking.server.store import Store
 from training.contract.errors import InputError
 
+MAX_STEM = 24
+"""Characters of a group's id before its time: SageMaker allows 63 for the name of a job, which begins with the id."""
+
 
 @dataclass(frozen=True)
 class Group:
@@ -57,8 +60,9 @@ def open_group(
     description: str = "",
     joins: bool = False,
     tags: Mapping[str, str] | None = None,
+    prefix: str = "",
 ) -> Group:
-    """Return the open group with the key `key`, or a new group.
+    """Return the open group with the key `key`, or a new group, whose id and jobs' names begin with `prefix`.
 
     The parent run is the one that `mlflow run` opened (MLFLOW_RUN_ID), else the open group's own, else a new one in the
     MLflow experiment `experiment_name` (MLFLOW_EXPERIMENT_NAME and MLFLOW_EXPERIMENT_ID take precedence).
@@ -72,7 +76,7 @@ def open_group(
         _describe_experiment(store, experiment_id, description)
         if joins and (group := _join_group(store, experiment_id, key, experiment_name, verb)):
             return group
-        open_runs, new_id = _open_runs(store, experiment_id, key), _new_id(experiment_name)
+        open_runs, new_id = _open_runs(store, experiment_id, key), _new_id(experiment_name, prefix)
         group_id = open_runs[0].data.tags["platform.group"] if open_runs else new_id
         all_tags = {
             **(tags or {}),
@@ -256,15 +260,15 @@ def _name(verb: str, experiment_name: str) -> str:
     return f"{verb} {experiment_name}".strip()
 
 
-def _new_id(experiment_name: str) -> str:
-    return f"{_stem(experiment_name)}-{datetime.now(UTC):%y%m%d-%H%M%S}-{secrets.token_hex(2)}"
+def _new_id(experiment_name: str, prefix: str = "") -> str:
+    return f"{_stem(experiment_name, prefix)}-{datetime.now(UTC):%y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
-def placeholder_id(experiment_name: str) -> str:
+def placeholder_id(experiment_name: str, prefix: str = "") -> str:
     """Return an id with the form of a new group's, for a plan: the real one contains the time of its start."""
-    return f"{_stem(experiment_name)}-000000-000000-0000"
+    return f"{_stem(experiment_name, prefix)}-000000-000000-0000"
 
 
-def _stem(experiment_name: str) -> str:
-    stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in experiment_name).strip("-").lower()[:24]
-    return stem or "experiment"
+def _stem(experiment_name: str, prefix: str) -> str:
+    stem = "".join(c if c.isascii() and c.isalnum() else "-" for c in experiment_name).strip("-").lower()
+    return f"{prefix}-{stem or 'experiment'}".strip("-")[:MAX_STEM].rstrip("-")

@@ -116,6 +116,8 @@ class JobSpec(BaseModel):
     """Metrics that the service reads from the log."""
     tags: Mapping[str, str] = {}
     """Tags of the job at the service."""
+    request: Mapping[str, JsonValue] = {}
+    """Members laid over the request last, for what no other field sets, such as a retry strategy."""
 
     @property
     def longest_wait_seconds(self) -> int | None:

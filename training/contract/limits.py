@@ -7,6 +7,7 @@ The local service has the same limits.
 from __future__ import annotations
 
 import re
+import warnings
 from collections.abc import Iterable, Mapping
 
 from training.contract.errors import InputError
@@ -70,7 +71,9 @@ def check_metric(definition: MetricDefinition) -> None:
     for part, limit in MAX_METRIC_CHARACTERS.items():
         _check_metric_text(definition, part, getattr(definition, part), limit)
     try:
-        groups = max(re.compile(definition.regex).groups, regex.compile(definition.regex).groups)
+        with warnings.catch_warnings():  # Python warns on the terminal of brackets that may mean more in the future
+            warnings.simplefilter("ignore", FutureWarning)
+            groups = max(re.compile(definition.regex).groups, regex.compile(definition.regex).groups)
     except (re.error, regex.error) as error:
         raise InputError(
             f"Metric '{definition.name}': '{definition.regex}' is not a regular expression: {error}."

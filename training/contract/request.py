@@ -41,7 +41,29 @@ def build(spec: JobSpec) -> Request:
         # The profiler and the debugger slow training down and count towards a quota of processing jobs.
         "ProfilerConfig": {"DisableProfiler": True},
     }
-    return request | _without_empty(_optional(spec))
+    return _with_groups(overlaid(request | _without_empty(_optional(spec)), spec.request))
+
+
+def overlaid(request: Mapping[str, Any], changes: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the request with the members of `changes`: mappings are joined, null removes, all else is replaced."""
+    merged = dict(request)
+    for name, value in changes.items():
+        if value is None:
+            merged.pop(name, None)
+        elif isinstance(value, Mapping) and isinstance(merged.get(name), Mapping):
+            merged[name] = overlaid(merged[name], value)
+        else:
+            merged[name] = value
+    return merged
+
+
+def _with_groups(request: Request) -> Request:
+    """Return the request without the type and the count that instance groups replace: the API refuses both."""
+    resources = request["ResourceConfig"]
+    if "InstanceGroups" not in resources:
+        return request
+    replaced = ("InstanceType", "InstanceCount", "InstancePreferences")
+    return {**request, "ResourceConfig": {name: value for name, value in resources.items() if name not in replaced}}
 
 
 def _without_empty(fields: Mapping[str, Any]) -> dict[str, Any]:

@@ -21,8 +21,11 @@ Times are timezone-aware `datetime`s."""
 
 
 def instance_count(description: Description) -> int:
-    """Return a job's number of instances: the selected number, if the job allows several instance types."""
+    """Return a job's number of instances: the selected number, if the job allows several instance types, or the sum
+    over the groups of a heterogeneous cluster."""
     resources = description.get("ResourceConfig", {})
+    if groups := resources.get("InstanceGroups"):
+        return sum(int(group["InstanceCount"]) for group in groups)
     return int(resources.get("SelectedInstanceCount", resources.get("InstanceCount", 1)))
 
 

@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlparse
 
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
@@ -21,10 +22,22 @@ from training.services.sagemaker.sdk_defaults import sdk_defaults
 from training.services.sagemaker.sdk_rules import advice, check_sdk_rules
 from training.services.sagemaker.storage import Storage, find_bucket, session_bucket
 
-SPEC_FIELDS = ("subnets", "security_groups", "isolate_network", "encrypt_traffic", "volume_key", "output_key", "tags")
+SPEC_FIELDS = (
+    *("subnets", "security_groups", "isolate_network", "encrypt_traffic"),
+    *("volume_key", "output_key", "tags", "request"),
+)
 """Fields of an experiment's `aws` that are copied to each job."""
 
 Log = Callable[[str], None]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Places:
+    """S3 prefixes of what jobs read and write, without a slash at the end."""
+
+    output: str
+    checkpoints: str
+    sources: Storage
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,6 +47,7 @@ class AwsContext:
     clients: Clients
     role_arn: str
     storage: Storage
+    places: Places
     fields: Mapping[str, Any]
     """Values of those `SPEC_FIELDS` that are set."""
     _uris: dict[str, str] = field(default_factory=dict)
@@ -48,8 +62,8 @@ class AwsContext:
                 "region": region,
                 "role_arn": self.role_arn,
                 "image": image,
-                "output_uri": self.storage.uri("output"),
-                "checkpoint_uri": self.storage.uri("checkpoints", spec.name) if spec.checkpoint_uri else None,
+                "output_uri": self.places.output,
+                "checkpoint_uri": f"{self.places.checkpoints}/{spec.name}" if spec.checkpoint_uri else None,
                 "environment": _environment(spec),
                 **self.fields,
                 "volume_key": volume_key_of(types, self.fields.get("volume_key")),
@@ -59,10 +73,15 @@ class AwsContext:
         check_isolation(resolved)
         check_channels(spec.channels)
         check_devices(resolved)
-        check_request(
-            self.clients.get("sagemaker").meta.service_model, "CreateTrainingJob", build(self._with_places(resolved))
-        )
+        self._check_request(self._with_places(resolved))
         return resolved
+
+    def _check_request(self, spec: JobSpec) -> None:
+        """Raise InputError for a value that SageMaker would refuse, first without the members of `aws.request`."""
+        model = self.clients.get("sagemaker").meta.service_model
+        check_request(model, "CreateTrainingJob", build(spec.model_copy(update={"request": {}})))
+        if spec.request:
+            check_request(model, "CreateTrainingJob", build(spec), fields={}, other="aws.request:")
 
     def _with_places(self, spec: JobSpec) -> JobSpec:
         """Return the job with S3 URIs as long as those of its uploads, which have not been made."""
@@ -70,7 +89,7 @@ class AwsContext:
         channel = f"{self.storage.uri('data', digest)}/"
         return spec.model_copy(
             update={
-                "source_uri": self.storage.uri("source", digest, "sourcedir.tar.gz"),
+                "source_uri": self.places.sources.uri("source", digest, "sourcedir.tar.gz"),
                 "channels": {name: channel if local_folder(uri) else uri for name, uri in spec.channels.items()},
             }
         )
@@ -80,11 +99,13 @@ class AwsContext:
         resolved = self.resolve(spec)
         for note in [*advice(resolved), *device_notes(resolved)]:
             log(f"Note: {note}")
+        if resolved.request:
+            log(f"Note: aws.request sets {', '.join(member_names(resolved.request))} in the request.")
         if self.fields.get("volume_key") and not resolved.volume_key:
             log(f"Note: aws.volume_key does not apply to {spec.instance_type}: its disks have a key of their own.")
         return resolved.model_copy(
             update={
-                "source_uri": self._put(spec.source_uri, lambda folder: self.storage.put_source(folder)),
+                "source_uri": self._put(spec.source_uri, lambda folder: self.places.sources.put_source(folder)),
                 "channels": {
                     name: self._put(uri, lambda path: self.storage.put_channel(path, "data", log))
                     for name, uri in spec.channels.items()
@@ -113,11 +134,39 @@ def open_aws_context(
     defaults = sdk_defaults()
     tags = {**defaults.get("tags", {}), **options.get("tags", {})}
     options = {**defaults, **options, **({"tags": tags} if tags else {})}
-    clients = clients or Clients(options.get("region"))
+    clients = clients or Clients(options.get("region"), options.get("profile"))
     account = account_of(clients)
     role = role_of(clients, options.get("role"))
     storage = _storage(clients, account, options, is_read_only)
-    return AwsContext(clients=clients, role_arn=role, storage=storage, fields=job_fields(options))
+    places = Places(
+        output=_prefix(options.get("output_uri")) or storage.uri("output"),
+        checkpoints=_prefix(options.get("checkpoint_uri")) or storage.uri("checkpoints"),
+        sources=_sources(clients, options, storage),
+    )
+    return AwsContext(clients=clients, role_arn=role, storage=storage, places=places, fields=job_fields(options))
+
+
+def _prefix(uri: str | None) -> str | None:
+    return uri.rstrip("/") if uri else None
+
+
+def _sources(clients: Clients, options: Mapping[str, Any], storage: Storage) -> Storage:
+    """Return the storage of the jobs' sources: that of all else, or the bucket and prefix of `source_uri`."""
+    uri = _prefix(options.get("source_uri"))
+    if uri is None:
+        return storage
+    location = urlparse(uri)
+    key, is_read_only = options.get("output_key"), storage.is_read_only
+    return Storage(clients, location.netloc, location.path.strip("/"), key, is_read_only=is_read_only)
+
+
+def member_names(request: Mapping[str, Any]) -> list[str]:
+    """Return the members of a part of a request by their paths, such as `RetryStrategy.MaximumRetryAttempts`."""
+    names = []
+    for name, value in request.items():
+        is_nested = isinstance(value, Mapping) and value
+        names += [f"{name}.{member}" for member in member_names(value)] if is_nested else [name]
+    return names
 
 
 def job_fields(options: Mapping[str, Any]) -> dict[str, Any]:

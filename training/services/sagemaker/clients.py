@@ -54,10 +54,12 @@ def _config(service: str, attempts: int) -> Config:
 class Clients:
     """Cache of boto3 clients. boto3 finds the credentials, the profile and the endpoints."""
 
-    def __init__(self, region: str | None = None) -> None:
+    def __init__(self, region: str | None = None, profile: str | None = None) -> None:
         with translated("AWS"):
             # boto3 itself reads only AWS_DEFAULT_REGION.
-            self.session = boto3.Session(region_name=region or os.environ.get("AWS_REGION") or None)
+            self.session = boto3.Session(
+                region_name=region or os.environ.get("AWS_REGION") or None, profile_name=profile
+            )
         if self.session.region_name is None:
             raise InputError("No AWS region is set: set AWS_REGION, or `region` in ~/.aws/config.")
         self.region: str = self.session.region_name

@@ -65,7 +65,7 @@ def _remedy(error: exceptions.BotoCoreError) -> str:
     if isinstance(error, exceptions.PartialCredentialsError):
         return "set both the access key and the secret key, or neither"
     if isinstance(error, exceptions.ProfileNotFound):
-        return "set AWS_PROFILE to a profile that `aws configure list-profiles` shows"
+        return "set aws.profile or AWS_PROFILE to a profile that `aws configure list-profiles` shows"
     if isinstance(error, exceptions.CredentialRetrievalError):
         source = "`credential_process`" if error.kwargs.get("provider") == "custom-process" else "source of credentials"
         return f"check the {source} of this profile in ~/.aws/config, then run the same command again"

@@ -84,7 +84,8 @@ def test_an_expired_sign_in_names_the_command(home: Path, configuration: str) ->
         ),
         (
             "[profile other]\nregion = us-east-1\n",
-            "the AWS profile team does not exist (The config profile (team) could not be found): set AWS_PROFILE to",
+            "the AWS profile team does not exist (The config profile (team) could not be found): set aws.profile or "
+            "AWS_PROFILE to",
         ),
         (
             "[profile team]\naws_access_key_id = AKIA\n",

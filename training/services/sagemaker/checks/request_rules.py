@@ -46,23 +46,30 @@ FIELDS: Mapping[str, str] = {
 _SHOWN_CHARACTERS = 60
 
 
-def check_request(model: Any, operation: str, request: Mapping[str, Any]) -> None:
+def check_request(
+    model: Any,
+    operation: str,
+    request: Mapping[str, Any],
+    fields: Mapping[str, str] = FIELDS,
+    other: str = "The request",
+) -> None:
     """Raise InputError for the first value that SageMaker would refuse in a request of `operation`.
 
-    `model` is the `botocore.model.ServiceModel` of SageMaker.
+    `model` is the `botocore.model.ServiceModel` of SageMaker. `fields` has the field that sets a member, and `other`
+    is named for all other members.
 
     The message names our field, the value, the rule and the member of the request.
     """
     shape = model.operation_model(operation).input_shape
     for violation in violations(shape, request):
-        raise InputError(_message(violation, shape))
+        raise InputError(_message(violation, shape, fields, other))
     check_tags(tag["Key"] for tag in request.get("Tags", ()))
 
 
-def _message(violation: Violation, shape: Any) -> str:
+def _message(violation: Violation, shape: Any, fields: Mapping[str, str], other: str) -> str:
     path = violation.path
-    known = next((at for at in range(len(path), 0, -1) if ".".join(path[:at]) in FIELDS), 0)
-    field = FIELDS.get(".".join(path[:known]), "The request")
+    known = next((at for at in range(len(path), 0, -1) if ".".join(path[:at]) in fields), 0)
+    field = fields.get(".".join(path[:known]), other)
     value = "" if violation.value is None else f" {_short(violation.value)}"
     return f"{field}{value} is not allowed by SageMaker: {violation.rule} ({'.'.join(path)}).{_hint(violation, shape)}"
 
