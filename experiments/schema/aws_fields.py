@@ -54,8 +54,8 @@ def check_group_budget(changes: Mapping[str, Any], max_usd: float | None, max_bi
         return
     name = "max_usd" if max_usd is not None else "max_billable_seconds"
     raise ValueError(
-        f"{name} cannot be combined with aws.request.ResourceConfig.InstanceGroups: the cost of the groups is not known "
-        "before the jobs end"
+        f"{name} cannot be combined with aws.request.ResourceConfig.InstanceGroups: the cost of the groups is not "
+        "known before the jobs end"
     )
 
 
