@@ -12,10 +12,12 @@ from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.contract.script_mode import launcher_of
 from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.entry_point import entry_point
 from training.services.sagemaker.identity import account_of, role_of
-from training.services.sagemaker.images import default_image
+from training.services.sagemaker.images.default import default_image
+from training.services.sagemaker.images.rules import check_image
 from training.services.sagemaker.sdk_defaults import sdk_defaults
-from training.services.sagemaker.sdk_rules import advice, check_sdk_rules
+from training.services.sagemaker.sdk_rules import advice, check_instance_types, check_sdk_rules
 from training.services.sagemaker.storage import Storage, find_bucket, session_bucket
 
 SPEC_FIELDS = ("subnets", "security_groups", "isolate_network", "encrypt_traffic", "volume_key", "output_key", "tags")
@@ -39,12 +41,16 @@ class AwsContext:
     def resolve(self, spec: JobSpec) -> JobSpec:
         """Return the job as it will run on AWS, before its upload. Raises InputError if it cannot run."""
         region = self.clients.region
-        image = default_image(spec.compiler, spec.instance_type, region) if spec.image == "local" else spec.image
+        check_instance_types(spec)
+        image = default_image(spec, region) if spec.image == "local" else spec.image
+        entry, arguments = entry_point(image)
         resolved = spec.model_copy(
             update={
                 "region": region,
                 "role_arn": self.role_arn,
                 "image": image,
+                "entry_point": entry,
+                "entry_arguments": arguments,
                 "output_uri": self.storage.uri("output"),
                 "checkpoint_uri": self.storage.uri("checkpoints", spec.name) if spec.checkpoint_uri else None,
                 "environment": _environment(spec),
@@ -52,6 +58,7 @@ class AwsContext:
             }
         )
         check_sdk_rules(resolved)
+        check_image(resolved)
         _check_devices(resolved, gpu_count(spec.instance_type, region))
         return resolved
 
