@@ -160,7 +160,7 @@ def test_a_request_with_all_options_passes_boto3s_validation(built: Built) -> No
     [
         ({**ACCOUNT, "machine.instance_type": "ml.g6.xlarge", "compiler": "trcomp"}, "does not run on ml.g6.xlarge"),
         (
-            {**G5, "compiler": "trcomp", "machine.image": PYTORCH_2_1},
+            {**G5, "compiler": "trcomp", "machine.image": PYTORCH_2_2},
             "needs an image of SageMaker Training Compiler",
         ),
         (

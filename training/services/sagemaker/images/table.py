@@ -59,7 +59,7 @@ def families() -> frozenset[str]:
 
 
 def aws_image(uri: str) -> Image | None:
-    """Return what the address of an AWS training image states, or None for any other image."""
+    """Return the parts of the address of an AWS training image, or None for any other image."""
     image = read_image(uri)
     if image is None or image.repository not in families():
         return None
