@@ -10,7 +10,7 @@ import pytest
 from experiments.__main__ import main
 from tests.support.aws.account import BUCKET, Account
 from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
-from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, running
+from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, of_job, running
 from tests.support.services.harness import SageMakerHarness
 from training.contract.errors import AccessError, InputError, QuotaError
 from training.services.launcher import Job, failure_of, submit
@@ -139,8 +139,8 @@ def test_a_line_that_is_stored_after_the_end_is_read(harness: SageMakerHarness, 
 
     is_stored = False
     updates = list(Job(harness.service, "job").follow(sleep=late))
-    assert updates[0].lines == ["first", "last"]
-    assert (updates[-1].is_whole, updates[-1].lines) == (True, ["an hour ago", "first", "last"])
+    assert of_job(updates[0].lines) == ["first", "last"]
+    assert (updates[-1].is_whole, of_job(updates[-1].lines)) == (True, ["an hour ago", "first", "last"])
 
 
 def test_missing_data_in_s3_fails_the_job(harness: SageMakerHarness, account: Account) -> None:
