@@ -21,6 +21,7 @@ from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS
+from experiments.schema.machine_fields import Image
 from judging.design import Design
 from judging.round_order import round_order
 from tracking.groups.planned_job import AGAIN, DataSource, ModelPlan, PlannedJob, ScriptPlan
@@ -142,7 +143,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         output_uri=(home / "outputs").as_uri(),
         checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,
         **{name: getattr(machine, name) for name in MACHINE_FIELDS},
-        image=machine.image or "local",
+        **_image(machine.image),
         environment=environment(experiment, staged, home),
         network_uses=_network_uses(experiment, staged),
     )
@@ -166,6 +167,11 @@ def _network_uses(experiment: Experiment, staged: Inputs) -> tuple[str, ...]:
     model = f"model {experiment.model!r} is downloaded from the Hub: download it first, and set model to its folder"
     push = "push_to_hub uploads the model to the Hub: remove it, and push the model of the run afterwards"
     return (*(() if "model" in staged.channels else (model,)), *((push,) if experiment.push_to_hub else ()))
+
+
+def _image(image: Image | None) -> dict[str, Any]:
+    image = image or Image()
+    return {"image": image.uri or "local", "image_versions": image.versions()}
 
 
 def _model(experiment: Experiment) -> ModelPlan | None:
@@ -197,6 +203,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         "hyperparameters": script_rules.hyperparameters(experiment),
         "channels": dict(staged.channels.uris),
         "source_uri": staged.source.folder.as_uri(),
+        "is_script": True,
         "program": experiment.script.entry_point,
         "entry": staged.entry,
         "metric_definitions": own or METRIC_DEFINITIONS,

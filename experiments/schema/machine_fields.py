@@ -3,14 +3,56 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated
+from typing import Annotated, Any
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field, ValidationInfo, model_validator
 
 from training.contract.job_spec import Launcher, Scalar
 from training.staging.sources.request import Frozen, Name
 
 Names = Annotated[tuple[Name, ...], Field(strict=False)]
+
+
+def _version(value: object, info: ValidationInfo) -> object:
+    """Return a version as text. YAML reads 2.10 as the number 2.1, so a number that ends in .1 is ambiguous."""
+    if isinstance(value, bool) or not isinstance(value, int | float):
+        return value
+    if str(value).endswith(".1"):
+        raise ValueError(
+            f"machine.image.{info.field_name} is {value}, which may be version {value} or {value}0: write the version "
+            "in quotes"
+        )
+    return str(value)
+
+
+Version = Annotated[str, BeforeValidator(_version), Field(pattern=r"^[0-9]{1,3}(\.[0-9]{1,3}){0,2}$")]
+
+
+class Image(Frozen):
+    """Container image: its URI, or versions of AWS's image. The newest image with these versions is used."""
+
+    uri: Name | None = None
+    """URI of the image. It excludes the versions."""
+    transformers: Version | None = None
+    """Version of Transformers, in full or its beginning: `4.49` or `4.49.0`."""
+    pytorch: Version | None = None
+    """Version of PyTorch, in full or its beginning: `2.5` or `2.5.1`. Write `"2.10"` in quotes."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_uri(cls, value: Any) -> Any:
+        return {"uri": value} if isinstance(value, str) else value
+
+    @model_validator(mode="after")
+    def _check(self) -> Image:
+        if self.uri and self.versions():
+            raise ValueError("machine.image has a URI and versions; the URI states the versions, so leave them out")
+        return self
+
+    def versions(self) -> dict[str, str]:
+        """Return the versions that are set."""
+        values = {"transformers": self.transformers, "pytorch": self.pytorch}
+        return {name: value for name, value in values.items() if value is not None}
 
 
 class Machine(Frozen):
@@ -46,5 +88,6 @@ class Machine(Frozen):
     a day, at most 28 days. Waiting costs nothing."""
     keep_alive_seconds: Annotated[int, Field(ge=0, le=21_600)] = 0
     """SageMaker: seconds for which the instances stay warm, and billed, for the next job with the same settings."""
-    image: Name | None = None
-    """SageMaker: URI of the container image. None takes the newest AWS image for the compiler."""
+    image: Image | None = None
+    """SageMaker: URI of the container image, or versions of AWS's image, such as `{transformers: 4.49, pytorch: 2.5}`.
+    None takes AWS's newest image that can run the job on the instance type."""

@@ -29,8 +29,8 @@ DEPENDENT_FIELDS = {
     "data.train": ("data.validation", "data.encoding", "data.delimiter"),
 }
 """Fields that are removed together with another field. A compiler other than `trcomp` also removes `compiler_debug`."""
-SHORTHANDS = {"arguments": "style"}
-"""Section of `script` that may be written as a text -> its field that holds the text."""
+SHORTHANDS = {"arguments": "style", "image": "uri"}
+"""Section that may be written as a text -> its field that holds the text."""
 
 
 def with_overrides(tree: Tree, overrides: Mapping[str, str]) -> Tree:

@@ -63,7 +63,16 @@ class JobSpec(BaseModel):
     checkpoint_uri: str | None = None
     """Folder or S3 prefix that is synchronised with the container's checkpoint folder. None disables checkpoints."""
     image: str = "local"
-    """Container image URI; the local service ignores it."""
+    """Container image URI; the local service ignores it. `local` chooses AWS's image by `image_versions`."""
+    image_versions: Mapping[str, str] = {}
+    """SageMaker: versions, such as `{"transformers": "4.49"}`, that the chosen image must have. Empty means the newest
+    that run on the instance types."""
+    is_script: bool = False
+    """True for a user's own script; false for our own job, which has requirements of the image."""
+    entry_point: tuple[str, ...] = ()
+    """Command of the container, in place of the image's. Empty keeps the image's own."""
+    entry_arguments: tuple[str, ...] = ()
+    """Arguments of `entry_point`, in place of `train`."""
     role_arn: str = "arn:aws:iam::000000000000:role/local"
     """Role that the job assumes; the local service ignores it."""
     region: str = "local"

@@ -76,7 +76,13 @@ def _algorithm(spec: JobSpec) -> dict[str, Any]:
         "TrainingImage": spec.image,
         "TrainingInputMode": "File",
         "EnableSageMakerMetricsTimeSeries": True,
-        **_without_empty({"MetricDefinitions": [{"Name": m.name, "Regex": m.regex} for m in spec.metric_definitions]}),
+        **_without_empty(
+            {
+                "MetricDefinitions": [{"Name": m.name, "Regex": m.regex} for m in spec.metric_definitions],
+                "ContainerEntrypoint": list(spec.entry_point),
+                "ContainerArguments": list(spec.entry_arguments),
+            }
+        ),
     }
 
 

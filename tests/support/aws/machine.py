@@ -9,17 +9,23 @@ import random
 import shutil
 import signal
 import socket
+import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from tests.support.fork_server.interpreter import INTERPRETER
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage
 from training.services.local import container, processes
 from training.services.local.service import LocalService
 from training.services.sagemaker.instance_types import device_count
 
 ON_MACHINE = Path(__file__).with_name("on_machine.py")
+IMAGE = Path(__file__).with_name("image")
+IMAGE_ENTRY = ("bash", "-m", "start_with_right_hostname.sh", "train")
+"""Entry point of AWS's training images (`ENTRYPOINT` of deep-learning-containers' Dockerfiles), and the argument that
+SageMaker adds."""
 LAUNCHERS = ("sagemaker_torch_distributed_enabled", "sagemaker_pytorch_ddp_enabled")
 """Both start a process on each GPU of each instance. The images use MPI for the second; here torchrun starts both."""
 UNASSIGNED_PORTS = range(20_000, 30_000)
@@ -53,12 +59,13 @@ class Machine:
         each = _processes(hyperparameters, instance_type)
         if machines > 1:
             spec = {"host": self.at, "hosts": machines, "port": port, "processes": each}
-            spec |= {"program": json.loads(hyperparameters["sagemaker_program"])}
+            spec |= {"interpreter": INTERPRETER, "program": json.loads(hyperparameters["sagemaker_program"])}
             own["Environment"] |= {"EMULATED_MACHINE": json.dumps(spec)}
             own["HyperParameters"] = self._with_own_program(hyperparameters)
         elif each:
             hyperparameters["sagemaker_torch_distributed_enabled"] = "true"
             hyperparameters["sagemaker_mpi_num_of_processes_per_host"] = json.dumps(each)
+        own["Environment"] |= _container(request["AlgorithmSpecification"])
         self._service.create(own)
 
     def describe(self) -> Description:
@@ -96,6 +103,19 @@ class Machine:
         shutil.copy(ON_MACHINE, code)
         changed = {"sagemaker_program": ON_MACHINE.name, "sagemaker_submit_directory": code.as_uri()}
         return hyperparameters | {name: json.dumps(value) for name, value in changed.items()}
+
+
+def _container(algorithm: Mapping[str, Any]) -> dict[str, str]:
+    """Return the variables that run the job's command in a container with the entry point of a request."""
+    entry = IMAGE_ENTRY
+    if "ContainerEntrypoint" in algorithm:
+        entry = (*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", ()))
+    return {
+        container.PYTHON_VARIABLE: str(IMAGE / "interpreter"),
+        "EMULATED_PYTHON": sys.executable,
+        "EMULATED_INTERPRETER": INTERPRETER,
+        "EMULATED_ENTRY": json.dumps(entry),
+    }
 
 
 def _processes(hyperparameters: dict[str, str], instance_type: str) -> int:

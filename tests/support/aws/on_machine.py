@@ -1,7 +1,8 @@
 """Program that starts the script on one of several simulated instances, like SageMaker and its toolkit.
 
 It sets the host names and runs torchrun with the options of the toolkit's `torch_distributed.py`. There the address of
-the first instance is algo-1:7777; here it is localhost with the job's own port. Standard library only.
+the first instance is algo-1:7777; here it is localhost with the job's own port. Its processes must be its children, in
+the container, which a fork server's are not: the real interpreter runs torchrun. Standard library only.
 """
 
 import json
@@ -19,10 +20,11 @@ def main() -> None:
     os.environ["OMP_NUM_THREADS"] = str(max(1, cores))
     command = [sys.executable]
     if spec["processes"]:
+        os.environ["PYTHON_EXEC"], command = sys.executable, [spec["interpreter"]]
         command += ["-m", "torch.distributed.run", "--nnodes", str(len(hosts))]
         command += ["--nproc_per_node", str(spec["processes"]), "--node_rank", str(spec["host"])]
         command += ["--master_addr", "127.0.0.1", "--master_port", str(spec["port"])]
-    os.execv(sys.executable, [*command, spec["program"], *sys.argv[1:]])
+    os.execv(command[0], [*command, spec["program"], *sys.argv[1:]])
 
 
 def _set_hosts(hosts: "list[str]", current: str) -> None:

@@ -58,7 +58,7 @@ class ForkServer:
                 elif descriptor in self._children:
                     self._reap(descriptor)
                 elif descriptor in self._launchers:
-                    self._kill_child_of(descriptor)
+                    self._signal_child_of(descriptor)
 
     def _accept_and_fork(self) -> dict[str, Any] | None:
         """Fork for the next launcher. Return its request in the child, and None in the server."""
@@ -77,7 +77,7 @@ class ForkServer:
         self._launchers[connection.fileno()] = (connection, child)
         for descriptor in (child, connection.fileno()):
             self._poll.register(descriptor, select.POLLIN)
-        answer(connection, {"pid": pid})
+        answer(connection, {"started": True})
         return None
 
     def _reap(self, child: int) -> None:
@@ -92,19 +92,22 @@ class ForkServer:
         answer(connection, {"exit" if status.si_code == os.CLD_EXITED else "signal": status.si_status})
         connection.close()
 
-    def _kill_child_of(self, launcher: int) -> None:
-        """Kill the child of a launcher that was killed, because the two represent one process."""
+    def _signal_child_of(self, launcher: int) -> None:
+        """Pass on the signals of a launcher. Kill the child of one that was killed: the two represent one process."""
         connection, child = self._launchers[launcher]
+        numbers = b""
         try:
-            connection.recv(1, socket.MSG_PEEK | socket.MSG_DONTWAIT)
+            numbers = connection.recv(100, socket.MSG_DONTWAIT)
         except BlockingIOError:
             return  # The event belongs to an earlier launcher, whose descriptor had the same number.
         except ConnectionError:
             pass  # The launcher was killed before it had read the answer.
-        del self._launchers[launcher]
-        self._poll.unregister(connection)
+        if not numbers:
+            del self._launchers[launcher]
+            self._poll.unregister(connection)
         with contextlib.suppress(ProcessLookupError):
-            signal.pidfd_send_signal(child, signal.SIGKILL)
+            for number in numbers or (signal.SIGKILL,):
+                signal.pidfd_send_signal(child, number)
 
 
 def receive(connection: socket.socket) -> dict[str, Any] | None:
@@ -128,7 +131,7 @@ def receive(connection: socket.socket) -> dict[str, Any] | None:
     return None
 
 
-def answer(connection: socket.socket, message: dict[str, int]) -> None:
+def answer(connection: socket.socket, message: dict[str, int | bool]) -> None:
     # `serve` handles launchers that were killed.
     with contextlib.suppress(OSError):
         connection.sendall(json.dumps(message).encode() + b"\n")

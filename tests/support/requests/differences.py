@@ -10,51 +10,21 @@ from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 from tests.support.requests.comparison import Difference, Like, instead, renamed, without
+from tests.support.requests.images import (
+    FOR_SMDDP,
+    FOR_SMP,
+    FOR_TRCOMP,
+    FOR_V100,
+    HUGGING_FACE,
+    NEWEST,
+    TRANSFORMERS_4_6,
+    TRCOMP,
+    other_image,
+)
+from tests.support.requests.settings import MEMORY, METRICS, SETTINGS
+from training.services.sagemaker.entry_point import ENTRY_POINT, arguments
 
 HASH = "[0-9a-f]{32}"
-
-SETTINGS: Mapping[str, Any] = {
-    "weights": "pretrained",
-    "compiler": "none",
-    "precision": "auto",
-    "padding": "buckets",
-    "bucket_lengths": "64,128",
-    "length_grouping": True,
-    "attention": "auto",
-    "dropout": "auto",
-    "optimizer": "auto",
-    "drop_last": False,
-    "gradient_accumulation_steps": 1,
-    "adam_beta1": 0.9,
-    "adam_beta2": 0.999,
-    "adam_epsilon": 1e-8,
-    "weight_decay": 0.0,
-    "max_grad_norm": 1.0,
-    "lr_scheduler": "linear",
-    "warmup_samples": 0,
-    "seed": 42,
-    "logging_steps": 10,
-    "eval_strategy": "end",
-    "save_strategy": "none",
-    "save_total_limit": 1,
-    "save_model": True,
-    "steady_after_steps": 3,
-}
-"""Settings that every plan passes. The published scripts set them in their code, or use Trainer's defaults."""
-
-METRICS = {
-    "train_loss": "loss",
-    "eval_loss": "eval_loss",
-    "learning_rate": "learning_rate",
-    "epoch": "epoch",
-    "summary_train_loss": "train_loss",
-    "summary_train_runtime": "train_runtime",
-    "summary_train_samples_per_second": "train_samples_per_second",
-    "summary_train_steps_per_second": "train_steps_per_second",
-}
-
-MEMORY = {"MALLOC_MMAP_MAX_": "0", "MALLOC_TRIM_THRESHOLD_": str(2**40), "MALLOC_TOP_PAD_": str(64 * 2**20)}
-
 
 Expected = Callable[[Mapping[str, Any]], list[Difference]]
 """Function that returns all differences of our request from a flat golden request."""
@@ -81,6 +51,13 @@ def everywhere(golden: Mapping[str, Any], settings: Mapping[str, Any]) -> Iterat
         because="settings of our own job", ours={f"HyperParameters.{name}": value for name, value in effective.items()}
     )
     yield from _names(golden, f"golden-{effective['compiler']}-a0r0")
+    yield Difference(
+        because="the image's own entry point passes no SIGTERM on, so a stop would leave no checkpoint",
+        ours={
+            "AlgorithmSpecification.ContainerEntrypoint": list(ENTRY_POINT),
+            "AlgorithmSpecification.ContainerArguments": list(arguments()),
+        },
+    )
     yield from _locations(golden)
     yield from _channels(golden)
     yield from _metrics(golden)
@@ -191,11 +168,18 @@ SST2_DIFFERENCES = (
 )
 
 DIFFERENCES: Mapping[str, Expected] = {
-    "squad-albert-native": workload(TRAIN, *SQUAD_DIFFERENCES, **SQUAD_SETTINGS, eval_batch_size=28),
+    "squad-albert-native": workload(
+        TRAIN,
+        *SQUAD_DIFFERENCES,
+        other_image("pytorch-training:1.11.0-gpu-py38", FOR_V100),
+        **SQUAD_SETTINGS,
+        eval_batch_size=28,
+    ),
     "squad-albert-trcomp": workload(TRAIN, *SQUAD_DIFFERENCES, **SQUAD_SETTINGS, compiler="trcomp", eval_batch_size=52),
     "emotion-bert-trcomp": workload(
         {"model_id": "model", "train_batch_size": "batch_size"},
         FP16,
+        other_image(f"{TRCOMP}:1.9.0-transformers4.11.0-gpu-py38-cu111-ubuntu20.04", FOR_TRCOMP),
         task="classification",
         compiler="trcomp",
         precision=None,
@@ -218,6 +202,7 @@ DIFFERENCES: Mapping[str, Expected] = {
             },
             sagemaker_pytorch_ddp_enabled=True,
         ),
+        other_image("pytorch-training:1.11-gpu-py38", NEWEST),
         **SST2_SETTINGS,
     ),
     "sst2-gpt2-trcomp-xla": workload(
@@ -230,6 +215,7 @@ DIFFERENCES: Mapping[str, Expected] = {
     "reviews-distilbert-smddp": workload(
         {"model_id": "model", **PER_DEVICE},
         FP16,
+        other_image(f"{HUGGING_FACE}:1.9-transformers4.12-gpu-py38-cu111-ubuntu20.04", FOR_SMDDP),
         instead(
             "evaluations and checkpoints have separate fields",
             {"strategy": "steps", "steps": 5000},
@@ -258,6 +244,7 @@ DIFFERENCES: Mapping[str, Expected] = {
     "squad-bert-large-smddp": workload(
         {"model_name_or_path": "model", "max_seq_length": "max_length", **PER_DEVICE},
         *(FP16, MODEL_FOLDER, ALWAYS_TRAINS, STEPS),
+        other_image(TRANSFORMERS_4_6, FOR_SMDDP),
         without("data is staged here and cut into windows", dataset_name="squad", doc_stride=128),
         instead("one field for all kinds of padding", {"pad_to_max_length": True}, padding="max_length"),
         task="question-answering",
@@ -269,6 +256,7 @@ DIFFERENCES: Mapping[str, Expected] = {
     "mnli-roberta-large-smp": workload(
         {"model_name_or_path": "model", **PER_DEVICE},
         *(MODEL_FOLDER, ALWAYS_TRAINS, STEPS),
+        other_image(TRANSFORMERS_4_6, FOR_SMP),
         without("data is staged here", task_name="mnli"),
         without("predictions of an evaluation are a table of the run", do_predict=True),
         task="classification",
@@ -280,6 +268,7 @@ DIFFERENCES: Mapping[str, Expected] = {
     ),
     "spot-distilbert": workload(
         TRAIN,
+        other_image(TRANSFORMERS_4_6, FOR_V100),
         without("SM_CHECKPOINT_DIR sets the folder", output_dir="/opt/ml/checkpoints"),
         Difference(
             because="each job has its own folder for checkpoints",

@@ -6,11 +6,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 DLC = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
-TRANSFORMERS_4_6 = f"{DLC}/huggingface-pytorch-training:1.7-transformers4.6-gpu-py36-cu110-ubuntu18.04"
 ACCOUNT = {"service": "sagemaker", "aws.role": "arn:aws:iam::111122223333:role/train", "aws.bucket": "bucket"}
 P3 = {**ACCOUNT, "machine.instance_type": "ml.p3.2xlarge"}
 P3_16 = {**ACCOUNT, "machine.instance_type": "ml.p3.16xlarge", "machine.devices": "8"}
-TWO_P3_16 = {**P3_16, "machine.instance_count": "2", "machine.volume_gib": "200", "machine.image": TRANSFORMERS_4_6}
+TWO_P3_16 = {**P3_16, "machine.instance_count": "2", "machine.volume_gib": "200"}
+# SageMaker's libraries support PyTorch up to 2.2.0 and 2.0, and our job needs Transformers from 4.21 on.
+SMDDP_IMAGE = {"machine.image": "{transformers: 4.36}"}
+SMP_IMAGE = {"machine.image": "{transformers: 4.28, pytorch: 2.0}"}
 G4DN = {**ACCOUNT, "machine.instance_type": "ml.g4dn.12xlarge", "machine.devices": "4", "precision": "fp16"}
 MODEL_PARALLEL = (
     "{microbatches: 4, placement_strategy: spread, pipeline: interleaved, optimize: speed, partitions: 4, ddp: true}"
@@ -28,7 +30,7 @@ class Workload:
 WORKLOADS = {
     "squad-albert-native": Workload(
         experiment="squad-albert",
-        overrides={**P3, "machine.image": f"{DLC}/pytorch-training:1.11.0-gpu-py38"},
+        overrides=P3,
     ),
     "squad-albert-trcomp": Workload(
         experiment="squad-albert",
@@ -40,8 +42,6 @@ WORKLOADS = {
             **P3,
             "compiler": "trcomp",
             "precision": "fp16",
-            "machine.image": f"{DLC}/huggingface-pytorch-trcomp-training:"
-            "1.9.0-transformers4.11.0-gpu-py38-cu111-ubuntu20.04",
         },
     ),
     "sst2-gpt2-native-ddp": Workload(
@@ -51,7 +51,6 @@ WORKLOADS = {
             "eval_batch_size": "8",
             "logging_steps": "40",
             "machine.launcher": "pytorchddp",
-            "machine.image": f"{DLC}/pytorch-training:1.11-gpu-py38",
         },
     ),
     "sst2-gpt2-trcomp-xla": Workload(
@@ -72,16 +71,16 @@ WORKLOADS = {
             **P3_16,
             "precision": "fp16",
             "machine.launcher": "smddp",
-            "machine.image": f"{DLC}/huggingface-pytorch-training:1.9-transformers4.12-gpu-py38-cu111-ubuntu20.04",
+            **SMDDP_IMAGE,
         },
     ),
     "squad-bert-large-smddp": Workload(
         experiment="bert-large-squad-dp",
-        overrides={**TWO_P3_16, "precision": "fp16", "machine.launcher": "smddp"},
+        overrides={**TWO_P3_16, **SMDDP_IMAGE, "precision": "fp16", "machine.launcher": "smddp"},
     ),
     "mnli-roberta-large-smp": Workload(
         experiment="roberta-large-mnli-mp",
-        overrides={**TWO_P3_16, "machine.launcher": "smp", "machine.model_parallel": MODEL_PARALLEL},
+        overrides={**TWO_P3_16, **SMP_IMAGE, "machine.launcher": "smp", "machine.model_parallel": MODEL_PARALLEL},
     ),
     "spot-distilbert": Workload(
         experiment="distilbert-spot",
@@ -89,7 +88,6 @@ WORKLOADS = {
             **P3,
             "machine.spot": "true",
             "machine.max_wait_seconds": "3600",
-            "machine.image": TRANSFORMERS_4_6,
         },
     ),
 }

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 from tests.support.services.harness import LocalHarness
 from training.contract.service import Description
@@ -27,14 +27,22 @@ RUNS_UNTIL_STOPPED = """
 """
 
 
+def of_job(lines: Iterable[str]) -> list[str]:
+    """Return the lines of a log without those of the shells in AWS's images.
+
+    bash reports that it has no terminal, and the shell of the toolkit that its command was killed.
+    """
+    return [line for line in lines if not line.startswith("bash: ") and line not in {"Killed", "Terminated"}]
+
+
 def ended(job: Job) -> tuple[Description, list[str]]:
-    """Follow the job to its end, and return its description and log. Fail after the deadline."""
+    """Follow the job to its end, and return its description and the lines of its log. Fail after the deadline."""
     deadline, lines, description = time.monotonic() + DEADLINE_SECONDS, [], {}
     for update in job.follow():
         lines = [*([] if update.is_whole else lines), *update.lines]
         description = update.description or description
         assert time.monotonic() < deadline, (description, lines)
-    return description, lines
+    return description, of_job(lines)
 
 
 def event_numbers(job: Job) -> list[int]:

@@ -14,6 +14,7 @@ from training.contract.service import Request, Service
 from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
 from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.entry_point import ENTRY_POINT, arguments
 from training.services.sagemaker.service import SageMakerService
 from training.services.sagemaker.storage import Storage
 
@@ -98,6 +99,9 @@ class SageMakerHarness:
             "region": self._clients.region,
             "instance_type": "ml.g4dn.xlarge",
             "image": "none",
+            # As in the requests for AWS's images.
+            "entry_point": ENTRY_POINT,
+            "entry_arguments": arguments(),
         }
         return JobSpec(
             source_uri=self._storage.put_source(folder),

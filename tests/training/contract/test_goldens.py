@@ -34,6 +34,15 @@ def test_our_request_equals_the_sdks_except_for_the_listed_differences(shared: P
     assert unexplained(golden, fields_of(request), DIFFERENCES[name](golden)) == []
 
 
+def test_the_guide_lists_the_images_of_each_workload(shared: Path, built: Built) -> None:
+    guide = (Path(__file__).parents[3] / "docs" / "aws.md").read_text()
+    for name, workload in WORKLOADS.items():
+        golden = golden_fields(shared, name)["AlgorithmSpecification.TrainingImage"]
+        ours = built(workload.experiment, **workload.overrides)["AlgorithmSpecification"]["TrainingImage"]
+        row = " | ".join(f"`{each.partition('/')[2]}`" for each in (ours, golden))
+        assert f"| {name} | {row} |" in guide
+
+
 THEIRS: dict[str, Any] = {"TrainingJobName": "a", "HyperParameters": {"lr": "0.1", "epochs": "3", "n": '"x"'}}
 OURS: dict[str, Any] = {"TrainingJobName": "b", "HyperParameters": {"rate": "0.1", "epochs": "3.0", "n": '"x"'}}
 NAME = Difference(because="named", theirs={"TrainingJobName": "a"}, ours={"TrainingJobName": "b"})

@@ -16,6 +16,7 @@ from training.services.local import toolkit
 G5 = {**ACCOUNT, "machine.instance_type": "ml.g5.xlarge"}
 G5_OF_4 = {**ACCOUNT, "machine.instance_type": "ml.g5.12xlarge", "machine.devices": "4"}
 P4D = {**ACCOUNT, "machine.instance_type": "ml.p4d.24xlarge", "machine.devices": "8"}
+PYTORCH_2_1 = "{transformers: 4.36, pytorch: '2.1'}"
 PYTORCH_2_2 = f"{DLC}/pytorch-training:2.2.0-gpu-py310"
 
 
@@ -51,11 +52,11 @@ XLA = {"sagemaker_pytorch_xla_multi_worker_enabled": True}
             {"sagemaker_torch_distributed_enabled": True, "sagemaker_instance_type": "ml.g5.xlarge"},
         ),
         (
-            {**P4D, "machine.launcher": "pytorchddp", "machine.image": PYTORCH_2_2},
+            {**P4D, "machine.launcher": "pytorchddp", "machine.image": PYTORCH_2_1},
             {"sagemaker_pytorch_ddp_enabled": True, "sagemaker_instance_type": "ml.p4d.24xlarge"},
         ),
         (
-            {**P4D, "machine.launcher": "smddp", "machine.image": PYTORCH_2_2, "machine.mpi_options": "-verbose"},
+            {**P4D, "machine.launcher": "smddp", "machine.image": PYTORCH_2_1, "machine.mpi_options": "-verbose"},
             {
                 "sagemaker_distributed_dataparallel_enabled": True,
                 "sagemaker_distributed_dataparallel_custom_mpi_options": "-verbose",
@@ -63,7 +64,7 @@ XLA = {"sagemaker_pytorch_xla_multi_worker_enabled": True}
             },
         ),
         (
-            {**P4D, "machine.launcher": "smp", "machine.image": PYTORCH_2_2, "machine.model_parallel.partitions": "2"},
+            {**P4D, "machine.launcher": "smp", "machine.image": PYTORCH_2_1, "machine.model_parallel.partitions": "2"},
             {
                 "sagemaker_mpi_enabled": True,
                 "sagemaker_mpi_num_of_processes_per_host": 8,
@@ -81,7 +82,7 @@ def test_compilers_and_launchers_set_toolkit_flags(
 
 
 def test_model_parallel_parameters_are_passed_on(built: Built) -> None:
-    smp = {**P4D, "machine.launcher": "smp", "machine.image": PYTORCH_2_2}
+    smp = {**P4D, "machine.launcher": "smp", "machine.image": PYTORCH_2_1}
     request = built("demo", **smp, **{"machine.model_parallel": "{partitions: 2, ddp: true}"})
     assert toolkit.decoded(request["HyperParameters"])["mp_parameters"] == {"partitions": 2, "ddp": True}
 
@@ -164,7 +165,7 @@ def test_a_request_with_all_options_passes_boto3s_validation(built: Built) -> No
             "needs an image of SageMaker Training Compiler",
         ),
         (
-            {**G5_OF_4, "machine.launcher": "smddp", "machine.image": PYTORCH_2_2},
+            {**G5_OF_4, "machine.launcher": "smddp", "machine.image": PYTORCH_2_1},
             "launcher 'smddp' runs only on ml.p3.16xl",
         ),
         ({**G5_OF_4, "machine.launcher": "smp"}, "launcher 'smp' needs model_parallel.partitions"),

@@ -16,10 +16,12 @@ from training.services.sagemaker.checks.local_disks import volume_key_of
 from training.services.sagemaker.checks.request_rules import check_request
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.device_rules import check_devices, device_notes
+from training.services.sagemaker.entry_point import entry_point
 from training.services.sagemaker.identity import account_of, role_of
-from training.services.sagemaker.images import default_image
+from training.services.sagemaker.images.default import default_image
+from training.services.sagemaker.images.rules import check_image
 from training.services.sagemaker.sdk_defaults import sdk_defaults
-from training.services.sagemaker.sdk_rules import advice, check_sdk_rules
+from training.services.sagemaker.sdk_rules import advice, check_instance_types, check_sdk_rules
 from training.services.sagemaker.storage import Storage, find_bucket, session_bucket
 
 SPEC_FIELDS = (
@@ -56,12 +58,16 @@ class AwsContext:
     def resolve(self, spec: JobSpec) -> JobSpec:
         """Return the job as it will run on AWS, before its upload. Raises InputError if it cannot run."""
         region, types = self.clients.region, (spec.instance_type, *spec.fallback_instance_types)
-        image = default_image(spec.compiler, spec.instance_type, region) if spec.image == "local" else spec.image
+        check_instance_types(spec)
+        image = default_image(spec, region) if spec.image == "local" else spec.image
+        entry, arguments = entry_point(image)
         resolved = spec.model_copy(
             update={
                 "region": region,
                 "role_arn": self.role_arn,
                 "image": image,
+                "entry_point": entry,
+                "entry_arguments": arguments,
                 "output_uri": self.places.output,
                 "checkpoint_uri": f"{self.places.checkpoints}/{spec.name}" if spec.checkpoint_uri else None,
                 "environment": _environment(spec),
@@ -70,6 +76,7 @@ class AwsContext:
             }
         )
         check_sdk_rules(resolved)
+        check_image(resolved)
         check_isolation(resolved)
         check_channels(spec.channels)
         check_devices(resolved)

@@ -33,6 +33,12 @@ def check_sdk_rules(spec: JobSpec) -> None:
             raise InputError(f"{message}.")
 
 
+def check_instance_types(spec: JobSpec) -> None:
+    """Raise InputError for instance types that are none, or for one that is listed twice."""
+    if message := _instance_types(spec, None):
+        raise InputError(f"{message}.")
+
+
 def advice(spec: JobSpec) -> list[str]:
     """Return notes on a job that can run but would run better with different settings."""
     notes = []

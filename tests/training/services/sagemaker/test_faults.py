@@ -10,7 +10,7 @@ import pytest
 from experiments.__main__ import main
 from tests.support.aws.account import BUCKET, Account
 from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
-from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, running
+from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, of_job, running
 from tests.support.services.harness import SageMakerHarness
 from training.contract.errors import AccessError, InputError, QuotaError
 from training.services.launcher import Job, failure_of, submit
@@ -139,14 +139,14 @@ def test_a_line_that_is_stored_after_the_end_is_read(harness: SageMakerHarness, 
 
     is_stored = False
     updates = list(Job(harness.service, "job").follow(sleep=late))
-    assert updates[0].lines == ["first", "last"]
-    assert (updates[-1].is_whole, updates[-1].lines) == (True, ["half an hour ago", "first", "last"])
+    assert of_job(updates[0].lines) == ["first", "last"]
+    assert (updates[-1].is_whole, of_job(updates[-1].lines)) == (True, ["half an hour ago", "first", "last"])
 
 
 def test_logs_are_read_from_the_creation_of_the_job(harness: SageMakerHarness, account: Account) -> None:
     """With a start time of 0, CloudWatch searches the logs of all jobs of the account. An hour covers wrong clocks."""
     description, lines = ended(submit(harness.service, harness.request("print(1)")))
-    assert lines == ["1"]
+    assert of_job(lines) == ["1"]
     created_ms = 1000 * description["CreationTime"].timestamp()
     assert account.logs.starts_ms
     assert all(created_ms - 2 * 3_600_000 < start for start in account.logs.starts_ms)

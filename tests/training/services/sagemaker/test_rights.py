@@ -36,8 +36,8 @@ def test_the_launcher_policy_allows_exactly_the_calls_of_a_launcher(account: Acc
     called: set[str] = set()
 
     class Recorded(Clients):
-        def __init__(self, region: str | None = None) -> None:
-            super().__init__(region)
+        def __init__(self, region: str | None = None, profile: str | None = None) -> None:
+            super().__init__(region, profile)
             self.session.events.register("before-call", self._note)
 
         def _note(self, model: Any, **_: Any) -> None:
