@@ -58,11 +58,11 @@ def _of_search(plan: CommandPlan) -> Iterator[str]:
         yield UNKNOWN
         return
     count, cost = expected
-    yield f"{_cost(cost)} ({counted(count, 'training')}) if no training is left out"
+    yield f"{_cost(cost)} for all {counted(count, 'training run')}, if none is skipped"
     calibrations = sum(map(is_calibration, plan.jobs))
-    yield "if each takes as long as the first one of its compiler"
+    yield "and each takes as long as the first one with the same compiler setting"
     if calibrations:
-        yield f"{counted(calibrations, 'calibration')} not counted"
+        yield f"{counted(calibrations, 'calibration')} not included"
     yield f"from {cost.source}"
 
 
@@ -98,7 +98,8 @@ def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:
     limits = list(dict.fromkeys(job.planned.spec.max_run_seconds for job in plan.jobs))
     if limits:
         limit = joined([durations(each)[0] for each in limits])
-        yield f"machine.max_run_seconds is {limit}; a stop takes up to {GRACE_SECONDS + UPLOAD_SECONDS:.0f} s more"
+        most = f"{GRACE_SECONDS + UPLOAD_SECONDS:.0f} s"
+        yield f"each job: at most {limit} (machine.max_run_seconds), and up to {most} to stop and upload"
 
 
 def amount_text(amount: Amount) -> str:

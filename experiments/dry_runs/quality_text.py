@@ -9,8 +9,8 @@ from judging.measures import choose_measure
 from judging.quality import Measure
 
 FROM_LOG = (
-    "the first metric of the script's log that has a certain unit and direction, such as eval_accuracy. "
-    "script.metrics declares both: metrics: {f1: {unit: fraction, better: higher}}"
+    "the first metric in the script's log whose unit and direction are known, such as eval_accuracy. To choose one, "
+    "declare both in script.metrics, for example {f1: {unit: fraction, better: higher}}"
 )
 ANY_VALUE = (0.5,)
 """Values of a metric that the jobs will report. The measure of our own jobs does not depend on them."""
@@ -42,5 +42,5 @@ def _margin(measure: Measure, margin: float | None) -> str:
     if margin is not None:
         return f"{margin:g} (compare.quality_margin)"
     if measure.is_relative:
-        return f"{100 * measure.margin:g} % of the baseline's"
+        return f"{100 * measure.margin:g} % of the baseline's value"
     return f"{measure.margin:g}"

@@ -54,7 +54,8 @@ def attach_jobs(fields: Mapping[str, str]) -> int:
     name = fields.get("experiment", EXPERIMENT)
     key = "import-" + sha256(subject.encode()).hexdigest()[:32]
     group = open_group(store, experiment_name=name, verb="attach", key=key, joins=True)
-    print_line(f"{'Following' if _are_running(jobs) else 'Recording'} {counted(len(jobs), 'job')} of {subject}")
+    what = f"training job {fields['job']}" if "job" in fields else f"{counted(len(jobs), 'job')} of {subject}"
+    print_line(f"{'Following' if _are_running(jobs) else 'Recording'} {what}")
     planned = _recorded(store, service, group, jobs, price_of("sagemaker", fields.get("prices"), print_line))
     return follow(store, service, group, planned, AT_ONCE, print_line, fail_on=fail_on)
 
@@ -86,8 +87,8 @@ def _existing(service: FollowedService, kind: str, name: str) -> Iterator[None]:
         yield
     except JobNotFound as error:
         raise InputError(
-            f"the account has no {kind} job {name} in region {service.region}: check --region and the credentials' "
-            "account."
+            f"no {kind} job {name} in region {service.region} of this account: check the name, --region, and the "
+            "account of your credentials."
         ) from error
 
 
@@ -117,8 +118,8 @@ def _refuse_recorded(store: Store, jobs: Sequence[ForeignJob]) -> None:
         for run in store.call(store.client.search_runs, experiments, query):
             if ARN not in run.data.tags:
                 raise InputError(
-                    f"job {name} has its run already, in group {run.data.tags.get('platform.group')}: "
-                    f"`attach --group {run.data.tags.get('platform.group')}` follows the group, and `report` shows it."
+                    f"trainfare started job {name} and has a run for it, in group "
+                    f"{run.data.tags.get('platform.group')}: `attach --group` follows that group."
                 )
 
 

@@ -108,8 +108,8 @@ class Aws(Frozen):
     tags: Annotated[Mapping[str, str], Field(strict=False)] = {}
     """AWS tags of the jobs."""
     request: Annotated[Mapping[str, Any], Field(strict=False)] = {}
-    """Members of CreateTrainingJob that no other field sets, such as `{RetryStrategy: {MaximumRetryAttempts: 2}}`. They
-    are laid over the request last: mappings are joined, and null removes a member. Checked against AWS's own model."""
+    """Fields of CreateTrainingJob that no other field sets, such as `{RetryStrategy: {MaximumRetryAttempts: 2}}`. They
+    are merged into the request last, key by key; null removes a key. Checked against AWS's own model."""
     prices: Name | None = None
     """JSON file with prices. None reads the AWS price list."""
 

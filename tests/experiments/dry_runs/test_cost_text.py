@@ -73,11 +73,11 @@ def test_a_sweep_costs_as_much_as_its_first_trainings(entry: JobEntry) -> None:
     plan = CommandPlan(verb="sweep", name="demo", jobs=jobs, search=search)
     trainings = search.max_jobs - 1
     lines = texts(plan)["Expected"].splitlines()
-    assert lines[0].endswith(f"({trainings} trainings) if no training is left out")
+    assert lines[0].endswith(f" for all {trainings} training runs, if none is skipped")
     assert f"{trainings * 1.5:.2f} USD" in lines[0]
     assert lines[1:] == [
-        "if each takes as long as the first one of its compiler",
-        "1 calibration not counted",
+        "and each takes as long as the first one with the same compiler setting",
+        "1 calibration not included",
         "from 2 probes",
     ]
     assert f'"seconds": {trainings * 90.0}' in json_text(plan)

@@ -20,7 +20,7 @@ script: {source: here, entry_point: train.py, metrics: METRICS}
         ("demo", None, "accuracy; a cheaper arm may be worse by at most 0.03"),
         ("demo", 0.01, "accuracy; a cheaper arm may be worse by at most 0.01 (compare.quality_margin)"),
         ("squad-minilm", None, "F1 (%); a cheaper arm may be worse by at most 3"),
-        ("sst2-gpt2", None, "validation loss; a cheaper arm may be worse by at most 5 % of the baseline's"),
+        ("sst2-gpt2", None, "validation loss; a cheaper arm may be worse by at most 5 % of the baseline's value"),
     ],
 )
 def test_a_task_has_its_measure(task: str, margin: float | None, text: str) -> None:
@@ -41,7 +41,7 @@ def test_a_task_has_its_measure(task: str, margin: float | None, text: str) -> N
         ),
         (
             "{lost: {pattern: 'l ([0-9.]+)', better: lower}}",
-            "lost; a cheaper arm may be worse by at most 5 % of the baseline's",
+            "lost; a cheaper arm may be worse by at most 5 % of the baseline's value",
         ),
     ],
 )

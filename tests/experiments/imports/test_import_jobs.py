@@ -90,7 +90,7 @@ def test_a_job_that_has_ended_is_recorded_once(team: Team) -> None:
     team.waits(name)
     code, out, error = team.attach(job=name)
     assert (code, error) == (0, "")
-    assert "Recording 1 job of arn:aws:sagemaker:" in out
+    assert "Recording training job colleagues-job" in out
     [run] = team.runs()
     assert (run.info.status, run.info.run_name) == ("FINISHED", name)
     assert team.curve(run, "train_loss") == {1: 1.0, 2: 0.5, 3: 0.3333}
@@ -127,7 +127,7 @@ def test_a_running_job_is_followed_to_its_end(team: Team) -> None:
     running(job, "step 1: train loss = 1.0000")
     code, out, _ = team.attach(job=name)
     assert code == 0
-    assert "Following 1 job" in out
+    assert "Following training job running-job" in out
     [run] = team.runs()
     assert run.info.status == "FINISHED"
     assert len(team.curve(run, "train_loss")) == 3
@@ -160,7 +160,10 @@ def test_the_last_values_are_recorded_if_the_log_is_gone(team: Team) -> None:
 
 
 def test_unknown_jobs_and_fields_are_refused(team: Team) -> None:
-    missing = "the account has no {kind} job nobody in region us-east-1: check --region and the credentials' account"
+    missing = (
+        "no {kind} job nobody in region us-east-1 of this account: check the name, --region, and the account of your "
+        "credentials"
+    )
     assert team.attach(job="nobody") == (2, "", f"error: {missing.format(kind='training')}.\n")
     assert team.attach(tuning_job="nobody") == (2, "", f"error: {missing.format(kind='tuning')}.\n")
     refused = "error: --job and --tuning-job cannot be combined: attach follows one of them.\n"
