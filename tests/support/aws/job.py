@@ -18,7 +18,7 @@ from tests.support.aws.api import Response
 from tests.support.aws.checkpoints import SyncedFolder
 from tests.support.aws.job_faults import JobFaults
 from tests.support.aws.logstream import LogStream
-from tests.support.aws.machine import Machine, free_port, job_description, merged
+from tests.support.aws.machine import Machine, free_port, job_description, merged, role_access
 from tests.support.aws.objects import Objects, packed
 from tests.support.aws.transitions import after_start, status, transition
 from tests.support.aws.warm_pool import WarmPool
@@ -205,7 +205,7 @@ class TrainingJob:
             del hyperparameters[key]
         channels = [self._channel(each) for each in self.request.get("InputDataConfig", [])]
         grace = {"TRAINFARE_STOP_GRACE_SECONDS": str(self._faults.grace_seconds)}
-        environment = grace | self.request.get("Environment", {})
+        environment = grace | role_access(self.request, self._clients["s3"]) | self.request.get("Environment", {})
         local = {"HyperParameters": hyperparameters, "InputDataConfig": channels, "Environment": environment}
         return {**self.request, **local}
 

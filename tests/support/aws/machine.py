@@ -87,6 +87,8 @@ class Machine:
         return self.root / "output" / self._name / "output" / "model.tar.gz"
 
     def _relocated(self, value: str) -> str:
+        if value.startswith("/tmp/"):
+            return f"{self.base}{value}"  # each instance has an empty disk
         return str(self.base) + value.removeprefix(container.ROOT) if value.startswith(container.ROOT) else value
 
     def _with_own_program(self, hyperparameters: dict[str, str]) -> dict[str, str]:
@@ -108,6 +110,14 @@ def _processes(hyperparameters: dict[str, str], instance_type: str) -> int:
 @cache
 def _gpus(instance_type: str) -> int | None:
     return gpu_count(instance_type, "us-east-1")
+
+
+def role_access(request: Mapping[str, Any], s3: Any) -> dict[str, str]:
+    """Return the variables with which a container reaches the account as its role; none if it is isolated."""
+    if request.get("EnableNetworkIsolation"):
+        return {}
+    keys = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLEROLE", "AWS_SECRET_ACCESS_KEY": "example"}
+    return {**keys, "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": str(s3.meta.endpoint_url)}
 
 
 def job_description(descriptions: Sequence[Description]) -> Description:
