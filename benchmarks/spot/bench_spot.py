@@ -1,0 +1,140 @@
+"""Trainings that a Poisson clock kills, compared with the expected time that `probe` and `plan` show."""
+
+from __future__ import annotations
+
+import itertools
+import math
+import random
+import statistics
+import tempfile
+from collections.abc import Iterator
+from pathlib import Path
+
+from scipy.special import stdtrit
+
+from benchmarks.spot.killed_training import Ran, run_killed
+from benchmarks.spot.replay import replayed_seconds
+from benchmarks.support.command import CommandRun, train
+from benchmarks.support.data import emotion_fields
+from benchmarks.support.results import Row, median_row, write
+from judging.spot.expected_time import Training
+from reports.spot.estimate import SpotEstimate, Terms, Times, spot_estimate
+from training.services.local.service import LocalService
+
+TRAININGS = 12
+MEAN_LIFE_SECONDS = 25.0
+"""Mean time between two kills: about the time of an uninterrupted training."""
+STEPS, SAVE_STEPS = 100, 20
+SEED = 20261125
+FIELDS = {
+    "batch_size": "32",
+    "epochs": "null",
+    "max_steps": str(STEPS),
+    "max_length": "32",
+    "save_strategy": "steps",
+    "save_steps": str(SAVE_STEPS),
+    "save_total_limit": "1",
+    "eval_strategy": "none",
+    "save_model": "false",
+    "compiler": "none",
+}
+
+
+def times_of(run: CommandRun, total_seconds: float) -> Times:
+    """Return the times of an uninterrupted training, as a probe records them."""
+    result = run.result()
+    rate, warmup = result["throughput/steady_samples_per_second"], result["time/warmup_seconds"]
+    samples = next(reversed([e.fields["samples"] for e in run.events if e.kind == "metric"]))
+    steady_share = (samples - rate * result["time/train_steady_seconds"]) / rate
+    writes = [e.fields["seconds"] for e in run.events if e.kind == "phase" and e.fields["phase"] == "checkpoint"]
+    return Times(
+        total_seconds=total_seconds,
+        startup_seconds=result["time/load_seconds"] + warmup - min(max(steady_share, 0.0), warmup),
+        checkpoint_seconds=statistics.fmean(writes),
+        checkpoints=len(writes),
+        steps=STEPS,
+    )
+
+
+def lives(draws: random.Random) -> Iterator[float]:
+    """Yield exponential times between two kills, in seconds."""
+    return (draws.expovariate(1 / MEAN_LIFE_SECONDS) for _ in itertools.count())
+
+
+def result_rows(estimate: SpotEstimate, training: Training, whole: list[float], killed: list[Ran]) -> list[Row]:
+    """Return the measured figures beside the expected ones."""
+    seconds = [each.seconds for each in killed]
+    mean, expected = statistics.fmean(seconds), estimate.spot.seconds
+    half = float(stdtrit(len(seconds) - 1, 0.975)) * statistics.stdev(seconds) / math.sqrt(len(seconds))
+    interval = training.work_seconds / (STEPS / SAVE_STEPS)
+    replayed = [replayed_seconds(training, interval, iter([*each.lives, math.inf])) for each in killed]
+    kills = statistics.fmean(each.interruptions for each in killed)
+    target = f"95 % interval of the mean, {mean - half:.1f} to {mean + half:.1f} s, contains the expected"
+    return [
+        median_row("uninterrupted training", whole, "s"),
+        Row(name="expected seconds with kills", value=expected, unit="s"),
+        Row(
+            name="measured seconds with kills, mean",
+            value=mean,
+            unit="s",
+            n=len(seconds),
+            spread=half,
+            target=target,
+            met=abs(mean - expected) <= half,
+        ),
+        Row(name="expected kills of a training", value=estimate.spot.interruptions, unit="kills"),
+        Row(name="measured kills of a training, mean", value=kills, unit="kills", n=len(killed)),
+        median_row(
+            "measured over the model's seconds with the same kills",
+            [one / other for one, other in zip(seconds, replayed, strict=True)],
+            "x",
+            "median within 10 %",
+            abs(statistics.median(a / b for a, b in zip(seconds, replayed, strict=True)) - 1) <= 0.1,
+        ),
+        Row(
+            name="best steps between checkpoints",
+            value=float((estimate.best or estimate.spot).save_steps or 0),
+            unit="steps",
+        ),
+    ]
+
+
+def main() -> None:
+    """Train once with a command, then kill copies of its job, with uninterrupted ones in between."""
+    draws = random.Random(SEED)
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        first = train(folder, {**emotion_fields(3200, 100), **FIELDS})
+        home = folder / "home"
+        service, request = LocalService(home), first.job.request()
+        whole: list[float] = []
+        killed: list[Ran] = []
+        for number in range(TRAININGS):
+            if number % 4 == 0:
+                whole.append(run_killed(service, home, request, f"whole-{number}", itertools.repeat(math.inf)).seconds)
+            killed.append(run_killed(service, home, request, f"killed-{number}", lives(draws)))
+            print(f"  {killed[-1].seconds:.1f} s with {killed[-1].interruptions} kills", flush=True)
+        times = times_of(first, statistics.fmean([first.billable_seconds, *whole]))
+    estimate = spot_estimate(times, Terms(interruptions_per_hour=3600 / MEAN_LIFE_SECONDS))
+    assert estimate is not None
+    checkpoints = times.checkpoint_seconds or 0.0
+    training = Training(
+        startup_seconds=times.startup_seconds,
+        work_seconds=times.total_seconds - times.startup_seconds - times.checkpoints * checkpoints,
+        checkpoint_seconds=checkpoints,
+    )
+    write(
+        "spot",
+        result_rows(estimate, training, [first.billable_seconds, *whole], killed),
+        [
+            f"MiniLM on emotion, {STEPS} steps of 32 rows, a checkpoint every {SAVE_STEPS} steps. Each start is "
+            f"killed (SIGKILL) after an exponential time with a mean of {MEAN_LIFE_SECONDS:g} s, and starts "
+            "again from its last complete checkpoint. Seconds are billable seconds of all starts.",
+            f"Expected from the start-up ({times.startup_seconds:.1f} s), the checkpoints ({checkpoints:.2f} s) and "
+            "the total time of uninterrupted trainings, which ran between the killed ones.",
+        ],
+    )
+
+
+if __name__ == "__main__":
+    main()
