@@ -34,7 +34,6 @@ FIELDS = {
     "save_strategy": "steps",
     "save_steps": str(SAVE_STEPS),
     "save_total_limit": "1",
-    "eval_strategy": "none",
     "save_model": "false",
     "compiler": "none",
 }
