@@ -14,7 +14,7 @@ from scipy.special import stdtrit
 
 from benchmarks.spot.killed_training import Ran, run_killed
 from benchmarks.spot.replay import replayed_seconds
-from benchmarks.support.command import CommandRun, train
+from benchmarks.support.command import train
 from benchmarks.support.data import emotion_fields
 from benchmarks.support.results import Row, median_row, write
 from judging.spot.expected_time import Training
@@ -42,20 +42,31 @@ FIELDS = {
 }
 
 
-def times_of(run: CommandRun, total_seconds: float) -> Times:
-    """Return the times of an uninterrupted training, as a probe records them."""
-    result = run.result()
-    rate, warmup = result["throughput/steady_samples_per_second"], result["time/warmup_seconds"]
-    samples = next(reversed([e.fields["samples"] for e in run.events if e.kind == "metric"]))
-    steady_share = (samples - rate * result["time/train_steady_seconds"]) / rate
-    writes = [e.fields["seconds"] for e in run.events if e.kind == "phase" and e.fields["phase"] == "checkpoint"]
+def times_of(whole: list[Ran]) -> Times:
+    """Return the mean times of the uninterrupted trainings, as a probe records them."""
+    writes = [seconds_of(each, "checkpoint") for each in whole]
     return Times(
-        total_seconds=total_seconds,
-        startup_seconds=result["time/load_seconds"] + warmup - min(max(steady_share, 0.0), warmup),
-        checkpoint_seconds=statistics.fmean(writes),
-        checkpoints=len(writes),
+        total_seconds=statistics.fmean(each.seconds for each in whole),
+        startup_seconds=statistics.fmean(startup_seconds(each) for each in whole),
+        checkpoint_seconds=statistics.fmean(statistics.fmean(each) for each in writes),
+        checkpoints=len(writes[0]),
         steps=STEPS,
     )
+
+
+def startup_seconds(ran: Ran) -> float:
+    """Return the load and warm-up seconds, less what the warm-up's samples take at the steady rate."""
+    result = next(event.fields["metrics"] for event in ran.events if event.kind == "result")
+    samples = [event.fields["samples"] for event in ran.events if event.kind == "metric"][-1]
+    rate, warmup = result["throughput/steady_samples_per_second"], result["time/warmup_seconds"]
+    worked = samples / rate - result["time/train_steady_seconds"]
+    return float(result["time/load_seconds"] + warmup - min(max(worked, 0.0), warmup))
+
+
+def seconds_of(ran: Ran, phase: str) -> list[float]:
+    """Return the seconds of each time that a phase took place."""
+    fields = [event.fields for event in ran.events if event.kind == "phase"]
+    return [float(each["seconds"]) for each in fields if each["phase"] == phase]
 
 
 def lives(draws: random.Random) -> Iterator[float]:
@@ -109,14 +120,14 @@ def main() -> None:
         first = train(folder, {**emotion_fields(3200, 100), **FIELDS})
         home = folder / "home"
         service, request = LocalService(home), first.job.request()
-        whole: list[float] = []
+        whole: list[Ran] = []
         killed: list[Ran] = []
         for number in range(TRAININGS):
             if number % 2 == 0:
-                whole.append(run_killed(service, home, request, f"whole-{number}", itertools.repeat(math.inf)).seconds)
+                whole.append(run_killed(service, home, request, f"whole-{number}", itertools.repeat(math.inf)))
             killed.append(run_killed(service, home, request, f"killed-{number}", lives(draws)))
             print(f"  {killed[-1].seconds:.1f} s with {killed[-1].interruptions} kills", flush=True)
-        times = times_of(first, statistics.fmean([first.billable_seconds, *whole]))
+    times = times_of(whole)
     estimate = spot_estimate(times, Terms(interruptions_per_hour=3600 / MEAN_LIFE_SECONDS))
     assert estimate is not None
     checkpoints = times.checkpoint_seconds or 0.0
@@ -127,7 +138,7 @@ def main() -> None:
     )
     write(
         "spot",
-        result_rows(estimate, training, [first.billable_seconds, *whole], killed),
+        result_rows(estimate, training, [each.seconds for each in whole], killed),
         [
             f"Three layers of MiniLM from scratch on emotion, one core, {STEPS} steps of 16 rows, a checkpoint every "
             f"{SAVE_STEPS} steps. Each start is "

@@ -11,8 +11,10 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from training.contract.events import Event, EventReader
 from training.contract.service import TERMINAL_STATUSES, Description, Request
 from training.services.local import processes
+from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
 
 LOOK_SECONDS = 0.02
@@ -26,6 +28,9 @@ class Ran:
     """Billable seconds of each start."""
     lives: list[float] = field(default_factory=list)
     """Seconds after which each start was or would have been killed."""
+
+    events: list[Event] = field(default_factory=list)
+    """Events of the last start."""
 
     @property
     def seconds(self) -> float:
@@ -51,10 +56,10 @@ def run_killed(service: LocalService, root: Path, request: Request, name: str, l
             ran.lives.append(next(lives))
             description, was_killed = _run(service, root, start, ran.lives[-1])
             ran.starts.append(float(description["BillableSecondsExact"]))
-            shutil.rmtree(root / "jobs" / start)
             if not was_killed:
                 if description["TrainingJobStatus"] != "Completed":
                     sys.exit(f"error: {start} failed: {description.get('FailureReason')}")
+                ran.events = EventReader().read(JobFolder(root / "jobs" / start).lines())
                 return ran
     finally:
         shutil.rmtree(checkpoints, ignore_errors=True)
