@@ -1,23 +1,30 @@
-"""Run one training on the local service, kill it at given times, and start it again from its checkpoints."""
+"""Run one training on the local service, kill it at given times, and start it again from its checkpoints.
+
+All times are CPU seconds of the job's processes. On a machine with other work, its wall-clock seconds would mostly
+measure the others.
+"""
 
 from __future__ import annotations
 
-import json
+import contextlib
+import os
 import shutil
 import sys
 import time
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+
+import numpy as np
 
 from training.contract.events import Event, EventReader
-from training.contract.service import TERMINAL_STATUSES, Description, Request
+from training.contract.service import TERMINAL_STATUSES, Request
 from training.services.local import processes
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
 
-LOOK_SECONDS = 0.02
+LOOK_SECONDS = 0.05
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 
 
 @dataclass
@@ -25,16 +32,17 @@ class Ran:
     """One training with all its starts."""
 
     starts: list[float] = field(default_factory=list)
-    """Billable seconds of each start."""
+    """CPU seconds of each start."""
     lives: list[float] = field(default_factory=list)
-    """Seconds after which each start was or would have been killed."""
-
+    """CPU seconds after which each start was or would have been killed."""
+    clock: list[tuple[float, float]] = field(default_factory=list)
+    """Time since the epoch and CPU seconds, at each look at the last start."""
     events: list[Event] = field(default_factory=list)
     """Events of the last start."""
 
     @property
     def seconds(self) -> float:
-        """Billable seconds of all starts."""
+        """CPU seconds of all starts."""
         return sum(self.starts)
 
     @property
@@ -42,36 +50,52 @@ class Ran:
         """Number of starts that were killed."""
         return len(self.starts) - 1
 
+    def at(self, time_seconds: float) -> float:
+        """Return the CPU seconds of the last start at a time since the epoch."""
+        times, seconds = zip(*self.clock, strict=True)
+        return float(np.interp(time_seconds, times, seconds))
+
 
 def run_killed(service: LocalService, root: Path, request: Request, name: str, lives: Iterator[float]) -> Ran:
-    """Run the job of a request under another name, with the lives of its starts in seconds. Exits if it fails."""
+    """Run the job of a request under another name, with these lives of its starts. Exits if the job fails."""
     checkpoints = root / "checkpoints" / name
     checkpoints.mkdir(parents=True)
-    ran = Ran()
+    ran, was_killed = Ran(), True
     try:
-        while True:
+        while was_killed:
             start = f"{name}-{len(ran.starts)}"
-            copied = {**json.loads(json.dumps(request)), "TrainingJobName": start}
-            service.create({**copied, "CheckpointConfig": {"S3Uri": checkpoints.as_uri()}})
+            service.create({**request, "TrainingJobName": start, "CheckpointConfig": {"S3Uri": checkpoints.as_uri()}})
             ran.lives.append(next(lives))
-            description, was_killed = _run(service, root, start, ran.lives[-1])
-            ran.starts.append(float(description["BillableSecondsExact"]))
-            if not was_killed:
-                if description["TrainingJobStatus"] != "Completed":
-                    sys.exit(f"error: {start} failed: {description.get('FailureReason')}")
-                ran.events = EventReader().read(JobFolder(root / "jobs" / start).lines())
-                return ran
+            was_killed = _run(service, root, start, ran)
     finally:
         shutil.rmtree(checkpoints, ignore_errors=True)
+    ran.events = EventReader().read(JobFolder(root / "jobs" / start).lines())
+    return ran
 
 
-def _run(service: LocalService, root: Path, name: str, life_seconds: float) -> tuple[Description, bool]:
-    """Wait until the job ends, and kill it when its life is over. Return its description, and whether it was killed."""
+def _run(service: LocalService, root: Path, name: str, ran: Ran) -> bool:
+    """Wait until the job ends, and kill it when its life is over. Return whether it was killed."""
+    mark, ran.clock = str(root.resolve() / "jobs" / name / "opt" / "ml"), [(time.time(), 0.0)]
     was_killed = False
     while (description := service.describe(name))["TrainingJobStatus"] not in TERMINAL_STATUSES:
-        began: Any = description.get("TrainingStartTime")
-        if began is not None and not was_killed and time.time() >= began.timestamp() + life_seconds:
-            processes.kill_marked(str(root.resolve() / "jobs" / name / "opt" / "ml"))
+        used = max(ran.clock[-1][1], cpu_seconds(mark))
+        ran.clock.append((time.time(), used))
+        if used >= ran.lives[-1] and not was_killed:
+            processes.kill_marked(mark)
             was_killed = True
         time.sleep(LOOK_SECONDS)
-    return description, was_killed and description["TrainingJobStatus"] != "Completed"
+    ran.starts.append(ran.clock[-1][1])
+    is_complete = description["TrainingJobStatus"] == "Completed"
+    if not is_complete and not was_killed:
+        sys.exit(f"error: {name} failed: {description.get('FailureReason')}")
+    return not is_complete
+
+
+def cpu_seconds(mark: str) -> float:
+    """Return the CPU seconds of the marked processes and of their children that have ended."""
+    total = 0
+    for process in processes.marked_processes(mark):
+        with contextlib.suppress(OSError):
+            fields = Path(f"/proc/{process}/stat").read_text().rpartition(")")[2].split()
+            total += sum(map(int, fields[11:15]))  # utime, stime, cutime, cstime: see proc(5)
+    return total / TICKS_PER_SECOND
