@@ -11,18 +11,23 @@ FOLDER = Path(__file__).resolve().parent
 
 def main(names: list[str]) -> int:
     """Run each benchmark in its own process. Return 0, 1 if any failed, or 2 for an unknown name."""
-    known = sorted(path.stem.removeprefix("bench_") for path in FOLDER.glob("bench_*.py"))
+    modules = {path.stem.removeprefix("bench_"): _module(path) for path in FOLDER.rglob("bench_*.py")}
+    known = sorted(modules)
     if unknown := [name for name in names if name not in known]:
         print(f"error: unknown benchmark '{unknown[0]}': it must be one of {', '.join(known)}.", file=sys.stderr)
         return 2
     failed = []
     for name in names or known:
         print(f"{name}", flush=True)
-        if subprocess.run([sys.executable, "-m", f"benchmarks.bench_{name}"], cwd=FOLDER.parent).returncode:
+        if subprocess.run([sys.executable, "-m", modules[name]], cwd=FOLDER.parent).returncode:
             failed.append(name)
     if failed:
         print(f"error: these benchmarks failed: {', '.join(failed)}.", file=sys.stderr)
     return 1 if failed else 0
+
+
+def _module(path: Path) -> str:
+    return ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts)
 
 
 if __name__ == "__main__":

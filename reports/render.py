@@ -27,6 +27,7 @@ from reports.probe.job_spreads import job_spreads
 from reports.probe.projections import is_probe_table, probes_of
 from reports.probe.report import probe_report
 from reports.report_data import Reader
+from reports.spot.recorded import discounts_in
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import is_sweep_table, sweep_of
 from reports.sweep.sweep_spec import read_spec
@@ -140,8 +141,8 @@ def _comparison_report(
 def _probe_report(reader: Reader, table: pd.DataFrame, group: str, title: str) -> Report:
     comparison = compare(table, group)
     curves, source = _read(reader, table, comparison, title)
-    spreads = job_spreads(reader.similar_jobs(comparison.jobs))
-    probes = probes_of(table, group, curves, spreads)
+    similar = reader.similar_jobs(comparison.jobs)
+    probes = probes_of(table, group, curves, job_spreads(similar), discounts_in(similar))
     return probe_report(probes, probe_charts(probes, comparison, curves), source)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 from experiments.dry_runs.expected_total import expected_of_search, expected_total, is_calibration
+from experiments.dry_runs.spot_plan import spot_plan_lines
 from experiments.planning.command_plan import CommandPlan, JobEntry
 from experiments.planning.expected_cost import ExpectedCost
 from experiments.planning.worst_case import WorstCase, worst_case_by_look
@@ -26,6 +27,8 @@ def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
         yield Definition("Expected", "\n".join(_of_search(plan) if plan.search else _expected(plan)))
         if late := _late(plan.jobs):
             yield Definition("Warning", "\n".join(late))
+    if on_spot := list(spot_plan_lines(plan.jobs)):
+        yield Definition("On spot", "\n".join(on_spot))
     if plan.worst is not None:
         yield Definition("At most", "\n".join(_worst(plan, plan.worst)))
     if plan.budget:

@@ -8,9 +8,9 @@ from functools import partial
 
 from experiments.dry_runs.refusals import Refusals
 from experiments.dry_runs.scratch_state import ScratchState
+from experiments.dry_runs.spot_plan import planned_costs
 from experiments.planning.arms import Arm
 from experiments.planning.command_plan import InputPlan, JobEntry
-from experiments.planning.expected_cost import expected_cost
 from experiments.planning.inputs import Inputs
 from experiments.planning.job_size import size_of
 from experiments.planning.worst_case import worst_case_of_job
@@ -48,6 +48,7 @@ def job_entry(
     if context.service.name == "local":
         request_rules.check(request)
     experiment, size = arm.experiment, size_of(arm.experiment, inputs)
+    expected, spot = planned_costs(prepared, experiment, inputs, size, earlier)
     seed = prepared.spec.hyperparameters.get("seed")
     return JobEntry(
         planned=prepared,
@@ -56,7 +57,8 @@ def job_entry(
         global_batch_size=experiment.global_batch_size,
         learning_rate=experiment.optimiser.learning_rate,
         size=size,
-        expected=expected_cost(prepared, size, earlier),
+        expected=expected,
+        spot=spot,
         worst=worst_case_of_job(prepared),
         request=request,
         runtime=_runtime(prepared, inputs),

@@ -57,6 +57,7 @@ def _job(entry: JobEntry) -> dict[str, Any]:
         "size": asdict(entry.size) if entry.size else None,
         "price": asdict(planned.price) if planned.price else None,
         "expected": asdict(entry.expected) if entry.expected else None,
+        "spot": asdict(entry.spot) if entry.spot else None,
         "worst_case": _amount(entry.worst),
         "runtime": entry.runtime,
         "estimated_fields": entry.estimated,

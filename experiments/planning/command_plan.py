@@ -10,6 +10,7 @@ from experiments.planning.expected_cost import ExpectedCost
 from experiments.planning.job_size import JobSize
 from experiments.planning.worst_case import WorstCase
 from judging.design import Design
+from reports.spot.estimate import SpotEstimate
 from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import Amount
 from training.contract.service import Request
@@ -69,6 +70,8 @@ class JobEntry:
     """Cost if the job runs to its time limit and through its grace."""
     request: Request
     """The request for the service."""
+    spot: SpotEstimate | None = None
+    """The training on spot capacity; None if it is not known, and on this machine."""
     runtime: tuple[str, ...] = ()
     """Lines that describe what a script gets when it starts: command, folders, variables and packages."""
     estimated: tuple[str, ...] = ()

@@ -10,6 +10,7 @@ from experiments.planning.job_size import JobSize
 from judging.summaries import typical
 from reports.comparison.arms import STEADY, Job
 from reports.model.wording import counted
+from reports.spot.recorded import running_seconds
 from tracking.groups.planned_job import PlannedJob
 from training.contract.price import instance_seconds
 
@@ -70,13 +71,13 @@ Source = Callable[[PlannedJob, JobSize | None, Sequence[Job]], SecondsAndSource]
 
 def _from_equal_jobs(job: PlannedJob, _: JobSize | None, earlier: Sequence[Job]) -> SecondsAndSource:
     equal = [each for each in earlier if _agrees(job, each, FEATURES)]
-    seconds = [value for each in equal if (value := each.number(SECONDS)) > 0]
+    seconds = [value for each in equal if (value := _billable(job, each, SECONDS)) > 0]
     return (typical(seconds), f"{counted(len(seconds), 'earlier job')} of this setting") if seconds else None
 
 
 def _from_probes(job: PlannedJob, _: JobSize | None, earlier: Sequence[Job]) -> SecondsAndSource:
     probes = [each for each in earlier if each.text.get("hp_probe_precision") and _agrees(job, each, ())]
-    seconds = [value for each in probes if (value := each.number(PROJECTED)) > 0]
+    seconds = [value for each in probes if (value := _billable(job, each, PROJECTED)) > 0]
     return (typical(seconds), f"{counted(len(seconds), 'probe')} of this setting") if seconds else None
 
 
@@ -84,14 +85,28 @@ def _from_similar_jobs(job: PlannedJob, size: JobSize | None, earlier: Sequence[
     """Scale the steady time of similar jobs to the samples of this job, and keep the rest of their time as it is."""
     if size is None or any(name.startswith(FEATURES) for name in job.spec.hyperparameters):
         return None
-    fixed_columns = [column for column in SETUP_COLUMNS if _is_fixed(job, column)]
-    alike = [each for each in earlier if all(_equals(job, each, column) for column in fixed_columns)]
-    seconds = [value for each in alike if (value := _scaled(each, size.samples)) > 0]
+    seconds = [value for each in _of_equal_steps(job, earlier) if (value := _scaled(each, size.samples)) > 0]
     return (typical(seconds), f"{counted(len(seconds), 'similar job')}, scaled to the samples") if seconds else None
 
 
+def jobs_of_equal_steps(job: PlannedJob, earlier: Sequence[Job]) -> list[Job]:
+    """Return the earlier jobs whose start-up and steps take as long as those of a planned job."""
+    return _of_equal_steps(job, [each for each in earlier if _counts(each) and _is_on_same_machine(job, each)])
+
+
+def _of_equal_steps(job: PlannedJob, earlier: Sequence[Job]) -> list[Job]:
+    fixed_columns = [column for column in SETUP_COLUMNS if _is_fixed(job, column)]
+    return [each for each in earlier if all(_equals(job, each, column) for column in fixed_columns)]
+
+
+def _billable(job: PlannedJob, each: Job, column: str) -> float:
+    """Return the billable seconds of an earlier job; for a job on demand, without the discount of a spot job."""
+    return each.number(column) if job.spec.spot else running_seconds(each, column)
+
+
 def _scaled(each: Job, samples: int) -> float:
-    rate, steady, whole = each.number(STEADY), each.number("time_train_steady_seconds"), each.number(SECONDS)
+    rate, steady = each.number(STEADY), each.number("time_train_steady_seconds")
+    whole = running_seconds(each, SECONDS)
     if not (rate > 0 and steady >= 0 and whole > 0):
         return math.nan
     return max(0.0, whole - steady) + samples / rate

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from experiments.planning.batch_sizes import batch_sizes
 from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.inputs import Inputs
 from experiments.planning.job_environment import environment
-from experiments.planning.run_tags import run_tags
+from experiments.planning.run_tags import SPOT_TERMS, run_tags
 from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
@@ -38,7 +38,10 @@ MACHINE_FIELDS = (
 ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_length")
 """Fields that control question answering, in evaluation and in the logged model."""
 
-WITHOUT_EFFECT_ON_JOBS = {"sweep", "published", "log_model", *BUDGET_FIELDS}
+WITHOUT_EFFECT_ON_JOBS: Mapping[str, Any] = {
+    **dict.fromkeys(("sweep", "published", "log_model", *BUDGET_FIELDS), True),
+    "machine": set(SPOT_TERMS),
+}
 """Fields of an experiment that do not change its jobs."""
 
 SOURCE = Path(__file__).resolve().parents[2] / "training" / "job"

@@ -206,7 +206,7 @@ def _check_push(experiment: ExperimentFields) -> None:
 
 SAGEMAKER_ONLY = (
     *("fallback_instance_types", "launcher", "mpi_options", "model_parallel", "spot", "max_wait_seconds"),
-    *("keep_alive_seconds", "image"),
+    *("keep_alive_seconds", "image", "spot_discount_percent"),
 )
 """Fields of `machine` that have no effect on this machine."""
 LOCAL_ONLY = ("cores", "memory_gib")

@@ -7,6 +7,7 @@ from reports.comparison.messages import warning_sentences
 from reports.model.numbers import factor, figure, money
 from reports.model.wording import counted, joined
 from reports.probe.projections import Probes, Range, arms_with_higher_loss
+from reports.spot.text import spot_sentences
 from training.contract.failures import one_line_reason
 
 CAVEAT = (
@@ -47,7 +48,7 @@ def sentences(probes: Probes) -> list[str]:
     """Return the remarks about these probes."""
     warnings = [sentence for each in probes.projected for sentence in warning_sentences(each.arm)]
     remarks = [*_fastest(probes), *_uncertain(probes), *_losses(probes), *_failed(probes)]
-    return [*warnings, *remarks, *spread_sentences(probes), _cost(probes)]
+    return [*warnings, *remarks, *_on_spot(probes), *spread_sentences(probes), _cost(probes)]
 
 
 def _amount(cost: Range, unit: str) -> str:
@@ -66,6 +67,12 @@ def _fastest(probes: Probes) -> list[str]:
         f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {factor(speed)} times as fast "
         f"as “{cheapest.arm.label}” at {factor(cost)} times its cost."
     ]
+
+
+def _on_spot(probes: Probes) -> list[str]:
+    """Return the sentences about the cheapest arm on spot capacity. The table has the others."""
+    cheapest = probes.cheapest
+    return spot_sentences(cheapest.arm.label, cheapest.spot) if cheapest and cheapest.spot else []
 
 
 def _uncertain(probes: Probes) -> list[str]:

@@ -12,6 +12,8 @@ import pandas as pd
 from judging.next_job import JobSpread, are_separated, next_job_error
 from reports.comparison.arms import Arm, Job, arms_of
 from reports.probe.job_spreads import Machine, machine_of
+from reports.spot.estimate import SpotEstimate
+from reports.spot.recorded import Discount, estimate_of_probe
 
 SECONDS = "projected_billable_seconds"
 INSTANCE_SECONDS = "projected_billable_instance_seconds"
@@ -58,6 +60,8 @@ class Projected:
     """Spread between jobs of one setting."""
     loss: float
     """Mean training loss over the second half of the samples that all arms have seen; NaN if no loss was logged."""
+    spot: SpotEstimate | None
+    """The training on spot capacity; None on this machine, and if it is not known."""
 
     def is_separated_from(self, other: Projected) -> bool:
         """Return True if the two arms are shown to cost differently."""
@@ -129,10 +133,12 @@ def probes_of(
     group: str,
     curves: Mapping[str, pd.DataFrame],
     spreads: Mapping[Machine, JobSpread] | None = None,
+    discounts: Mapping[str, Discount] | None = None,
 ) -> Probes:
     """Return the projections; `curves` are `histories` tables of `loss` by run id.
 
-    `spreads` are those of `job_spreads`; a machine that is missing has the default spread.
+    `spreads` are those of `job_spreads`; a machine that is missing has the default spread. `discounts` are those of
+    `spot.recorded.discounts_in`.
     """
     arms = arms_of(table)
     projecting = [(arm, job) for arm in arms for job in arm.succeeded if _has_range(job, SECONDS)]
@@ -140,7 +146,14 @@ def probes_of(
     column, unit = _unit_of_cost(jobs)
     common = min((samples for job in jobs if (samples := job.number("samples")) > 0), default=math.nan)
     projected = [
-        _projected(arm, job, column, (spreads or {}).get(machine_of(job), JobSpread()), curves, common)
+        _projected(
+            arm,
+            job,
+            column,
+            (spreads or {}).get(machine_of(job), JobSpread()),
+            _loss(curves.get(job.run_id), common),
+            estimate_of_probe(job, discounts or {}),
+        )
         for arm, job in projecting
     ]
     return Probes(
@@ -171,9 +184,7 @@ def _unit_of_cost(jobs: Sequence[Job]) -> tuple[str, str]:
     return SECONDS, "billable seconds"
 
 
-def _projected(
-    arm: Arm, job: Job, column: str, spread: JobSpread, curves: Mapping[str, pd.DataFrame], common: float
-) -> Projected:
+def _projected(arm: Arm, job: Job, column: str, spread: JobSpread, loss: float, spot: SpotEstimate | None) -> Projected:
     seconds, cost = _range(job, SECONDS), _range(job, column)
     return Projected(
         arm=arm,
@@ -182,7 +193,8 @@ def _projected(
         cost=cost.of_the_next_job(spread),
         step_error=seconds.relative_error,
         spread=spread,
-        loss=_loss(curves.get(job.run_id), common),
+        loss=loss,
+        spot=spot,
     )
 
 

@@ -18,6 +18,7 @@ from reports.model.report import Metric, Report, Section, ShortAnswer
 from reports.model.table import Column, Table, build_table
 from reports.probe import messages
 from reports.probe.projections import Probes, Projected, Range
+from reports.spot.text import DEFINITION, spot_table
 
 _DEFINITIONS = (
     Definition(
@@ -55,6 +56,7 @@ def probe_report(probes: Probes, charts: Sequence[Chart], source: Source) -> Rep
     """Return the report with its projections."""
     headline, remarks = messages.headline(probes), Sentences(tuple(messages.sentences(probes)))
     tables: tuple[Block, ...] = (projection_table(probes),) if probes.projected else ()
+    tables += _spot_tables(probes)
     caveat = (Text(messages.CAVEAT, "muted"),) if probes.projected else ()
     return Report(
         group=probes.group,
@@ -111,9 +113,12 @@ def short_answer_of(probes: Probes) -> ShortAnswer:
 def _sections(probes: Probes, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
     if probes.projected:
         yield Section("The arms, cheapest first", (projection_table(probes),))
+    for table in _spot_tables(probes):
+        yield Section(table.name, (table,))
     yield from chart_sections(charts)
     yield from job_sections(probes.jobs, source.tracking_uri)
-    yield Section(MEASURED, (Definitions(_DEFINITIONS),))
+    on_spot = (DEFINITION,) if _spot_tables(probes) else ()
+    yield Section(MEASURED, (Definitions((*_DEFINITIONS, *on_spot)),))
     yield from ran_on_sections(probes.jobs, source.environment, probes.group)
 
 
@@ -132,12 +137,19 @@ def _summary(probes: Probes) -> dict[str, Any]:
                 "loss": each.loss,
                 "samples_measured": each.job.number("samples"),
                 "step_error": each.step_error,
+                "spot": asdict(each.spot) if each.spot else None,
                 "spread_between_jobs": {"relative": each.spread.relative, "jobs": each.spread.jobs},
             }
             for each in probes.projected
         ],
         "without_projection": [arm.label for arm in probes.unprojected],
     }
+
+
+def _spot_tables(probes: Probes) -> tuple[Table, ...]:
+    """Return the table about spot capacity, if that of any arm is known."""
+    known = [(each.arm.label, each.spot) for each in probes.projected if each.spot is not None]
+    return (spot_table(known),) if known else ()
 
 
 def _metric(name: str, label: str, projected: Range) -> Metric:

@@ -27,6 +27,8 @@ def test_machines_are_compared_by_their_projected_cost(
     arms = [{"machine": {"instance_type": name}} for name in usd]
     there = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
     request = {**reviews, **LONG, **TINY, **there, "aws.prices": prices, "compare.arms": json.dumps(arms)}
+    request |= {"save_strategy": "steps", "save_steps": 64}
+    request |= {"machine.interruptions_per_hour": 60, "machine.spot_discount_percent": 70}
     done = command_line("probe", request)
     # The arm that found no capacity failed; the others are projected all the same.
     assert done.returncode == 1, done.stdout + done.stderr
@@ -39,9 +41,16 @@ def test_machines_are_compared_by_their_projected_cost(
             seconds = metrics["cost/billable_seconds"] + metrics[f"projected/remaining_seconds{end}"]
             assert metrics[f"projected/billable_seconds{end}"] == pytest.approx(seconds)
             assert metrics[f"projected/usd{end}"] == pytest.approx(seconds * usd[name] / 3600)
+        assert metrics["projected/checkpoints"] == 10
+        assert 0 < metrics["time/seconds_per_checkpoint"] <= metrics["time/checkpoint_seconds"]
     assert "“ml.p3.2xlarge” has no projection: Capacity, " in " ".join(done.stdout.split())
     assert "“ml.g5.xlarge” would cost" in done.stdout
     assert "USD" in done.stdout
+    printed = " ".join(done.stdout.split())
+    assert "On spot capacity, “ml.g5.xlarge” is expected to take" in printed
+    assert "at 60 interruptions per hour and instance; on demand" in printed
+    assert "The discount is 70.0 %, from machine.spot_discount_percent." in printed
+    assert "The best interval between checkpoints is" in printed
 
 
 def test_an_impossible_probe_is_reported_in_one_sentence(command_line: CommandLine, reviews: dict[str, object]) -> None:

@@ -81,6 +81,13 @@ def phase_totals(events: Iterable[Event]) -> dict[str, float]:
     return totals
 
 
+def seconds_per_checkpoint(events: Iterable[Event]) -> dict[str, float]:
+    """Return `time/seconds_per_checkpoint`, the mean time of a checkpoint; empty if none was written."""
+    phases = [event.fields for event in events if event.kind == "phase" and event.fields.get("phase") == "checkpoint"]
+    seconds = [float(fields["seconds"]) for fields in phases if _is_number(fields.get("seconds"))]
+    return {"time/seconds_per_checkpoint": math.fsum(seconds) / len(seconds)} if seconds else {}
+
+
 def last_samples(events: Iterable[Event]) -> float | None:
     """Return the latest sample count; None if no event has one."""
     count = None

@@ -119,6 +119,7 @@ class Recorder:
         result = self.events.last("result")
         ended = description.get("TrainingEndTime") or description["LastModifiedTime"]
         finals = {**metric_points.phase_totals(self.events), **metric_points.machine_load(description)}
+        finals |= metric_points.seconds_per_checkpoint(self.events)
         finals |= result.fields.get("metrics", {}) if result else {}
         cost = metric_points.cost_metrics(description)
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))

@@ -25,6 +25,7 @@ import transformers
 
 from checkpoints.retention import CheckpointKeeper
 from compilation import dropout
+from compilation.stored_programs import open_stored_programs, setting_of
 from data.batch_shapes import planned_shapes
 from data.channels import check_tokens
 from data.padding import Collator, Work
@@ -195,8 +196,14 @@ def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, eve
     shapes = planned_shapes(orders, settings.train.rows.lengths, batch_size, max_batches, settings.padding)
     dynamic = is_dynamic(settings, shapes)
     events.emit("note", message=f"{settings.compiler.prepare(trainer.model, dynamic)}; {len(shapes)} shapes planned")
+    setting = setting_of(trainer.model, shapes, dynamic, settings.arguments, settings.precision)
+    stored = open_stored_programs(setting, events)
     with trainer.meter.phase("compile"):
+        if stored:
+            stored.load()
         compile_shapes(trainer, trainer.model_wrapped, shapes, settings, dynamic)
+        if stored:
+            stored.save(settings.compiler.cache_state())
     settings.compiler.mark_warm()
 
 

@@ -18,7 +18,7 @@ from tests.support.aws.checkpoints import SyncedFolder
 from tests.support.aws.downloads import NetworkError, downloaded
 from tests.support.aws.job_faults import JobFaults
 from tests.support.aws.logstream import LogStream
-from tests.support.aws.machine import Machine, free_port, job_description, merged
+from tests.support.aws.machine import Machine, free_port, job_description, merged, role_access
 from tests.support.aws.objects import Objects, packed
 from tests.support.aws.service_rules import machine_types
 from tests.support.aws.transitions import after_start, status, transition
@@ -178,8 +178,9 @@ class TrainingJob:
     def _begin(self) -> None:
         self._downloading = datetime.now(UTC)
         self._began = self._began or self._downloading
-        grace = {"TRAINFARE_STOP_GRACE_SECONDS": str(self._faults.grace_seconds)}
-        self._start_machines(downloaded(self.request, self._objects, self._root, grace))
+        variables = {"TRAINFARE_STOP_GRACE_SECONDS": str(self._faults.grace_seconds)}
+        variables |= role_access(self.request, self._clients["s3"])
+        self._start_machines(downloaded(self.request, self._objects, self._root, variables))
 
     def _interrupt(self) -> None:
         """Record a spot interruption, and prepare the next start."""

@@ -93,6 +93,8 @@ class Machine:
         return self.root / "output" / self._name / "output" / "model.tar.gz"
 
     def _relocated(self, value: str) -> str:
+        if value.startswith("/tmp/"):
+            return f"{self.base}{value}"  # each instance has an empty disk
         return str(self.base) + value.removeprefix(container.ROOT) if value.startswith(container.ROOT) else value
 
     def _with_own_program(self, hyperparameters: dict[str, str]) -> dict[str, str]:
@@ -122,6 +124,14 @@ def _processes(hyperparameters: dict[str, str], instance_type: str) -> int:
     """Remove the launcher's flags, and return the number of processes that it starts; 0 without a launcher."""
     flags = [hyperparameters.pop(name) for name in LAUNCHERS if name in hyperparameters]
     return (device_count(instance_type) or 1) if "true" in flags else 0
+
+
+def role_access(request: Mapping[str, Any], s3: Any) -> dict[str, str]:
+    """Return the variables with which a container reaches the account as its role; none if it is isolated."""
+    if request.get("EnableNetworkIsolation"):
+        return {}
+    keys = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLEROLE", "AWS_SECRET_ACCESS_KEY": "example"}
+    return {**keys, "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": str(s3.meta.endpoint_url)}
 
 
 def job_description(descriptions: Sequence[Description]) -> Description:

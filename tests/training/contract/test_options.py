@@ -142,6 +142,28 @@ def test_spot_jobs_keep_checkpoints(built: Built) -> None:
     assert request["Environment"]["TORCHINDUCTOR_CACHE_DIR"] == "/opt/ml/checkpoints/.compile-cache"
 
 
+COMPILED = "TRAINFARE_COMPILED_URI"
+
+
+def test_what_inductor_compiles_is_kept_per_image(built: Built) -> None:
+    inductor = {**G5, "compiler": "inductor"}
+    environment = built("demo", **inductor, save_strategy="epoch")["Environment"]
+    assert environment[COMPILED].startswith("s3://bucket/trainfare/compiled/")
+    assert environment["TORCHINDUCTOR_CACHE_DIR"] == "/tmp/compile-cache"
+    assert "TRAINFARE_COMPILED_KMS_KEY" not in environment
+    image = "763104351884.dkr.ecr.us-east-1.amazonaws.com/huggingface-pytorch-training:2.5.1-other"
+    assert built("demo", **inductor, **{"machine.image": image})["Environment"][COMPILED] != environment[COMPILED]
+    encrypted = built("demo", **inductor, **{"aws.output_key": "alias/b"})["Environment"]
+    assert encrypted["TRAINFARE_COMPILED_KMS_KEY"] == "alias/b"
+
+
+@pytest.mark.parametrize(
+    "fields", [{"compiler": "none"}, {"compile_cache": "fresh"}, {"aws.isolate_network": "true"}], ids=str
+)
+def test_nothing_compiled_is_kept_without_a_cache_or_a_network(built: Built, fields: dict[str, str]) -> None:
+    assert COMPILED not in built("demo", **{**G5, "compiler": "inductor", **fields})["Environment"]
+
+
 def test_a_request_with_all_options_passes_boto3s_validation(built: Built) -> None:
     shape = (
         boto3.client("sagemaker", region_name="us-east-1")

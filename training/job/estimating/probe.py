@@ -162,7 +162,8 @@ class Probe(TrainerCallback):  # type: ignore[misc]
         checkpoints = spent.get("checkpoint", 0.0) * (self._full.checkpoints / max(self._checkpoints, 1) - 1)
         total = remaining_steps.plus(evaluations + checkpoints)
         metrics = {f"projected/remaining_seconds{end}": value for end, value in zip(("", "_low", "_high"), total)}
-        return {**metrics, "projected/samples": self._full.samples, "projected/steps": self._full.steps}
+        size = {"samples": self._full.samples, "steps": self._full.steps, "checkpoints": self._full.checkpoints}
+        return {**metrics, **{f"projected/{name}": value for name, value in size.items()}}
 
     def _remaining_time(self, step: int) -> Optional[Estimate]:
         """Return the time of the steps after this one, without evaluations and checkpoints; None if it is unknown."""

@@ -25,6 +25,11 @@ def local_count() -> int:
     return _first_set(LOCAL_COUNT_VARIABLES, count())
 
 
+def local_rank() -> int:
+    """Return the rank of this process on its host, from 0."""
+    return _first_set(LOCAL_RANK_VARIABLES, rank())
+
+
 def on_several_hosts() -> bool:
     """Return True if the processes run on more than one host."""
     return count() > local_count()
@@ -32,7 +37,7 @@ def on_several_hosts() -> bool:
 
 def on_first_host() -> bool:
     """Return True if this process runs on the same host as rank 0. Launchers assign ranks host by host."""
-    return rank() == _first_set(LOCAL_RANK_VARIABLES, rank())
+    return rank() == local_rank()
 
 
 def gather(value: Any) -> List[Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -29,6 +30,9 @@ SPEC_FIELDS = (
     *("volume_key", "output_key", "tags", "request"),
 )
 """Fields of an experiment's `aws` that are copied to each job."""
+
+CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+"""Variable with the folder in which torch keeps what it compiled."""
 
 Log = Callable[[str], None]
 
@@ -70,7 +74,7 @@ class AwsContext:
                 "entry_arguments": arguments,
                 "output_uri": self.places.output,
                 "checkpoint_uri": f"{self.places.checkpoints}/{spec.name}" if spec.checkpoint_uri else None,
-                "environment": _environment(spec),
+                "environment": self._environment(spec, image),
                 **self.fields,
                 "volume_key": volume_key_of(types, self.fields.get("volume_key")),
             }
@@ -119,6 +123,27 @@ class AwsContext:
                 },
             }
         )
+
+    def _environment(self, spec: JobSpec, image: str) -> dict[str, str]:
+        """Return the job's variables, with the folder of the compile cache in the container.
+
+        What inductor compiled is kept in S3, per image, so that later jobs find it. The folder of other jobs is that of
+        their checkpoints, if they keep any, so that a start after an interruption finds it.
+        """
+        variables = dict(spec.environment)
+        if CACHE_VARIABLE not in variables:
+            return variables
+        caches = "TORCHINDUCTOR_FORCE_DISABLE_CACHES" not in variables
+        if spec.compiler == "inductor" and caches and not self.fields.get("isolate_network"):
+            variables[CACHE_VARIABLE] = "/tmp/compile-cache"
+            name = hashlib.sha256(image.encode()).hexdigest()[:16]
+            variables["TRAINFARE_COMPILED_URI"] = self.storage.uri("compiled", name)
+            if key := self.fields.get("output_key"):
+                variables["TRAINFARE_COMPILED_KMS_KEY"] = key
+        else:
+            keeps = spec.checkpoint_uri is not None
+            variables[CACHE_VARIABLE] = "/opt/ml/checkpoints/.compile-cache" if keeps else "/tmp/compile-cache"
+        return variables
 
     def _put(self, uri: str, put: Callable[[Path], str]) -> str:
         path = local_folder(uri)
@@ -190,15 +215,3 @@ def _storage(clients: Clients, account: str, options: Mapping[str, Any], is_read
     bucket, exists = find_bucket(clients, account, options.get("bucket"))
     missing = None if exists else bucket
     return Storage(clients, bucket, prefix, options.get("output_key"), is_read_only=True, missing_bucket=missing)
-
-
-def _environment(spec: JobSpec) -> dict[str, str]:
-    """Return the job's variables, with the compiler cache in a folder of the container.
-
-    If the job keeps checkpoints, the cache is in their folder, so that a later job can use it.
-    """
-    variables = dict(spec.environment)
-    if "TORCHINDUCTOR_CACHE_DIR" in variables:
-        cache = "/opt/ml/checkpoints/.compile-cache" if spec.checkpoint_uri else "/tmp/compile-cache"
-        variables["TORCHINDUCTOR_CACHE_DIR"] = cache
-    return variables

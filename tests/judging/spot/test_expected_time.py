@@ -1,0 +1,98 @@
+"""Expected time of interrupted trainings, worked out by hand and simulated."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+
+from judging.spot.expected_time import Training, expected_interruptions, expected_seconds, uninterrupted_seconds
+
+RATE = math.log(2) / 100
+"""Half of all runs of 100 s are interrupted."""
+
+
+def simulated_seconds(training: Training, rate: float, interval: float, draws: random.Random) -> float:
+    """Return the time of one training that a Poisson clock interrupts, event by event."""
+    clock, done, is_starting = 0.0, 0.0, True
+    while done < training.work_seconds - 1e-9:
+        interruption = draws.expovariate(rate)
+        run = training.startup_seconds if is_starting else 0.0
+        while run < interruption and done < training.work_seconds - 1e-9:
+            part = min(interval, training.work_seconds - done)
+            run += part + (training.checkpoint_seconds if math.isfinite(interval) else 0.0)
+            done += part if run <= interruption else 0.0
+        clock += min(run, interruption)
+        is_starting = True
+    return clock
+
+
+def test_one_part_by_hand() -> None:
+    """exp(rate 100) = 2, so 100 s of work are expected to take (2 - 1) / rate = 144.27 s: each second try fails."""
+    training = Training(startup_seconds=0.0, work_seconds=100.0)
+    assert expected_seconds(training, RATE) == pytest.approx(144.2695, abs=1e-4)
+    assert expected_interruptions(training, RATE) == pytest.approx(1.0)
+
+
+def test_start_up_and_checkpoints_by_hand() -> None:
+    """Two parts of 90 s and a checkpoint of 10 s, start-up 100 s. First part: (4 - 1) / rate; second: 2 (2 - 1) / rate.
+
+    Together 5 / rate = 721.35 s, in place of 300 s.
+    """
+    training = Training(startup_seconds=100.0, work_seconds=180.0, checkpoint_seconds=10.0)
+    assert uninterrupted_seconds(training, 90.0) == 300.0
+    assert expected_seconds(training, RATE, 90.0) == pytest.approx(5 / RATE)
+    assert expected_interruptions(training, RATE, 90.0) == pytest.approx(5.0)
+
+
+def test_a_rest_is_a_shorter_part() -> None:
+    """250 s of work with checkpoints of 1 s after every 100 s: parts of 101, 101 and 51 s."""
+    training = Training(startup_seconds=20.0, work_seconds=250.0, checkpoint_seconds=1.0)
+    assert uninterrupted_seconds(training, 100.0) == 273.0
+    by_hand = math.expm1(RATE * 121) + math.exp(RATE * 20) * (math.expm1(RATE * 101) + math.expm1(RATE * 51))
+    assert expected_seconds(training, RATE, 100.0) == pytest.approx(by_hand / RATE)
+
+
+def test_an_interval_that_divides_the_work_leaves_no_rest() -> None:
+    training = Training(startup_seconds=0.0, work_seconds=0.3, checkpoint_seconds=1.0)
+    assert uninterrupted_seconds(training, 0.1) == pytest.approx(3.3)
+    assert uninterrupted_seconds(training, 5.0) == pytest.approx(1.3)
+
+
+def test_without_interruptions_only_checkpoints_cost_time() -> None:
+    training = Training(startup_seconds=30.0, work_seconds=100.0, checkpoint_seconds=2.0)
+    assert expected_seconds(training, 0.0, 25.0) == 138.0
+    assert expected_seconds(training, 0.0) == 130.0
+    assert expected_seconds(training, 1e-12, 25.0) == pytest.approx(138.0)
+    assert expected_interruptions(training, 0.0, 25.0) == 0.0
+
+
+def test_a_training_that_hardly_ever_ends_takes_forever() -> None:
+    hour = Training(startup_seconds=0.0, work_seconds=3600.0)
+    assert expected_seconds(hour, 1.0) == math.inf
+    assert expected_seconds(Training(startup_seconds=3600.0, work_seconds=60.0), 1.0, 1.0) == math.inf
+
+
+@pytest.mark.parametrize("interval", [0.0, -1.0, math.nan])
+def test_an_interval_must_be_positive(interval: float) -> None:
+    with pytest.raises(ValueError, match="must be positive"):
+        expected_seconds(Training(startup_seconds=1.0, work_seconds=1.0), 1.0, interval)
+
+
+@pytest.mark.parametrize(
+    ("training", "interval"),
+    [
+        (Training(startup_seconds=8.0, work_seconds=45.0, checkpoint_seconds=0.5), 5.0),
+        (Training(startup_seconds=3.0, work_seconds=50.0, checkpoint_seconds=2.0), 12.0),
+        (Training(startup_seconds=5.0, work_seconds=20.0), math.inf),
+    ],
+)
+def test_simulated_trainings_take_as_long_on_average(training: Training, interval: float) -> None:
+    """The mean of 20,000 simulated trainings has a standard error below 0.6 %; four of them are allowed."""
+    draws, rate = random.Random(20261201), 1 / 30
+    seconds = [simulated_seconds(training, rate, interval, draws) for _ in range(20_000)]
+    mean = math.fsum(seconds) / len(seconds)
+    error = math.sqrt(math.fsum((each - mean) ** 2 for each in seconds)) / len(seconds)
+    assert error < 0.006 * mean
+    assert abs(mean - expected_seconds(training, rate, interval)) < 4 * error

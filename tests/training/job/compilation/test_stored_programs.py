@@ -1,0 +1,166 @@
+"""Files of compiled programs: their names, and every way in which they cannot be used."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator, Mapping
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+from transformers import BertConfig
+
+from compilation import stored_programs
+from compilation.stored_programs import StoredPrograms, key_of, open_stored_programs, setting_of
+from data.batch_shapes import Shape
+from reporting.events import Events
+from tests.support.aws.account import BUCKET, Account
+
+ARGUMENTS = SimpleNamespace(
+    padding="longest", attention="auto", dropout="auto", gradient_accumulation_steps=1, optimizer="adamw"
+)
+URI = f"s3://{BUCKET}/trainfare/compiled/image/key"
+
+
+class Noted(Events):
+    """Events that keep their messages."""
+
+    def __init__(self) -> None:
+        super().__init__(enabled=False)
+        self.messages: list[str] = []
+
+    def emit(self, kind: str, **fields: Any) -> None:
+        self.messages.append(fields["message"])
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """A small program that this process has compiled, in a cache of its own."""
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("TORCHINDUCTOR_CACHE_DIR", str(tmp_path_factory.mktemp("inductor")))
+        torch.compile(lambda x: x * 2 + 1)(torch.ones(8))
+        yield
+
+
+def key(
+    config: Mapping[str, Any] = {}, shapes: tuple[Shape, ...] = (), *, dynamic: bool = False, **changes: Any
+) -> str:
+    model = SimpleNamespace(config=BertConfig(**{"_name_or_path": "/a", **config}))
+    arguments = SimpleNamespace(**{**vars(ARGUMENTS), **changes})
+    return key_of(setting_of(model, shapes or (Shape(4, 16, True),), dynamic, arguments, "fp32"))
+
+
+def test_a_file_belongs_to_one_model_shape_and_setting() -> None:
+    others = [
+        key(),
+        key({"hidden_size": 24, "num_attention_heads": 2}),
+        key(shapes=(Shape(8, 16, True),)),
+        key(shapes=(Shape(4, 32, True),)),
+        key(dynamic=True),
+        key(dropout="torch"),
+    ]
+    assert len(set(others)) == len(others)
+
+
+def test_the_folder_of_the_model_and_lengths_under_dynamic_shapes_do_not_count() -> None:
+    assert key({"_name_or_path": "/opt/ml/input/data/model"}) == key()
+    assert key(shapes=(Shape(4, 32, True),), dynamic=True) == key(shapes=(Shape(4, 16, True),), dynamic=True)
+
+
+def test_each_process_and_version_has_its_own_file(monkeypatch: pytest.MonkeyPatch) -> None:
+    alone = key()
+    monkeypatch.setenv("WORLD_SIZE", "2")
+    monkeypatch.setenv("LOCAL_RANK", "0")
+    first = key()
+    monkeypatch.setenv("LOCAL_RANK", "1")
+    second = key()
+    monkeypatch.setattr(torch, "__version__", "2.7.0")
+    assert len({alone, first, second, key()}) == 4
+
+
+def test_without_the_variable_nothing_is_stored() -> None:
+    assert open_stored_programs({}, Noted(), {}) is None
+
+
+def test_a_torch_that_cannot_pack_programs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delattr(torch.compiler, "save_cache_artifacts")
+    events = Noted()
+    assert open_stored_programs({}, events, {stored_programs.URI_VARIABLE: "s3://bucket/prefix"}) is None
+    assert events.messages == [f"torch {torch.__version__} cannot store compiled programs; torch 2.7 and later can"]
+
+
+@pytest.fixture
+def in_account(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
+    for name, value in account.variables.items():
+        monkeypatch.setenv(name, value)
+    account.clients["s3"].create_bucket(Bucket=BUCKET)
+    return account
+
+
+@pytest.mark.parametrize(
+    ("content", "message"),
+    [
+        (b"", "are damaged and are ignored"),
+        (b"not a digest\nprograms", "are damaged and are ignored"),
+        (b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n", "loaded|cannot"),
+        (b"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824\nhello", "cannot"),
+        (None, "no compiled programs are stored for this setting yet"),
+    ],
+    ids=["empty", "text", "nothing packed", "not packed by torch", "missing"],
+)
+def test_an_unusable_file_is_a_note(in_account: Account, content: bytes | None, message: str) -> None:
+    if content is not None:
+        in_account.clients["s3"].put_object(Bucket=BUCKET, Key="trainfare/compiled/image/key", Body=content)
+    events = Noted()
+    StoredPrograms(URI, "", events).load()
+    [note] = events.messages
+    assert any(part in note for part in message.split("|"))
+
+
+@pytest.mark.usefixtures("in_account", "compiled")
+def test_a_bucket_that_cannot_be_used_is_a_note() -> None:
+    events = Noted()
+    stored = StoredPrograms("s3://no-such-bucket/key", "", events)
+    stored.load()
+    stored.save("cold")
+    assert [note.partition(":")[0] for note in events.messages] == [
+        "the stored compiled programs cannot be loaded",
+        "the compiled programs cannot be stored",
+    ]
+    assert all("NoSuchBucket" in note for note in events.messages)
+
+
+def test_an_address_that_does_not_answer_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "a"}.items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
+    events = Noted()
+    StoredPrograms(URI, "", events).load()
+    assert events.messages[0].startswith("the stored compiled programs cannot be loaded: EndpointConnectionError")
+
+
+@pytest.mark.usefixtures("compiled")
+def test_only_what_is_new_is_stored_and_only_on_the_first_host(
+    in_account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    stored, events = StoredPrograms(URI, "", Noted()), Noted()
+    stored.save("warm")
+    with monkeypatch.context() as on_second_host:
+        on_second_host.setenv("RANK", "8")
+        on_second_host.setenv("LOCAL_RANK", "0")
+        stored.save("cold")
+    assert "Contents" not in in_account.clients["s3"].list_objects_v2(Bucket=BUCKET)
+    monkeypatch.setattr(stored_programs, "MAX_BYTES", 8)
+    StoredPrograms(URI, "", events).save("cold")
+    assert "are not stored: " in events.messages[0]
+
+
+@pytest.mark.usefixtures("compiled")
+def test_a_partly_warm_job_replaces_the_file(in_account: Account) -> None:
+    StoredPrograms(URI, "alias/key", Noted()).save("partial")
+    stored = in_account.clients["s3"].get_object(Bucket=BUCKET, Key="trainfare/compiled/image/key")
+    assert stored["ServerSideEncryption"] == "aws:kms"
+    digest, _, programs = stored["Body"].read().partition(b"\n")
+    assert hashlib.sha256(programs).hexdigest().encode() == digest
+    assert torch.compiler.load_cache_artifacts(programs) is not None
