@@ -51,7 +51,7 @@ class Script(Frozen):
     `step`, `epoch` and `samples` give the progress at a line. Logs of known frameworks need no expressions."""
     channels: dict[Name, Name] = Field(default={})
     """File or folder for each `SM_CHANNEL_...` variable. `package:NAME` is a packaged model, `builtin:docstrings` the
-    built-in data."""
+    built-in data. On SageMaker, `s3://BUCKET/PREFIX/` stays where it is; equal keys, sizes and ETags are equal data."""
 
     @model_validator(mode="after")
     def _check(self) -> Script:

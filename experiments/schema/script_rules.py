@@ -11,6 +11,7 @@ from experiments.schema.overrides import known_fields
 from experiments.schema.script_fields import Script
 from training.contract.errors import nearest
 from training.contract.job_spec import Scalar
+from training.services.sagemaker.user_data.location import is_s3
 
 SIGN = "$"
 
@@ -102,6 +103,7 @@ def check_script(experiment: ExperimentFields) -> None:
     """Raise ValueError for an unknown `$name`, and for a field that would have no effect."""
     assert experiment.script is not None
     _check_secrets(experiment)
+    _check_channels(experiment)
     fields = referenced_fields(experiment.script)
     for hyperparameter, field in fields.items():
         if field not in referable_names():
@@ -130,6 +132,16 @@ def _check_secrets(experiment: ExperimentFields) -> None:
             f"script.secrets.{missing[0]} needs the name of a secret in AWS Secrets Manager on SageMaker, because jobs "
             "do not get variables of this machine"
         )
+
+
+def _check_channels(experiment: ExperimentFields) -> None:
+    channels = experiment.script.channels if experiment.script else {}
+    for name, source in channels.items():
+        if experiment.service == "local" and is_s3(source):
+            raise ValueError(
+                f"script.channels.{_cut(name)} {source[:80]!r} is read only on SageMaker: set service to sagemaker, or "
+                "download the data and name its folder"
+            )
 
 
 def _cut(name: str) -> str:

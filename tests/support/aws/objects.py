@@ -6,7 +6,6 @@ import io
 import tarfile
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 
 class Objects:
@@ -32,7 +31,8 @@ class Objects:
         folder.mkdir(parents=True, exist_ok=True)
         bucket, prefix = _location(uri)
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
+        # A key that ends with a slash is the mark of a folder that S3's console writes.
+        keys = [each["Key"] for page in pages for each in page.get("Contents", []) if not each["Key"].endswith("/")]
         for key in keys:
             path = folder / _name(key, prefix)
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -48,8 +48,8 @@ def _name(key: str, prefix: str) -> str:
 
 
 def _location(uri: str) -> tuple[str, str]:
-    parsed = urlparse(uri)
-    return parsed.netloc, parsed.path.lstrip("/")
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    return bucket, key
 
 
 def packed(folder: Path) -> bytes:

@@ -183,7 +183,7 @@ def test_channels_are_files_folders_and_packaged_models(tmp_path: Path) -> None:
     ("source", "message"),
     [
         ("row.jsonl", "script.channels.train '{folder}/row.jsonl' does not exist. Did you mean 'rows.jsonl'?"),
-        ("s3://bucket/x", "must be a file or folder on this machine"),
+        ("gs://bucket/x", "must be a file or folder on this machine"),
         ("builtin:docstring", "is unknown; use builtin:docstrings. Did you mean 'docstrings'?"),
         ("package:none", "model 'package:none' is unknown"),
     ],
