@@ -29,6 +29,8 @@ __all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load",
 FOLDER = Path(__file__).resolve().parent.parent
 PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source", "aws.prices")
 """Fields that may hold a path. A path in a file is relative to the folder of the file."""
+CHANNELS = "script.channels."
+"""Beginning of the fields whose text, or whose `uri`, may be a path."""
 
 
 def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
@@ -117,7 +119,7 @@ def _with_user_paths(overrides: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _may_be_path(name: str) -> bool:
-    return name in PATH_FIELDS or name.startswith("script.channels.")
+    return name in PATH_FIELDS or name.startswith(CHANNELS)
 
 
 def _rebased(tree: Tree, document: Document) -> Tree:
@@ -135,7 +137,11 @@ def _with_rebased_paths(tree: Tree, folder: Path, prefix: str = "") -> Tree:
     rebased: Tree = {}
     for key, value in tree.items():
         name = prefix + key
-        if isinstance(value, dict):
+        if isinstance(value, dict) and prefix == CHANNELS:
+            value = {
+                field: _rebased_path(name, each, folder) if field == "uri" else each for field, each in value.items()
+            }
+        elif isinstance(value, dict):
             value = _with_rebased_paths(value, folder, f"{name}.")
         elif _may_be_path(name):
             value = _rebased_path(name, value, folder)

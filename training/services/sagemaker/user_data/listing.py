@@ -53,6 +53,16 @@ def prefix_data(clients: Clients, field: str, uri: str) -> StoredData:
     return version_of(objects, notes=_notes(field, location, objects))
 
 
+def object_data(clients: Clients, field: str, uri: str) -> StoredData:
+    """Return the version of one object, such as a manifest. Raises as `prefix_data` does."""
+    location = location_of(field, uri)
+    check_region(clients, field, location)
+    objects = [each for each in list_objects(clients, field, location) if each["Key"] == location.key]
+    if not objects:
+        raise InputError(f"{field} {uri!r}: bucket {location.bucket} has no object with the key {location.key!r}")
+    return version_of(objects)
+
+
 def list_objects(clients: Clients, field: str, location: Location) -> Iterator[dict[str, Any]]:
     """Yield Key, Size and ETag of every object whose key begins with that of the location, in the order of the keys.
 
