@@ -22,6 +22,7 @@ from experiments.schema.yaml_document import Document, read_document
 from training.contract.errors import InputError, InputErrors, nearest
 from training.scripts.channels import BUILTIN_PREFIX
 from training.scripts.git import is_git_url
+from training.services.sagemaker.user_data.location import is_s3
 from training.staging.models.model_files import PACKAGE_PREFIX
 
 __all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load", "load_fields"]
@@ -151,7 +152,7 @@ def _with_rebased_paths(tree: Tree, folder: Path, prefix: str = "") -> Tree:
 
 def _rebased_path(name: str, value: Any, folder: Path) -> Any:
     """Return a path resolved against `folder`. A model or Hub name is a path only if it starts with ./ or ../."""
-    if not isinstance(value, str) or value.startswith(("~", "/")):
+    if not isinstance(value, str) or value.startswith(("~", "/")) or is_s3(value):
         return value
     if name.startswith("script."):
         is_path = not is_git_url(value) and not value.startswith((PACKAGE_PREFIX, BUILTIN_PREFIX))

@@ -129,6 +129,20 @@ def test_instances_share_objects_by_key(stored: Account, tmp_path: Path) -> None
     assert names == [["a.txt", "inner/b.txt"], ["c.txt"]]
 
 
+@pytest.mark.slow
+def test_a_task_trains_on_data_from_s3(terminal: Terminal, account: Account, tmp_path: Path) -> None:
+    account.clients["s3"].create_bucket(Bucket="team-data")
+    for name in ("rows.jsonl", "more.jsonl"):
+        put_object(account, name, (tmp_path / name).read_text())
+    uris = {"data.train": "s3://team-data/rows.jsonl", "data.validation": "s3://team-data/more.jsonl"}
+    output = terminal("train", uris)
+    assert output.code == 0, output
+    [run] = terminal.runs()
+    [used, *_] = run.inputs.dataset_inputs
+    assert "s3://team-data/rows.jsonl (1 object" in used.dataset.source
+    assert not [path for path in (tmp_path / "home").rglob("*") if path.suffix == ".jsonl" and "rows" in path.name]
+
+
 def test_missing_data_is_refused_before_anything_starts(terminal: Terminal, stored: Account, tmp_path: Path) -> None:
     output = terminal.run(
         "train", "--experiment", str(tmp_path / "own.yaml"), "--script.channels.train", "s3://team-data/row/"
