@@ -113,6 +113,18 @@ def test_a_file_system_needs_a_network(terminal: Terminal, stored: Account, tmp_
     assert stored.jobs.names() == []
 
 
+def test_a_plan_shows_the_channels_as_they_would_be_sent(terminal: Terminal, stored: Account, tmp_path: Path) -> None:
+    channels = f"train: {URI}, images: {{file_system: fs-0123abcd, kind: EFS, path: /rows}}"
+    text = EXPERIMENT.replace(f"train: {URI}", channels)
+    (tmp_path / "own.yaml").write_text(text.replace("role:", "subnets: [subnet-1], security_groups: [sg-1], role:"))
+    output = terminal.run("train", "--experiment", str(tmp_path / "own.yaml"), "--dry-run")
+    assert output.code == 0, output
+    shown = " ".join(output.out.split())
+    assert f"train: {URI} (2 objects, 0.0 MB), images: efs://fs-0123abcd/rows" in shown, output.out
+    assert "script.channels.images is a directory of a file system: the version of its files" in shown
+    assert not [call for _, call in stored.calls if call.startswith("PUT ")]
+
+
 def test_instances_share_objects_by_key(stored: Account, tmp_path: Path) -> None:
     """Each of n instances gets about 1/n of the objects (`S3DataDistributionType`, botocore 1.44.5)."""
     put(stored, c="3")
