@@ -134,9 +134,10 @@ def _s3_source(source: Request, mode: str) -> Iterator[str]:
 
 
 def _file_system(source: Request, mode: str, request: Request) -> Iterator[str]:
-    """SageMaker developer guide, "Access Training Data": a file system is reached through the job's VPC, in File mode.
+    """SDK v2, `inputs.py` at 03cd5ad4, `FileSystemInput`: an absolute path, and no input mode.
 
-    SDK v2.232, `FileSystemInput`: the directory is an absolute path, and there is no input mode.
+    The API reference does not state that a network and the mode File are needed. They are assumed here: a file system
+    is reached only through its VPC, and the other modes read S3 (`TrainingInputMode`).
     """
     if "VpcConfig" not in request:
         yield "VpcConfig is required for FileSystemDataSource"
