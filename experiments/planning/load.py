@@ -22,6 +22,7 @@ from experiments.schema.yaml_document import Document, read_document
 from training.contract.errors import InputError, InputErrors, nearest
 from training.scripts.channels import BUILTIN_PREFIX
 from training.scripts.git import is_git_url
+from training.services.sagemaker.user_data.location import is_s3
 from training.staging.models.model_files import PACKAGE_PREFIX
 
 __all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load", "load_fields"]
@@ -29,6 +30,8 @@ __all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load",
 FOLDER = Path(__file__).resolve().parent.parent
 PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source", "aws.prices")
 """Fields that may hold a path. A path in a file is relative to the folder of the file."""
+CHANNELS = "script.channels."
+"""Beginning of the fields whose text, or whose `uri`, may be a path."""
 
 
 def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
@@ -117,7 +120,7 @@ def _with_user_paths(overrides: Mapping[str, str]) -> Mapping[str, str]:
 
 
 def _may_be_path(name: str) -> bool:
-    return name in PATH_FIELDS or name.startswith("script.channels.")
+    return name in PATH_FIELDS or name.startswith(CHANNELS)
 
 
 def _rebased(tree: Tree, document: Document) -> Tree:
@@ -135,7 +138,11 @@ def _with_rebased_paths(tree: Tree, folder: Path, prefix: str = "") -> Tree:
     rebased: Tree = {}
     for key, value in tree.items():
         name = prefix + key
-        if isinstance(value, dict):
+        if isinstance(value, dict) and prefix == CHANNELS:
+            value = {
+                field: _rebased_path(name, each, folder) if field == "uri" else each for field, each in value.items()
+            }
+        elif isinstance(value, dict):
             value = _with_rebased_paths(value, folder, f"{name}.")
         elif _may_be_path(name):
             value = _rebased_path(name, value, folder)
@@ -145,7 +152,7 @@ def _with_rebased_paths(tree: Tree, folder: Path, prefix: str = "") -> Tree:
 
 def _rebased_path(name: str, value: Any, folder: Path) -> Any:
     """Return a path resolved against `folder`. A model or Hub name is a path only if it starts with ./ or ../."""
-    if not isinstance(value, str) or value.startswith(("~", "/")):
+    if not isinstance(value, str) or value.startswith(("~", "/")) or is_s3(value):
         return value
     if name.startswith("script."):
         is_path = not is_git_url(value) and not value.startswith((PACKAGE_PREFIX, BUILTIN_PREFIX))

@@ -205,6 +205,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
     return {
         "hyperparameters": script_rules.hyperparameters(experiment),
         "channels": dict(staged.channels.uris),
+        "channel_options": dict(staged.channels.options),
         "source_uri": staged.source.folder.as_uri(),
         "is_script": True,
         "program": experiment.script.entry_point,

@@ -86,14 +86,16 @@ def script_inputs(
     )
     entry = _entry(experiment, script, source, forms)
     local = experiment.service == "local"
+    channels = find_channels(script.channels, home, experiment.aws.region)
     environment = make_environment(source, home, echo) if local and script.requirements == "install" else None
     return ScriptInputs(
         source=source if entry is None else with_entry(source, home / "sources", echo),
-        channels=find_channels(script.channels, home),
+        channels=channels,
         entry=entry,
         environment=environment,
         network_uses=tuple(network_uses(source.folder, values, script.secrets)),
         remarks=(
+            *channels.notes,
             *notes(forms, declared, values),
             *requirement_notes(source.folder, local=local, python=environment.python if environment else None),
         ),

@@ -41,7 +41,7 @@ def _inputs(experiment: Experiment, echo: Echo) -> Inputs:
     while True:
         inputs = inputs_in(home(), experiment, stage, echo)
         # If a concurrent prune has deleted the inputs, stage them again.
-        if lock_for_use(home(), [local_path(uri) for uri in _uris(inputs)]):
+        if lock_for_use(home(), [local_path(uri) for uri in _uris(inputs) if uri.startswith("file://")]):
             return inputs
 
 

@@ -15,6 +15,7 @@ from experiments.schema.script_input_fields import (
     check_variables,
 )
 from experiments.schema.script_metric_fields import ScriptMetrics, check_metrics
+from training.scripts.channel_fields import ScriptChannels, check_channels
 from training.staging.sources.request import Frozen, Name
 
 
@@ -50,9 +51,11 @@ class Script(Frozen):
     `pattern` (that expression; without it, a metric that the log shows by itself), `unit` (`fraction`, `percent` or
     `number`) and `better` (`higher` or `lower`). The first metric with a direction measures the quality. The names
     `step`, `epoch` and `samples` give the progress at a line. Logs of known frameworks need no expressions."""
-    channels: dict[Name, Name] = Field(default={})
+    channels: ScriptChannels = Field(default={})
     """File or folder for each `SM_CHANNEL_...` variable. `package:NAME` is a packaged model, `builtin:docstrings` the
-    built-in data."""
+    built-in data. On SageMaker, `s3://BUCKET/PREFIX/` stays where it is; equal keys, sizes and ETags are equal data.
+    A mapping of `uri`, `mode`, `type`, `attributes` and `distribution`, or of `file_system`, `kind`, `path` and
+    `access`, sets how SageMaker passes the data: see docs/aws.md."""
 
     @model_validator(mode="after")
     def _check(self) -> Script:
@@ -61,6 +64,7 @@ class Script(Frozen):
         check_plain_values("script.environment", self.environment)
         check_variables(self.environment, self.secrets)
         check_metrics(self.metrics)
+        check_channels(self.channels)
         return self
 
     @property

@@ -102,6 +102,7 @@ def check_script(experiment: ExperimentFields) -> None:
     """Raise ValueError for an unknown `$name`, and for a field that would have no effect."""
     assert experiment.script is not None
     _check_secrets(experiment)
+    _check_channels(experiment)
     fields = referenced_fields(experiment.script)
     for hyperparameter, field in fields.items():
         if field not in referable_names():
@@ -130,6 +131,16 @@ def _check_secrets(experiment: ExperimentFields) -> None:
             f"script.secrets.{missing[0]} needs the name of a secret in AWS Secrets Manager on SageMaker, because jobs "
             "do not get variables of this machine"
         )
+
+
+def _check_channels(experiment: ExperimentFields) -> None:
+    channels = experiment.script.channels if experiment.script else {}
+    for name, channel in channels.items():
+        if experiment.service == "local" and (reason := channel.only_on_sagemaker):
+            raise ValueError(
+                f"script.channels.{_cut(name)} {reason} is read only on SageMaker: set service to sagemaker, or "
+                "download the data and name its folder"
+            )
 
 
 def _cut(name: str) -> str:

@@ -18,6 +18,12 @@ data and model parallelism, or PyTorch/XLA's spawner."""
 
 Scalar = str | int | float | bool
 
+InputMode = Literal["File", "FastFile", "Pipe"]
+DataType = Literal["S3Prefix", "ManifestFile", "AugmentedManifestFile"]
+Distribution = Literal["FullyReplicated", "ShardedByS3Key"]
+FILE_SYSTEMS = {"fsxlustre": "FSxLustre", "efs": "EFS"}
+"""Scheme of a channel's URI to the file system's type: `fsxlustre://fs-0123abcd/mount/rows`."""
+
 DAY = 86_400
 LONGEST_SECONDS = 28 * DAY
 """Longest run of a training job on SageMaker."""
@@ -36,6 +42,23 @@ class MetricDefinition(BaseModel):
     """Regular expression with one group, matched against each log line."""
 
 
+class ChannelOptions(BaseModel):
+    """Options of a channel on SageMaker. Values are those of CreateTrainingJob."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    mode: InputMode = "File"
+    """Copy the data before the start, read it when it is opened, or stream it through named pipes."""
+    data_type: DataType = "S3Prefix"
+    """Meaning of an S3 URI."""
+    attributes: tuple[str, ...] = ()
+    """Attributes of an augmented manifest to stream."""
+    distribution: Distribution = "FullyReplicated"
+    """Objects for each instance: all, or a share of them."""
+    access: Literal["ro", "rw"] = "ro"
+    """Access to a file system."""
+
+
 class JobSpec(BaseModel):
     """Complete specification of one job: everything that `training.contract.request` needs.
 
@@ -51,7 +74,9 @@ class JobSpec(BaseModel):
     hyperparameters: Mapping[str, JsonValue]
     """Arguments of the program. The request adds the `sagemaker_*` keys."""
     channels: Mapping[str, str]
-    """Channel name to URI of its folder: `file://` locally, `s3://` on SageMaker."""
+    """Channel name to URI of its folder: `file://` locally, `s3://` or one of `FILE_SYSTEMS` on SageMaker."""
+    channel_options: Mapping[str, ChannelOptions] = {}
+    """Options by channel name. Channels without options are prefixes in S3, copied to every instance."""
     source_uri: str
     """Source of the job: a folder (`file://`) locally, a `sourcedir.tar.gz` in S3 on SageMaker."""
     program: str = "train.py"

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from training.contract.errors import InputError
-from training.contract.job_spec import JobSpec
+from training.contract.job_spec import FILE_SYSTEMS, ChannelOptions, JobSpec
 from training.contract.limits import check_limits, check_text
 from training.contract.script_mode import CODE_CHANNEL, toolkit_hyperparameters
 from training.contract.service import Request
@@ -102,7 +102,10 @@ def _optional(spec: JobSpec) -> dict[str, Any]:
     network = {"Subnets": list(spec.subnets), "SecurityGroupIds": list(spec.security_groups)}
     code = {CODE_CHANNEL: spec.source_uri} if spec.isolate_network else {}
     return {
-        "InputDataConfig": [_channel(name, uri) for name, uri in {**spec.channels, **code}.items()],
+        "InputDataConfig": [
+            _channel(name, uri, spec.channel_options.get(name, ChannelOptions()))
+            for name, uri in {**spec.channels, **code}.items()
+        ],
         "CheckpointConfig": _without_empty({"S3Uri": spec.checkpoint_uri}),
         "VpcConfig": _without_empty(network),
         "EnableManagedSpotTraining": spec.spot,
@@ -113,9 +116,20 @@ def _optional(spec: JobSpec) -> dict[str, Any]:
     }
 
 
-def _channel(name: str, uri: str) -> dict[str, Any]:
-    source = {"S3DataType": "S3Prefix", "S3Uri": uri, "S3DataDistributionType": "FullyReplicated"}
-    return {"ChannelName": name, "DataSource": {"S3DataSource": source}}
+def _channel(name: str, uri: str, options: ChannelOptions) -> dict[str, Any]:
+    """Return a channel. `File` is the mode of the whole job, so only the other modes are named."""
+    mode = {} if options.mode == "File" else {"InputMode": options.mode}
+    return {"ChannelName": name, "DataSource": _data_source(uri, options), **mode}
+
+
+def _data_source(uri: str, options: ChannelOptions) -> dict[str, Any]:
+    scheme, _, place = uri.partition("://")
+    if scheme in FILE_SYSTEMS:
+        file_system, _, path = place.partition("/")
+        source = {"FileSystemId": file_system, "FileSystemType": FILE_SYSTEMS[scheme], "DirectoryPath": f"/{path}"}
+        return {"FileSystemDataSource": {**source, "FileSystemAccessMode": options.access}}
+    source = {"S3DataType": options.data_type, "S3Uri": uri, "S3DataDistributionType": options.distribution}
+    return {"S3DataSource": {**source, **_without_empty({"AttributeNames": list(options.attributes)})}}
 
 
 def _encoded(hyperparameters: Mapping[str, Any]) -> dict[str, str]:

@@ -62,7 +62,11 @@ def _command(spec: JobSpec) -> str:
 
 
 def _channels(spec: JobSpec) -> str:
-    channels = (f"{ROOT}/input/data/{name} (SM_CHANNEL_{name.upper()})" for name in spec.channels)
+    pipes = {name for name, options in spec.channel_options.items() if options.mode == "Pipe"}
+    places = {name: f"{name}_0, {name}_1 ... (named pipes, one for each epoch)" for name in pipes}
+    channels = (
+        f"{ROOT}/input/data/{places.get(name, f'{name} (SM_CHANNEL_{name.upper()})')}" for name in spec.channels
+    )
     return ", ".join(channels) or "none"
 
 

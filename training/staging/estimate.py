@@ -25,7 +25,7 @@ from training.staging.sources.data_files import DataFiles
 from training.staging.sources.hub import is_offline, stream_split
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
-from training.staging.sources.sources import Table, Tables, find_files, find_source
+from training.staging.sources.sources import Table, Tables, find_files, find_source, is_in_s3
 from training.staging.stage import evaluation_key, stage, staging_key
 from training.staging.tasks import TASKS, causal_lm
 from training.staging.tokens.buckets import choose_buckets, with_max_length
@@ -108,8 +108,11 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
 
 
 def is_small(data: Data) -> bool:
-    """Return whether data is staged within seconds. Data of the Hub is not, unless it is in Hugging Face's cache."""
-    if data.builtin is not None:
+    """Return whether data is staged within seconds. Data of the Hub is not, unless it is in Hugging Face's cache.
+
+    Data in S3 counts as small whatever its size, so a plan copies it like a training does.
+    """
+    if data.builtin is not None or is_in_s3(data):
         return True
     if data.hub is not None:
         folder = Path(data.hub.name)

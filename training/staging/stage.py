@@ -12,7 +12,7 @@ import json
 import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -70,7 +70,8 @@ def stage(
     manifest = read_manifest(folder) if is_usable(folder, echo) else None
     cached = manifest is not None
     if manifest is None:
-        manifest = _write(source, request, model, folder, progress)
+        with closing(source):
+            manifest = _write(source, request, model, folder, progress)
     check_rows(manifest.train_rows, request, source.description)
     return _staged(key, folder, manifest, request, source, model, cached)
 

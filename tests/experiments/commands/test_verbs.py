@@ -99,7 +99,10 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
             ["register", "--rn", "x"],
             "unknown field 'rn' of register: it must be one of experiment, group, run, name, alias, allow.",
         ),
-        (["attach", "--grup", "x"], "unknown field 'grup' of attach: it must be one of group, fail-on. Did you mean"),
+        (
+            ["attach", "--grup", "x"],
+            "unknown field 'grup' of attach: it must be one of group, job, tuning-job, experiment, region, ",
+        ),
         (["train", "--compilr", "none"], "unknown field 'compilr' (override compilr=none). Did you mean 'compiler'?"),
         (["train", "--compilr=none"], "unknown field 'compilr' (override compilr=none). Did you mean 'compiler'?"),
         (["train", "demo"], "unexpected argument 'demo': write fields as --name value."),

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 
 class Objects:
@@ -27,17 +28,35 @@ class Objects:
         self._s3.download_file(bucket, key, str(path))
         return path
 
-    def fetch_folder(self, uri: str, folder: Path) -> int:
-        """Download every object whose key starts with the URI, like SageMaker, and return their number."""
-        folder.mkdir(parents=True, exist_ok=True)
+    def files_of(self, data_type: str, uri: str) -> dict[str, str]:
+        """Return the URI of each object of a channel, by the name of its file (`S3DataSource.S3Uri`, botocore 1.44.5).
+
+        A prefix takes every object whose key starts with it; a manifest lists its objects.
+        """
+        if data_type == "ManifestFile":
+            bucket, key = _location(uri)
+            first, *rest = json.loads(self._s3.get_object(Bucket=bucket, Key=key)["Body"].read())
+            return {each: f"{first['prefix']}{each}" for each in rest}
         bucket, prefix = _location(uri)
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        keys = [entry["Key"] for page in pages for entry in page.get("Contents", [])]
-        for key in keys:
-            path = folder / _name(key, prefix)
+        # A key that ends with a slash is the mark of a folder that S3's console writes.
+        keys = [each["Key"] for page in pages for each in page.get("Contents", []) if not each["Key"].endswith("/")]
+        return {_name(key, prefix): f"s3://{bucket}/{key}" for key in keys}
+
+    def fetch(self, files: Mapping[str, str], folder: Path) -> None:
+        """Download objects by the names of their files."""
+        folder.mkdir(parents=True, exist_ok=True)
+        for name, uri in files.items():
+            path = folder / name
             path.parent.mkdir(parents=True, exist_ok=True)
+            bucket, key = _location(uri)
             self._s3.download_file(bucket, key, str(path))
-        return len(keys)
+
+    def fetch_folder(self, uri: str, folder: Path) -> int:
+        """Download every object whose key starts with the URI, like SageMaker, and return their number."""
+        files = self.files_of("S3Prefix", uri)
+        self.fetch(files, folder)
+        return len(files)
 
 
 def _name(key: str, prefix: str) -> str:
@@ -48,8 +67,8 @@ def _name(key: str, prefix: str) -> str:
 
 
 def _location(uri: str) -> tuple[str, str]:
-    parsed = urlparse(uri)
-    return parsed.netloc, parsed.path.lstrip("/")
+    bucket, _, key = uri.removeprefix("s3://").partition("/")
+    return bucket, key
 
 
 def packed(folder: Path) -> bytes:

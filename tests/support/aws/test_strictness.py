@@ -35,6 +35,25 @@ def metric(**fields: str) -> Change:
     return lambda request: request["AlgorithmSpecification"]["MetricDefinitions"][0].update(fields)
 
 
+def channel(mode: str = "File", **source: object) -> Change:
+    def change(request: dict[str, Any]) -> None:
+        request["InputDataConfig"][0]["InputMode"] = mode
+        request["InputDataConfig"][0]["DataSource"]["S3DataSource"].update(source)
+
+    return change
+
+
+def file_system(mode: str = "File", path: str = "/rows", *, vpc: bool = True) -> Change:
+    source = {"FileSystemId": "fs-0123abcd", "FileSystemType": "EFS", "FileSystemAccessMode": "ro"}
+    channel = {"ChannelName": "train", "InputMode": mode}
+    channel["DataSource"] = {"FileSystemDataSource": {**source, "DirectoryPath": path}}  # type: ignore[assignment]
+    network = {"VpcConfig": {"Subnets": ["subnet-1"], "SecurityGroupIds": ["sg-1"]}} if vpc else {}
+    return lambda request: request.update(InputDataConfig=[channel], **network)
+
+
+AUGMENTED = {"S3DataType": "AugmentedManifestFile", "S3Uri": "s3://bucket/lines", "AttributeNames": ["source-ref"]}
+
+
 def times(run: int, wait: int | None, *, spot: bool) -> Change:
     stop = {"MaxRuntimeInSeconds": run} | ({} if wait is None else {"MaxWaitTimeInSeconds": wait})
     return lambda request: request.update(StoppingCondition=stop, EnableManagedSpotTraining=spot)
@@ -53,6 +72,10 @@ def times(run: int, wait: int | None, *, spot: bool) -> Change:
         resources(InstanceType="ml.g5.xlarge", VolumeSizeInGB=250),
         resources(VolumeKmsKeyId="alias/mine"),
         times(3600, 3600, spot=True),
+        channel("FastFile", S3DataDistributionType="ShardedByS3Key"),
+        channel(S3DataType="ManifestFile", S3Uri="s3://bucket/rows.manifest"),
+        channel("Pipe", **AUGMENTED),
+        file_system(),
         times(28 * 86_400, None, spot=False),
     ],
 )
@@ -95,6 +118,16 @@ def test_a_request_within_the_limits_is_accepted(change: Change) -> None:
         (resources(InstanceType="ml.g5.xlarge", VolumeKmsKeyId="alias/mine"), "does not support VolumeKmsKeyId"),
         (resources(InstanceType="ml.p4d.24xlarge", VolumeKmsKeyId="alias/mine"), "does not support VolumeKmsKeyId"),
         (resources(InstanceType="ml.g5.xlarge", VolumeSizeInGB=251), "exceeds the local storage"),
+        (channel("Stream"), "enum value set: [Pipe, File, FastFile]"),
+        (channel(S3DataDistributionType="ByKey"), "enum value set: [FullyReplicated, ShardedByS3Key]"),
+        (channel(**AUGMENTED), "AugmentedManifestFile is only supported for Pipe input mode, not File"),
+        (channel("Pipe", **{**AUGMENTED, "AttributeNames": []}), "AttributeNames are required"),
+        (channel("Pipe", AttributeNames=["label"]), "and only for it, not for S3Prefix"),
+        (channel(S3DataType="ManifestFile"), "s3://bucket/data/ is not an object, which ManifestFile needs"),
+        (file_system(vpc=False), "VpcConfig is required for FileSystemDataSource"),
+        (file_system("FastFile"), "only supported for File input mode, not FastFile"),
+        (file_system(path="rows"), "must be an absolute path"),
+        (lambda request: request["InputDataConfig"][0].update(DataSource={}), "exactly one data source"),
         (times(28 * 86_400 + 1, None, spot=False), "is more than"),
         (times(60, None, spot=True), "MaxWaitTimeInSeconds is required"),
         (times(60, 59, spot=True), "Invalid MaxWaitTimeInSeconds"),

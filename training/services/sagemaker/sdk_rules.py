@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 
 from training.contract.errors import InputError
 from training.contract.image_address import Image, read_image
-from training.contract.job_spec import JobSpec
+from training.contract.job_spec import FILE_SYSTEMS, JobSpec
 from training.contract.script_mode import TRAINING_COMPILER, launcher_of
 from training.services.sagemaker.checks.local_disks import volume_error
 
@@ -260,6 +260,9 @@ def _network(spec: JobSpec, _: Image | None) -> str | None:
     if bool(spec.subnets) != bool(spec.security_groups):
         missing = "security_groups" if spec.subnets else "subnets"
         return f"subnets and security_groups must be set together; {missing} is missing"
+    for name, uri in spec.channels.items():
+        if uri.partition("://")[0] in FILE_SYSTEMS and not spec.subnets:
+            return f"channel '{name}' is in a file system, which needs aws.subnets and aws.security_groups to reach it"
     return None
 
 

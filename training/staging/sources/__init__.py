@@ -1,4 +1,4 @@
-"""Find the source of the rows: the user's files, the Hugging Face Hub or the demo data.
+"""Find the source of the rows: the user's files here or in S3, the Hugging Face Hub or the demo data.
 
 How a file is read belongs to `formats`. Open `sources.py` first.
 """

@@ -93,7 +93,7 @@ class Data(Frozen):
     train: Name | None = None
     """File to train on, by its suffix: JSON Lines, a JSON array, CSV, TSV, Parquet, Arrow, SQuAD JSON or plain text.
     `.gz`, `.bz2` or `.zst` may follow. A folder, or a pattern such as `shards/*.jsonl`, stands for its files in the
-    order of their names."""
+    order of their names. `s3://BUCKET/rows.csv`, or a folder `s3://BUCKET/rows/`, is copied while it is staged."""
     validation: Name | None = None
     """File, folder or pattern to evaluate on; None sets part of the training rows aside."""
     encoding: Encoding | None = None

@@ -1,4 +1,4 @@
-"""Sources of rows: files, the Hub or the demo data. Each has a digest that is known before any row is read."""
+"""Sources of rows: files here or in S3, the Hub or the demo data. Each has a digest before any row is read."""
 
 from __future__ import annotations
 
@@ -9,12 +9,14 @@ from functools import cache
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.services.sagemaker.user_data.location import is_s3
 from training.staging.formats.row import Row
 from training.staging.sources.data_files import DataFiles, describe_files, digest_files, find_data_files
 from training.staging.sources.docstrings import docstring_file
 from training.staging.sources.file_rows import NO_READERS, FileRows, Readers
 from training.staging.sources.hub import hub_rows, label_names, load_split, resolve_revision
 from training.staging.sources.request import Data, HubData
+from training.staging.sources.stored_files import StoredFiles
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -56,32 +58,51 @@ class Source:
     description: str
     """Origin of the data, for people."""
     digest: str
-    """SHA-256 of the content; for a Hub data set, of its name, commit and splits."""
+    """SHA-256 of the content; for a Hub data set, of its name, commit and splits; in S3, of keys, sizes and ETags."""
     validation_digest: str
     """Digest of the file or split that contains the validation rows, also if they are split off the training rows."""
     open: Callable[[], Tables]
     """Open the data for one pass over its rows. It can be opened again for each further pass."""
+    close: Callable[[], None] = lambda: None
+    """Delete what opening it has copied to this machine."""
 
 
 def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Readers = NO_READERS) -> Source:
     """Return the source of the data. Its rows contain the values of `columns`.
 
-    Generated data is written to the folder `cache`. Raises InputError for a missing file.
+    Generated data is written to the folder `cache`, and copies of objects in S3 to the folder `staged` beside it, where
+    they stay until the source is closed. Raises InputError for a missing file.
     """
     if data.hub is not None:
         return _hub_source(data.hub, columns, data.columns.label)
     if data.builtin is not None:
-        files = [find_data_files(str(docstring_file(cache)))]
-        return _file_source(files, columns, readers, data, "docstrings of installed packages")
-    files = list(find_files(data).values())
-    description = ", ".join(describe_files(each, columns, data.text_format) for each in files)
+        demo = [find_data_files(str(docstring_file(cache)))]
+        return _file_source(demo, columns, readers, data, "docstrings of installed packages")
+    copies = cache.parent / "staged"
+    files = [
+        StoredFiles(field, name, copies) if is_s3(name) else _files_of(field, name)
+        for field, name in _names(data).items()
+    ]
+    description = ", ".join(
+        each.description if isinstance(each, StoredFiles) else describe_files(each, columns, data.text_format)
+        for each in files
+    )
     return _file_source(files, columns, readers, data, description)
 
 
 def find_files(data: Data) -> dict[str, DataFiles]:
     """Return the files of `train` and of `validation` by field. Raises InputError for a missing file."""
+    return {field: _files_of(field, name) for field, name in _names(data).items()}
+
+
+def _names(data: Data) -> dict[str, str]:
     fields = {"data.train": data.train, "data.validation": data.validation}
-    return {field: _files_of(field, name) for field, name in fields.items() if name is not None}
+    return {field: name for field, name in fields.items() if name is not None}
+
+
+def is_in_s3(data: Data) -> bool:
+    """Return whether some of the data is in S3."""
+    return any(map(is_s3, _names(data).values()))
 
 
 def _files_of(field: str, name: str) -> DataFiles:
@@ -92,23 +113,37 @@ def _files_of(field: str, name: str) -> DataFiles:
 
 
 def _file_source(
-    files: list[DataFiles], columns: Sequence[str], readers: Readers, data: Data, description: str
+    files: Sequence[DataFiles | StoredFiles], columns: Sequence[str], readers: Readers, data: Data, description: str
 ) -> Source:
-    parts = [digest_files(each, data.text_format) for each in files]
+    text = data.text_format
+    parts = [each.digest(text) if isinstance(each, StoredFiles) else digest_files(each, text) for each in files]
 
     def open_files() -> Tables:
         tables = [_file_table(each, columns, readers, data) for each in files]
         return Tables(train=tables[0], validation=tables[1] if len(tables) > 1 else None)
+
+    def close() -> None:
+        for each in files:
+            if isinstance(each, StoredFiles):
+                each.close()
 
     return Source(
         description=description,
         digest=_sha256("\n".join(parts)),
         validation_digest=_sha256(parts[-1]),
         open=open_files,
+        close=close,
     )
 
 
-def _file_table(files: DataFiles, columns: Sequence[str], readers: Readers, data: Data) -> Table:
+def _file_table(files: DataFiles | StoredFiles, columns: Sequence[str], readers: Readers, data: Data) -> Table:
+    if isinstance(files, StoredFiles):
+        copies = _file_table(files.copies(), columns, readers, data)
+        return Table(
+            name=copies.name,
+            rows=files.renamed(copies.rows),
+            locate=lambda number: files.with_uris(copies.location(number)),
+        )
     rows = FileRows(files, columns, data.text_format, readers, max_expansion=data.max_expansion)
     return Table(name=files.name, rows=rows, locate=rows.location)
 

@@ -1,0 +1,126 @@
+"""List the objects of a channel, and digest their versions, without reading their content."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+from botocore.exceptions import ClientError
+
+from training.contract.errors import InputError
+from training.services.sagemaker.aws_errors import translated
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.user_data.location import Location, location_of
+
+
+@dataclass(frozen=True, kw_only=True)
+class StoredData:
+    """Version of the objects of a channel."""
+
+    digest: str
+    """SHA-256 of keys, sizes and ETags. S3 gives an object that is written again another ETag if its content differs
+    (Amazon S3 API Reference, "Object", ETag)."""
+    objects: int
+    """Number of objects."""
+    size_bytes: int
+    """Size of all objects together."""
+    notes: tuple[str, ...] = ()
+    """Sentences for the user before the job starts."""
+
+    @property
+    def size_text(self) -> str:
+        """Number and size of the objects, for messages."""
+        return f"{self.objects:,} object{'s' * (self.objects != 1)}, {self.size_bytes / 1e6:,.1f} MB"
+
+
+def prefix_data(clients: Clients, field: str, uri: str) -> StoredData:
+    """Return the version of all objects whose key begins with the URI, as S3DataType `S3Prefix` takes them.
+
+    Makes one call for the bucket and one for each 1,000 objects. Raises InputError, with the name of the field, if the
+    bucket or the objects do not exist or the bucket is in another region, and AccessError if the caller may not list
+    it.
+    """
+    location = location_of(field, uri)
+    check_region(clients, field, location)
+    objects = list(list_objects(clients, field, location))
+    if not any(each["Size"] or not each["Key"].endswith("/") for each in objects):
+        raise InputError(
+            f"{field} {uri!r}: no object of bucket {location.bucket} has a key that begins with {location.key!r}, and "
+            "SageMaker starts no job with an empty channel"
+        )
+    return version_of(objects, notes=_notes(field, location, objects))
+
+
+def object_data(clients: Clients, field: str, uri: str) -> StoredData:
+    """Return the version of one object, such as a manifest. Raises as `prefix_data` does."""
+    location = location_of(field, uri)
+    check_region(clients, field, location)
+    objects = [each for each in list_objects(clients, field, location) if each["Key"] == location.key]
+    if not objects:
+        raise InputError(f"{field} {uri!r}: bucket {location.bucket} has no object with the key {location.key!r}")
+    return version_of(objects)
+
+
+def list_objects(clients: Clients, field: str, location: Location) -> Iterator[dict[str, Any]]:
+    """Yield Key, Size and ETag of every object whose key begins with that of the location, in the order of the keys.
+
+    Raises as `prefix_data` does, but for the region: S3 itself answers from any.
+    """
+    pages = clients.get("s3").get_paginator("list_objects_v2").paginate(Bucket=location.bucket, Prefix=location.key)
+    with translated(f"{field} {location.uri!r}"):
+        try:
+            for page in pages:
+                yield from page.get("Contents", [])
+        except ClientError as error:
+            if error.response["Error"]["Code"] != "NoSuchBucket":
+                raise
+            raise InputError(f"{field} {location.uri!r}: bucket {location.bucket} does not exist") from error
+
+
+def check_region(clients: Clients, field: str, location: Location) -> None:
+    """Raise InputError for a bucket that does not exist or is in another region than that of the clients.
+
+    "Your input bucket must be located in same Amazon Web Services region as your training job"
+    (`S3DataSource.S3Uri`, botocore 1.44.5). The bucket may belong to another account.
+    """
+    with translated(f"{field} {location.uri!r}"):
+        try:
+            response = clients.get("s3").head_bucket(Bucket=location.bucket)
+        except ClientError as error:
+            response = error.response
+            if response["ResponseMetadata"]["HTTPStatusCode"] == 404:
+                raise InputError(f"{field} {location.uri!r}: bucket {location.bucket} does not exist") from error
+            if response["ResponseMetadata"]["HTTPStatusCode"] != 301:
+                raise
+    region = response["ResponseMetadata"]["HTTPHeaders"].get("x-amz-bucket-region", clients.region)
+    if region != clients.region:
+        raise InputError(
+            f"{field} {location.uri!r}: bucket {location.bucket} is in {region}, but the jobs run in {clients.region}; "
+            "SageMaker reads only buckets in the region of the job"
+        )
+
+
+def version_of(objects: list[dict[str, Any]], *, notes: tuple[str, ...] = ()) -> StoredData:
+    """Return the version of objects by their Key, Size and ETag."""
+    digest = hashlib.sha256()
+    for each in objects:
+        digest.update(f"{each['Key']}\0{each['Size']}\0{each['ETag']}\0".encode())
+    size = sum(each["Size"] for each in objects)
+    return StoredData(digest=digest.hexdigest(), objects=len(objects), size_bytes=size, notes=notes)
+
+
+def _notes(field: str, location: Location, objects: list[dict[str, Any]]) -> tuple[str, ...]:
+    """Return a note if a prefix without a slash at its end takes more than one object or folder.
+
+    `data/abc` takes `data/abc.complete` and `data/abcd/x` as well as `data/abc/x`.
+    """
+    key = location.key
+    inside = [each for each in objects if each["Key"] == key or each["Key"].startswith(f"{key}/")]
+    if not key or key.endswith("/") or len(inside) in (0, len(objects)):
+        return ()
+    other = next(each["Key"] for each in objects if each not in inside)
+    return (
+        f"{field} {location.uri!r} also takes other keys that begin with it, such as {other!r}: end it with a slash.",
+    )
