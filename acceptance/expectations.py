@@ -51,7 +51,7 @@ def differences(step: str, observed: Mapping[str, Any]) -> list[Difference]:
             source=each.source,
         )
         for each in expectations()[step]
-        if each.value not in observed or not _holds(each, observed[each.value])
+        if each.value not in observed or not holds(each, observed[each.value])
     ]
 
 
@@ -76,7 +76,8 @@ def _read(entry: Mapping[str, Any], groups: Mapping[str, Any], prefix: str = "")
     return [Expectation(value=value, rule=rule, expected=entry[rule], source=source)]
 
 
-def _holds(expectation: Expectation, observed: Any) -> bool:
+def holds(expectation: Expectation, observed: Any) -> bool:
+    """Return whether an observed value is as expected."""
     expected = expectation.expected
     if observed is None:
         return False

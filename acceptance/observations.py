@@ -64,12 +64,13 @@ def description_values(description: Description) -> Values:
     billed = description.get("BillableTimeInSeconds")
     if billed is None or "TrainingEndTime" not in description:
         return values
+    trained = int(description.get("TrainingTimeInSeconds") or billed)
     seconds = (description["TrainingEndTime"] - description["TrainingStartTime"]).total_seconds()
     return values | {
         "billable_seconds": billed,
-        "training_seconds": description.get("TrainingTimeInSeconds"),
+        "training_seconds": trained,
         "billed_difference_seconds": abs(billed - seconds),
-        "billed_share": billed / max(1, description.get("TrainingTimeInSeconds", billed)),
+        "billed_share": billed / max(1, trained),
         "transitions_in_order": _are_in_order(transitions),
     }
 
