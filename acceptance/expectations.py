@@ -59,7 +59,8 @@ def differences(step: str, observed: Mapping[str, Any]) -> list[Difference]:
 def expectations() -> Mapping[str, Sequence[Expectation]]:
     """Return the expectations of each step.
 
-    An entry `{group: NAME, of: PREFIX}` stands for a group of expectations of the values `PREFIX.*`.
+    An entry `{group: NAME, of: PREFIX}` stands for a group of expectations of the values `PREFIX.*`; without `of`, in
+    another group, for those of the same values.
     """
     content = yaml.safe_load(FILE.read_text("utf-8"))
     return {
@@ -70,7 +71,8 @@ def expectations() -> Mapping[str, Sequence[Expectation]]:
 
 def _read(entry: Mapping[str, Any], groups: Mapping[str, Any], prefix: str = "") -> list[Expectation]:
     if "group" in entry:
-        return [each for member in groups[entry["group"]] for each in _read(member, groups, f"{prefix}{entry['of']}.")]
+        inner = f"{prefix}{entry['of']}." if "of" in entry else prefix
+        return [each for member in groups[entry["group"]] for each in _read(member, groups, inner)]
     [rule] = set(entry) & set(RULES)
     value, source = f"{prefix}{entry['value']}", entry.get("source", "")
     return [Expectation(value=value, rule=rule, expected=entry[rule], source=source)]

@@ -9,7 +9,7 @@ from itertools import pairwise
 from typing import Any
 from urllib.parse import urlparse
 
-from tracking.queries.job_tables import quoted, runs_where
+from tracking.queries.job_tables import runs_where
 from tracking.server.store import open_store
 from training.contract.events import Event, parse_line
 from training.contract.service import Description
@@ -20,7 +20,8 @@ Values = dict[str, Any]
 """Value of each observed property, by its name."""
 LOG_PAGES = 100
 """Most pages of a log that are read."""
-FIRST_LINES = 40
+FIRST_LINES = 200
+"""Most lines before the program's own first that are kept. The toolkit prints its environment there."""
 CHECKPOINT = re.compile(r"checkpoint-(\d+)/")
 
 
@@ -118,8 +119,8 @@ def events_so_far(service: SageMakerService, name: str) -> list[Event]:
 def run_values(tracking_uri: str, experiment: str) -> Values:
     """Return the status and the names of the metrics of the newest run of a job in MLflow."""
     store = open_store(tracking_uri)
-    query = f"tags.`platform.experiment` = {quoted(experiment)} and tags.`platform.kind` = 'job'"
-    runs = runs_where(store.client, query)
+    recorded = store.call(store.client.get_experiment_by_name, experiment)
+    runs = runs_where(store.client, "tags.`platform.kind` = 'job'", [recorded.experiment_id]) if recorded else []
     if not runs:
         return {"status": "missing", "metrics": []}
     return {"status": runs[-1].info.status, "metrics": sorted(runs[-1].data.metrics)}

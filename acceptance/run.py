@@ -25,6 +25,8 @@ from training.services.sagemaker.prices import Component, listed_price, table_pr
 from training.state.home import home
 
 INTERRUPTED = 130
+SHOWN = 200
+"""Characters of an observed value on the terminal. The report has more of it."""
 
 
 def accept(options: Options) -> int:
@@ -93,6 +95,10 @@ def _run_steps(account: Account, steps: Mapping[str, Step], report: Report) -> N
             raise
         result.seconds = time.monotonic() - started
         print(f"  {result.error or _counted(len(result.differences))}", flush=True)
+        for each in result.differences:
+            print(
+                f"    {each.value}: {each.expected} was expected, {str(each.observed)[:SHOWN]} was observed", flush=True
+            )
 
 
 def _counted(count: int) -> str:

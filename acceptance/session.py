@@ -59,8 +59,8 @@ class Session:
     def start(self, *words: str, variables: Mapping[str, str] | None = None) -> Iterator[Started]:
         """Start a command. If this block fails or is interrupted, the command is ended.
 
-        A command in a process group of its own does not get the terminal's Ctrl-C: it is ended here in its own way. A
-        deployment deletes what it has created; jobs continue, and are stopped by `cleanup.clean_up`.
+        A command in a process group of its own does not get the terminal's Ctrl-C: it is ended here by SIGTERM. Then
+        `train` stops its jobs, and a deployment deletes what it has created.
         """
         self._commands += 1
         log = self.options.folder / f"command-{self._commands:02}.txt"

@@ -14,6 +14,8 @@ LIMIT_SECONDS = 240
 """Time limit of each job. Its work takes seconds; a start with a first import of Transformers takes longer."""
 WARM_SECONDS = 120
 """Time for which a job of the step `warm-pool` keeps its instance for the next one."""
+SPOT_WAIT_SECONDS = 1_800
+"""Longest run and waits of a spot job together. A wait costs nothing."""
 WAIT_SECONDS = 900
 """Longest wait for the endpoint."""
 ENDPOINT_SECONDS = WAIT_SECONDS + 300
@@ -42,7 +44,7 @@ STEPS: Mapping[str, Step] = {
     "spot-stop": Step(
         title="Stop a spot job in the middle, and resume from its checkpoint",
         jobs=2,
-        machine={"spot": True},
+        machine={"spot": True, "max_wait_seconds": SPOT_WAIT_SECONDS},
         quotas={"spot training job usage": 1},
     ),
     "two-machines": Step(title="Train on two machines", jobs=1, machine={"instance_count": 2}, quotas={TRAINING: 2}),

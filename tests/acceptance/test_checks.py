@@ -14,6 +14,7 @@ from acceptance.options import Options
 from acceptance.steps import STEPS, needed_quotas
 from tests.support.aws.account import BUCKET, ROLE, Account
 from tests.support.aws.api import ApiError
+from tests.support.aws.rights import actions
 from training.services.sagemaker.clients import Clients
 
 DENIED = ApiError("AccessDeniedException", "User: me is not authorized to perform: servicequotas:ListServiceQuotas")
@@ -48,6 +49,11 @@ def test_a_ready_account_passes_every_check(checks: Checks) -> None:
     assert results["bucket"].detail == f"{BUCKET} does not exist and will be created"
     assert "huggingface-pytorch-training" in results["image for training"].detail
     assert "huggingface-pytorch-inference" in results["image for the endpoint"].detail
+
+
+def test_the_checks_need_only_the_documented_permissions(checks: Checks, ready: Account) -> None:
+    checks()
+    assert ready.actions - {*actions("launcher"), *actions("endpoints")} == set(actions("acceptance"))
 
 
 def test_a_low_quota_is_named(checks: Checks, ready: Account) -> None:

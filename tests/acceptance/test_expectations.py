@@ -87,3 +87,9 @@ def test_lines_before_the_program_are_those_of_the_image() -> None:
 def test_the_newest_checkpoint_is_known_by_its_step() -> None:
     assert newest_checkpoint(["checkpoint-9/a", "checkpoint-10/a", ".compile-cache/x", "checkpoint-11.tmp"]) == 10
     assert newest_checkpoint([]) == 0
+
+
+def test_a_group_within_a_group_is_of_the_same_values() -> None:
+    values = [each.value for each in expectations()["own-task"]]
+    assert {"job.fields", "job.status", "job.billed_difference_seconds", "run.status"} <= set(values)
+    assert not [value for value in values if ".." in value]

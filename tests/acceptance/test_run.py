@@ -94,14 +94,17 @@ def test_the_simulated_account_shows_no_differences(
 
 
 @pytest.mark.slow
-def test_an_interrupted_acceptance_stops_its_jobs(ready: Account, prices: Path, tmp_path: Path) -> None:
-    """Ctrl-C while the instances of the first job start."""
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM], ids=lambda number: number.name)
+def test_an_interrupted_acceptance_stops_its_jobs(
+    ready: Account, prices: Path, tmp_path: Path, number: signal.Signals
+) -> None:
+    """Ctrl-C or the end of the terminal while the instances of the first job start."""
     ready.jobs.faults.starting_seconds = 600.0
     fields = {"--role": "trainer", "--budget": "1", "--prices": str(prices), "--folder": str(tmp_path / "results")}
     command = [sys.executable, "-m", "acceptance", *(word for pair in fields.items() for word in pair)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
         wait_until(lambda: bool(ready.jobs.names()) or process.poll() is not None)
-        process.send_signal(signal.SIGINT)
+        process.send_signal(number)
         assert process.stdout
         output = process.stdout.read()
     assert process.returncode == 130, output
