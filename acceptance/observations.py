@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import os
 import re
 import tarfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from itertools import pairwise
 from typing import Any
 from urllib.parse import urlparse
@@ -118,12 +120,27 @@ def events_so_far(service: SageMakerService, name: str) -> list[Event]:
 
 def run_values(tracking_uri: str, experiment: str) -> Values:
     """Return the status and the names of the metrics of the newest run of a job in MLflow."""
-    store = open_store(tracking_uri)
-    recorded = store.call(store.client.get_experiment_by_name, experiment)
-    runs = runs_where(store.client, "tags.`platform.kind` = 'job'", [recorded.experiment_id]) if recorded else []
+    with _tracking_server(tracking_uri):
+        store = open_store(tracking_uri)
+        recorded = store.call(store.client.get_experiment_by_name, experiment)
+        runs = runs_where(store.client, "tags.`platform.kind` = 'job'", [recorded.experiment_id]) if recorded else []
     if not runs:
         return {"status": "missing", "metrics": []}
     return {"status": runs[-1].info.status, "metrics": sorted(runs[-1].data.metrics)}
+
+
+@contextmanager
+def _tracking_server(uri: str) -> Iterator[None]:
+    """Make a tracking server that of this process: sagemaker-mlflow signs each call for the process's own server
+    (sagemaker-mlflow 0.5.0, `auth_provider.py`)."""
+    before = os.environ.get("MLFLOW_TRACKING_URI")
+    os.environ["MLFLOW_TRACKING_URI"] = uri
+    try:
+        yield
+    finally:
+        del os.environ["MLFLOW_TRACKING_URI"]
+        if before is not None:
+            os.environ["MLFLOW_TRACKING_URI"] = before
 
 
 def _are_in_order(transitions: Sequence[Mapping[str, Any]]) -> bool:

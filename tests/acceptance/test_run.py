@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import signal
 import subprocess
@@ -15,6 +16,7 @@ import pytest
 
 from acceptance.cleanup import clean_up
 from acceptance.costs import Prices
+from acceptance.observations import run_values
 from acceptance.options import Options
 from acceptance.run import accept
 from acceptance.session import Session
@@ -135,6 +137,13 @@ def test_the_endpoint_of_a_failed_step_is_deleted(ready: Account, prices: Path, 
         assert deployed.code == 0, deployed.output
     assert clean_up(accepting) == []
     assert ready.hosting.names()["Endpoint"] == ["of-another-user"]
+
+
+def test_a_managed_server_is_read_by_its_arn(mlflow_arn: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Calls are signed for the ARN, whatever the tracking server of this process."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'own.db'}")
+    assert run_values(mlflow_arn, "accept-ab12-managed-mlflow") == {"status": "missing", "metrics": []}
+    assert os.environ["MLFLOW_TRACKING_URI"].endswith("own.db")
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
