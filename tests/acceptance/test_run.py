@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import shutil
 import signal
 import subprocess
@@ -90,7 +91,7 @@ def test_the_simulated_account_shows_no_differences(
     assert (code, report["passed"], report["left"]) == (0, True, [])
     assert ready.hosting.names() == {}
     output = capsys.readouterr().out
-    assert "spot-stop     2 jobs of at most 390 s" in output
+    assert re.search(r"spot-stop +2 jobs of at most 390 s", output)
     assert f"Report: {options.folder / 'report.md'}" in output
     assert "Every step behaves like the simulated account." in (options.folder / "report.md").read_text()
 
