@@ -13,7 +13,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 export HF_HUB_DISABLE_TELEMETRY ?= 1
 export MLFLOW_DISABLE_TELEMETRY ?= true
 
-.PHONY: setup compare ui test test-slow test-browser test-oldest check format docs bench lock licences sbom clean
+.PHONY: setup compare ui accept-aws test test-slow test-browser test-oldest check format docs bench lock licences sbom clean
 
 setup: $(RUNTIME)
 
@@ -22,6 +22,11 @@ compare: $(RUNTIME)
 
 ui: $(RUNTIME)
 	$(BIN)/python -m experiments ui $(if $(filter-out file,$(origin EXPERIMENT)),--experiment '$(EXPERIMENT)')
+
+# Run the smallest version of each way to use SageMaker on your account: ROLE and BUDGET (USD) are required.
+accept-aws: $(RUNTIME)
+	$(BIN)/python -m acceptance --role '$(ROLE)' --budget '$(BUDGET)' --region '$(REGION)' --bucket '$(BUCKET)' \
+		--mlflow '$(MLFLOW)' --prices '$(PRICES)'
 
 # `make check` runs tests/layout.
 test: $(DEV)
