@@ -10,9 +10,10 @@ from acceptance.options import Options
 from acceptance.steps import INSTANCE_TYPE, Step, needed_quotas
 from models.endpoints.sagemaker.images import inference_image
 from training.contract.errors import TrainfareError
+from training.contract.job_spec import JobSpec
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.identity import account_of, role_of, trusts_sagemaker
-from training.services.sagemaker.images import default_image
+from training.services.sagemaker.images.default import default_image
 from training.services.sagemaker.quotas import quota_values
 from training.services.sagemaker.storage import find_bucket
 
@@ -41,9 +42,21 @@ def run_checks(options: Options, clients: Clients, steps: Mapping[str, Step]) ->
         _attempt("role", lambda: _role(options, clients)),
         _quotas(clients, steps),
         _attempt("bucket", lambda: _bucket(options, clients)),
-        _attempt("image for training", lambda: ("ok", default_image("none", INSTANCE_TYPE, clients.region))),
+        _attempt("image for training", lambda: ("ok", _training_image(clients.region))),
         _attempt("image for the endpoint", lambda: ("ok", inference_image("", INSTANCE_TYPE, clients.region).uri)),
     ]
+
+
+def _training_image(region: str) -> str:
+    spec = JobSpec(
+        name="acceptance",
+        hyperparameters={},
+        channels={},
+        source_uri="",
+        output_uri="",
+        instance_type=INSTANCE_TYPE,
+    )
+    return default_image(spec, region)
 
 
 def _attempt(name: str, check: Callable[[], tuple[Outcome, str]]) -> Check:
