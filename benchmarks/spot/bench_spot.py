@@ -145,7 +145,7 @@ def main() -> None:
             f"Three layers of MiniLM from scratch on emotion, one core, {STEPS} steps of 16 rows, a checkpoint every "
             f"{SAVE_STEPS} steps. Each start is "
             f"killed (SIGKILL) after an exponential time with a mean of {MEAN_LIFE_SECONDS:g} s, and starts "
-            "again from its last complete checkpoint. Seconds are CPU seconds: the machine had other "
+            "again from its last complete checkpoint. Seconds are CPU seconds, because the machine had other "
             "work: they pass at the same rate in every training.",
             f"Expected from the start-up ({times.startup_seconds:.1f} s), the checkpoints ({checkpoints:.2f} s) and "
             "the total time of uninterrupted trainings, which ran between the killed ones.",

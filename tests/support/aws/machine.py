@@ -133,7 +133,7 @@ def role_access(request: Mapping[str, Any], s3: Any) -> dict[str, str]:
     if request.get("EnableNetworkIsolation"):
         return {}
     keys = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLEROLE", "AWS_SECRET_ACCESS_KEY": "example"}
-    return {**keys, "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL": str(s3.meta.endpoint_url)}
+    return {**keys, "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL_S3": str(s3.meta.endpoint_url)}
 
 
 def job_description(descriptions: Sequence[Description]) -> Description:

@@ -43,8 +43,7 @@ def test_a_second_job_of_the_setting_is_warm_and_another_setting_is_cold(termina
     assert state(second) == "warm"
     assert "loaded compiled programs of an earlier job" in text
     assert objects(account) == {key: content}  # a warm job stores nothing
-    seconds = [run.data.metrics["time/compile_seconds"] for run in (first, second)]
-    assert seconds[1] < seconds[0]
+    # Times are not compared: on a CPU, the C++ compiler runs in a warm job too.
     other, _ = trained(terminal, max_length=8)
     assert state(other) == "cold"
     assert len(objects(account)) == 2
