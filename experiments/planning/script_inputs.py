@@ -13,7 +13,7 @@ from experiments.schema.script_fields import Script
 from experiments.schema.script_rules import hyperparameters
 from training.contract.errors import InputError
 from training.contract.script_entry import ScriptEntry
-from training.scripts.channels import Channels, find_channels
+from training.scripts.channels import AccountFields, Channels, find_channels
 from training.scripts.declared_arguments import declared_arguments
 from training.scripts.entry_forms import ArgumentForms, argument_forms, notes
 from training.scripts.environments import ScriptEnvironment, script_environment
@@ -86,7 +86,9 @@ def script_inputs(
     )
     entry = _entry(experiment, script, source, forms)
     local = experiment.service == "local"
-    channels = find_channels(script.channels, home, experiment.aws.region)
+    channels = find_channels(
+        script.channels, home, AccountFields(region=experiment.aws.region, profile=experiment.aws.profile)
+    )
     environment = make_environment(source, home, echo) if local and script.requirements == "install" else None
     return ScriptInputs(
         source=source if entry is None else with_entry(source, home / "sources", echo),

@@ -37,6 +37,17 @@ class Channels:
 
 
 @dataclass(frozen=True, kw_only=True)
+class AccountFields:
+    """Region and credentials of the jobs. None means those of the environment."""
+
+    region: str | None = None
+    profile: str | None = None
+
+
+ANY_ACCOUNT = AccountFields()
+
+
+@dataclass(frozen=True, kw_only=True)
 class _Channel:
     """One channel."""
 
@@ -47,14 +58,13 @@ class _Channel:
     notes: tuple[str, ...] = ()
 
 
-def find_channels(channels: Mapping[str, ScriptChannel], home: Path, region: str | None = None) -> Channels:
+def find_channels(channels: Mapping[str, ScriptChannel], home: Path, account: AccountFields = ANY_ACCOUNT) -> Channels:
     """Return the channels.
 
     A source is a file, a folder, `package:NAME` (a packaged model), `builtin:docstrings`, an `s3://` URI, whose objects
-    are listed and not read, or a directory of a file system, whose files are not listed. `region` is that of the jobs;
-    None means the region of the environment.
+    are listed and not read, or a directory of a file system, whose files are not listed.
     """
-    resolved = {name: _channel(name, source, home, region) for name, source in sorted(channels.items())}
+    resolved = {name: _channel(name, source, home, account) for name, source in sorted(channels.items())}
     digest = hashlib.sha256()
     for name, each in resolved.items():
         digest.update(f"{name}\0{each.content}\0".encode())
@@ -68,7 +78,7 @@ def find_channels(channels: Mapping[str, ScriptChannel], home: Path, region: str
     )
 
 
-def _channel(name: str, channel: ScriptChannel, home: Path, region: str | None) -> _Channel:
+def _channel(name: str, channel: ScriptChannel, home: Path, account: AccountFields) -> _Channel:
     field = f"script.channels.{name}"
     if channel.file_system is not None:
         uri = f"{str(channel.kind).lower()}://{channel.file_system}{channel.path}"
@@ -76,19 +86,19 @@ def _channel(name: str, channel: ScriptChannel, home: Path, region: str | None) 
         return _Channel(uri=uri, content=uri, description=uri, notes=(note,))
     source = str(channel.uri)
     if is_s3(source):
-        return _stored(field, source, channel.type, region)
+        return _stored(field, source, channel.type, account)
     path = _path(name, source, home)
     content = digest_folder(path, all_files=True) if path.is_dir() else f"{path.name} {digest_file(path)}"
     return _Channel(uri=path.as_uri(), content=content, description=source)
 
 
-def _stored(field: str, uri: str, kind: str, region: str | None) -> _Channel:
+def _stored(field: str, uri: str, kind: str, account: AccountFields) -> _Channel:
     from training.services.sagemaker.clients import Clients
     from training.services.sagemaker.user_data.listing import object_data, prefix_data
     from training.services.sagemaker.user_data.manifest import manifest_data
 
     read = {"prefix": prefix_data, "manifest": manifest_data, "augmented-manifest": object_data}[kind]
-    data = read(Clients(region), field, uri)
+    data = read(Clients(account.region, account.profile), field, uri)
     return _Channel(uri=uri, content=f"{uri} {data.digest}", description=f"{uri} ({data.size_text})", notes=data.notes)
 
 
