@@ -202,14 +202,15 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         }
     assert experiment.script is not None
     own = tuple(MetricDefinition(name=name, regex=regex) for name, regex in experiment.script.patterns.items())
+    values = script_rules.hyperparameters(experiment)
     return {
-        "hyperparameters": script_rules.hyperparameters(experiment),
+        "hyperparameters": values,
         "channels": dict(staged.channels.uris),
         "channel_options": dict(staged.channels.options),
         "source_uri": staged.source.folder.as_uri(),
         "is_script": True,
         "program": experiment.script.entry_point,
-        "entry": staged.entry,
+        "entry": staged.entry and staged.entry.carrying(values),
         "metric_definitions": own or METRIC_DEFINITIONS,
     }
 

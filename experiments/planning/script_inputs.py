@@ -7,12 +7,13 @@ import os
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import Script
 from experiments.schema.script_rules import hyperparameters
 from training.contract.errors import InputError
-from training.contract.script_entry import ScriptEntry
+from training.contract.script_entry import ScriptEntry, is_shell_safe
 from training.scripts.channels import AccountFields, Channels, find_channels
 from training.scripts.declared_arguments import declared_arguments
 from training.scripts.entry_forms import ArgumentForms, argument_forms, notes
@@ -20,6 +21,7 @@ from training.scripts.environments import ScriptEnvironment, script_environment
 from training.scripts.network_uses import network_uses
 from training.scripts.requirements import requirement_notes
 from training.scripts.source import ScriptSource, find_script, is_package, with_entry
+from training.services.local import toolkit
 
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
 """Launchers that start several processes of a Python file only."""
@@ -84,7 +86,7 @@ def script_inputs(
         booleans=script.arguments.booleans,
         overrides=script.arguments.forms,
     )
-    entry = _entry(experiment, script, source, forms)
+    entry = _entry(experiment, script, source, forms, values)
     local = experiment.service == "local"
     channels = find_channels(
         script.channels, home, AccountFields(region=experiment.aws.region, profile=experiment.aws.profile)
@@ -104,17 +106,28 @@ def script_inputs(
     )
 
 
-def _entry(experiment: Experiment, script: Script, source: ScriptSource, forms: ArgumentForms) -> ScriptEntry | None:
+def _entry(
+    experiment: Experiment, script: Script, source: ScriptSource, forms: ArgumentForms, values: Mapping[str, Any]
+) -> ScriptEntry | None:
     """Return the settings of our entry point if the toolkit alone cannot start the script as it should."""
+    carried = {} if experiment.service == "local" else _unsafe_values(values)
     secrets = {} if experiment.service == "local" else {name: each for name, each in script.secrets.items() if each}
     is_shell = not script.entry_point.endswith(".py")
     # The toolkit installs requirements.txt only for Python files, and runs only top-level modules of a package.
     needs_packages = is_shell and script.requirements == "install" and experiment.service == "sagemaker"
     is_inner = "/" in script.entry_point and not is_shell and is_package(source.folder)
     is_module = script.entry_point.startswith("-m ")
-    if forms.are_plain and not (secrets or needs_packages or is_inner or is_module):
+    if forms.are_plain and not (secrets or needs_packages or is_inner or is_module or carried):
         return None
-    return ScriptEntry(style=forms.style, forms=forms.forms, positional=forms.positional, secrets=secrets)
+    return ScriptEntry(
+        style=forms.style, forms=forms.forms, positional=forms.positional, secrets=secrets, values=carried
+    )
+
+
+def _unsafe_values(values: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the hyperparameters that the shell of SageMaker's toolkit would change."""
+    words = {name: toolkit.arguments({name: value}) for name, value in values.items()}
+    return {name: values[name] for name, each in words.items() if not all(map(is_shell_safe, each))}
 
 
 def _check_launcher(experiment: Experiment, script: Script, source: ScriptSource) -> None:

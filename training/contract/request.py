@@ -23,7 +23,9 @@ def build(spec: JobSpec) -> Request:
 
     Raises InputError for a name, a value or a count that the API would reject.
     """
-    hyperparameters = {**_encoded(spec.hyperparameters), **_encoded(toolkit_hyperparameters(spec))}
+    carried = spec.entry.values if spec.entry else {}
+    own = {name: value for name, value in spec.hyperparameters.items() if name not in carried}
+    hyperparameters = {**_encoded(own), **_encoded(toolkit_hyperparameters(spec))}
     check_limits(spec, hyperparameters)
     request: Request = {
         "TrainingJobName": spec.name,

@@ -5,10 +5,11 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any, Literal, get_args
 
-from pydantic import BaseModel, ConfigDict
+from pydantic import BaseModel, ConfigDict, JsonValue
 
 FILE = "trainfare_entry.py"
 """Name of our entry point in the source of a job."""
@@ -33,6 +34,18 @@ Form = Literal["value", "flag", "no-flag", "empty", "list", "repeat", "comma", "
 FORMS: tuple[str, ...] = get_args(Form)
 
 
+_SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
+
+
+def is_shell_safe(word: str) -> bool:
+    """Return whether a shell passes a word on as it is.
+
+    The toolkit joins a command's words with blanks and gives them to a shell, without quotes (sagemaker-training 5.1.1,
+    `process.py`; aws/sagemaker-training-toolkit#128, open). Blanks split a word there, and `$`, `;` and others act.
+    """
+    return _SHELL_SAFE.fullmatch(word) is not None
+
+
 class ScriptEntry(BaseModel):
     """Settings of our entry point for one script."""
 
@@ -46,9 +59,21 @@ class ScriptEntry(BaseModel):
     """Hyperparameters that are passed by position, in order."""
     secrets: Mapping[str, str] = {}
     """Environment variable to the secret of AWS Secrets Manager that holds its value, by name or ARN."""
+    values: Mapping[str, JsonValue] = {}
+    """Hyperparameters that the toolkit's shell would change. These settings carry them instead of the request's own
+    hyperparameters."""
+
+    def carrying(self, hyperparameters: Mapping[str, JsonValue]) -> ScriptEntry:
+        """Return the settings with the values of a job: those of other repeats may differ, such as a seed."""
+        return self.model_copy(update={"values": {name: hyperparameters[name] for name in self.values}})
 
     def settings(self, program: str) -> dict[str, Any]:
         """Return the value of the hyperparameter `KEY` for this program, without settings that have no effect."""
         style = {} if self.style == "space" else {"style": self.style}
-        fields = {"forms": dict(self.forms), "positional": list(self.positional), "secrets": dict(self.secrets)}
+        fields: dict[str, Any] = {
+            "forms": dict(self.forms),
+            "positional": list(self.positional),
+            "secrets": dict(self.secrets),
+        }
+        fields["values"] = dict(self.values)
         return {"program": program, **style, **{name: value for name, value in fields.items() if value}}

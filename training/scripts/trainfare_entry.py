@@ -99,7 +99,7 @@ def secret(variable: str, name: str) -> str:
 def prepare() -> Tuple[str, List[str]]:
     """Set the variables that the script sees, and return (its program, its arguments)."""
     settings = json.loads(os.environ["SM_FRAMEWORK_PARAMS"])[SETTINGS]
-    words = arguments(json.loads(os.environ["SM_HPS"]), settings)
+    words = arguments({**json.loads(os.environ["SM_HPS"]), **settings.get("values", {})}, settings)
     program = settings["program"]
     for variable, name in settings.get("secrets", {}).items():
         os.environ[variable] = secret(variable, name)

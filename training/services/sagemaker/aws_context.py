@@ -15,6 +15,7 @@ from training.services.sagemaker.channels import check_channels, local_folder
 from training.services.sagemaker.checks.isolation import check_isolation
 from training.services.sagemaker.checks.local_disks import volume_key_of
 from training.services.sagemaker.checks.request_rules import check_request
+from training.services.sagemaker.checks.shell_arguments import shell_safe_hyperparameters
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.device_rules import check_devices, device_notes
 from training.services.sagemaker.entry_point import entry_point
@@ -67,6 +68,7 @@ class AwsContext:
         entry, arguments = entry_point(image)
         resolved = spec.model_copy(
             update={
+                "hyperparameters": shell_safe_hyperparameters(spec),
                 "region": region,
                 "role_arn": self.role_arn,
                 "image": image,

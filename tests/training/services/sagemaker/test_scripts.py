@@ -32,14 +32,14 @@ print("VIEW", json.dumps(view).replace(base, "/opt/ml"))
 EXPERIMENT = """\
 script:
   source: code
-  hyperparameters: {config: a b, cpu: true, amp: false, files: [x, /opt/ml/model], out: /opt/ml/model}
+  hyperparameters: {config: "a b; it's (x) *", cpu: true, amp: false, files: [x, /opt/ml/model], out: /opt/ml/model}
   environment: {GREETING: hello}
   secrets: {HF_TOKEN: hub/token}
 machine: {cores: 1}
 """
 TOKEN = "v3ry-secret-token"
 EXPECTED = [
-    ["train.py", "a b", "--no-amp", "--cpu", "--files", "x", "/opt/ml/model", "--out", "/opt/ml/model"],
+    ["train.py", "a b; it's (x) *", "--no-amp", "--cpu", "--files", "x", "/opt/ml/model", "--out", "/opt/ml/model"],
     "hello",
     len(TOKEN),
     "train.py",
