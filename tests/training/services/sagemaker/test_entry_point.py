@@ -6,6 +6,7 @@ import ast
 import contextlib
 import json
 import os
+import shlex
 import signal
 import subprocess
 import textwrap
@@ -108,7 +109,7 @@ class Container:
             "EMULATED_INTERPRETER": INTERPRETER,
         }
         return subprocess.Popen(
-            [str(IMAGE / "interpreter"), *command],
+            [str(IMAGE / "interpreter"), *map(shlex.quote, command)],  # the toolkit's shell gets the words as they are
             cwd=self._folder / "code",
             env={**os.environ, **variables},
             stdout=subprocess.PIPE,
