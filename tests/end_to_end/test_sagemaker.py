@@ -64,7 +64,7 @@ def test_a_job_has_the_same_losses_on_both_services(
 @pytest.mark.parametrize(
     ("wrong", "message"),
     [
-        ({"machine.instance_type": "ml.g5.huge"}, "SageMaker rejected the request: 1 validation error detected"),
+        ({"machine.instance_type": "ml.g5.huge"}, "machine.instance_type 'ml.g5.huge' is not allowed by SageMaker"),
         ({"aws.role": ROLE.replace("trainer", "nobody")}, "Could not assume role"),
         ({"aws.bucket": "nowhere-at-all"}, "Bucket nowhere-at-all does not exist"),
         ({"compiler": "trcomp", "machine.instance_type": "ml.g6.xlarge"}, "does not run on ml.g6.xlarge"),

@@ -24,6 +24,8 @@ from training.services.sagemaker.instance_types import device_count
 
 ON_MACHINE = Path(__file__).with_name("on_machine.py")
 IMAGE = Path(__file__).with_name("image")
+COMPILE_CACHE = "/tmp/compile-cache"
+"""Folder of a container for what was compiled."""
 IMAGE_ENTRY = ("bash", "-m", "start_with_right_hostname.sh", "train")
 """Entry point of AWS's training images (`ENTRYPOINT` of deep-learning-containers' Dockerfiles), and the argument that
 SageMaker adds."""
@@ -67,7 +69,8 @@ class Machine:
         elif each:
             hyperparameters["sagemaker_torch_distributed_enabled"] = "true"
             hyperparameters["sagemaker_mpi_num_of_processes_per_host"] = json.dumps(each)
-        own["Environment"] |= _container(request["AlgorithmSpecification"])
+        python = own["Environment"].get(container.PYTHON_VARIABLE, sys.executable)
+        own["Environment"] |= _container(request["AlgorithmSpecification"], python)
         self._service.create(own)
 
     def describe(self) -> Description:
@@ -95,7 +98,7 @@ class Machine:
         return self.root / "output" / self._name / "output" / "model.tar.gz"
 
     def _relocated(self, value: str) -> str:
-        if value.startswith("/tmp/"):
+        if value == COMPILE_CACHE:
             return f"{self.base}{value}"  # each instance has an empty disk
         return str(self.base) + value.removeprefix(container.ROOT) if value.startswith(container.ROOT) else value
 
@@ -109,14 +112,14 @@ class Machine:
         return hyperparameters | {name: json.dumps(value) for name, value in changed.items()}
 
 
-def _container(algorithm: Mapping[str, Any]) -> dict[str, str]:
-    """Return the variables that run the job's command in a container with the entry point of a request."""
+def _container(algorithm: Mapping[str, Any], python: str) -> dict[str, str]:
+    """Return the variables that run a command of `python` in a container with the entry point of a request."""
     entry = IMAGE_ENTRY
     if "ContainerEntrypoint" in algorithm:
         entry = (*algorithm["ContainerEntrypoint"], *algorithm.get("ContainerArguments", ()))
     return {
         container.PYTHON_VARIABLE: str(IMAGE / "interpreter"),
-        "EMULATED_PYTHON": sys.executable,
+        "EMULATED_PYTHON": python,
         "EMULATED_INTERPRETER": INTERPRETER,
         "EMULATED_ENTRY": json.dumps(entry),
     }

@@ -14,7 +14,7 @@ import pytest
 from tests.support.services import following
 from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, running, statuses
 from tests.support.services.harness import Harness, LocalHarness, SageMakerHarness
-from training.contract.errors import ArtifactError, JobExists, JobNotFound
+from training.contract.errors import ArtifactError, InputError, JobExists, JobNotFound
 from training.contract.job_spec import MetricDefinition
 from training.services.launcher import Job, failure_of, submit
 
@@ -24,6 +24,10 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     if request.param == "local":
         return LocalHarness(tmp_path)
     return SageMakerHarness(tmp_path, request.getfixturevalue("account"))
+
+
+LIMIT_SECONDS = 5
+"""Time limit of a job, in which a container starts on a busy machine."""
 
 
 class TestOutcomes:
@@ -111,13 +115,22 @@ class TestOutcomes:
         assert lines == ["alive"]
 
     def test_a_job_that_exceeds_its_time_limit_is_stopped(self, harness: Harness) -> None:
-        description, lines = ended(submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, max_run_seconds=1)))
+        description, lines = ended(
+            submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, max_run_seconds=LIMIT_SECONDS))
+        )
         assert (description["TrainingJobStatus"], description["SecondaryStatus"]) == ("Stopped", "MaxRuntimeExceeded")
         assert lines == ["running"]
-        assert failure_of(description, [], lines) == ("TimeLimit", "it ran longer than its limit of 1 seconds")
+        assert failure_of(description, [], lines) == (
+            "TimeLimit",
+            f"it ran longer than its limit of {LIMIT_SECONDS} seconds",
+        )
         assert not harness.has_processes("job")
 
     def test_a_missing_channel_fails_the_job(self, harness: Harness) -> None:
+        if harness.service.name == "sagemaker":
+            with pytest.raises(InputError, match="contains no file"):  # before the upload
+                harness.request("print(1)", channels={"train": harness.folder("data", {})})
+            return
         missing = harness.folder("data", {}) + "/nowhere"
         description, lines = ended(submit(harness.service, harness.request("print(1)", channels={"train": missing})))
         assert statuses(description) == ["Starting", "Downloading", "Failed"]

@@ -81,7 +81,7 @@ def test_a_container_sees_the_data_of_a_workload(
 ) -> None:
     kind, small = WORKLOADS[workload]
     model = {"model": small_model(tmp_path, kind), "weights": "random"} if kind else {}
-    fields = {**SMALL_FIELDS, **model, **small(tmp_path, shared)}
+    fields = {**SMALL_FIELDS, **model, **small(tmp_path, shared), "machine.devices": 1, "machine.instance_count": 1}
     account.make_role()
     local, remote = uploaded(workload, fields, home)
     assert {"train", "validation"} <= set(remote.channels)

@@ -55,7 +55,7 @@ def test_one_job_completes_while_others_hang_or_vanish(terminal: Terminal, accou
     account.jobs.faults.grace_seconds = 0.1
     arms = "[{batch_size: 4}, {batch_size: 8, machine.max_run_seconds: 3}, {batch_size: 2}]"
     with meanwhile(lambda: account.jobs.vanish(in_training(account, "a2r0"))):
-        fields = {"compare.arms": arms, "compare.baseline": "batch 4, max run seconds 86400"}
+        fields = {"compare.arms": arms, "compare.baseline": "batch 4, max run seconds 1800"}
         output = terminal("compare", {**fields, "compare.repeats": 1, "compare.parallel": 3})
         assert output.error == ""
     assert output.code == 1, output
