@@ -151,8 +151,8 @@ def _s3() -> Any:
     import boto3
     from botocore.config import Config
 
-    limits = {"connect_timeout": CONNECT_SECONDS, "read_timeout": READ_SECONDS, "retries": {"max_attempts": 1}}
-    return boto3.client("s3", region_name=os.environ.get("AWS_REGION"), config=Config(**limits))
+    limits = Config(connect_timeout=CONNECT_SECONDS, read_timeout=READ_SECONDS, retries={"max_attempts": 1})
+    return boto3.client("s3", region_name=os.environ.get("AWS_REGION"), config=limits)
 
 
 def _size(content: bytes) -> str:
