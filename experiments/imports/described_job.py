@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -25,6 +25,8 @@ ARN = "platform.job_arn"
 """Tag of an imported run with the ARN of its job."""
 ENTRIES = ("HyperParameters", "Environment")
 """Fields of a description in which people pass tokens."""
+SHORTEST_SECRET = 6
+"""Characters of the shortest secret that is hidden in a log."""
 TOOLKIT_PREFIX = "sagemaker_"
 """Beginning of the hyperparameters that belong to the toolkit and not to the script."""
 
@@ -40,8 +42,7 @@ def described_job(
     values = _hyperparameters(description)
     is_ours = any(line.startswith(EVENT_PREFIX) for line in first_lines)
     spec = _spec(description, values)
-    own = {name: value for name, value in values.items() if not name.startswith(TOOLKIT_PREFIX)}
-    script = ScriptPlan(regexes=_expressions(description), hyperparameters=own)
+    script = ScriptPlan(regexes=_expressions(description), hyperparameters=spec.hyperparameters)
     return PlannedJob(
         spec=spec,
         arm=label,
@@ -57,10 +58,25 @@ def described_job(
 
 
 def likely_secrets(description: Description) -> list[str]:
-    """Return the values of hyperparameters and variables that look like secrets, the longest first."""
+    """Return the texts in hyperparameters and variables that look like secrets, the longest first.
+
+    Shorter ones than `SHORTEST_SECRET` are left out: they would also be parts of harmless lines.
+    """
     entries = [entry for field in ENTRIES for entry in description.get(field, {}).items()]
-    values = {str(_decoded(value)) for name, value in entries if is_likely_secret(name, _decoded(value))}
-    return sorted(values, key=len, reverse=True)
+    texts = {text for name, value in entries for text in _secret_texts(name, _decoded(value))}
+    return sorted((text for text in texts if len(text) >= SHORTEST_SECRET), key=len, reverse=True)
+
+
+def _secret_texts(name: str, value: Any) -> Iterator[str]:
+    """Yield the texts of a value, and of the lists and mappings in it, that look like secrets."""
+    if isinstance(value, Mapping):
+        for key, each in value.items():
+            yield from _secret_texts(str(key), each)
+    elif isinstance(value, list):
+        for each in value:
+            yield from _secret_texts(name, each)
+    elif isinstance(value, str) and is_likely_secret(name, value):
+        yield value.strip()
 
 
 def without_likely_secrets(description: Description) -> Description:

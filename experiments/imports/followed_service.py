@@ -39,7 +39,7 @@ class FollowedService(SageMakerService):
         raise InputError(f"Job {request['TrainingJobName']} is only followed, and is not started here.")
 
     def stop(self, job_name: str) -> None:
-        """Raise InputError: whoever started the job decides when to stop it."""
+        """Raise InputError. Only the owner of the job should stop it."""
         raise InputError(
             f"Job {job_name} was started by others and keeps running. Press Ctrl-C again to leave; "
             f"`{self.jobs_command} stop {job_name}` stops the job."

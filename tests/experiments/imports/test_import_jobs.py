@@ -108,7 +108,7 @@ def test_a_job_that_has_ended_is_recorded_once(team: Team) -> None:
 
 def test_likely_secrets_of_a_job_are_not_recorded(team: Team, tmp_path: Path) -> None:
     shows_it = "import sys; print('the token is', sys.argv[sys.argv.index('--hub_token') + 1])"
-    name = team.starts("with-token", shows_it, hub_token=TOKEN)
+    name = team.starts("with-token", shows_it, hub_token=TOKEN, logging={"hub_token": TOKEN})
     team.waits(name)
     assert team.attach(job=name)[0] == 0
     [run] = team.runs()

@@ -17,7 +17,7 @@ MAX_KEY_BYTES = 800
 def channel_files(path: Path) -> dict[str, Path]:
     """Return the files of a channel by their names in it, sorted: a single file, or those of a folder and its links.
 
-    Raises InputError if there is none, or for a name that cannot be a key of S3.
+    Raises InputError if there is no file, or if a file's name cannot be a key of S3.
     """
     if path.is_file():
         files = [path]

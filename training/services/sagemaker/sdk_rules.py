@@ -34,7 +34,7 @@ def check_sdk_rules(spec: JobSpec) -> None:
 
 
 def check_instance_types(spec: JobSpec) -> None:
-    """Raise InputError for instance types that are none, or for one that is listed twice."""
+    """Raise InputError for a name that is not an instance type, and for a type that is listed twice."""
     if message := _instance_types(spec, None):
         raise InputError(f"{message}.")
 
