@@ -133,6 +133,18 @@ def test_a_running_job_is_followed_to_its_end(team: Team) -> None:
     assert len(team.curve(run, "train_loss")) == 3
 
 
+def test_a_job_that_got_no_instances_is_not_started_again(team: Team) -> None:
+    team.account.jobs.faults.no_capacity.add("ml.g4dn.xlarge")
+    name = team.starts("no-instances")
+    team.waits(name)
+    code, out, _ = team.attach(job=name)
+    assert code == 1
+    assert "starts again" not in out
+    [run] = team.runs()
+    assert (run.info.status, run.data.tags["platform.failure_class"]) == ("FAILED", "Capacity")
+    assert team.account.jobs.names() == [name]
+
+
 def test_the_jobs_of_a_tuning_job_are_arms_of_one_group(team: Team) -> None:
     tuned = {"tune-1": {"learning_rate": "3e-05"}, "tune-2": {"learning_rate": "5e-05"}}
     for name, values in tuned.items():

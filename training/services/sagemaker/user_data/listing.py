@@ -117,10 +117,10 @@ def _notes(field: str, location: Location, objects: list[dict[str, Any]]) -> tup
     `data/abc` takes `data/abc.complete` and `data/abcd/x` as well as `data/abc/x`.
     """
     key = location.key
-    inside = [each for each in objects if each["Key"] == key or each["Key"].startswith(f"{key}/")]
-    if not key or key.endswith("/") or len(inside) in (0, len(objects)):
+    others = [each["Key"] for each in objects if each["Key"] != key and not each["Key"].startswith(f"{key}/")]
+    if not key or key.endswith("/") or len(others) in (0, len(objects)):
         return ()
-    other = next(each["Key"] for each in objects if each not in inside)
     return (
-        f"{field} {location.uri!r} also takes other keys that begin with it, such as {other!r}: end it with a slash.",
+        f"{field} {location.uri!r} also takes other keys that begin with it, such as {others[0]!r}: end it with a "
+        "slash.",
     )
