@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import re
-import shutil
 import signal
 import subprocess
 import sys
@@ -23,10 +22,10 @@ from acceptance.run import accept
 from acceptance.session import Session
 from acceptance.steps import STEPS, needed_quotas
 from acceptance.ways import Account as Accepting
-from tests.conftest import ROOT, TrackingServer
+from tests.conftest import ROOT
 from tests.support.aws.account import KEYS, Account
 from tests.support.endpoints.toolkit import Toolkit
-from tests.support.tracking.managed import ARN, ManagedMlflow
+from tests.support.tracking.managed import ARN, ManagedMlflow, server_with_s3_artifacts
 from training.services.sagemaker.clients import Clients
 
 QUICK = "tests.support.acceptance.quick"
@@ -54,18 +53,13 @@ def mlflow_arn(
     ready: Account, _template_database: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[str]:
     """The ARN of a managed MLflow server with artifacts in S3."""
-    ready.clients["s3"].create_bucket(Bucket="artifacts")
-    folder = tmp_path / "server"
-    folder.mkdir()
-    shutil.copy(_template_database, folder / "mlflow.db")
-    server = TrackingServer(folder)
-    try:
-        server.start("--no-serve-artifacts", "--default-artifact-root", "s3://artifacts/mlflow")
-        with ManagedMlflow(server.uri, KEYS["aws_access_key_id"], KEYS["aws_secret_access_key"], ARN) as proxy:
-            monkeypatch.setenv("SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT", proxy.url)
-            yield ARN
-    finally:
-        server.stop()
+    keys = KEYS["aws_access_key_id"], KEYS["aws_secret_access_key"]
+    with (
+        server_with_s3_artifacts(tmp_path / "server", _template_database, ready.clients["s3"]) as server,
+        ManagedMlflow(server.uri, *keys, ARN) as proxy,
+    ):
+        monkeypatch.setenv("SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT", proxy.url)
+        yield ARN
 
 
 @pytest.mark.slow

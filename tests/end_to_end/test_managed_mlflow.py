@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
 import urllib.error
 import urllib.request
 from collections.abc import Iterator
@@ -16,23 +15,15 @@ from mlflow import MlflowClient
 from tests.conftest import ROOT, TrackingServer
 from tests.end_to_end.conftest import CommandLine
 from tests.support.aws.account import KEYS, Account
-from tests.support.tracking.managed import APP, ARN, HEADERS, SIGNING_NAMES, ManagedMlflow
+from tests.support.tracking.managed import APP, ARN, HEADERS, SIGNING_NAMES, ManagedMlflow, server_with_s3_artifacts
 from tests.support.tracking.managed_script import EXPERIMENT, SCRIPT
 
 
 @pytest.fixture
 def server(_template_database: Path, account: Account, tmp_path: Path) -> Iterator[TrackingServer]:
     """A tracking server with artifacts in S3."""
-    account.clients["s3"].create_bucket(Bucket="artifacts")
-    folder = tmp_path / "server"
-    folder.mkdir()
-    shutil.copy(_template_database, folder / "mlflow.db")
-    server = TrackingServer(folder)
-    try:
-        server.start("--no-serve-artifacts", "--default-artifact-root", "s3://artifacts/mlflow")
-        yield server
-    finally:
-        server.stop()
+    with server_with_s3_artifacts(tmp_path / "server", _template_database, account.clients["s3"]) as running:
+        yield running
 
 
 def managed(uri: str, arn: str = ARN) -> ManagedMlflow:

@@ -19,6 +19,7 @@ from experiments.planning.load import Experiment, load
 from experiments.planning.plan import group_key, job
 from experiments.planning.worst_case import worst_case_of_job
 from reports.comparison.arms import Job
+from tests.support.reports.earlier_jobs import ended_job
 from tests.support.requests.building import staged
 from tracking.groups.planned_job import PlannedJob
 from training.contract.price import Price
@@ -51,22 +52,9 @@ class Planned:
 
     def earlier(self, *, seconds: float = 300.0, saved_percent: float = math.nan) -> Job:
         """An earlier job: start-up 100 s, two checkpoints of 10 s."""
-        text = {f"hp_{name}": str(value) for name, value in self.job.spec.hyperparameters.items()}
-        text |= {"compiler": "none", "instance_type": "ml.g5.xlarge", "data_key": self.job.data_key}
         numbers = {"cost_billable_seconds": seconds, "time_load_seconds": 70.0, "time_download_seconds": 30.0}
         numbers |= {"time_seconds_per_checkpoint": 10.0, "cost_spot_savings_percent": saved_percent}
-        return Job(
-            run_id="r",
-            experiment_id="1",
-            name="j",
-            status="FINISHED",
-            arm="none",
-            is_baseline=True,
-            repeat="0",
-            cache_state="off",
-            text=text,
-            numbers=numbers,
-        )
+        return ended_job(self.job, {"instance_type": "ml.g5.xlarge"}, numbers)
 
 
 def planned(folder: Path, **changes: str) -> Planned:

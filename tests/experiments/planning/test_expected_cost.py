@@ -14,6 +14,7 @@ from experiments.planning.job_size import JobSize
 from experiments.planning.load import load
 from experiments.planning.plan import job
 from reports.comparison.arms import Job
+from tests.support.reports.earlier_jobs import ended_job
 from tests.support.requests.building import staged
 from tracking.groups.planned_job import PlannedJob
 from training.contract.price import Price
@@ -30,23 +31,10 @@ def planned(tmp_path: Path) -> PlannedJob:
 
 
 def earlier(planned: PlannedJob, seconds: float, **changes: Any) -> Job:
-    """Return a completed job with the planned hyperparameters, as the tracking server records them."""
-    hyperparameters = {f"hp_{name}": str(value) for name, value in planned.spec.hyperparameters.items()}
-    text = {**hyperparameters, "compiler": "none", "instance_type": "local", "data_key": planned.data_key}
-    numbers = {"cost_billable_seconds": seconds, **{k: v for k, v in changes.items() if isinstance(v, float)}}
-    text |= {"hp_precision": "fp32", **{k: v for k, v in changes.items() if isinstance(v, str)}}
-    return Job(
-        run_id="r",
-        experiment_id="1",
-        name="j",
-        status="FINISHED",
-        arm="none",
-        is_baseline=True,
-        repeat="0",
-        cache_state="off",
-        text=text,
-        numbers=numbers,
-    )
+    text = {"instance_type": "local", "hp_precision": "fp32"}
+    text |= {name: value for name, value in changes.items() if isinstance(value, str)}
+    numbers = {name: value for name, value in changes.items() if isinstance(value, float)}
+    return ended_job(planned, text, {"cost_billable_seconds": seconds, **numbers})
 
 
 def test_equal_jobs_count_first(planned: PlannedJob) -> None:

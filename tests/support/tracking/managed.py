@@ -9,7 +9,11 @@ from __future__ import annotations
 
 import http.client
 import re
+import shutil
+from collections.abc import Iterator
+from contextlib import contextmanager
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -17,6 +21,7 @@ from botocore.auth import SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
+from tests.conftest import TrackingServer
 from tests.support.endpoints.served import Serving
 
 REGION = "us-east-1"
@@ -107,3 +112,17 @@ class ManagedMlflow(Serving):
                 pass
 
         return Handler
+
+
+@contextmanager
+def server_with_s3_artifacts(folder: Path, database: Path, s3: Any) -> Iterator[TrackingServer]:
+    """Run a tracking server with a copy of a database, and with artifacts in S3."""
+    s3.create_bucket(Bucket="artifacts")
+    folder.mkdir()
+    shutil.copy(database, folder / "mlflow.db")
+    server = TrackingServer(folder)
+    try:
+        server.start("--no-serve-artifacts", "--default-artifact-root", "s3://artifacts/mlflow")
+        yield server
+    finally:
+        server.stop()

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from experiments.planning.plan import SOURCE
-from tests.support.aws.account import ROLE, Account, open_account
+from tests.support.aws.account import ROLE, Account, open_shared_account
 from tests.support.aws.streams import streams
 from tests.support.job import watched
 from tests.support.job.arguments import job_arguments
@@ -145,9 +145,7 @@ class Workspace:
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     folder = tmp_path_factory.mktemp("machines")
-    with open_account(folder / "account") as account, pytest.MonkeyPatch.context() as patch:
-        for name, value in account.variables.items():
-            patch.setenv(name, value)
+    with open_shared_account(folder / "account") as account:
         yield Workspace(folder, account)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from experiments.planning.plan import SOURCE
-from tests.support.aws.account import BUCKET, ROLE, Account, open_account
+from tests.support.aws.account import BUCKET, ROLE, Account, open_shared_account
 from tests.support.job.arguments import job_arguments
 from tests.support.job.job_process import example_rows, write_channel, write_tiny_model
 from training.contract.events import Event
@@ -135,9 +135,7 @@ def followed(job: Job, *, stop_at: int | None = None) -> Training:
 @pytest.fixture(scope="module")
 def workspace(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Workspace]:
     folder = tmp_path_factory.mktemp("stops")
-    with open_account(folder / "account") as account, pytest.MonkeyPatch.context() as patch:
-        for name, value in account.variables.items():
-            patch.setenv(name, value)
+    with open_shared_account(folder / "account") as account:
         yield Workspace(folder, account)
 
 
