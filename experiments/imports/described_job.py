@@ -125,6 +125,7 @@ def _spec(description: Description, values: Mapping[str, Any]) -> JobSpec:
         spot=bool(description.get("EnableManagedSpotTraining")),
         max_run_seconds=int(stopping.get("MaxRuntimeInSeconds", 86_400)),
         environment=description.get("Environment", {}),
+        capacity_retry_minutes=(),  # an import starts nothing
     )
 
 

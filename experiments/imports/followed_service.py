@@ -15,8 +15,6 @@ from training.services.sagemaker.service import SageMakerService
 class FollowedService(SageMakerService):
     """Service without descriptions that contain secrets: hyperparameters of other people's jobs may be tokens."""
 
-    capacity_pauses_seconds: tuple[float, ...] = ()  # a job that got no instances is not started again here
-
     def __init__(self, clients: Clients) -> None:
         super().__init__(clients)
         self._secrets: dict[str, list[str]] = {}

@@ -32,6 +32,7 @@ from training.staging.tokens.staged import Staged
 MACHINE_FIELDS = (
     *("instance_type", "fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
     *("model_parallel", "volume_gib", "max_run_seconds", "spot", "max_wait_seconds", "keep_alive_seconds"),
+    "capacity_retry_minutes",
 )
 """Fields of `machine` that a job takes unchanged."""
 
@@ -40,7 +41,7 @@ ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_le
 
 WITHOUT_EFFECT_ON_JOBS: Mapping[str, Any] = {
     **dict.fromkeys(("sweep", "published", "log_model", *BUDGET_FIELDS), True),
-    "machine": set(SPOT_TERMS),
+    "machine": {*SPOT_TERMS, "capacity_retry_minutes"},
 }
 """Fields of an experiment that do not change its jobs."""
 

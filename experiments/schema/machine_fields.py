@@ -12,6 +12,7 @@ from training.contract.job_spec import Launcher, Scalar
 from training.staging.sources.request import Frozen, Name
 
 Names = Annotated[tuple[Name, ...], Field(strict=False)]
+Minutes = Annotated[tuple[Annotated[float, Field(ge=0.0, le=1_440.0)], ...], Field(strict=False, max_length=10)]
 
 
 def _version(value: object, info: ValidationInfo) -> object:
@@ -87,6 +88,8 @@ class Machine(Frozen):
     max_wait_seconds: Annotated[int, Field(ge=1, le=2_419_200)] | None = None
     """Spot: seconds until the job must have ended, including the waits for capacity. None means `max_run_seconds` and
     a day, at most 28 days. Waiting costs nothing."""
+    capacity_retry_minutes: Minutes = (5.0, 10.0, 20.0)
+    """SageMaker: minutes before each retry of a job for which there is no capacity. `[]` retries nothing."""
     interruptions_per_hour: Annotated[float, Field(ge=0.0, le=3_600.0)] = DEFAULT_PER_HOUR
     """SageMaker: how often an instance on spot capacity is interrupted, for the expected cost of `probe` and `plan`.
     The default is the end of the band 15-20 % per month of AWS's Spot Instance Advisor, -ln(0.8) / 730 hours. Its other

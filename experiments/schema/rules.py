@@ -12,6 +12,7 @@ from pathlib import Path
 
 from experiments.schema.aws_fields import check_group_budget
 from experiments.schema.fields import ExperimentFields, Target
+from experiments.schema.machine_fields import Machine
 from experiments.schema.quality_metrics import BEST_POSSIBLE, TARGET_METRICS, check_metric
 from experiments.schema.script_rules import check_script
 from training.contract.errors import InputError
@@ -206,7 +207,7 @@ def _check_push(experiment: ExperimentFields) -> None:
 
 SAGEMAKER_ONLY = (
     *("fallback_instance_types", "launcher", "mpi_options", "model_parallel", "spot", "max_wait_seconds"),
-    *("keep_alive_seconds", "image", "spot_discount_percent"),
+    *("keep_alive_seconds", "image", "spot_discount_percent", "capacity_retry_minutes"),
 )
 """Fields of `machine` that have no effect on this machine."""
 LOCAL_ONLY = ("cores", "memory_gib")
@@ -219,7 +220,7 @@ def _check_service(experiment: ExperimentFields) -> None:
         check_group_budget(experiment.aws.request, experiment.max_usd, experiment.max_billable_seconds)
         return
     for name in SAGEMAKER_ONLY:
-        if getattr(experiment.machine, name):
+        if getattr(experiment.machine, name) != Machine.model_fields[name].get_default(call_default_factory=True):
             raise ValueError(f"machine.{name} requires service 'sagemaker'; the service is 'local'")
     if experiment.compiler in {"trcomp", "trcomp-off"}:
         raise ValueError(

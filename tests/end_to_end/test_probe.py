@@ -28,6 +28,7 @@ def test_machines_are_compared_by_their_projected_cost(
     there = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
     request = {**reviews, **LONG, **TINY, **there, "aws.prices": prices, "compare.arms": json.dumps(arms)}
     request |= {"save_strategy": "steps", "save_steps": 64}
+    request |= {"machine.capacity_retry_minutes": "[0.01]"}
     request |= {"machine.interruptions_per_hour": 60, "machine.spot_discount_percent": 70}
     done = command_line("probe", request)
     # The arm that found no capacity failed; the others are projected all the same.

@@ -51,7 +51,7 @@ class Attempts:
     @property
     def position(self) -> str:
         """Number of the next attempt and of all, such as `attempt 2 of 4`."""
-        return f"attempt {self.number + 2} of {len(self._service.capacity_pauses_seconds) + 1}"
+        return f"attempt {self.number + 2} of {len(self._spec.capacity_retry_minutes) + 1}"
 
     def plan(self, description: Description, now: float) -> float | None:
         """Return the seconds until the next attempt of a job with this final description; None if it has none.
@@ -59,12 +59,12 @@ class Attempts:
         The pause counts from the end of the failed attempt, which another launcher may have followed. `now` is in
         seconds since the epoch.
         """
-        pauses_seconds = self._service.capacity_pauses_seconds
-        if not lacks_capacity(description) or self.number >= len(pauses_seconds):
+        minutes = self._spec.capacity_retry_minutes
+        if not lacks_capacity(description) or self.number >= len(minutes):
             return None
         self.is_waiting = True
         ended = description["LastModifiedTime"].timestamp()
-        return float(max(0.0, ended + pauses_seconds[self.number] - now))
+        return float(max(0.0, ended + 60 * minutes[self.number] - now))
 
     def start(self, failed: Description) -> Job:
         """Submit the next attempt, or attach to it. It has the time limit of the failed one.

@@ -123,6 +123,8 @@ class JobSpec(BaseModel):
     max_wait_seconds: int | None = Field(default=None, ge=1)
     """Spot: seconds until the job must have ended, including the wait for capacity. None means `max_run_seconds` and
     a day, at most 28 days: see `longest_wait_seconds`."""
+    capacity_retry_minutes: tuple[float, ...] = (5.0, 10.0, 20.0)
+    """Minutes before each retry of a job for which the service has no instances."""
     keep_alive_seconds: int = Field(default=0, ge=0, le=21_600)
     """Seconds for which the instances stay warm, at a cost, for the next job with the same settings."""
     subnets: tuple[str, ...] = ()

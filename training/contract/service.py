@@ -64,9 +64,6 @@ class Service(Protocol):
     while nothing changes."""
     log_delay_seconds: float
     """Time within which a job's last log lines appear after its end, in seconds."""
-    capacity_pauses_seconds: tuple[float, ...]
-    """Pause before each further attempt of a job for which the service had no instances, in seconds. Their number is
-    the number of further attempts."""
 
     @property
     def jobs_command(self) -> str:

@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Callable, Iterator
 from datetime import UTC, datetime
 from pathlib import Path
+from urllib.parse import quote
 
 from training.state.locks import exclusive_lock
 from training.state.umask import file_mode
@@ -78,20 +79,23 @@ def tables(path: Path) -> set[str]:
         return set()
     if not path.is_file():  # SQLite would wait for a pipe for ever
         raise sqlite3.DatabaseError("it is not a regular file")
-    with contextlib.closing(sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=60.0)) as database:
+    with contextlib.closing(_opened(path)) as database:
         return {str(name) for (name,) in database.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
 
 
 def count_rows(path: Path, table: str) -> int:
     """Return the number of rows of a table. Raises sqlite3.Error if it does not exist."""
-    with contextlib.closing(sqlite3.connect(f"file:{_quoted(path)}?mode=ro", uri=True, timeout=60.0)) as database:
+    with contextlib.closing(_opened(path)) as database:
         return int(database.execute(f'SELECT count(*) FROM "{table}"').fetchone()[0])
 
 
-def _quoted(path: Path) -> str:
-    from urllib.parse import quote
+def _opened(path: Path) -> sqlite3.Connection:
+    """Open an existing database.
 
-    return quote(str(path))
+    The mode is `rw`, not `ro`: the first reader after a killed writer has to roll back its transaction. SQLite opens a
+    file that may not be written as read-only all the same.
+    """
+    return sqlite3.connect(f"file:{quote(str(path))}?mode=rw", uri=True, timeout=60.0)
 
 
 @contextlib.contextmanager

@@ -140,6 +140,7 @@ def test_paths_are_relative_to_their_file_and_overrides_to_the_working_folder(tm
         ("service=sagemaker", "machine.instance_type is 'local', but service 'sagemaker' needs one such as ml.g5"),
         ("machine.instance_count=2", "machine.instance_count 2 must be 1: the local service is one machine"),
         ("machine.instance_type=ml.p3.2xlarge", "must be 'local' on the local service"),
+        ("machine.capacity_retry_minutes=[]", "machine.capacity_retry_minutes requires service"),
         ("machine.spot=true", "machine.spot requires service 'sagemaker'; the service is 'local'"),
         (
             "machine=big",

@@ -98,6 +98,7 @@ class SageMakerHarness:
             "role_arn": ROLE,
             "region": self._clients.region,
             "instance_type": "ml.g4dn.xlarge",
+            "capacity_retry_minutes": (0.2 / 60, 0.4 / 60),
             "image": "none",
             # As in the requests for AWS's images.
             "entry_point": ENTRY_POINT,
@@ -118,7 +119,6 @@ class SageMakerHarness:
     def again(self) -> SageMakerService:
         service = SageMakerService(Clients())
         service.pauses_seconds, service.log_delay_seconds = (0.05, 0.5), 0.5
-        service.capacity_pauses_seconds = (0.2, 0.4)
         return service
 
     def folder(self, name: str, files: dict[str, str]) -> str:

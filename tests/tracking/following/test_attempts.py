@@ -35,8 +35,13 @@ class Launchers:
     def __init__(self, harness: SageMakerHarness, store: Store) -> None:
         self.harness, self.store = harness, store
         self.group = open_group(store, experiment_name="demo", verb="compare", key="k1")
-        spec = harness.spec(TRAIN_PY, hyperparameters={"steps": 2}, instance_type=GPU)
-        self.job: PlannedJob = planned_as(spec, "none")
+        self.job = self.planned((0.2 / 60, 0.4 / 60))
+
+    def planned(self, retry_minutes: tuple[float, ...]) -> PlannedJob:
+        spec = self.harness.spec(
+            TRAIN_PY, hyperparameters={"steps": 2}, instance_type=GPU, capacity_retry_minutes=retry_minutes
+        )
+        return planned_as(spec, "none")
 
     def run(self, echo: Callable[[str], None] = lambda _: None) -> Outcome:
         [outcome] = run_jobs(self.store, self.harness.again(), self.group, [self.job], echo=echo)
@@ -94,17 +99,16 @@ def test_a_launcher_that_attaches_later_continues_with_the_next_attempt(launcher
     assert account.jobs.names() == ["job", "job-c1"]
 
 
-def test_a_stopped_job_is_not_started_again(
-    launchers: Launchers, account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    again = launchers.harness.again
+def test_a_job_without_retries_fails_at_once(launchers: Launchers, account: Account) -> None:
+    launchers.job = launchers.planned(())
+    outcome = launchers.run()
+    assert outcome.failure is not None
+    assert outcome.failure[0] == "Capacity"
+    assert account.jobs.names() == ["job"]
 
-    def patient() -> object:
-        service = again()
-        service.capacity_pauses_seconds = (600.0,)
-        return service
 
-    monkeypatch.setattr(launchers.harness, "again", patient)
+def test_a_stopped_job_is_not_started_again(launchers: Launchers, account: Account) -> None:
+    launchers.job = launchers.planned((10.0,))
     outcome = launchers.run(when_it_waits(lambda: os.kill(os.getpid(), signal.SIGINT)))
     assert outcome.failure == ("Stopped", "it was stopped while it waited for instances")
     assert account.jobs.names() == ["job"]

@@ -63,7 +63,6 @@ class LocalService:
     name = "local"
     pauses_seconds = (0.05, 1.0)
     log_delay_seconds = 0.0
-    capacity_pauses_seconds: tuple[float, ...] = ()
     jobs_command = "python -m experiments jobs"
 
     def __init__(self, root: Path, slots: Path | None = None) -> None:

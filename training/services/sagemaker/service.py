@@ -31,7 +31,6 @@ class SageMakerService:
     name = "sagemaker"
     pauses_seconds = (2.0, 15.0)
     log_delay_seconds = 15.0
-    capacity_pauses_seconds: tuple[float, ...] = (300.0, 600.0, 1200.0)
 
     def __init__(self, clients: Clients | None = None) -> None:
         self._clients = clients or Clients()

@@ -73,7 +73,6 @@ def terminal(
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(SageMakerService, "pauses_seconds", (0.05, 0.5))
     monkeypatch.setattr(SageMakerService, "log_delay_seconds", 0.5)
-    monkeypatch.setattr(SageMakerService, "capacity_pauses_seconds", (0.2, 0.4))
     return Terminal(MlflowClient(tracking_uri), _experiment(tmp_path), capsys)
 
 
@@ -103,6 +102,7 @@ def _experiment(folder: Path) -> dict[str, object]:
         "save_model": "false",
         "service": "sagemaker",
         "machine.instance_type": "ml.g5.xlarge",
+        "machine.capacity_retry_minutes": "[0.003, 0.006]",
         "aws.role": "trainer",
         "aws.prices": folder / "prices.json",
     }
