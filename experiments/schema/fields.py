@@ -182,8 +182,8 @@ class ExperimentFields(Frozen):
     """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU, where they would compete with
     training."""
     compiler: Compiler = "none"
-    """Compiler: `none`, `inductor` (`torch.compile`), `trcomp` (SageMaker Training Compiler), or `trcomp-off` (its
-    image with the compiler switched off)."""
+    """Compiler: `none`, `inductor` (`torch.compile`), `trcomp` (SageMaker Training Compiler), `trcomp-off` (its image
+    with the compiler switched off), or `neuron` (Trainium)."""
     compiler_debug: bool = False
     """Write debugging information of compiler `trcomp` to the job's output. Slows training down."""
     allocator: Literal["keep", "system"] = "keep"

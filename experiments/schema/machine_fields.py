@@ -68,7 +68,7 @@ class Machine(Frozen):
     instance_count: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Number of instances."""
     devices: Annotated[int, Field(ge=1, le=64)] = 1
-    """Devices per instance. Each one gets a process."""
+    """Devices per instance: GPUs, or Neuron cores of Trainium. Each one gets a process."""
     launcher: Launcher | None = None
     """Launcher of several processes. None means `xla` with the Training Compiler and `torchrun` otherwise."""
     mpi_options: str = ""

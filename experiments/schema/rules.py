@@ -13,6 +13,7 @@ from pathlib import Path
 from experiments.schema.aws_fields import check_group_budget
 from experiments.schema.fields import ExperimentFields, Target
 from experiments.schema.machine_fields import Machine
+from experiments.schema.neuron_rules import check_neuron
 from experiments.schema.quality_metrics import BEST_POSSIBLE, TARGET_METRICS, check_metric
 from experiments.schema.script_rules import check_script
 from training.contract.errors import InputError
@@ -55,6 +56,7 @@ def _checks(experiment: ExperimentFields) -> tuple[Check, ...]:
             _check_buckets,
             _check_push,
             _check_service,
+            check_neuron,
         ),
         *(_check_stride, _check_labels, _check_best, _check_metrics, _check_calibration, _check_cadences),
     )
@@ -226,6 +228,11 @@ def _check_service(experiment: ExperimentFields) -> None:
         raise ValueError(
             f"compiler {experiment.compiler!r} does not run on the local service: it exists only in SageMaker's "
             f"Training Compiler images. To compile here, use 'inductor'"
+        )
+    if experiment.compiler == "neuron":
+        raise ValueError(
+            "compiler 'neuron' does not run on the local service: it needs a Trainium instance. To compile here, use "
+            "'inductor'"
         )
     machine = experiment.machine
     if machine.instance_type != "local":

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 _TAG = re.compile(
     r"/(?P<repository>[^/:]+):(?P<pytorch>\d+\.\d+(?:\.\d+)?)(?:-transformers(?P<transformers>\d[\d.]*))?-"
-    r"(?P<device>gpu|cpu)-py(?P<python>\d+)(?:-(?P<cuda>cu\d+))?"
+    r"(?P<device>gpu|cpu|neuronx?)-py(?P<python>\d+)(?:-(?P<cuda>cu\d+))?"
 )
 
 
@@ -23,6 +23,8 @@ class Image:
     """Version of Transformers, or None if the image does not contain it."""
     on_gpu: bool
     """True for an image with CUDA."""
+    on_neuron: bool
+    """True for an image with torch-neuronx, for Trainium."""
     cuda: str | None
     """Version of CUDA, such as `cu130`, or None if the tag does not state it."""
 
@@ -47,5 +49,6 @@ def read_image(uri: str) -> Image | None:
         pytorch=tuple(int(number) for number in match["pytorch"].split(".")),
         transformers=match["transformers"],
         on_gpu=match["device"] == "gpu",
+        on_neuron=match["device"].startswith("neuron"),
         cuda=match["cuda"],
     )

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from training.contract.script_entry import ScriptEntry
 
-Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
+Compiler = Literal["none", "inductor", "trcomp", "trcomp-off", "neuron"]
 COMPILERS: tuple[str, ...] = get_args(Compiler)
 
 Launcher = Literal["torchrun", "pytorchddp", "smddp", "smp", "xla"]
@@ -70,7 +70,7 @@ class JobSpec(BaseModel):
     name: str = Field(pattern=JOB_NAME_PATTERN)
     """Job name, unique within a service: 1 to 63 letters, digits and inner hyphens (CreateTrainingJob's rule)."""
     compiler: Compiler = "none"
-    """Compiler. `trcomp` and `trcomp-off` exist only in SageMaker's images."""
+    """Compiler. `trcomp` and `trcomp-off` exist only in SageMaker's images, and `neuron` only on Trainium."""
     hyperparameters: Mapping[str, JsonValue]
     """Arguments of the program. The request adds the `sagemaker_*` keys."""
     channels: Mapping[str, str]

@@ -12,6 +12,7 @@ FOR_V100 = f"{HUGGING_FACE}:2.5.1-transformers4.49.0-gpu-py311-cu124-ubuntu22.04
 FOR_SMDDP = f"{HUGGING_FACE}:2.1.0-transformers4.36.0-gpu-py310-cu121-ubuntu20.04"
 FOR_SMP = f"{HUGGING_FACE}:2.0.0-transformers4.28.1-gpu-py310-cu118-ubuntu20.04"
 FOR_TRCOMP = f"{TRCOMP}:1.11.0-transformers4.21.1-gpu-py38-cu113-ubuntu20.04"
+FOR_TRAINIUM = "huggingface-pytorch-training-neuronx:2.8.0-transformers4.55.4-neuronx-py310-sdk2.26.0-ubuntu22.04"
 TRANSFORMERS_4_6 = f"{HUGGING_FACE}:1.7-transformers4.6-gpu-py36-cu110-ubuntu18.04"
 
 

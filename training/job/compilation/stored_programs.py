@@ -27,7 +27,7 @@ KMS_VARIABLE = "TRAINFARE_COMPILED_KMS_KEY"
 """Variable with the KMS key that encrypts the files, if one is set."""
 MAX_BYTES = 2**30
 CONNECT_SECONDS, READ_SECONDS = 5, 60
-"""Limits on a call: a job in a network without a way to S3 must not wait for long."""
+"""Limits on a call."""
 
 
 class StoredPrograms:
@@ -132,7 +132,7 @@ def _read(uri: str) -> Optional[bytes]:
 
     place = urlparse(uri)
     try:
-        body = _s3().get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))["Body"]
+        body = s3_client().get_object(Bucket=place.netloc, Key=place.path.lstrip("/"))["Body"]
     except ClientError as error:
         if error.response.get("Error", {}).get("Code") in ("NoSuchKey", "404"):
             return None
@@ -143,10 +143,11 @@ def _read(uri: str) -> Optional[bytes]:
 def _write(uri: str, content: bytes, kms_key: str) -> None:
     place = urlparse(uri)
     encryption = {"ServerSideEncryption": "aws:kms", "SSEKMSKeyId": kms_key} if kms_key else {}
-    _s3().put_object(Bucket=place.netloc, Key=place.path.lstrip("/"), Body=content, **encryption)
+    s3_client().put_object(Bucket=place.netloc, Key=place.path.lstrip("/"), Body=content, **encryption)
 
 
-def _s3() -> Any:
+def s3_client() -> Any:
+    """Return a client of S3 that gives up soon: a job in a network without a way to S3 must not wait for long."""
     # Imported here because only jobs with stored programs need it, and it takes time.
     import boto3
     from botocore.config import Config

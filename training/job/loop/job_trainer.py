@@ -2,7 +2,7 @@
 
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Dict, Iterator, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 from transformers import Trainer
 from transformers.trainer_callback import PrinterCallback, TrainerState
@@ -46,7 +46,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         # Only text generation needs the cache of keys and values. Newer versions of Trainer disable it themselves, but
         # then save a model that generates slowly.
         self._use_cache = getattr(options["model"].config, "use_cache", None)
-        super().__init__(compute_metrics=scorer, **options)
+        super().__init__(compute_metrics=scorer and _without_filler(scorer, len(options["eval_dataset"])), **options)
         self._set_use_cache(False)
         self.meter, self.compiler, self.scorer = meter, compiler, scorer
         self.keeper = keeper
@@ -99,6 +99,10 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def floating_point_ops(self, inputs: Any) -> int:
         """Return 0: Trainer would count all parameters at every step for a number that nobody reads."""
         return 0
+
+    def num_examples(self, dataloader: Any) -> int:
+        """Return the number of rows. PyTorch/XLA wraps the loader; Trainer would then guess from the batch size."""
+        return int(super().num_examples(getattr(dataloader, "_loader", dataloader)))
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Dict[str, float]:
         """Evaluate without the compiler, timed as the phase `eval`. Random states are restored afterwards.
@@ -187,3 +191,19 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             yield
         finally:
             self.data_collator = training
+
+
+def _without_filler(scorer: Any, rows: int) -> Callable[[Any], Dict[str, float]]:
+    """Return the scorer for the first rows. On XLA, accelerate keeps the filler rows of the last batch.
+
+    It drops them where the loader has ended, which it notes for each thread. PyTorch/XLA's loader runs in its own.
+    """
+
+    def score(prediction: Any) -> Dict[str, float]:
+        return dict(scorer(type(prediction)(_first(prediction.predictions, rows), _first(prediction.label_ids, rows))))
+
+    return score
+
+
+def _first(values: Any, rows: int) -> Any:
+    return tuple(each[:rows] for each in values) if isinstance(values, tuple) else values[:rows]

@@ -1,8 +1,9 @@
 """Ranks of a job's processes, and exchanges between them. Launchers pass the ranks in environment variables."""
 
 import os
-import sys
 from typing import Any, List, Optional, Sequence
+
+from processes import xla_processes
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK")
 COUNT_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
@@ -12,12 +13,12 @@ LOCAL_COUNT_VARIABLES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 
 def rank() -> int:
     """Return the rank of this process, from 0."""
-    return int(_xla("get_ordinal")) if _under_xla() else _first_set(RANK_VARIABLES, 0)
+    return xla_processes.rank() if xla_processes.under_spawner() else _first_set(RANK_VARIABLES, 0)
 
 
 def count() -> int:
     """Return the number of processes."""
-    return int(_xla("xrt_world_size")) if _under_xla() else _first_set(COUNT_VARIABLES, 1)
+    return xla_processes.count() if xla_processes.under_spawner() else _first_set(COUNT_VARIABLES, 1)
 
 
 def local_count() -> int:
@@ -47,7 +48,7 @@ def gather(value: Any) -> List[Any]:
     import torch
 
     values: List[Any] = [None] * count()
-    torch.distributed.all_gather_object(values, value)
+    torch.distributed.all_gather_object(values, value, group=xla_processes.host_group())
     return values
 
 
@@ -55,13 +56,14 @@ def sum_over_processes(values: Sequence[float], device: object) -> List[float]:
     """Return the sums over all processes. All processes must call this at the same point."""
     if count() == 1:
         return list(values)
-    if _under_xla():
-        # Under XLA, batches are always full, and all processes have the same number of them.
+    if xla_processes.under_spawner():
+        # Under the spawner, batches are always full, and all processes have the same number of them.
         return [value * count() for value in values]
     import torch
 
-    sums = torch.tensor(list(values), dtype=torch.float64, device=device)
-    torch.distributed.all_reduce(sums)
+    group = xla_processes.host_group()
+    sums = torch.tensor(list(values), dtype=torch.float64, device="cpu" if group else device)
+    torch.distributed.all_reduce(sums, group=group)
     return [float(value) for value in sums.tolist()]
 
 
@@ -69,17 +71,17 @@ def wait_for_all() -> None:
     """Wait until every process has called this."""
     if count() == 1:
         return
-    if _under_xla():
-        _xla("rendezvous", "wait_for_all")
+    if xla_processes.under_spawner():
+        xla_processes.rendezvous("wait_for_all")
         return
     import torch
 
-    torch.distributed.barrier()
+    torch.distributed.barrier(group=xla_processes.host_group())
 
 
 def can_exchange_flags() -> bool:
-    """Return True if the processes can share a flag. XLA processes cannot without waiting for their devices."""
-    return count() == 1 or not _under_xla()
+    """Return True if the processes can share a flag. The spawner's cannot without waiting for devices."""
+    return count() == 1 or not xla_processes.under_spawner()
 
 
 def shared_flag() -> "Optional[SharedFlag]":
@@ -116,14 +118,3 @@ class SharedFlag:
 
 def _first_set(variables: Sequence[str], otherwise: int) -> int:
     return next((int(os.environ[variable]) for variable in variables if os.environ.get(variable)), otherwise)
-
-
-def _under_xla() -> bool:
-    """Return True if torch_xla's launcher started this process: the launcher has then imported torch_xla."""
-    return "torch_xla" in sys.modules
-
-
-def _xla(function: str, *arguments: str) -> Any:
-    import torch_xla.core.xla_model as xm
-
-    return getattr(xm, function)(*arguments)

@@ -54,7 +54,8 @@ class Settings:
     def pretrained(self) -> Pretrained:
         """Source of the initial model."""
         arguments = self.arguments
-        attention = hardware.attention(arguments.attention, self.device_kind, self.train.metadata.max_length)
+        requested = self.compiler.auto_attention if arguments.attention == "auto" else arguments.attention
+        attention = hardware.attention(requested, self.device_kind, self.train.metadata.max_length)
         return Pretrained(self.model_location, arguments.model_revision, arguments.weights, attention)
 
     @property
@@ -159,6 +160,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     compiler = COMPILERS[arguments.compiler]()
     compiler.check()
     device_kind = compiler.device_kind or hardware.device_kind()
+    precision = compiler.auto_precision if arguments.precision == "auto" else arguments.precision
     train, validation = (_channel(folder, arguments.task) for folder in (folders.train, folders.validation))
     _check_together(arguments, folders, train, validation)
     return Settings(
@@ -166,7 +168,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
         folders=folders,
         compiler=compiler,
         device_kind=device_kind,
-        precision=hardware.precision(arguments.precision, device_kind),
+        precision=hardware.precision(precision, device_kind),
         processes=ranks.count(),
         train=train,
         validation=validation,

@@ -165,6 +165,10 @@ def _trainium(spec: JobSpec, _: Image | None) -> str | None:
     for each in _types(spec):
         if _is_trainium(each) and launcher not in {None, "torchrun"}:
             return f"launcher '{launcher}' does not run on Trainium ({each}): use 'torchrun'"
+        if spec.compiler == "neuron" and not _is_trainium(each):
+            return f"compiler 'neuron' runs only on Trainium, such as ml.trn1.2xlarge, not on {each}"
+        if spec.compiler != "neuron" and _is_trainium(each) and not spec.is_script:
+            return f"compiler '{spec.compiler}' does not run on {each}: Trainium needs the compiler 'neuron'"
     return None
 
 

@@ -16,6 +16,7 @@ TRCOMP = f"{ACCOUNT}/huggingface-pytorch-trcomp-training:1.11.0-transformers4.21
 OLD_TRCOMP = f"{ACCOUNT}/huggingface-pytorch-trcomp-training:1.9.0-transformers4.11.0-gpu-py38-cu111-ubuntu20.04"
 PLAIN_TRCOMP = f"{ACCOUNT}/pytorch-trcomp-training:1.13.1-gpu-py39-cu117-ubuntu20.04-sagemaker"
 NEW = f"{ACCOUNT}/huggingface-pytorch-training:2.9.0-transformers5.3.0-gpu-py312-cu130-ubuntu22.04"
+NEURON = f"{ACCOUNT}/huggingface-pytorch-training-neuronx:2.8.0-transformers4.55.4-neuronx-py310-sdk2.26.0-ubuntu22.04"
 OLD = f"{ACCOUNT}/huggingface-pytorch-training:1.9-transformers4.12-gpu-py38-cu111-ubuntu20.04"
 
 
@@ -32,6 +33,7 @@ def spec(**fields: Any) -> JobSpec:
     return JobSpec(**{**defaults, **fields})
 
 
+TRN1 = {"compiler": "neuron", "devices": 2, "instance_type": "ml.trn1.2xlarge"}
 SMP = {"launcher": "smp", "devices": 8, "instance_type": "ml.p3.16xlarge", "image": OLD}
 
 
@@ -45,7 +47,9 @@ SMP = {"launcher": "smp", "devices": 8, "instance_type": "ml.p3.16xlarge", "imag
         {"compiler": "trcomp-off", "image": TRCOMP, "instance_type": "ml.p3.8xlarge", "devices": 4},
         {"compiler": "trcomp", "image": OLD_TRCOMP, "instance_type": "ml.p3.8xlarge", "launcher": "pytorchddp"},
         {"devices": 4, "instance_type": "ml.g5.12xlarge"},
-        {"devices": 2, "instance_type": "ml.trn1.2xlarge", "image": "own.example/neuron:1"},
+        {**TRN1, "image": "own.example/neuron:1"},
+        {**TRN1, "image": NEURON},
+        {**TRN1, "image": NEURON, "compiler": "none", "is_script": True},
         {"launcher": "smddp", "devices": 8, "instance_type": "ml.p3.16xlarge", "image": OLD},
         {**SMP, "model_parallel": {"partitions": 4, "microbatches": 4, "pipeline": "interleaved", "ddp": True}},
         {"spot": True, "checkpoint_uri": "s3://b/c", "max_run_seconds": 60, "max_wait_seconds": 60},
@@ -96,6 +100,15 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     (
         {"devices": 2, "launcher": "pytorchddp", "instance_type": "ml.trn1.2xlarge", "image": "own.example/x:1"},
         "launcher 'pytorchddp' does not run on Trainium",
+    ),
+    (
+        {**TRN1, "compiler": "none"},
+        "compiler 'none' does not run on ml.trn1.2xlarge: Trainium needs the compiler 'neuron'",
+    ),
+    ({"compiler": "neuron"}, "compiler 'neuron' runs only on Trainium, such as ml.trn1.2xlarge, not on ml.g5.xlarge"),
+    (
+        {**TRN1, "fallback_instance_types": ("ml.g5.12xlarge",)},
+        "runs only on Trainium, such as ml.trn1.2xlarge, not on",
     ),
     ({"launcher": "smddp", "devices": 4, "image": OLD}, "not on ml.g5.xlarge"),
     (

@@ -13,6 +13,7 @@ from training.services.sagemaker.images.table import (
     PYTORCH,
     TRANSFORMERS,
     TRANSFORMERS_COMPILER,
+    TRANSFORMERS_NEURON,
     Published,
     published_images,
     version_number,
@@ -57,14 +58,16 @@ def _families(spec: JobSpec, all_types: Sequence[str]) -> tuple[str, ...]:
     """Return the families to choose from, the preferred one first."""
     if spec.compiler in TRAINING_COMPILER:
         return (TRANSFORMERS_COMPILER,)
+    if any(map(types.is_trainium, all_types)):
+        return (TRANSFORMERS_NEURON,)
     return (TRANSFORMERS, PYTORCH) if spec.is_script else (TRANSFORMERS,)
 
 
 def _obstacle(image: Published, all_types: Sequence[str]) -> bool:
     """Return whether the image does not run on one of the types."""
     for each in all_types:
-        device = "gpu" if types.is_gpu(each) else "cpu"
-        if types.is_arm(each) or types.is_trainium(each) or device not in image.devices:
+        device = "neuron" if types.is_trainium(each) else "gpu" if types.is_gpu(each) else "cpu"
+        if types.is_arm(each) or device not in image.devices:
             return True
         if types.family(each) in types.VOLTA and not image.supports_volta():
             return True
@@ -96,6 +99,8 @@ def _row(image: Published) -> str:
 
 def _uri(image: Published, instance_type: str, region: str) -> str:
     """Return the address of an image in a region, from the SDK's table of registries."""
+    if image.tag is not None:
+        return _neuron_uri(image, instance_type, region)
     # Imported here because the imports take seconds.
     from sagemaker.core import image_uris
     from sagemaker.core.training_compiler.config import TrainingCompilerConfig
@@ -121,3 +126,23 @@ def _uri(image: Published, instance_type: str, region: str) -> str:
         raise InputError(
             f"AWS lists no image {image.repository} for {instance_type} in {region} ({reason}): {REMEDY}."
         ) from error
+
+
+def _neuron_uri(image: Published, instance_type: str, region: str) -> str:
+    """Return the address of a Neuron image.
+
+    The SDK cannot: `image_uris.retrieve` refuses Hugging Face images on Trainium ("Supported framework(s) for Trainium
+    instances: pytorch"), and its table has wrong versions (4.55.4 with PyTorch 2.7.0). AWS's examples write the URI by
+    hand. The registries are those of the SDK's table.
+    """
+    from sagemaker.core import image_uris
+
+    versions = image_uris.config_for_framework("huggingface-neuronx")["training"]["versions"][image.transformers]
+    registries = next(entry["registries"] for name, entry in versions.items() if name.startswith("pytorch"))
+    if region not in registries:
+        raise InputError(
+            f"AWS lists no image {image.repository} for {instance_type} in {region} (its regions are "
+            f"{', '.join(sorted(registries))}): {REMEDY}."
+        )
+    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return f"{registries[region]}.dkr.ecr.{region}.{domain}/{image.repository}:{image.tag}"

@@ -13,6 +13,7 @@ from training.contract.image_address import Image, read_image
 FILE = Path(__file__).with_name("published.json")
 TRANSFORMERS = "huggingface-pytorch-training"
 TRANSFORMERS_COMPILER = "huggingface-pytorch-trcomp-training"
+TRANSFORMERS_NEURON = "huggingface-pytorch-training-neuronx"
 PYTORCH = "pytorch-training"
 
 
@@ -31,7 +32,9 @@ class Published(BaseModel):
     cuda: str | None
     """Version of CUDA as in the tag: `cu130`. None if no source states it."""
     devices: tuple[str, ...]
-    """`gpu`, `cpu` or both."""
+    """`gpu`, `cpu` or both; or `neuron`, which is Trainium."""
+    tag: str | None = None
+    """Tag, for images that SageMaker's SDK cannot name."""
 
     def has(self, versions: dict[str, str]) -> bool:
         """Return whether the image has these versions: `{"pytorch": "2.5"}` matches 2.5.1 and not 2.50."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.requests.images import FOR_TRCOMP, FOR_V100, NEWEST
+from tests.support.requests.images import FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST
 from tests.training.services.sagemaker.images.specs import spec
 from training.contract.errors import InputError
 from training.services.sagemaker.images.default import default_image
+
+TRN1 = {"compiler": "neuron", "instance_type": "ml.trn1.2xlarge"}
 
 
 @pytest.mark.parametrize(
@@ -19,6 +21,13 @@ from training.services.sagemaker.images.default import default_image
         ({"instance_type": "ml.p3.2xlarge"}, FOR_V100),
         ({"instance_type": "ml.g5.xlarge", "fallback_instance_types": ("ml.p3dn.24xlarge",)}, FOR_V100),
         ({"compiler": "trcomp"}, FOR_TRCOMP),
+        (TRN1, FOR_TRAINIUM),
+        ({**TRN1, "compiler": "none", "is_script": True}, FOR_TRAINIUM),
+        ({"compiler": "neuron", "instance_type": "ml.trn2.48xlarge"}, FOR_TRAINIUM),
+        (
+            {**TRN1, "image_versions": {"transformers": "4.51"}},
+            "huggingface-pytorch-training-neuronx:2.7.0-transformers4.51.0-neuronx-py310-sdk2.24.1-ubuntu22.04",
+        ),
         ({"image_versions": {"transformers": "4.49", "pytorch": "2.5"}}, FOR_V100),
         ({"image_versions": {"pytorch": "2.5.1"}}, FOR_V100),
         # A script may do without Transformers, and on CPUs it must.
@@ -41,7 +50,12 @@ def test_the_newest_image_that_runs_on_every_type_is_chosen(fields: dict[str, ob
         ({"instance_type": "ml.m5.large"}, "no image with Transformers for ml.m5.large (CPUs): set machine.image"),
         ({"instance_type": "ml.c7g.large"}, "no image with Transformers for ml.c7g.large (Arm CPUs)"),
         ({"instance_type": "ml.p6e-gb200.36xlarge", "is_script": True}, "ml.p6e-gb200.36xlarge (Arm CPUs)"),
-        ({"instance_type": "ml.trn1.2xlarge"}, "for ml.trn1.2xlarge (Trainium)"),
+        (
+            {**TRN1, "image_versions": {"transformers": "5.3"}},
+            "asks for transformers 5.3, which no image for ml.trn1.2xlarge has; there are transformers 4.48.1 with "
+            "pytorch 2.1.2",
+        ),
+        ({**TRN1, "fallback_instance_types": ("ml.g5.xlarge",)}, "for ml.trn1.2xlarge, ml.g5.xlarge (Trainium)"),
         ({"image_versions": {"transformers": "4.12"}}, "asks for transformers 4.12, which no image for ml.g5.xlarge"),
         ({"instance_type": "ml.p3.2xlarge", "image_versions": {"transformers": "5.3"}}, "asks for transformers 5.3"),
         # 2.1 is not the beginning of 2.10.
@@ -59,3 +73,23 @@ def test_a_region_without_images_is_refused() -> None:
         InputError, match=r"lists no image huggingface-pytorch-training for ml.g5.xlarge in ap-nowhere-9"
     ):
         default_image(spec(), "ap-nowhere-9")
+
+
+@pytest.mark.parametrize(
+    ("region", "registry"),
+    [
+        ("il-central-1", "780543022126.dkr.ecr.il-central-1.amazonaws.com"),
+        ("cn-north-1", "727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn"),
+        ("us-gov-west-1", "442386744353.dkr.ecr.us-gov-west-1.amazonaws.com"),
+    ],
+)
+def test_images_for_trainium_are_in_the_registries_of_the_sdk(region: str, registry: str) -> None:
+    assert default_image(spec(**TRN1), region) == f"{registry}/{FOR_TRAINIUM}"
+
+
+def test_a_region_without_images_for_trainium_is_refused_with_the_others() -> None:
+    with pytest.raises(
+        InputError,
+        match=r"lists no image .*neuronx for ml.trn1.2xlarge in eu-north-1 \(its regions are ap-n.*us-west-2",
+    ):
+        default_image(spec(**TRN1), "eu-north-1")

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.requests.images import DLC, FOR_TRCOMP, FOR_V100, NEWEST, TRANSFORMERS_4_6
+from tests.support.requests.images import DLC, FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST, TRANSFORMERS_4_6
 from tests.training.services.sagemaker.images.specs import spec
 from training.contract.errors import InputError
 from training.services.sagemaker.images.rules import check_image
 
 P3 = {"instance_type": "ml.p3.2xlarge"}
+TRN1 = {"compiler": "neuron", "instance_type": "ml.trn1.2xlarge"}
 CANNOT_RUN = [
     ("pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-sagemaker", {}, "does not contain Transformers"),
     ("pytorch-trcomp-training:1.13.1-gpu-py39-cu117-ubuntu20.04-sagemaker", {}, "does not contain Transformers"),
@@ -25,6 +26,8 @@ CANNOT_RUN = [
     # The tag may omit CUDA, which the table states.
     ("huggingface-pytorch-training:2.9-transformers5.3-gpu-py312", P3, "which has no kernels for the V100"),
     (NEWEST, {"fallback_instance_types": ("ml.p3dn.24xlarge",)}, "for the V100 of ml.p3dn.24xlarge"),
+    (FOR_TRAINIUM, {}, "is for Trainium, and ml.g5.xlarge does not have Trainium"),
+    (NEWEST, TRN1, "is for GPUs, and ml.trn1.2xlarge has Trainium"),
     (NEWEST, {"region": "eu-central-1"}, "is in us-east-1, but the jobs run in eu-central-1"),
 ]
 
@@ -42,6 +45,7 @@ def test_our_own_job_is_refused_and_a_script_is_not(image: str, fields: dict[str
     [
         (f"{DLC}/{NEWEST}", {}),
         (f"{DLC}/{FOR_V100}", P3),
+        (f"{DLC}/{FOR_TRAINIUM}", TRN1),
         (f"{DLC}/{FOR_TRCOMP}", {"compiler": "trcomp", **P3}),
         # The contents of a user's own image are unknown.
         ("111122223333.dkr.ecr.us-east-1.amazonaws.com/mine:1.0-gpu-py38", {}),

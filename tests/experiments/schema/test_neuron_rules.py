@@ -1,0 +1,38 @@
+"""Fields that do not fit the compiler `neuron`."""
+
+from __future__ import annotations
+
+import pytest
+
+from experiments.planning.load import load
+from training.contract.errors import InputError
+
+TRN1 = {"service": "sagemaker", "machine.instance_type": "ml.trn1.2xlarge", "machine.devices": "2"}
+TRN1 |= {"compiler": "neuron", "padding": "max_length"}
+
+
+@pytest.mark.parametrize(
+    "fields",
+    [{}, {"padding": "buckets"}, {"precision": "bf16"}, {"precision": "fp32"}, {"attention": "sdpa"}],
+)
+def test_fields_with_few_shapes_pass(fields: dict[str, str]) -> None:
+    assert load("demo", {**TRN1, **fields}).compiler == "neuron"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"padding": "longest"}, "compiler 'neuron' needs padding 'max_length' or 'buckets', not 'longest'"),
+        ({"precision": "fp16"}, "needs precision 'bf16', 'fp32' or 'auto', which is bf16, not 'fp16'"),
+        ({"attention": "flash_attention_2"}, "needs attention 'eager', 'sdpa' or 'auto', not 'flash_attention_2'"),
+        ({"calibration.batch_sizes": "8,16"}, "calibration and compiler 'neuron' cannot be combined"),
+        (
+            {"service": "local", "machine.instance_type": "local"},
+            "compiler 'neuron' does not run on the local service: it needs a Trainium instance",
+        ),
+    ],
+)
+def test_other_fields_are_refused(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        load("demo", {**TRN1, **fields})
+    assert message in str(error.value)
