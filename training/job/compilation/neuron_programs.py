@@ -1,8 +1,8 @@
 """Programs in the persistent cache of Neuron's compiler, which is a folder or a prefix in S3.
 
 The cache has a folder for each version of the compiler and a folder in it for each program, which is complete once it
-has a `model.neff`: `neuronxcc-2.21.18209.0+043b1bf7/MODULE_198775565831884870+d41d8cd9/model.neff`. Source: AWS Neuron
-documentation, "Neuron Persistent Cache". Neuron's compiler itself reads and writes the cache; this module only lists it.
+has a `model.neff`: `neuronxcc-2.8.0.25+a3ad0f342/MODULE_198775565831884870+d41d8cd9/model.neff`. Source: AWS Neuron
+documentation, "Neuron Persistent Cache". Neuron's compiler itself reads and writes the cache. This module lists it.
 """
 
 import os

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, MutableMapping, Optional
 
-from processes import ranks
+from processes import ranks, xla_processes
 
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
@@ -49,8 +49,12 @@ def broadcast_weights(model: Any) -> None:
         return
     import torch
 
+    group = xla_processes.host_group()
     for tensor in model.state_dict().values():
-        torch.distributed.broadcast(tensor, src=0)
+        sent = tensor.cpu() if group else tensor
+        torch.distributed.broadcast(sent, src=0, group=group)
+        if group:
+            tensor.copy_(sent)
 
 
 def _take_states(checkpoint: Path) -> Optional[bytes]:
