@@ -179,14 +179,15 @@ def _image(image: Image | None) -> dict[str, Any]:
 
 
 def _model(experiment: Experiment) -> ModelPlan | None:
-    """Return the plan for logging the job's model, or None if the job keeps no model or `log_model` is false."""
+    """Return the plan for logging the job's model, or None if the job keeps no model or `log_model` is none."""
     trains = experiment.calibration is None and experiment.probe is None
     keeps = experiment.script is not None or experiment.save_model
-    if not (experiment.log_model and trains and keeps):
+    if experiment.log_model == "none" or not (trains and keeps):
         return None
     is_of_pairs = experiment.data is not None and experiment.data.columns.text_pair is not None
     answering = {name: getattr(experiment, name) for name in ANSWERING_FIELDS}
     return ModelPlan(
+        keeps=experiment.log_model,
         is_of_pairs=is_of_pairs and experiment.script is None,
         answering=answering if experiment.task == "question-answering" and experiment.script is None else {},
     )

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import os
 import re
-import stat
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +14,7 @@ from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
-from training.state.deletion import TRASH_PREFIX
+from training.state.deletion import TRASH_PREFIX, measure
 
 FolderKind = Literal["jobs", "checkpoints", "outputs", "staged", "sources", "environments", "models"]
 """Kinds of folders, which are also the names of their parents in the state folder. By job name: work folders,
@@ -129,23 +127,6 @@ def _folder(kind: FolderKind, path: Path, now: float) -> Folder | None:
         changed=changed,
         is_leftover=not is_whole,
     )
-
-
-def measure(folder: Path) -> tuple[int, float]:
-    """Return the size of a folder's files in bytes and the time of the latest change in seconds since the epoch.
-
-    Links are not followed. Files that disappear meanwhile, or cannot be read, do not count. Raises FileNotFoundError.
-    """
-    size_bytes, changed = 0, folder.lstat().st_mtime
-    for parent, folders, files in os.walk(folder):
-        for name in (*folders, *files):
-            try:
-                status = os.lstat(os.path.join(parent, name))  # noqa: PTH118 - faster over thousands of files
-            except OSError:
-                continue
-            changed = max(changed, status.st_mtime)
-            size_bytes += status.st_size if stat.S_ISREG(status.st_mode) else 0
-    return size_bytes, changed
 
 
 def _jobs(home: Path) -> dict[str, LocalJob | None]:

@@ -23,6 +23,7 @@ from tracking.groups.planned_job import PlannedJob
 from tracking.recording.warm_pools import record_warm_pool_costs
 from tracking.server.store import Store
 from training.contract.budget_text import budget_sentence
+from training.contract.errors import TrackingError
 from training.contract.plain_text import without_markup
 from training.contract.service import Service
 from training.state.home import home
@@ -104,10 +105,17 @@ def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence
     """
     if any(outcome.planned.model for outcome in outcomes):
         from models.logged.group_models import log_models
+        from models.logged.kept_models import delete_artifacts, deleted_lines
         from models.logged.model_folder import MODELS_FOLDER
 
         try:
             log_models(store, service, group, outcomes, home() / MODELS_FOLDER, echo)
+            if service.name == "local":
+                deleted = delete_artifacts(store, group, outcomes, home())
+                for line in deleted_lines(deleted):
+                    echo(line)
+        except TrackingError as error:
+            echo(f"No model artifact was deleted: {str(error).rstrip('.')}.")
         except KeyboardInterrupt as end:
             end.add_note(
                 "All jobs have ended. The same command logs the remaining models, "

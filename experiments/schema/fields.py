@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 
 from experiments.schema.aws_fields import Aws
 from experiments.schema.compare_fields import Compare
@@ -22,6 +22,11 @@ BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=131_072)], ...], Field(strict=False, min_length=1)]
 Budget = Annotated[float, Field(gt=0.0, le=1e12)]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
+LoggedModels = Annotated[
+    Literal["best", "winner", "each", "none"],
+    # The field was a boolean before.
+    BeforeValidator(lambda value: {"true": "each", "false": "none"}.get(str(value).lower(), value)),
+]
 
 BUDGET_FIELDS = ("max_usd", "max_billable_seconds", "min_run_seconds")
 """Fields of a group's budget. They are the same for all arms, and may change when a group is resumed."""
@@ -212,9 +217,10 @@ class ExperimentFields(Frozen):
     last model."""
     save_model: bool = True
     """Keep the trained model as the artifact of the job."""
-    log_model: bool = True
-    """Log the model of each completed job to its MLflow run, from that artifact. Serve it with
-    `mlflow models serve -m runs:/RUN/model`."""
+    log_model: LoggedModels = "best"
+    """Models to log to MLflow when the group closes: the `best` repeat's of each arm, the `winner`'s, `each` job's, or
+    `none`. On this machine, artifacts of the other repeats, and of models that MLflow now holds, are deleted. A
+    script's artifacts stay, and so do all with `none`."""
     push_to_hub: PushToHub | None = None
     """Push the trained model to the Hugging Face Hub after `train`. A comparison pushes no model."""
     steady_after_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 3

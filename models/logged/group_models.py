@@ -8,6 +8,7 @@ from contextlib import suppress
 from pathlib import Path
 
 from models.logged.checkpoint import NotServable
+from models.logged.kept_models import kept_runs
 from models.logged.log_model import FAILURE, Logged, is_logged, log_model
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group, child_runs
@@ -22,8 +23,9 @@ Echo = Callable[[str], None]
 def log_models(
     store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], scratch: Path, echo: Echo
 ) -> None:
-    """Log the model of every completed job that saved one, unless its run already has it.
+    """Log the models that the group keeps, unless their runs already have them.
 
+    Without a rule in the plan (`ModelPlan.keeps`), every completed job that saved a model keeps it.
     Each failure is printed and stored in the run's tag `platform.model_failure`. If the server stops answering, the
     remaining models are skipped.
     """
@@ -31,7 +33,8 @@ def log_models(
     logged: list[Logged] = []
     failures: dict[str, list[str]] = {}
     try:
-        waiting = _without_models(store, group, outcomes)
+        kept = kept_runs(store, group, outcomes)
+        waiting = _without_models(store, group, [each for each in outcomes if each.run_id in kept])
     except TrackingError as error:
         echo(f"No model was logged to MLflow: {_reason(error)}.")
         return

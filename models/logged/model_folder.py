@@ -17,7 +17,7 @@ from rich.filesize import decimal
 
 from models.loading.answer_spans import answer_spans
 from models.logged.checkpoint import is_needed
-from models.lookup.artifact_location import find_artifact_location
+from models.lookup.artifact_location import deleted_reason, find_artifact_location
 from models.lookup.trained_model import TrainedModel
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError
@@ -95,6 +95,8 @@ def files_to_fetch(paths: Mapping[str, int]) -> dict[str, str]:
 def _missing_reason(trained: TrainedModel) -> str:
     if trained.model_failure:
         return trained.model_failure.rstrip(".")
+    if trained.artifact_deleted:
+        return deleted_reason(trained)
     return "its job left no artifact" if trained.status == "FINISHED" else f"its job ended {trained.status}"
 
 

@@ -32,7 +32,18 @@ def find_artifact_location(store: Store, trained: TrainedModel) -> str:
 def _missing_reason(trained: TrainedModel) -> str:
     if trained.model_failure:
         return trained.model_failure.rstrip(".")
+    if trained.artifact_deleted:
+        return deleted_reason(trained)
     return "none was logged (see log_model)" if trained.artifact_uri else "its job saved none (see save_model)"
+
+
+def deleted_reason(trained: TrainedModel) -> str:
+    """Return the sentence about a model whose artifact was deleted, without the full stop."""
+    date = trained.artifact_deleted.partition(" ")[0]
+    return (
+        f"its files were deleted on {date}; a comparison keeps the best model of each setting (log_model), and the "
+        f"group's id, {trained.group}, names the winner's"
+    )
 
 
 def error_code(error: TrackingError) -> str:

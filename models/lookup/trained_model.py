@@ -59,6 +59,8 @@ class TrainedModel:
     """Reason why the run has no MLflow model."""
     artifact_uri: str | None
     """The model artifact of the training job: `file:///...model.tar.gz` or `s3://...`."""
+    artifact_deleted: str
+    """Date on which that artifact was deleted, and its address; empty if it was not deleted."""
     versions: str
     """Libraries that trained it: `torch 2.13.0, transformers 5.23.0`."""
     instance_type: str
@@ -112,6 +114,7 @@ def trained_model_of(store: Store, run: Run) -> TrainedModel:
         model_artifact=tags.get("platform.model_artifact"),
         model_failure=tags.get("platform.model_failure"),
         artifact_uri=tags.get("platform.model_uri"),
+        artifact_deleted=tags.get("platform.model_deleted", ""),
         versions=tags.get("platform.versions", ""),
         instance_type=tags.get("platform.instance_type", ""),
     )

@@ -30,20 +30,21 @@ class Winner:
     """The report's headline, and how the job was chosen among the winning arm's jobs."""
 
 
-def winner(client: MlflowClient, group: str) -> Winner:
+def winner(client: MlflowClient, group: str, *, is_closing: bool = False) -> Winner:
     """Return the winner of a group.
 
     For a comparison, it comes from the arm that the verdict calls cheapest. If no arm is shown to be cheaper, it comes
     from the baseline: an unproven setting does not replace the one in use. For a sweep, it comes from the best setting
     if its repeats confirm it, otherwise from the base setting; a sweep without repeats has no model to use. Among that
-    setting's jobs, the winner is the one with the best evaluation; of several equal ones, the first.
+    setting's jobs, the winner is the one with the best evaluation; of several equal ones, the first. With `is_closing`,
+    all jobs of the open group have ended.
 
     Raises `InputError` with one sentence if the group has no winner, and `TrackingError` if the server does not answer.
     """
     table, parent = job_tables.jobs(client, group), job_tables.parent_run(client, group)
     if table.empty:
         raise _no_winner(group, "it has no jobs")
-    is_open = parent is not None and parent.data.tags.get("platform.group_state") == "open"
+    is_open = not is_closing and parent is not None and parent.data.tags.get("platform.group_state") == "open"
     _check_ended(table, group, is_open)
     if is_probe_table(table):
         raise _no_winner(group, "its jobs are probes, which train only the first steps")
@@ -137,18 +138,24 @@ def _quality_objection(sweep: Sweep) -> str:
 def _best_job(group: str, label: str, jobs: Sequence[Job], why: str) -> Winner:
     if not jobs:
         raise _no_winner(group, f"no job of “{label}” succeeded; {why[:1].lower()}{why[1:].rstrip('.')}".rstrip("; "))
+    chosen, how = best_job(jobs)
+    return Winner(run_id=chosen.run_id, why=f"{why} The model is that of {chosen.title}: {how}.".strip())
+
+
+def best_job(jobs: Sequence[Job]) -> tuple[Job, str]:
+    """Return the job with the best evaluation, and how it was chosen. There must be at least one.
+
+    Of several equal ones, it is the first.
+    """
     target_metric = next((name for job in jobs if (name := job.text.get("hp_target_metric"))), None)
     # A diverged job has no finite metric. The other jobs are compared anyway.
     measure = choose_measure([job.numbers for job in jobs], target_metric, any_model=True)
     if measure is None or len(jobs) == 1:
-        chosen, how = jobs[0], "its only job" if len(jobs) == 1 else f"the first of its {len(jobs)} jobs"
-    else:
-        sign = -1 if measure.higher_is_better else 1
-        evaluated = [job for job in jobs if has(job.numbers, measure.column)]
-        chosen = min(evaluated, key=lambda job: sign * job.number(measure.column))
-        best = f"{measure.column} {chosen.number(measure.column):.6g}"
-        how = f"the best of its {len(jobs)} jobs, {best}"
-    return Winner(run_id=chosen.run_id, why=f"{why} The model is that of {chosen.title}: {how}.".strip())
+        return jobs[0], "its only job" if len(jobs) == 1 else f"the first of its {len(jobs)} jobs"
+    sign = -1 if measure.higher_is_better else 1
+    evaluated = [job for job in jobs if has(job.numbers, measure.column)]
+    chosen = min(evaluated, key=lambda job: sign * job.number(measure.column))
+    return chosen, f"the best of its {len(jobs)} jobs, {measure.column} {chosen.number(measure.column):.6g}"
 
 
 def _no_winner(group: str, why: str, when: str = "", *, instead: str = " Name one of its jobs instead.") -> InputError:

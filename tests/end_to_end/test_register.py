@@ -24,7 +24,7 @@ folder = model_folder(store, trained_model(store, sys.argv[1]), home())
 from transformers import pipeline
 print("answer", pipeline("text-classification", str(folder))("das war wirklich wunderbar")[0]["label"])
 """
-KEPT = {"save_model": "true", "log_model": "true"}
+KEPT = {"save_model": "true"}
 NOTHING_LEARNT = {"base_learning_rate": 1e-9}
 
 

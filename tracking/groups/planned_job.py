@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from typing import Any
+from typing import Any, Literal
 
 from training.contract.budget import dearest
 from training.contract.job_spec import JobSpec
@@ -99,6 +99,9 @@ class ScriptPlan:
 class ModelPlan:
     """Metadata for logging the model of a completed job that the model's files do not contain."""
 
+    keeps: Literal["best", "winner", "each"] | None = None
+    """Models of the group to log: see the field `log_model`. None, in plans from before, logs each and deletes no
+    artifact."""
     is_of_pairs: bool = False
     """True for a classification of text pairs."""
     answering: Mapping[str, int] = field(default_factory=dict)

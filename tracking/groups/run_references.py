@@ -98,8 +98,13 @@ def find_references(
 def mark_models_deleted(store: Store, job: JobReference) -> None:
     """Record in the runs of a job that its model artifact is deleted, and remove its address. Raises TrackingError."""
     for run_id, uri in job.model_uris.items():
-        store.tag(run_id, {DELETED_MODEL_TAG: f"{datetime.now(UTC):%Y-%m-%d} {uri}"})
-        store.call(store.client.delete_tag, run_id, MODEL_TAG)
+        mark_model_deleted(store, run_id, uri)
+
+
+def mark_model_deleted(store: Store, run_id: str, uri: str) -> None:
+    """Record in a run that its model artifact at `uri` is deleted, and remove its address. Raises TrackingError."""
+    store.tag(run_id, {DELETED_MODEL_TAG: f"{datetime.now(UTC):%Y-%m-%d} {uri}"})
+    store.call(store.client.delete_tag, run_id, MODEL_TAG)
 
 
 @dataclass(frozen=True, kw_only=True)

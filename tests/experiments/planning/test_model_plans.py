@@ -24,13 +24,19 @@ def job(folder: Path, name: str = "demo", **fields: str) -> PlannedJob:
     return planned
 
 
-def test_a_model_is_logged_by_default(tmp_path: Path) -> None:
-    assert job(tmp_path).model == ModelPlan()
+def test_the_best_models_are_logged_by_default(tmp_path: Path) -> None:
+    assert job(tmp_path).model == ModelPlan(keeps="best")
+    assert job(tmp_path, log_model="winner").model == ModelPlan(keeps="winner")
+
+
+def test_true_means_each_as_in_earlier_versions(tmp_path: Path) -> None:
+    assert job(tmp_path, log_model="true").model == ModelPlan(keeps="each")
 
 
 @pytest.mark.parametrize(
     "fields",
     [
+        {"log_model": "none"},
         {"log_model": "false"},
         {"save_model": "false"},
         {"calibration.batch_sizes": "[8, 16]"},
@@ -42,7 +48,7 @@ def test_a_model_that_is_not_saved_or_not_to_be_logged_has_no_plan(tmp_path: Pat
 
 
 def test_the_plan_records_options_that_the_model_files_lack(tmp_path: Path) -> None:
-    assert job(tmp_path, **{"data.columns.text_pair": "reply"}).model == ModelPlan(is_of_pairs=True)
+    assert job(tmp_path, **{"data.columns.text_pair": "reply"}).model == ModelPlan(keeps="best", is_of_pairs=True)
     model_plan = job(tmp_path, "squad-minilm", doc_stride="32", max_length="96").model
     assert model_plan is not None
     assert dict(model_plan.answering) == {
@@ -54,6 +60,6 @@ def test_the_plan_records_options_that_the_model_files_lack(tmp_path: Path) -> N
 
 
 def test_switching_logging_off_resumes_the_same_jobs() -> None:
-    keys = {group_key("train", "demo", [arm(log_model=log_model)], 1, [staged()]) for log_model in ("true", "false")}
+    keys = {group_key("train", "demo", [arm(log_model=log_model)], 1, [staged()]) for log_model in ("best", "each", "none")}
     assert len(keys) == 1
     assert group_key("train", "demo", [arm(save_model="false")], 1, [staged()]) not in keys

@@ -8,11 +8,12 @@ from pathlib import Path
 
 import pytest
 
-from experiments.pruning.inventory import ABANDONED_SECONDS, inventory, measure
+from experiments.pruning.inventory import ABANDONED_SECONDS, inventory
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, until
 from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
 from training.services.local.job_folder import JobFolder
+from training.state.deletion import measure
 
 NOW = 1_800_000_000.0
 KEY, COMMIT = "0f" * 16, "0f" * 20

@@ -29,6 +29,7 @@ def trained() -> TrainedModel:
         model_artifact=None,
         model_failure=None,
         artifact_uri=None,
+        artifact_deleted="",
         versions=LINK,
         instance_type="local",
         chosen=f"The model is that of {LINK}.",

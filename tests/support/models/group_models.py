@@ -61,6 +61,7 @@ def trained(run_id: str = "a" * 32, **changes: Any) -> TrainedModel:
         "model_artifact": None,
         "model_failure": None,
         "artifact_uri": None,
+        "artifact_deleted": "",
         "versions": "torch 2.13.0, transformers 5.23.0",
         "instance_type": "local",
     }

@@ -1,0 +1,111 @@
+"""Models that a group keeps, and the artifacts that it no longer needs: its rule is the field `log_model`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from mlflow.entities import LoggedModelStatus, Run
+
+from models.logged.log_model import MODEL_ARTIFACT
+from models.lookup.winner import best_job, winner
+from reports.comparison.arms import job_of
+from tracking.following.followed_job import Outcome
+from tracking.groups.group import Group, child_runs
+from tracking.groups.planned_job import MODEL_ID
+from tracking.groups.run_references import MODEL_TAG, mark_model_deleted
+from tracking.queries import job_tables
+from tracking.server.store import Store
+from training.contract.errors import InputError, TrackingError
+from training.state import deletion
+
+
+@dataclass(frozen=True, kw_only=True)
+class Deleted:
+    """Model artifacts that were deleted."""
+
+    count: int
+    size_bytes: int
+    error: str = ""
+    """Reason why others were not deleted."""
+
+
+def kept_runs(store: Store, group: Group, outcomes: Sequence[Outcome]) -> set[str]:
+    """Return the ids of the completed runs whose models the group keeps.
+
+    A group whose winner's model is asked for and that has no winner keeps the best of each arm. Raises TrackingError.
+    """
+    completed = [each for each in outcomes if each.planned.model and not each.failure and each.run_id]
+    rules = {each.planned.model.keeps for each in completed if each.planned.model}
+    if not rules & {"best", "winner"}:
+        return {each.run_id for each in completed}
+    if "winner" in rules:
+        try:
+            return {winner(store.client, group.id, is_closing=True).run_id}
+        except InputError:  # for example, no job of the winning arm succeeded
+            pass
+    rows = {job.run_id: job for job in map(job_of, job_tables.jobs(store.client, group.id).to_dict("records"))}
+    arms: dict[str, list[str]] = {}
+    for outcome in completed:
+        if outcome.run_id in rows:
+            arms.setdefault(outcome.planned.arm, []).append(outcome.run_id)
+    return {best_job([rows[run_id] for run_id in run_ids])[0].run_id for run_ids in arms.values()}
+
+
+def delete_artifacts(store: Store, group: Group, outcomes: Sequence[Outcome], home: Path) -> Deleted:
+    """Delete the artifacts on this machine of models that MLflow holds, and of repeats that the group does not keep.
+
+    Nothing is deleted unless MLflow holds every model that the group keeps. Artifacts of scripts stay, because they may
+    contain more than a model. `home` is the state folder. Raises TrackingError.
+    """
+    folders = {each.run_id: home.resolve() / "outputs" / each.planned.spec.name for each in _own(outcomes)}
+    present = {run_id: folder for run_id, folder in folders.items() if folder.is_dir()}
+    runs = {str(run.info.run_id): run for run in child_runs(store, group).values()} if present else {}
+    kept = kept_runs(store, group, outcomes) if present else set()
+    if not (kept and all(run_id in runs and _holds_model(store, runs[run_id]) for run_id in kept)):
+        return Deleted(count=0, size_bytes=0)
+    return _delete(store, [(runs[run_id], folder) for run_id, folder in present.items() if run_id in runs], home)
+
+
+def deleted_lines(deleted: Deleted) -> list[str]:
+    """Return the lines for the terminal about what was deleted; none if that is nothing."""
+    what = "1 model artifact" if deleted.count == 1 else f"{deleted.count} model artifacts"
+    size = f"{deleted.size_bytes / 2**20:,.0f} MiB"
+    told = f"Deleted {what} ({size}), because MLflow holds the models that the group keeps (log_model)."
+    return [*([told] if deleted.count else []), *([f"{deleted.error.rstrip('.')}."] if deleted.error else [])]
+
+
+def _own(outcomes: Sequence[Outcome]) -> list[Outcome]:
+    """Return the completed trainings of ours, whose plan has a rule."""
+    return [
+        each
+        for each in outcomes
+        if each.planned.model and each.planned.model.keeps and not each.planned.script and not each.failure
+    ]
+
+
+def _holds_model(store: Store, run: Run) -> bool:
+    """Return whether MLflow has a complete model of the run."""
+    if MODEL_ARTIFACT in run.data.tags:
+        return True
+    model_id = run.data.tags.get(MODEL_ID)
+    return model_id is not None and bool(
+        store.call(store.client.get_logged_model, model_id).status == LoggedModelStatus.READY
+    )
+
+
+def _delete(store: Store, artifacts: Sequence[tuple[Run, Path]], home: Path) -> Deleted:
+    count = size_bytes = 0
+    for run, folder in artifacts:
+        try:
+            size, _ = deletion.measure(folder)
+            if uri := run.data.tags.get(MODEL_TAG):
+                mark_model_deleted(store, run.info.run_id, uri)  # first: no run may name a file that does not exist
+            deletion.delete(deletion.discard(folder, home.resolve()))
+        except FileNotFoundError:  # a prune deletes it
+            continue
+        except (OSError, ValueError, TrackingError) as error:
+            return Deleted(count=count, size_bytes=size_bytes, error=f"{folder} was not deleted: {error}")
+        count, size_bytes = count + 1, size_bytes + size
+    return Deleted(count=count, size_bytes=size_bytes)
