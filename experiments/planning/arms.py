@@ -15,6 +15,7 @@ from experiments.schema.messages import messages
 from experiments.schema.overrides import Tree, is_entry, is_field, unknown_field, with_values
 from experiments.schema.rules import ThisMachine, check_machine, this_machine
 from experiments.schema.script_rules import referenced_fields
+from experiments.schema.sweep_fields import OPTIONS
 from experiments.schema.yaml_document import Document
 from training.contract.errors import InputError, InputErrors, each_result, nearest
 from training.staging.rows.examples import short_text
@@ -142,8 +143,16 @@ def _labels(variants: Sequence[Experiment]) -> list[str]:
     names = list(dict.fromkeys(name for setting in settings for name in setting))
     differing = [name for name in names if any(s.get(name) != settings[0].get(name) for s in settings)] or ["compiler"]
     differing.sort(key=lambda name: name != "compiler")
-    labels = [", ".join(_part(name, setting.get(name)) for name in differing) for setting in settings]
+    labels = [
+        ", ".join(_part(name, setting.get(name)) for name in differing if _applies(name, setting))
+        for setting in settings
+    ]
     return labels if len(labels) > 1 else [single_label(variants[0])]
+
+
+def _applies(name: str, setting: Mapping[str, Any]) -> bool:
+    """Return False for an option of inductor in an arm with another compiler."""
+    return name not in OPTIONS or setting["compiler"] == "inductor"
 
 
 def _part(name: str, value: Any) -> str:

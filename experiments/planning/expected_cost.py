@@ -16,7 +16,10 @@ from training.contract.price import instance_seconds
 
 SECONDS = "cost_billable_seconds"
 PROJECTED = "projected_billable_seconds"
-SETUP_COLUMNS = ("hp_compiler", "hp_batch_size", "hp_max_length", "hp_precision", "hp_padding", "hp_model")
+SETUP_COLUMNS = (
+    *("hp_compiler", "hp_compile_scope", "hp_compile_mode", "hp_compile_dynamic"),
+    *("hp_batch_size", "hp_max_length", "hp_precision", "hp_padding", "hp_model"),
+)
 """Parameters on which the speed of a step and the time before the first step depend."""
 WITHOUT_EFFECT_ON_COST = frozenset(
     {"seed", "learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon"}

@@ -26,6 +26,7 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "model_revision": experiment.model_revision,
         "weights": experiment.first_weights,
         "compiler": experiment.compiler,
+        **_compile_options(experiment),
         "precision": experiment.precision,
         "padding": experiment.padding,
         "bucket_lengths": buckets,
@@ -62,6 +63,13 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
     }
     arguments |= _target(experiment) | _push(experiment) | _probe(experiment) | _calibration(experiment)
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _compile_options(experiment: Experiment) -> dict[str, Scalar | None]:
+    """Return the options of inductor; none for other compilers, whose jobs keep the arguments of earlier versions."""
+    if experiment.compiler != "inductor":
+        return {}
+    return {name: getattr(experiment, name) for name in ("compile_scope", "compile_mode", "compile_dynamic")}
 
 
 def _target(experiment: Experiment) -> dict[str, Scalar | None]:

@@ -10,11 +10,11 @@ from experiments.schema.aws_fields import Aws
 from experiments.schema.compare_fields import Compare
 from experiments.schema.machine_fields import Machine
 from experiments.schema.published_fields import Published
-from experiments.schema.quality_metrics import QualityMetric
+from experiments.schema.quality_metrics import QualityMetric, Target
 from experiments.schema.script_fields import Script
 from experiments.schema.sweep_fields import Sweep
 from sweeps.space.scaling import Optimiser, ScalingRule, scale
-from training.contract.job_spec import Compiler
+from training.contract.job_spec import CompileMode, Compiler
 from training.staging.sources.request import Data, Frozen, ModelOverrides, Name, Task
 
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
@@ -30,19 +30,6 @@ LoggedModels = Annotated[
 
 BUDGET_FIELDS = ("max_usd", "max_billable_seconds", "min_run_seconds")
 """Fields of a group's budget. They are the same for all arms, and may change when a group is resumed."""
-
-
-class Target(Frozen):
-    """Quality that an arm must reach. Its cost is measured up to that point."""
-
-    metric: QualityMetric
-    """Evaluation metric, by its name in MLflow."""
-    value: float
-    """Value to reach, in the unit of the metric."""
-    direction: Literal["min", "max"] | None = None
-    """Better direction: `min` for lower, `max` for higher. None means the usual direction of the metric."""
-    stop: bool = False
-    """Stop training when the target is reached."""
 
 
 class PushToHub(Frozen):
@@ -191,6 +178,14 @@ class ExperimentFields(Frozen):
     with the compiler switched off), or `neuron` (Trainium)."""
     compiler_debug: bool = False
     """Write debugging information of compiler `trcomp` to the job's output. Slows training down."""
+    compile_scope: Literal["layers", "model"] = "layers"
+    """Inductor: compile one program for the repeated `layers`, or the whole `model`, which takes longer to compile."""
+    compile_mode: CompileMode = "default"
+    """Inductor: mode of `torch.compile`. `reduce-overhead` and `max-autotune` use CUDA graphs on a GPU; the latter also
+    measures several kernels for each matrix product."""
+    compile_dynamic: bool | None = None
+    """Inductor: one program for all lengths (true), or one per length (false). None means one for all with padding
+    `longest`, and on a CPU with several bucket lengths."""
     allocator: Literal["keep", "system"] = "keep"
     """Memory that a step has freed: `keep` it for the next step, or return it to the `system` and request it
     again."""

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 
+from experiments.schema.compiler_rules import OPTIONS
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.yaml_document import parse, scalar
 from training.contract.errors import InputError, InputErrors, nearest
@@ -28,7 +29,7 @@ DEPENDENT_FIELDS = {
     "model_type": ("model_overrides", "tokenizer", "weights"),
     "data.train": ("data.validation", "data.encoding", "data.delimiter"),
 }
-"""Fields that are removed together with another field. A compiler other than `trcomp` also removes `compiler_debug`."""
+"""Fields that are removed together with another field. A compiler also removes the options of others."""
 SHORTHANDS = {"arguments": "style", "image": "uri"}
 """Section that may be written as a text -> its field that holds the text."""
 
@@ -64,8 +65,9 @@ def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
             if chosen and field not in chosen:
                 for removed in (field, *DEPENDENT_FIELDS.get(field, ())):
                     _remove(merged, removed)
-    if values.get("compiler", "trcomp") != "trcomp" and "compiler_debug" not in values:
-        _remove(merged, "compiler_debug")
+    for option, compiler in OPTIONS.items():
+        if values.get("compiler", compiler) != compiler and option not in values:
+            _remove(merged, option)
     for name, value in values.items():
         _set(merged, keys_of(name), value)
     return merged

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Literal
 
+from training.staging.sources.request import Frozen
+
 QualityMetric = Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss", "eval_perplexity"]
 
 TARGET_METRICS: dict[str, Literal["min", "max"]] = {
@@ -39,3 +41,16 @@ def check_metric(field: str, metric: str, task: str) -> None:
     reported = METRICS_OF_TASKS[task]
     if metric not in reported:
         raise ValueError(f"{field} {metric!r} is not reported by task {task}, which reports {', '.join(reported)}")
+
+
+class Target(Frozen):
+    """Quality that an arm must reach. Its cost is measured up to that point."""
+
+    metric: QualityMetric
+    """Evaluation metric, by its name in MLflow."""
+    value: float
+    """Value to reach, in the unit of the metric."""
+    direction: Literal["min", "max"] | None = None
+    """Better direction: `min` for lower, `max` for higher. None means the usual direction of the metric."""
+    stop: bool = False
+    """Stop training when the target is reached."""

@@ -11,10 +11,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from experiments.schema.aws_fields import check_group_budget
-from experiments.schema.fields import ExperimentFields, Target
+from experiments.schema.compiler_rules import check_neuron, check_options
+from experiments.schema.fields import ExperimentFields
 from experiments.schema.machine_fields import Machine
-from experiments.schema.neuron_rules import check_neuron
-from experiments.schema.quality_metrics import BEST_POSSIBLE, TARGET_METRICS, check_metric
+from experiments.schema.quality_metrics import BEST_POSSIBLE, TARGET_METRICS, Target, check_metric
 from experiments.schema.script_rules import check_script
 from training.contract.errors import InputError
 
@@ -216,7 +216,7 @@ LOCAL_ONLY = ("cores", "memory_gib")
 
 
 def _check_service(experiment: ExperimentFields) -> None:
-    _check_compiler_debug(experiment)
+    check_options(experiment)
     if experiment.service == "sagemaker":
         _check_sagemaker(experiment)
         check_group_budget(experiment.aws.request, experiment.max_usd, experiment.max_billable_seconds)
@@ -239,11 +239,6 @@ def _check_service(experiment: ExperimentFields) -> None:
         raise ValueError(f"machine.instance_type {machine.instance_type!r} must be 'local' on the local service")
     if machine.instance_count != 1:
         raise ValueError(f"machine.instance_count {machine.instance_count} must be 1: the local service is one machine")
-
-
-def _check_compiler_debug(experiment: ExperimentFields) -> None:
-    if experiment.compiler_debug and experiment.compiler != "trcomp":
-        raise ValueError(f"compiler_debug requires compiler 'trcomp'; the compiler is {experiment.compiler!r}")
 
 
 def _check_sagemaker(experiment: ExperimentFields) -> None:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Callable, Iterable, Mapping
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field
 
@@ -11,7 +11,7 @@ from experiments.schema.quality_metrics import QualityMetric
 from sweeps.space.grid import BatchGrid
 from sweeps.space.objective import CostName
 from training.contract.errors import InputError, nearest
-from training.contract.job_spec import Compiler
+from training.contract.job_spec import COMPILERS, CompileMode
 from training.staging.sources.request import Frozen
 
 SamplerName = Literal["auto", "grid", "random", "tpe"]
@@ -21,6 +21,50 @@ def _text(value: Any) -> Any:
     return f"{value:g}" if isinstance(value, (int, float)) and not isinstance(value, bool) else value
 
 
+OPTIONS = {
+    "compile_scope": ("layers", "model"),
+    "compile_mode": get_args(CompileMode),
+    "compile_dynamic": ("true", "false"),
+}
+"""Options of inductor, and their values as text."""
+
+
+def _compiler_setting(value: Any) -> Any:
+    """Return the text of a compiler setting, with its options in a fixed order. Raises ValueError."""
+    if isinstance(value, Mapping):
+        own = {str(name): str(each).lower() if isinstance(each, bool) else str(each) for name, each in value.items()}
+    elif isinstance(value, str):
+        name, _, options_text = value.partition(" ")
+        pairs = (word.partition("=") for word in options_text.split())
+        own = {"compiler": name, **{option: text for option, _, text in pairs}}
+    else:
+        return value
+    compiler, options = own.pop("compiler", ""), own
+    if compiler not in COMPILERS:
+        raise ValueError(
+            f"compilers names {compiler or 'no compiler'!r}, but a compiler is one of {_listed(COMPILERS)}"
+        )
+    for name, text in options.items():
+        if compiler != "inductor" or name not in OPTIONS:
+            raise ValueError(
+                f"compilers gives {compiler} the option {name!r}, but only inductor has {_listed(OPTIONS)}"
+            )
+        if text not in OPTIONS[name]:
+            raise ValueError(f"compilers has {name} {text!r}, which must be one of {_listed(OPTIONS[name])}")
+    return " ".join([compiler, *(f"{name}={options[name]}" for name in OPTIONS if name in options)])
+
+
+def _listed(names: Iterable[str]) -> str:
+    return ", ".join(names)
+
+
+def compiler_fields(setting: str) -> dict[str, str]:
+    """Return the fields of an experiment that a compiler setting sets, as texts."""
+    compiler, *options = setting.split()
+    return {"compiler": compiler, **dict(option.split("=", 1) for option in options)}
+
+
+CompilerSetting = Annotated[str, BeforeValidator(_compiler_setting)]
 Range = Annotated[str, BeforeValidator(_text), Field(min_length=1, max_length=64)]
 """Range such as `8..256`, both ends included."""
 Count = Annotated[int, Field(ge=1, le=1_000_000)]
@@ -31,8 +75,9 @@ class Sweep(Frozen):
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] | None = None
     """Name of the sweep. None derives the name from the search, so that a different search is a different sweep."""
-    compilers: Annotated[tuple[Compiler, ...], Field(strict=False, min_length=1)] = ("none", "inductor")
-    """Compilers to search. The others are compared with the first one."""
+    compilers: Annotated[tuple[CompilerSetting, ...], Field(strict=False, min_length=1)] = ("none", "inductor")
+    """Compilers to search. The others are compared with the first one. Inductor may have options, such as
+    `inductor compile_mode=max-autotune`; `inductor` alone has those of the experiment."""
     batch_sizes: Range | None = None
     """Range of the batch size per device, in samples. None means from 1/16 of the largest size that AWS has tested for
     the model and instance type up to that size, or 8..256 if AWS has tested none."""

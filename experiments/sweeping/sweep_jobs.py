@@ -93,6 +93,7 @@ class SweepJobs:
             "platform.role": role,
             "platform.batch_size": str(point.batch_size),
             "platform.multiplier": f"{point.multiplier:.6g}",
+            **_setting_tag(compiler),
         }
         return replace(
             job(self.name_of(group_id, compiler, point, repeat), self.name, arm, repeat, self.staged, home()), tags=tags
@@ -101,10 +102,8 @@ class SweepJobs:
     def calibration(self, group_id: str, compiler: str) -> PlannedJob:
         """Return the job that times a compiler's batch sizes."""
         arm = self.sweep.calibration(cast(Compiler, compiler))
-        planned = job(
-            f"{group_id}-{_SHORT.get(compiler, compiler)}-calibration", self.name, arm, 0, self.staged, home()
-        )
-        return replace(planned, tags={"platform.role": "calibration"})
+        planned = job(f"{group_id}-{_short(compiler)}-calibration", self.name, arm, 0, self.staged, home())
+        return replace(planned, tags={"platform.role": "calibration", **_setting_tag(compiler)})
 
     def confirmation(self, group_id: str, settings: Sequence[Setting]) -> list[PlannedJob]:
         """Return the repeats of the settings, in rounds of one job of each; see `round_order`."""
@@ -118,9 +117,7 @@ class SweepJobs:
         """Return the name of a point's job."""
         multipliers = self.sweep.space.multipliers
         at = multipliers.index(point.multiplier) if point.multiplier in multipliers else "x"
-        return f"{group_id}-{_SHORT.get(compiler, compiler)}-b{point.batch_size}m{at}" + (
-            f"s{repeat}" if repeat else ""
-        )
+        return f"{group_id}-{_short(compiler)}-b{point.batch_size}m{at}" + (f"s{repeat}" if repeat else "")
 
     def check(self, context: ServiceContext) -> None:
         """Raise InputError for a sweep that cannot run on the service, before anything is uploaded."""
@@ -136,6 +133,18 @@ class SweepJobs:
 
 _SHORT = {"trcomp-off": "off"}
 """Abbreviations, because a job's name has at most 63 characters."""
+
+
+def _short(setting: str) -> str:
+    """Return the part of a job's name that stands for a compiler setting."""
+    compiler, *options = setting.split()
+    name = _SHORT.get(compiler, compiler)
+    return f"{name}-{_hash(options)[:6]}" if options else name
+
+
+def _setting_tag(setting: str) -> dict[str, str]:
+    """Return the tag of a compiler setting with options; the run has a tag for the compiler itself."""
+    return {"platform.compiler_setting": setting} if " " in setting else {}
 
 
 def _hash(value: object) -> str:

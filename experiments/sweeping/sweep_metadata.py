@@ -8,6 +8,7 @@ from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
+from experiments.schema.sweep_fields import compiler_fields
 from experiments.sweeping.sweep_plan import SweepPlan
 from sweeps.space.grid import Point
 from sweeps.space.objective import Objective
@@ -68,5 +69,9 @@ def _train_command(sweep: SweepPlan, best_points: BestPoints, command: Sequence[
     sign = -1.0 if sweep.maximises else 1.0
     compiler = min(best_points, key=lambda each: sign * best_points[each][1])
     point = best_points[compiler][0]
-    own = {"compiler": compiler, "batch_size": point.batch_size, "learning_rate_multiplier": f"{point.multiplier:.6g}"}
+    own = {
+        **compiler_fields(compiler),
+        "batch_size": point.batch_size,
+        "learning_rate_multiplier": f"{point.multiplier:.6g}",
+    }
     return shlex.join([*command, *(word for name, value in own.items() for word in ("-P", f"{name}={value}"))])

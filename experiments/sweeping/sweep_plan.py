@@ -10,14 +10,14 @@ from typing import Any, cast, get_args
 from experiments.planning.arms import Arm, variant
 from experiments.planning.design import design_of
 from experiments.schema.experiment import Experiment
+from experiments.schema.fields import ExperimentFields
 from experiments.schema.quality_metrics import METRICS_OF_TASKS, TARGET_METRICS
-from experiments.schema.sweep_fields import Sweep
+from experiments.schema.sweep_fields import OPTIONS, Sweep, compiler_fields
 from judging.design import Design
 from sweeps.space.grid import Point, Space, space
 from sweeps.space.objective import CostName, Objective, Quality
 from sweeps.space.tested_models import tested_batch_sizes
 from training.contract.errors import InputError
-from training.contract.job_spec import Compiler
 
 DEFAULT_BATCH_SIZES = "8..256"
 MAX_TIMED_SIZES = 12
@@ -48,7 +48,7 @@ class SweepPlan:
         return self.experiment.sweep
 
     @property
-    def baseline(self) -> tuple[Compiler, Point]:
+    def baseline(self) -> tuple[str, Point]:
         """First compiler, at the experiment's own batch size and learning rate."""
         return self.fields.compilers[0], self.base_point
 
@@ -57,7 +57,7 @@ class SweepPlan:
         """The experiment's own batch size and learning-rate multiplier."""
         return Point(self.experiment.batch_size, self.experiment.learning_rate_multiplier)
 
-    def trial(self, compiler: Compiler, point: Point, train_rows: int, *, is_whole: bool = False) -> Arm:
+    def trial(self, compiler: str, point: Point, train_rows: int, *, is_whole: bool = False) -> Arm:
         """Return a point as an arm. Raises InputError if the experiment cannot be trained with this point.
 
         If throughput is the only objective, a trial is a probe, unless `is_whole`.
@@ -65,7 +65,7 @@ class SweepPlan:
         fields = {
             **NOT_IN_TRIALS,
             **({"save_model": self.experiment.save_model} if is_whole else {}),
-            "compiler": compiler,
+            **self._compiler(compiler),
             "batch_size": point.batch_size,
             "learning_rate_multiplier": point.multiplier,
             "eval_batch_size": self.experiment.eval_batch_size or self.experiment.batch_size,
@@ -79,12 +79,21 @@ class SweepPlan:
         is_baseline = (compiler, point) == self.baseline
         return Arm(label=label(compiler, point), experiment=experiment, is_baseline=is_baseline)
 
-    def calibration(self, compiler: Compiler) -> Arm:
+    def calibration(self, compiler: str) -> Arm:
         """Return the arm that measures the step times of the batch sizes with a compiler."""
         timing = {"batch_sizes": timed_sizes(self.space.batch_sizes), "seconds": self.calibration_seconds}
-        fields = {"compiler": compiler, "calibration": timing, "push_to_hub": None, "probe": None}
+        fields = {**self._compiler(compiler), "calibration": timing, "push_to_hub": None, "probe": None}
         experiment = variant(self.experiment, fields, f"the calibration of {compiler}")
         return Arm(label=f"{compiler}, calibration", experiment=experiment, is_baseline=False)
+
+    def _compiler(self, setting: str) -> dict[str, Any]:
+        """Return the fields of a compiler setting. A setting of inductor without options has the experiment's."""
+        fields = compiler_fields(setting)
+        none = {name: ExperimentFields.model_fields[name].default for name in OPTIONS}
+        own = {name: getattr(self.experiment, name) for name in OPTIONS}
+        options = own if fields == {"compiler": "inductor"} else none
+        texts = {name: text == "true" if name == "compile_dynamic" else text for name, text in fields.items()}
+        return {**options, **texts}
 
     def samples(self, train_rows: int) -> int:
         """Return the samples of a full training, the same for every batch size."""
@@ -202,7 +211,7 @@ def _tested_sizes(experiment: Experiment) -> str | None:
     machine, length = experiment.machine.instance_type, experiment.max_length
     tested = [
         size
-        for compiler in experiment.sweep.compilers
+        for compiler in (compiler_fields(setting)["compiler"] for setting in experiment.sweep.compilers)
         for size in tested_batch_sizes(experiment.model or "", machine, compiler, length) or ()
     ]
     return f"{min(tested)}..{max(tested)}" if tested else None

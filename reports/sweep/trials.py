@@ -123,7 +123,8 @@ def setting_of(job: Job) -> Setting:
     """Return a job's setting."""
     factor = _number(job, "multiplier", "platform_multiplier", "hp_learning_rate_multiplier")
     size = _number(job, "batch_size", "hp_batch_size")
-    return Setting(job.text.get("compiler") or "none", size, rounded(factor) if factor > 0 else 1.0)
+    compiler = job.text.get("compiler_setting") or job.text.get("compiler") or "none"
+    return Setting(compiler, size, rounded(factor) if factor > 0 else 1.0)
 
 
 def rounded(multiplier: float) -> float:

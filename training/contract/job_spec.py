@@ -12,6 +12,9 @@ from training.contract.script_entry import ScriptEntry
 Compiler = Literal["none", "inductor", "trcomp", "trcomp-off", "neuron"]
 COMPILERS: tuple[str, ...] = get_args(Compiler)
 
+CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
+"""Modes of `torch.compile`."""
+
 Launcher = Literal["torchrun", "pytorchddp", "smddp", "smp", "xla"]
 """Program that starts a job's processes: PyTorch's torchrun, the toolkit's runner for DDP, SageMaker's libraries for
 data and model parallelism, or PyTorch/XLA's spawner."""

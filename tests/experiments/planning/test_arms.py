@@ -79,6 +79,15 @@ def test_labels_name_every_field_that_differs() -> None:
     assert labels[2] == "base learning rate 0.0003, bucket lengths 16-64, cores 1"
 
 
+def test_options_of_inductor_are_not_in_the_labels_of_other_compilers() -> None:
+    text = "[{compiler: none}, {compiler: inductor, compile_scope: model}, {compiler: inductor}]"
+    assert [arm.label for arm in arms(load("demo", with_arms(text)))] == [
+        "none",
+        "inductor, compile scope model",
+        "inductor, compile scope layers",
+    ]
+
+
 def test_arms_on_machines_are_labelled_by_type_and_count() -> None:
     types = "[{machine.instance_type: ml.g5.xlarge}, {machine.instance_type: ml.g5.xlarge, machine.instance_count: 2}]"
     there = {"service": "sagemaker", "machine.instance_type": "ml.g4dn.xlarge"}

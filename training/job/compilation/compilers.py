@@ -12,6 +12,9 @@ from compilation import neuron_programs
 from processes import xla_processes
 from reporting.errors import Unsupported
 
+CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
+"""Modes of torch.compile that record CUDA graphs."""
+
 
 class NoCompiler:
     """PyTorch without a compiler, and the base class of the compilers.
@@ -34,6 +37,9 @@ class NoCompiler:
     def prepare(self, model: Any, dynamic_lengths: bool) -> str:
         """Set up the model to compile at its next run. Return a description for the log, which may be empty."""
         return ""
+
+    def begin_step(self) -> None:
+        """Prepare for the next forward and backward pass."""
 
     def mark_warm(self) -> None:
         """Record that all planned shapes are compiled. Any later compilation is a recompile."""
@@ -104,7 +110,8 @@ class Neuron(Xla):
 
 
 class Inductor(NoCompiler):
-    """torch.compile. Repeated layers share one compiled program; the rest of the model stays uncompiled.
+    """torch.compile. With the scope `layers`, repeated layers share one compiled program, and the rest of the model
+    stays uncompiled. With `model`, the whole model is compiled.
 
     Evaluation runs eagerly. Its shapes differ, and compiling them takes longer than it saves.
     """
@@ -112,6 +119,7 @@ class Inductor(NoCompiler):
     compiles_here = True
 
     def __init__(self) -> None:
+        self.scope, self.mode = "layers", "default"
         self._modules: List[Any] = []
         self._graphs_when_warm = 0
 
@@ -126,13 +134,19 @@ class Inductor(NoCompiler):
             )
 
     def prepare(self, model: Any, dynamic_lengths: bool) -> str:
-        self._modules = repeated_layers(model) or [model]
+        self._modules = (repeated_layers(model) if self.scope == "layers" else []) or [model]
         _allow_recompiles()
         for module in self._modules:
-            module.compile(dynamic=dynamic_lengths)
+            module.compile(dynamic=dynamic_lengths, mode=None if self.mode == "default" else self.mode)
         modules = f"{len(self._modules)} x {type(self._modules[0]).__name__}"
         programs = "one program for all lengths" if dynamic_lengths else "one program per shape"
-        return f"inductor compiles {modules}, {programs}"
+        mode = "" if self.mode == "default" else f", mode {self.mode}"
+        return f"inductor compiles {modules}, {programs}{mode}"
+
+    def begin_step(self) -> None:
+        # CUDA graphs reuse the memory of the last step's outputs (torch.compiler.cudagraph_mark_step_begin).
+        if self.mode in CUDA_GRAPH_MODES and hasattr(torch.compiler, "cudagraph_mark_step_begin"):
+            torch.compiler.cudagraph_mark_step_begin()
 
     def mark_warm(self) -> None:
         self._graphs_when_warm = _graphs()
@@ -167,6 +181,14 @@ COMPILERS: Dict[str, Callable[[], NoCompiler]] = {
     "trcomp-off": NoCompiler,
     "neuron": Neuron,
 }
+
+
+def compiler_of(arguments: Any) -> NoCompiler:
+    """Return the compiler that the job's arguments name, with its options."""
+    compiler = COMPILERS[arguments.compiler]()
+    if isinstance(compiler, Inductor):
+        compiler.scope, compiler.mode = arguments.compile_scope, arguments.compile_mode
+    return compiler
 
 
 def repeated_layers(model: Any) -> List[Any]:

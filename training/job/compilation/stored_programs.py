@@ -25,6 +25,7 @@ URI_VARIABLE = "TRAINFARE_COMPILED_URI"
 """Variable with the S3 prefix of the files. The launcher sets it, with a hash of the image in it."""
 KMS_VARIABLE = "TRAINFARE_COMPILED_KMS_KEY"
 """Variable with the KMS key that encrypts the files, if one is set."""
+COMPILE = ("compile_scope", "compile_mode")
 MAX_BYTES = 2**30
 CONNECT_SECONDS, READ_SECONDS = 5, 60
 """Limits on a call."""
@@ -106,7 +107,7 @@ def setting_of(model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Any,
     configuration = model.config.to_dict()
     configuration.pop("_name_or_path", None)
     planned = {(shape.rows, None if dynamic else shape.length, shape.is_masked) for shape in shapes}
-    options = ("padding", "attention", "dropout", "gradient_accumulation_steps", "optimizer")
+    options = ("padding", "attention", "dropout", "gradient_accumulation_steps", "optimizer", *COMPILE)
     return {
         "model": [type(model).__name__, configuration],
         "shapes": sorted(planned, key=str),

@@ -14,8 +14,11 @@ from settings.job_settings import Settings
 def is_dynamic(settings: Settings, shapes: Sequence[Shape]) -> bool:
     """Return True if one program should serve all lengths.
 
-    On a CPU, programs with symbolic lengths run as fast as those with fixed lengths, and are compiled only once.
+    The argument `compile_dynamic` decides if it is set. Otherwise, on a CPU, one program serves all: programs with
+    symbolic lengths run as fast there as those with fixed lengths, and are compiled only once.
     """
+    if settings.arguments.compile_dynamic is not None:
+        return settings.arguments.compile_dynamic
     lengths = {shape.length for shape in shapes}
     return not settings.padding.is_static or (settings.device_kind == "cpu" and len(lengths) > 1)
 

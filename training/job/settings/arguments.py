@@ -14,6 +14,8 @@ from tasks import TASKS
 CHOICES: Dict[str, Sequence[str]] = {
     "task": tuple(TASKS),
     "compiler": tuple(COMPILERS),
+    "compile_scope": ("layers", "model"),
+    "compile_mode": ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
     "weights": ("pretrained", "random"),
     "precision": ("auto", "fp32", "bf16", "fp16"),
     "attention": ("auto", "sdpa", "eager", "flash_attention_2"),
@@ -129,6 +131,12 @@ class Arguments:
     steady_after_steps: int
     """Optimizer steps that the steady throughput leaves out as warm-up."""
 
+    compile_scope: str = "layers"
+    """Inductor: layers compiles one program for the repeated layers, model the whole model."""
+    compile_mode: str = "default"
+    """Inductor: mode of torch.compile."""
+    compile_dynamic: Optional[bool] = None
+    """Inductor: one program for all lengths. None lets the job decide."""
     model: str = ""
     """Name on the Hub; ignored when the job has a channel `model`."""
     model_revision: Optional[str] = None

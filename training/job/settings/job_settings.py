@@ -8,7 +8,7 @@ from checkpoints import checkpoint_files
 from checkpoints.best_evaluation import BestEvaluation
 from checkpoints.checkpoint_files import NO_PROGRESS, Progress
 from checkpoints.target import Target
-from compilation.compilers import COMPILERS, NoCompiler
+from compilation.compilers import NoCompiler, compiler_of
 from data.channels import Channel, read_channel
 from data.padding import Padding
 from measuring import hardware
@@ -157,7 +157,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     """Return the settings. Raises `ArgumentError`, `BadData` or `Unsupported` if they are invalid."""
     arguments = parse(argv)
     folders = read_folders(environment)
-    compiler = COMPILERS[arguments.compiler]()
+    compiler = compiler_of(arguments)
     compiler.check()
     device_kind = compiler.device_kind or hardware.device_kind()
     precision = compiler.auto_precision if arguments.precision == "auto" else arguments.precision

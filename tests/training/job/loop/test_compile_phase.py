@@ -53,3 +53,27 @@ def test_a_second_job_uses_the_compile_cache_and_losses_are_equal(new_job: Calla
 def test_varying_lengths_compile_once(new_job: Callable[[str], Any], cache: Path) -> None:
     ended = run(new_job("vary"), cache, compiler="inductor", padding="longest", epochs=2)
     assert ended.result["metrics"]["compile/recompiles"] == 0
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        ({"compile_scope": "model"}, "inductor compiles 1 x BertForSequenceClassification, one program for all"),
+        ({"compile_dynamic": "false"}, "inductor compiles 2 x BertLayer, one program per shape"),
+        ({"compile_mode": "max-autotune-no-cudagraphs"}, "lengths, mode max-autotune-no-cudagraphs;"),
+        # A CPU has no CUDA graphs; the mode is accepted all the same.
+        ({"compile_mode": "reduce-overhead"}, "lengths, mode reduce-overhead;"),
+    ],
+)
+def test_options_of_inductor_train_the_same(
+    new_job: Callable[[str], Any], cache: Path, options: dict[str, str], said: str
+) -> None:
+    ended = run(new_job("options"), cache, compiler="inductor", **options, **BUCKETS)
+    eager = run(new_job("eager"), cache, compiler="none", **BUCKETS)
+    assert any(said in event["message"] for event in ended.events("note")), ended.events("note")
+    assert ended.losses == pytest.approx(eager.losses, rel=1e-3)
+    assert ended.result["metrics"]["compile/recompiles"] == 0
+    [start] = ended.events("start")
+    for name, value in options.items():
+        assert str(start["hyperparameters"][name]).lower() == value

@@ -11,7 +11,8 @@ from pydantic.fields import FieldInfo
 
 from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.load import load
-from experiments.schema.fields import Calibration, ExperimentFields, Probe, PushToHub, Target
+from experiments.schema.fields import Calibration, ExperimentFields, Probe, PushToHub
+from experiments.schema.quality_metrics import Target
 from settings.arguments import CHOICES, FIELDS, REQUIRED, RULES, parse
 
 SECTIONS = {"probe": Probe, "calibration": Calibration, "push": PushToHub, "target": Target}

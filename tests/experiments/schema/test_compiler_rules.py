@@ -1,6 +1,8 @@
-"""Fields that do not fit the compiler `neuron`."""
+"""Fields that do not fit the compiler, and options of another compiler."""
 
 from __future__ import annotations
+
+from pathlib import Path
 
 import pytest
 
@@ -36,3 +38,23 @@ def test_other_fields_are_refused(fields: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as error:
         load("demo", {**TRN1, **fields})
     assert message in str(error.value)
+
+
+def test_options_need_their_compiler() -> None:
+    with pytest.raises(InputError) as error:
+        load("demo", {"compile_mode": "max-autotune"})
+    assert "compile_mode requires compiler 'inductor'; the compiler is 'none'" in str(error.value)
+    experiment = load("demo", {"compiler": "inductor", "compile_mode": "max-autotune", "compile_dynamic": "false"})
+    assert (experiment.compile_mode, experiment.compile_dynamic) == ("max-autotune", False)
+
+
+def test_another_compiler_drops_the_options_of_inductor(tmp_path: Path) -> None:
+    """An arm of a comparison without a compiler is the control of arms with its options."""
+    path = tmp_path / "mine.yaml"
+    text = (
+        Path("experiments/demo.yaml")
+        .read_text()
+        .replace("precision: auto", "compiler: inductor\ncompile_mode: max-autotune")
+    )
+    path.write_text(text)
+    assert load(str(path), {"compiler": "none"}).compile_mode == "default"
