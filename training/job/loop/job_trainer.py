@@ -207,4 +207,6 @@ def _without_filler(scorer: Any, rows: int) -> Callable[[Any], Dict[str, float]]
 
 
 def _first(values: Any, rows: int) -> Any:
+    if values is None:
+        return None
     return tuple(each[:rows] for each in values) if isinstance(values, tuple) else values[:rows]
