@@ -268,6 +268,7 @@ CONVERSIONS: Dict[Any, Tuple[str, Callable[[str], Any]]] = {
     float: NUMBER,
     Optional[float]: NUMBER,
     bool: ("True or False", _boolean),
+    Optional[bool]: ("True or False", _boolean),
     Tuple[int, ...]: ("ascending whole numbers, such as 16,32,64", _ascending_numbers),
 }
 
