@@ -72,8 +72,8 @@ def deleted_lines(deleted: Deleted) -> list[str]:
     """Return the lines for the terminal about what was deleted; none if that is nothing."""
     what = "1 model artifact" if deleted.count == 1 else f"{deleted.count} model artifacts"
     size = f"{deleted.size_bytes / 2**20:,.0f} MiB"
-    told = f"Deleted {what} ({size}), because MLflow holds the models that the group keeps (log_model)."
-    return [*([told] if deleted.count else []), *([f"{deleted.error.rstrip('.')}."] if deleted.error else [])]
+    line = f"Deleted {what} ({size}), because MLflow holds the models that the group keeps (log_model)."
+    return [*([line] if deleted.count else []), *([f"{deleted.error.rstrip('.')}."] if deleted.error else [])]
 
 
 def _own(outcomes: Sequence[Outcome]) -> list[Outcome]:
