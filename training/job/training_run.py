@@ -28,7 +28,7 @@ from compilation import dropout
 from compilation.stored_programs import open_stored_programs, setting_of
 from data.batch_shapes import planned_shapes
 from data.channels import check_tokens
-from data.padding import Collator, Work
+from data.padding import NO_WORK, Collator, Work
 from data.sampler import TrainSampler
 from estimating.calibration import CalibrationFinished, calibrate
 from estimating.probe import Probe
@@ -243,7 +243,7 @@ def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter)
     """Return the metrics of the `result` event. All processes must call this, because it sums their work."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
     steady = meter.steady()
-    steady_work = _sum_over_processes(steady.work if steady else Work(0, 0, 0), device)
+    steady_work = _sum_over_processes(steady.work if steady else NO_WORK, device)
     name = hardware.describe(settings.device_kind, settings.processes)["name"]
     peak = hardware.peak_flops_per_second(name) if settings.device_kind == "cuda" else None
     return {
@@ -253,6 +253,7 @@ def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter)
             steady_work,
             result_metrics.multiplied_parameters(trainer.model),
             peak and peak * settings.processes,
+            result_metrics.attention_flops_per_pair(trainer.model),
         ),
         **result_metrics.padding_metrics(_sum_over_processes(meter.work, device)),
         **hardware.memory_metrics(settings.device_kind),

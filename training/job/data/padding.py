@@ -26,13 +26,15 @@ class Work(NamedTuple):
     """Tokens of those rows, without padding."""
     positions: int
     """Rows times batch length, with filler rows and padding."""
+    pairs: int = 0
+    """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row."""
 
     def plus(self, other: "Work") -> "Work":
         """Return the sum of two amounts."""
         return Work(*(mine + others for mine, others in zip(self, other)))
 
 
-NO_WORK = Work(0, 0, 0)
+NO_WORK = Work(0, 0, 0, 0)
 
 
 @dataclass(frozen=True)
@@ -119,7 +121,7 @@ class Collator:
         rows = unique or batch[:1]
         tensors = self._tensors(rows, self._filler_rows(len(batch), len(rows)))
         if not unique and self._batch_size:
-            tensors[WORK] = tensors[WORK]._replace(samples=0, tokens=0)
+            tensors[WORK] = tensors[WORK]._replace(samples=0, tokens=0, pairs=0)
         return tensors
 
     def _tensors(self, rows: Sequence[Row], filler_rows: int) -> Dict[str, Any]:
@@ -138,7 +140,12 @@ class Collator:
             arrays["token_type_ids"] = self._pad_column(filled, "token_type_ids", length, filler)
         batch: Dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
         if self._batch_size:
-            batch[WORK] = Work(len(rows), int(lengths.sum()), len(filled) * length)
+            batch[WORK] = Work(
+                samples=len(rows),
+                tokens=int(lengths.sum()),
+                positions=len(filled) * length,
+                pairs=int((lengths.astype(np.int64) ** 2).sum()),
+            )
         return batch
 
     def _filler_rows(self, rows: int, kept_rows: int) -> int:

@@ -10,12 +10,16 @@ FLOPS_PER_PARAMETER_AND_TOKEN = 6
 
 
 def throughput_metrics(
-    steady: Optional[Steady], steady_work: Work, parameters: int, peak_flops_per_second: Optional[float]
+    steady: Optional[Steady],
+    steady_work: Work,
+    parameters: int,
+    peak_flops_per_second: Optional[float],
+    attention_flops_per_pair: Optional[int] = None,
 ) -> Dict[str, float]:
     """Return `throughput/*`; empty without `steady`.
 
     `steady_work` and `peak_flops_per_second` cover all devices. `parameters` is the number of parameters that take part
-    in matrix products.
+    in matrix products. Utilisation is given with the products of attention and without them, if they can be counted.
     """
     if steady is None:
         return {}
@@ -31,17 +35,35 @@ def throughput_metrics(
     }
     flops_per_second = FLOPS_PER_PARAMETER_AND_TOKEN * parameters * tokens_per_second
     metrics["throughput/model_flops_per_second"] = flops_per_second
+    if attention_flops_per_pair is not None:
+        own = attention_flops_per_pair * steady_work.pairs / steady.seconds
+        metrics["throughput/model_flops_with_attention_per_second"] = flops_per_second + own
     if peak_flops_per_second is not None:
-        metrics["throughput/mfu"] = flops_per_second / peak_flops_per_second
+        for name in ("mfu", "mfu_with_attention"):
+            flops = metrics.get(f"throughput/{name.replace('mfu', 'model_flops')}_per_second")
+            if flops is not None:
+                metrics[f"throughput/{name}"] = flops / peak_flops_per_second
     return metrics
+
+
+def attention_flops_per_pair(model: Any) -> Optional[int]:
+    """Return the FLOP of attention's two products for each pair of tokens of a row, over all layers.
+
+    Each product takes 2 FLOP per pair and hidden unit, and a training three times a forward pass: 12 FLOP per layer and
+    hidden unit, as for PaLM's utilisation (Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311, appendix B: 12 L H
+    Q T per token of a row of T). Like there, a causal mask does not halve the count. None if the model's configuration
+    does not state its layers and hidden units.
+    """
+    layers, hidden = (getattr(model.config, name, None) for name in ("num_hidden_layers", "hidden_size"))
+    return 12 * layers * hidden if layers and hidden else None
 
 
 def multiplied_parameters(model: Any) -> int:
     """Return the number of parameters that every token is multiplied with: all except the embeddings.
 
     Embeddings are looked up, not multiplied. A head that shares its weights with the embeddings does multiply them:
-    with GPT-2's vocabulary, that is a third of the work. Counted as for PaLM's utilisation, but without the attention
-    term: Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311, appendix B.
+    with GPT-2's vocabulary, that is a third of the work. Counted as for PaLM's utilisation: Chowdhery et al. 2022,
+    https://arxiv.org/abs/2204.02311, appendix B. `attention_flops_per_pair` is its other term.
     """
     parameters = int(model.num_parameters(exclude_embeddings=True))
     weight: Any = getattr(model.get_output_embeddings(), "weight", None)

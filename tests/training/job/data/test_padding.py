@@ -58,7 +58,7 @@ def test_a_batch_by_hand() -> None:
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
     assert batch["token_type_ids"].tolist() == [[1, 1, 1], [1, 1, 5]]
     assert batch["labels"].tolist() == [0, 1]
-    assert batch[WORK] == Work(samples=2, tokens=5, positions=6)
+    assert batch[WORK] == Work(samples=2, tokens=5, positions=6, pairs=13)
 
 
 def test_padding_on_the_left() -> None:
@@ -74,7 +74,7 @@ def test_incomplete_batches_are_filled_for_static_shapes() -> None:
     )
     assert batch["input_ids"].tolist() == [[1, 2, 3, 9], [1, 2, 9, 9], [1, 2, 3, 9], [1, 2, 3, 9]]
     assert batch["labels"].tolist() == [0, 1, IGNORED_LABEL, IGNORED_LABEL]
-    assert batch[WORK] == Work(samples=2, tokens=5, positions=16)
+    assert batch[WORK] == Work(samples=2, tokens=5, positions=16, pairs=13)
 
 
 @pytest.mark.parametrize(("padding", "size"), [(Padding("longest", 12), 4), (Padding("buckets", 12, (4,)), None)])
@@ -91,11 +91,11 @@ def test_duplicates_count_as_no_work_and_have_no_label() -> None:
     longest = Collator(Padding("longest", 12), METADATA, classification.targets, batch_size=3)
     batch = longest([row(2, 1), REPEAT_ROW, REPEAT_ROW])
     assert batch["labels"].tolist() == [1]
-    assert batch[WORK] == Work(samples=1, tokens=2, positions=2)
+    assert batch[WORK] == Work(samples=1, tokens=2, positions=2, pairs=4)
     static = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=3)
     batch = static([row(2, 1), REPEAT_ROW, REPEAT_ROW])
     assert batch["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
-    assert batch[WORK] == Work(samples=1, tokens=2, positions=12)
+    assert batch[WORK] == Work(samples=1, tokens=2, positions=12, pairs=4)
 
 
 def test_a_batch_of_duplicates_keeps_one_so_that_its_loss_is_a_number() -> None:
