@@ -14,7 +14,7 @@ from tracking.groups.group import find_group
 from tracking.groups.plan_file import read_plan
 from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import open_store
-from training.contract.errors import InputError
+from training.contract.errors import AccessError, InputError
 from training.contract.job_spec import JobSpec
 from training.contract.service import Service
 from training.services.local.container import SECRET_VARIABLES, local_path
@@ -52,7 +52,7 @@ def _service(spec: JobSpec, group_id: str) -> Service:
         from training.services.sagemaker.service import SageMakerService
 
         clients = Clients(spec.region)
-        account_of(clients)  # fails immediately without credentials or network
+        _check_account(spec, group_id, account_of(clients))  # fails immediately without credentials or network
         return SageMakerService(clients)
     from training.services.local.service import LocalService
 
@@ -62,6 +62,16 @@ def _service(spec: JobSpec, group_id: str) -> Service:
             "the machine where it was started, with the same TRAINFARE_HOME."
         )
     return LocalService(home())
+
+
+def _check_account(spec: JobSpec, group_id: str, account: str) -> None:
+    """Raise AccessError if the jobs ran in another account. SageMaker takes only roles of the job's own account."""
+    owner = spec.role_arn.split(":")[4]
+    if owner != account:
+        raise AccessError(
+            f"the jobs of group {group_id} belong to AWS account {owner}, but the credentials belong to account "
+            f"{account}: set AWS_PROFILE to a profile of account {owner}. attach does not read aws.profile."
+        )
 
 
 def _check_inputs(uris: Sequence[str]) -> None:

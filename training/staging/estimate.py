@@ -73,7 +73,7 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     model = find_starting_model(request, home)
     task = TASKS[request.task]
     columns = task.required_columns(request.data.columns)
-    source = find_source(request.data, columns, home / "docstrings", task.READERS)
+    source = find_source(request.data, columns, home / "docstrings", task.READERS, request.account)
     key = staging_key(request, source, model)
     folder = home.absolute() / "staged" / key
     if read_manifest(folder) is not None:

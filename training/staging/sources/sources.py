@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.services.sagemaker.user_data.account_fields import ANY_ACCOUNT, AccountFields
 from training.services.sagemaker.user_data.location import is_s3
 from training.staging.formats.row import Row
 from training.staging.sources.data_files import DataFiles, describe_files, digest_files, find_data_files
@@ -67,11 +68,17 @@ class Source:
     """Delete what opening it has copied to this machine."""
 
 
-def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Readers = NO_READERS) -> Source:
+def find_source(
+    data: Data,
+    columns: Sequence[str],
+    cache: Path,
+    readers: Readers = NO_READERS,
+    account: AccountFields = ANY_ACCOUNT,
+) -> Source:
     """Return the source of the data. Its rows contain the values of `columns`.
 
     Generated data is written to the folder `cache`, and copies of objects in S3 to the folder `staged` beside it, where
-    they stay until the source is closed. Raises InputError for a missing file.
+    they stay until the source is closed; `account` reads them. Raises InputError for a missing file.
     """
     if data.hub is not None:
         return _hub_source(data.hub, columns, data.columns.label)
@@ -80,7 +87,7 @@ def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Reader
         return _file_source(demo, columns, readers, data, "docstrings of installed packages")
     copies = cache.parent / "staged"
     files = [
-        StoredFiles(field, name, copies) if is_s3(name) else _files_of(field, name)
+        StoredFiles(field, name, copies, account) if is_s3(name) else _files_of(field, name)
         for field, name in _names(data).items()
     ]
     description = ", ".join(

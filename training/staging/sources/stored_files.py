@@ -9,6 +9,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from training.contract.errors import InputError
+from training.services.sagemaker.user_data.account_fields import AccountFields
 from training.services.sagemaker.user_data.location import Location, location_of
 from training.staging.formats.readers import BINARY, reader_name
 from training.staging.formats.row import Row
@@ -23,12 +24,12 @@ class StoredFiles:
     Their suffix determines their format. Call `close` to delete the copies.
     """
 
-    def __init__(self, field: str, uri: str, folder: Path) -> None:
+    def __init__(self, field: str, uri: str, folder: Path, account: AccountFields) -> None:
         """List the objects. Copies go into a temporary folder within `folder`. Raises InputError, AccessError."""
         from training.services.sagemaker.clients import Clients
         from training.services.sagemaker.user_data.listing import list_objects, version_of
 
-        self._field, self._folder, self._clients = field, folder, Clients()
+        self._field, self._folder, self._clients = field, folder, Clients(account.region, account.profile)
         self._location = location_of(field, uri)
         objects = list(list_objects(self._clients, field, self._location))
         self._objects = _data(field, self._location, objects)
