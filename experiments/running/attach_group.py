@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from experiments.running.fail_on import read_fail_on
 from experiments.running.follow_group import follow, jobs_phrase
 from experiments.running.output import print_line
-from tracking.groups.group import find_group
+from tracking.groups.group import Group, find_group
 from tracking.groups.plan_file import read_plan
 from tracking.groups.planned_job import PlannedJob
-from tracking.server.store import open_store
+from tracking.server.store import Store, open_store
 from training.contract.errors import AccessError, InputError
 from training.contract.job_spec import JobSpec
 from training.contract.service import Service
@@ -21,9 +21,15 @@ from training.services.local.container import SECRET_VARIABLES, local_path
 from training.state.digests import damage
 from training.state.home import home
 
+IMPORT_VERB = "attach"
+"""Verb of the groups of imported jobs."""
 
-def attach(fields: Mapping[str, str]) -> int:
-    """Follow the group `--group ID` to its end, and start the jobs that its launcher did not start."""
+
+def attach(fields: Mapping[str, str], attach_import: Callable[[Mapping[str, str], Store, Group], int]) -> int:
+    """Follow the group `--group ID` to its end, and start the jobs that its launcher did not start.
+
+    `attach_import` follows a group of imported jobs, which has no plan.
+    """
     group_id = fields.get("group")
     if group_id is None:
         raise InputError(
@@ -36,6 +42,8 @@ def attach(fields: Mapping[str, str]) -> int:
         raise InputError(f"group {group.id} is a sweep: join it by running the same `sweep` command here.")
     if not group.is_open:
         raise InputError(f"group {group.id} has ended: `report --group {group.id}` shows its result.")
+    if group.verb == IMPORT_VERB:
+        return attach_import(fields, store, group)
     plan = read_plan(store, group)
     print_line(f"Resuming {group.id}: {jobs_phrase(plan.jobs, plan.design)}")
     service = _service(plan.jobs[0].spec, group.id)

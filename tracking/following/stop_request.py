@@ -11,6 +11,7 @@ from datetime import UTC, datetime
 
 from mlflow.entities import Run
 
+from tracking.groups.planned_job import IMPORTED
 from tracking.queries.duplicates import has_ended
 from tracking.queries.job_tables import quoted, runs_where
 from tracking.recording.recorder import existing_run
@@ -24,12 +25,15 @@ STOP_REQUESTED = "platform.stop_requested"
 def request_stop(store: Store, *, group: str | None = None, job_name: str | None = None) -> Sequence[str]:
     """Record the request in the open runs of a group's jobs or of one job. Return the names of their last attempts.
 
-    Jobs that were never submitted are left out: a command that follows the group starts them. `job_name` may also be
-    the name of a further attempt.
+    Jobs that were never submitted are left out: a command that follows the group starts them. So are imported jobs,
+    which trainfare does not start. `job_name` may also be the name of a further attempt.
     """
     selections = [("group", group)] if group else [("job_name", job_name), ("service_name", job_name)]
     filters = [f"tags.`platform.{tag}` = {quoted(str(value))}" for tag, value in selections]
-    runs = [run for each in filters for run in _job_runs(store, each) if existing_run(run).is_described]
+    open_runs = [run for each in filters for run in _job_runs(store, each)]
+    runs = [
+        run for run in open_runs if existing_run(run).is_described and run.data.tags.get("platform.role") != IMPORTED
+    ]
     for run in runs:
         store.tag(run.info.run_id, {STOP_REQUESTED: f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"})
     return [str(run.data.tags.get(SERVICE_NAME) or run.data.tags["platform.job_name"]) for run in runs]
