@@ -14,7 +14,6 @@ from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
 from training.services.local.container import local_path
 from training.services.sagemaker.user_data.account_fields import ANY_ACCOUNT
-from training.staging.estimate import stage_or_estimate
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.stored_files import StoredFiles
 from training.staging.stage import stage
@@ -121,11 +120,6 @@ def test_an_object_that_changes_before_it_is_copied_is_refused(account: Account,
         files.copies()
     files.close()
     assert list((tmp_path / "staged").iterdir()) == []
-
-
-def test_a_plan_stages_data_from_s3(account: Account, tmp_path: Path) -> None:
-    put(account, {"rows.jsonl": ROWS})
-    assert stage_or_estimate(request("s3://team-data/rows.jsonl"), tmp_path, lambda _: None).sample_rows is None
 
 
 def test_a_uri_in_a_file_is_no_path(tmp_path: Path) -> None:
