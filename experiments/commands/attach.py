@@ -34,9 +34,10 @@ def command(fields: Mapping[str, str]) -> int:
     if len(chosen := [name for name in ("group", "job", "tuning-job") if name in fields]) > 1:
         raise InputError(f"--{chosen[0]} and --{chosen[1]} cannot be combined: attach follows one of them.")
     if not chosen or "group" in fields:
+        from experiments.imports.import_jobs import attach_import
         from experiments.running.attach_group import attach
 
-        return attach(fields)
+        return attach(fields, attach_import)
     from experiments.imports.import_jobs import attach_jobs
 
     return attach_jobs(fields)

@@ -82,14 +82,17 @@ def list_jobs(ctx: click.Context) -> None:
 @command.command("stop", cls=Verb, examples=("trainfare jobs stop NAME", "trainfare jobs stop --group ID"))
 @click.argument("name", required=False)
 @click.option(
-    "--group", metavar="ID", help="Stop all running jobs of this group. A command that follows it starts the next ones."
+    "--group",
+    metavar="ID",
+    help="Stop all jobs of this group that run or wait for instances. A command that follows it starts the next ones.",
 )
 @service_option
 @click.pass_context
 def stop(ctx: click.Context, name: str | None, group: str | None) -> int:
     """Stop a job or a group, and report each outcome.
 
-    A job has 120 s to save its model. The command waits for that.
+    A job has 120 s to save its model. The command waits for that. A job that waits for instances at SageMaker starts no
+    further attempt.
     """
     from experiments.running.manage_jobs import stop
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from functools import partial
 
 from experiments.dry_runs.refusals import Refusals
@@ -22,10 +22,8 @@ from training.scripts.requirements import requirement_lines
 from training.scripts.runtime_description import runtime_description
 from training.services.local import request_rules
 from training.staging.tokens.description_lines import lines
-from training.staging.tokens.staged import CHANNELS, Staged, describe
+from training.staging.tokens.staged import Staged, describe
 
-NOT_STAGED = "s3://not-staged-yet"
-"""Placeholder for the S3 prefix of data that is not staged yet."""
 SAMPLED_FIELDS = ("HyperParameters.bucket_lengths",)
 """Fields of a request that a sample of the data only estimates."""
 
@@ -39,10 +37,10 @@ def job_entry(
     state: ScratchState,
     earlier: Sequence[Job],
 ) -> JobEntry:
-    """Return the entry of a job as the service would get it. Raises InputError for a request that it refuses."""
-    is_sample = state.sample_rows(inputs) is not None
-    if is_sample and context.service.name != "local":
-        planned = _without_uploads(planned)
+    """Return the entry of a job as the service would get it. Raises InputError for a request that it refuses.
+
+    `context` is that of `planned_context`.
+    """
     prepared = state.at_home(context.prepare(planned))
     request = build(prepared.spec)
     if context.service.name == "local":
@@ -71,12 +69,6 @@ def _runtime(prepared: PlannedJob, inputs: Inputs) -> tuple[str, ...]:
         return ()
     has_requirements = bool(requirement_lines(inputs.source.folder))
     return tuple(runtime_description(prepared.spec, has_requirements=has_requirements))
-
-
-def _without_uploads(planned: PlannedJob) -> PlannedJob:
-    """Return a job with placeholders for its data, whose S3 prefix is a hash of the staged files."""
-    channels = dict(planned.spec.channels) | {name: f"{NOT_STAGED}/{name}" for name in CHANNELS}
-    return replace(planned, spec=planned.spec.model_copy(update={"channels": channels}))
 
 
 def _estimated(arm: Arm, inputs: Inputs, context: ServiceContext, state: ScratchState) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from experiments.dry_runs.history import History, open_history
 from experiments.dry_runs.job_entries import input_plans, inputs_of_arms, job_entry
+from experiments.dry_runs.planned_context import planned_context
 from experiments.dry_runs.quality_text import quality_text
 from experiments.dry_runs.refusals import Refusals
 from experiments.dry_runs.scratch_state import ScratchState
@@ -35,7 +36,7 @@ def plan_launch(verb: str, fields: Mapping[str, str], state: ScratchState) -> Co
         return _refused(verb, fields, state, refusals)
     staged = inputs_of_arms(request.arms, state, refusals)
     history = open_history(request.name, refusals)
-    context = refusals.attempt(lambda: open_service_context(request.experiment, notes.append, is_read_only=True))
+    context = refusals.attempt(lambda: planned_context(request.experiment, notes.append, state))
     if context is not None:
         _check(request, staged, context, refusals)
     design = request.design

@@ -10,6 +10,7 @@ from pathlib import Path
 from experiments.dry_runs.history import History, open_history
 from experiments.dry_runs.job_entries import input_plans, job_entry
 from experiments.dry_runs.plan_launch import check_inputs
+from experiments.dry_runs.planned_context import planned_context
 from experiments.dry_runs.refusals import Refusals
 from experiments.dry_runs.scratch_state import ScratchState
 from experiments.dry_runs.search_plan import search_plan
@@ -18,7 +19,7 @@ from experiments.planning.command_plan import CommandPlan, JobEntry, SearchPlan
 from experiments.planning.inputs import Inputs
 from experiments.planning.load import load
 from experiments.planning.worst_case import WorstCase
-from experiments.running.service_context import ServiceContext, open_service_context
+from experiments.running.service_context import ServiceContext
 from experiments.schema.overrides import is_field
 from experiments.schema.sweep_fields import with_full_names
 from experiments.sweeping.run_sweep import check_price, check_sweep_budget
@@ -41,7 +42,7 @@ def plan_sweep_command(fields: Mapping[str, str], state: ScratchState) -> Comman
     jobs = SweepJobs(plan.name, sweep, notes.append, stage=_stage_in(state))
     staged = refusals.attempt(lambda: jobs.staged)
     history = open_history(plan.name, refusals)
-    context = refusals.attempt(lambda: open_service_context(sweep.experiment, notes.append, is_read_only=True))
+    context = refusals.attempt(lambda: planned_context(sweep.experiment, notes.append, state))
     plan = replace(plan, service=sweep.experiment.service, search=search_plan(sweep), design=sweep.design)
     if staged is not None and context is not None:
         refusals.attempt(lambda: jobs.check(context))

@@ -76,8 +76,13 @@ class ScratchState:
     def _stage(self, request: StagingRequest, folder: Path, echo: Echo, progress: Progress) -> Staged:
         key = request.model_dump_json()
         if key not in self._estimates:
-            self._estimates[key] = stage_or_estimate(request, folder, echo, progress)
+            self._estimates[key] = stage_or_estimate(request, folder, _note, progress)
         return self._estimates[key].staged
+
+
+def _note(text: str) -> None:
+    """Print a line beside the plan, which may be JSON on standard output."""
+    print(text, file=sys.stderr, flush=True)
 
 
 @contextmanager

@@ -10,13 +10,14 @@ from hashlib import sha256
 
 from experiments.imports.described_job import ARN, described_job, final_metrics, instance_type_of
 from experiments.imports.followed_service import FollowedService
+from experiments.running.attach_group import IMPORT_VERB
 from experiments.running.fail_on import read_fail_on
 from experiments.running.follow_group import follow
 from experiments.running.job_costs import PriceOf, price_of
 from experiments.running.output import print_line
 from reports.model.numbers import figure
 from reports.model.wording import counted
-from tracking.groups.group import Group, open_group
+from tracking.groups.group import Group, child_runs, open_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries.job_tables import all_experiment_ids, quoted
 from tracking.recording.recorder import Recorder, open_run
@@ -44,19 +45,51 @@ class ForeignJob:
 
 def attach_jobs(fields: Mapping[str, str]) -> int:
     """Record the training job `--job NAME`, or all jobs of `--tuning-job NAME`, and report; return the exit code."""
-    fail_on = read_fail_on(fields.get("fail-on", ""))
-    clients = Clients(fields.get("region"))
-    account_of(clients)  # fails immediately without credentials or network
-    service = FollowedService(clients)
+    read_fail_on(fields.get("fail-on", ""))
+    service = _service(fields.get("region"))
     jobs, subject = _jobs(service, fields)
     store = open_store(echo=print_line)
     _refuse_recorded(store, jobs)
     name = fields.get("experiment", EXPERIMENT)
     key = "import-" + sha256(subject.encode()).hexdigest()[:32]
-    group = open_group(store, experiment_name=name, verb="attach", key=key, joins=True)
+    group = open_group(store, experiment_name=name, verb=IMPORT_VERB, key=key, joins=True)
     what = f"training job {fields['job']}" if "job" in fields else f"{counted(len(jobs), 'job')} of {subject}"
+    return _follow(store, service, group, jobs, fields, what)
+
+
+def attach_import(fields: Mapping[str, str], store: Store, group: Group) -> int:
+    """Follow the jobs of an earlier import, of which the launcher has ended; return the exit code."""
+    tags = [run.data.tags for run in child_runs(store, group).values()]
+    if not tags:
+        raise InputError(f"group {group.id} has recorded no job yet: run the `attach` command that opened it again.")
+    service = _service(tags[0][ARN].split(":")[3])
+    jobs = []
+    for each in tags:
+        with _existing(service, "training", each["platform.job_name"]):
+            description = service.describe(each["platform.job_name"])
+        jobs.append(
+            ForeignJob(description=description, label=each["platform.arm"], repeat=int(each["platform.repeat"]))
+        )
+    return _follow(store, service, group, jobs, fields, f"{counted(len(jobs), 'job')} of {group.id}")
+
+
+def _service(region: str | None) -> FollowedService:
+    clients = Clients(region)
+    account_of(clients)  # fails immediately without credentials or network
+    return FollowedService(clients)
+
+
+def _follow(
+    store: Store,
+    service: FollowedService,
+    group: Group,
+    jobs: Sequence[ForeignJob],
+    fields: Mapping[str, str],
+    what: str,
+) -> int:
     print_line(f"{'Following' if _are_running(jobs) else 'Recording'} {what}")
     planned = _recorded(store, service, group, jobs, price_of("sagemaker", fields.get("prices"), print_line))
+    fail_on = read_fail_on(fields.get("fail-on", ""))
     return follow(store, service, group, planned, AT_ONCE, print_line, fail_on=fail_on)
 
 

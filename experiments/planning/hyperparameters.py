@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from experiments.schema.experiment import Experiment
 from experiments.schema.quality_metrics import TARGET_METRICS
 from training.contract.job_spec import Scalar
+from training.services.sagemaker.user_data.account_fields import AccountFields
 from training.staging.sources.request import StagingRequest
 
 KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
@@ -142,4 +143,5 @@ def staging_request(experiment: Experiment) -> StagingRequest:
         packing=experiment.packing is not False,
         bucket_lengths=experiment.bucket_lengths,
         min_train_rows=_largest_step(experiment),
+        account=AccountFields(region=experiment.aws.region, profile=experiment.aws.profile),
     )

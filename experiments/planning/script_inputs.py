@@ -14,7 +14,7 @@ from experiments.schema.script_fields import Script
 from experiments.schema.script_rules import hyperparameters
 from training.contract.errors import InputError
 from training.contract.script_entry import ScriptEntry, is_shell_safe
-from training.scripts.channels import AccountFields, Channels, find_channels
+from training.scripts.channels import Channels, find_channels
 from training.scripts.declared_arguments import declared_arguments
 from training.scripts.entry_forms import ArgumentForms, argument_forms, notes
 from training.scripts.environments import ScriptEnvironment, script_environment
@@ -22,6 +22,7 @@ from training.scripts.network_uses import network_uses
 from training.scripts.requirements import requirement_notes
 from training.scripts.source import ScriptSource, find_script, is_package, with_entry
 from training.services.local import toolkit
+from training.services.sagemaker.user_data.account_fields import AccountFields
 
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
 """Launchers that start several processes of a Python file only."""

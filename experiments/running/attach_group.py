@@ -3,27 +3,33 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from experiments.running.fail_on import read_fail_on
 from experiments.running.follow_group import follow, jobs_phrase
 from experiments.running.output import print_line
-from tracking.groups.group import find_group
+from tracking.groups.group import Group, find_group
 from tracking.groups.plan_file import read_plan
 from tracking.groups.planned_job import PlannedJob
-from tracking.server.store import open_store
-from training.contract.errors import InputError
+from tracking.server.store import Store, open_store
+from training.contract.errors import AccessError, InputError
 from training.contract.job_spec import JobSpec
 from training.contract.service import Service
 from training.services.local.container import SECRET_VARIABLES, local_path
 from training.state.digests import damage
 from training.state.home import home
 
+IMPORT_VERB = "attach"
+"""Verb of the groups of imported jobs."""
 
-def attach(fields: Mapping[str, str]) -> int:
-    """Follow the group `--group ID` to its end, and start the jobs that its launcher did not start."""
+
+def attach(fields: Mapping[str, str], attach_import: Callable[[Mapping[str, str], Store, Group], int]) -> int:
+    """Follow the group `--group ID` to its end, and start the jobs that its launcher did not start.
+
+    `attach_import` follows a group of imported jobs, which has no plan.
+    """
     group_id = fields.get("group")
     if group_id is None:
         raise InputError(
@@ -36,6 +42,8 @@ def attach(fields: Mapping[str, str]) -> int:
         raise InputError(f"group {group.id} is a sweep: join it by running the same `sweep` command here.")
     if not group.is_open:
         raise InputError(f"group {group.id} has ended: `report --group {group.id}` shows its result.")
+    if group.verb == IMPORT_VERB:
+        return attach_import(fields, store, group)
     plan = read_plan(store, group)
     print_line(f"Resuming {group.id}: {jobs_phrase(plan.jobs, plan.design)}")
     service = _service(plan.jobs[0].spec, group.id)
@@ -52,7 +60,7 @@ def _service(spec: JobSpec, group_id: str) -> Service:
         from training.services.sagemaker.service import SageMakerService
 
         clients = Clients(spec.region)
-        account_of(clients)  # fails immediately without credentials or network
+        _check_account(spec, group_id, account_of(clients))  # fails immediately without credentials or network
         return SageMakerService(clients)
     from training.services.local.service import LocalService
 
@@ -62,6 +70,16 @@ def _service(spec: JobSpec, group_id: str) -> Service:
             "the machine where it was started, with the same TRAINFARE_HOME."
         )
     return LocalService(home())
+
+
+def _check_account(spec: JobSpec, group_id: str, account: str) -> None:
+    """Raise AccessError if the jobs ran in another account. SageMaker takes only roles of the job's own account."""
+    owner = spec.role_arn.split(":")[4]
+    if owner != account:
+        raise AccessError(
+            f"the jobs of group {group_id} belong to AWS account {owner}, but the credentials belong to account "
+            f"{account}: set AWS_PROFILE to a profile of account {owner}. attach does not read aws.profile."
+        )
 
 
 def _check_inputs(uris: Sequence[str]) -> None:

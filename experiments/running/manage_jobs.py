@@ -9,8 +9,10 @@ from rich.console import Console
 from rich.table import Table
 
 from experiments.running import job_costs
+from experiments.running.output import print_line
 from experiments.running.stop_jobs import stop_group, stop_job
-from training.contract.failures import one_line_reason
+from training.contract.errors import TrackingError
+from training.contract.failures import lacks_capacity, one_line_reason
 from training.contract.price import Price
 from training.contract.service import Description, Service
 from training.services.local.service import LocalService
@@ -35,9 +37,34 @@ def print_jobs(service: str, prices: str | None) -> None:
 
 
 def stop(service: str, *, name: str | None, group: str | None) -> int:
-    """Stop a job or the running jobs of a group, and print their outcomes; return the exit code."""
+    """Stop a job or the running jobs of a group, and print their outcomes; return the exit code.
+
+    Jobs of SageMaker that wait for instances start no further attempt.
+    """
     opened = _open_service(service)
-    return stop_group(opened, group) if group is not None else stop_job(opened, str(name))
+    # Requests come first, so that no attempt starts after the running jobs were listed.
+    last_attempts = _request_stop(name, group) if opened.name != "local" else []
+    if group is not None:
+        code = stop_group(opened, group)
+    else:
+        code = max(stop_job(opened, each) for each in last_attempts or [str(name)])
+    for each in last_attempts:
+        if lacks_capacity(opened.describe(each)):
+            print_line(f"{each}: there were no instances for it, and it does not start again")
+    return code
+
+
+def _request_stop(name: str | None, group: str | None) -> Sequence[str]:
+    """Record in the runs of jobs that they are to stop. Return the names of their last attempts."""
+    from tracking.following.stop_request import request_stop
+    from tracking.server.store import open_existing_store
+
+    try:
+        store = open_existing_store(otherwise="A job that waits for instances starts again.")
+        return request_stop(store, group=group, job_name=name) if store else []
+    except TrackingError as error:
+        print_line(str(error))
+        return []
 
 
 def print_log(service: str, name: str) -> None:

@@ -6,6 +6,7 @@ import hashlib
 
 from tracking.budgets.records import with_limit
 from training.contract import request
+from training.contract.errors import JobNotFound
 from training.contract.failures import lacks_capacity
 from training.contract.job_spec import JobSpec
 from training.contract.service import Description, Service
@@ -72,8 +73,23 @@ class Attempts:
         Raises QuotaError or InputError if the service refuses it.
         """
         limited = with_limit(self._spec, int(failed["StoppingCondition"]["MaxRuntimeInSeconds"]))
-        spec = limited.model_copy(update={"name": attempt_name(self._spec.name, self.number + 1)})
-        job = submit(self._service, request.build(spec))
+        spec = limited.model_copy(update={"name": self._next_name})
+        return self._started(submit(self._service, request.build(spec)))
+
+    def existing(self) -> Job | None:
+        """Return the next attempt if a launcher has submitted it, or None. Submits nothing."""
+        job = Job(self._service, self._next_name)
+        try:
+            job.describe()
+        except JobNotFound:
+            return None
+        return self._started(job)
+
+    @property
+    def _next_name(self) -> str:
+        return attempt_name(self._spec.name, self.number + 1)
+
+    def _started(self, job: Job) -> Job:
         self.number += 1
         self.is_waiting = False
         return job

@@ -12,6 +12,7 @@ from judging.doomed import Death
 from tracking.budgets.records import budget_failure, with_limit
 from tracking.following.attempts import Attempts
 from tracking.following.progress import Progress
+from tracking.following.stop_request import is_stop_requested
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import OpenRun, Recorder
 from tracking.recording.run_tables import ClassCharts
@@ -32,6 +33,8 @@ from training.services.launcher import Follower, Job, Update
 
 QUOTA_PAUSE_SECONDS = 60.0
 """Pause before the next attempt, after the account's quota had no room for it."""
+STOP_CHECK_SECONDS = 15.0
+"""Pause between two looks for a request to stop a job that waits for its next attempt."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -67,7 +70,7 @@ class FollowedJob:
         limit_seconds: int | None = None,
     ):
         """Follow the job of a run, and submit it first if needed. A budget may lower its time limit."""
-        self.planned = planned
+        self.planned, self._store = planned, store
         self._recorder = Recorder(store, run.id, planned, charts)
         self._progress = Progress(planned.run_name, echo, usd_per_second=_usd_per_second(planned))
         if limit_seconds is not None and limit_seconds < planned.spec.max_run_seconds:
@@ -84,6 +87,8 @@ class FollowedJob:
         self.due = random.random()
         """Time of the next `advance`, in seconds of the monotonic clock."""
         self._attempts = Attempts(planned.spec, service)
+        self._next_attempt = 0.0
+        """Time of the next attempt, in seconds of the monotonic clock."""
         self._is_stopped = False
         self._script_log = _script_log(planned)
         self._sampler = _sampler(service, planned.spec.name)
@@ -146,33 +151,62 @@ class FollowedJob:
         """Plan another attempt of a job that got no instances. Return False if it has ended for good."""
         description = self._follower.description
         assert description is not None
-        pause_seconds = None if self._is_stopped else self._attempts.plan(description, time.time())
+        pause_seconds = self._attempts.plan(description, time.time())
         if pause_seconds is None:
             return False
-        self.due = time.monotonic() + pause_seconds
-        self._progress.show_warning(
-            f"{one_line_reason(str(description['FailureReason'])).rstrip('.')}. It cost nothing, and starts again in "
-            f"{duration_text(pause_seconds)} ({self._attempts.position})"
-        )
+        self.due = time.monotonic()
+        self._next_attempt = self.due + pause_seconds
+        self._look_for_stop()
+        if not self._is_stopped:
+            self._progress.show_warning(
+                f"{one_line_reason(str(description['FailureReason'])).rstrip('.')}. It cost nothing, and starts again "
+                f"in {duration_text(pause_seconds)} ({self._attempts.position})"
+            )
+            self._await_attempt()
         return True
 
+    def _await_attempt(self) -> None:
+        self.due = min(self._next_attempt, time.monotonic() + STOP_CHECK_SECONDS)
+
+    def _look_for_stop(self) -> None:
+        """Read whether somebody asked to stop the job, or ended it, from another machine."""
+        self._is_stopped = self._is_stopped or is_stop_requested(self._store, self._recorder.run_id)
+
     def _try_again(self) -> Outcome | None:
-        """Submit the planned attempt. Return the outcome if the job was stopped, or the service refuses it."""
+        """Submit the planned attempt when it is due. Return the outcome if the service refuses it.
+
+        A job that is to stop starts no further attempt. Return its outcome, unless another launcher has started one.
+        """
         assert self._follower.description is not None
-        # A launcher elsewhere may have stopped the job while it did not run.
-        self._is_stopped = self._is_stopped or self._recorder.has_ended()
+        self._look_for_stop()
         if self._is_stopped:
-            return self._end()
+            existing = self._attempts.existing()
+            if existing is None:
+                return self._end()
+            self._follow_attempt(existing)
+            return None
+        if time.monotonic() < self._next_attempt:
+            self._await_attempt()
+            return None
         try:
-            self.job = self._attempts.start(self._follower.description)
+            job = self._attempts.start(self._follower.description)
         except QuotaError as error:
-            self.due = time.monotonic() + QUOTA_PAUSE_SECONDS
+            self._next_attempt = time.monotonic() + QUOTA_PAUSE_SECONDS
+            self._await_attempt()
             return self._end() if error.is_final else None
         except InputError:
             return self._end()
-        self._recorder.log_attempt(self.job.name, self._attempts.number)
-        self._follower = Follower(self.job, exists=True)
+        # A request that came meanwhile may have been too early to find the attempt at the service.
+        self._look_for_stop()
+        self._follow_attempt(job)
         return None
+
+    def _follow_attempt(self, job: Job) -> None:
+        if self._is_stopped:
+            job.stop()
+        self.job = job
+        self._recorder.log_attempt(job.name, self._attempts.number)
+        self._follower = Follower(job, exists=True)
 
     def _restart(self) -> None:
         """Forget the log, because the service sends it again from its start."""

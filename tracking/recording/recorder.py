@@ -82,10 +82,6 @@ class Recorder:
         """Write the service's name and the number of a further attempt of a job that got no instances before."""
         self._store.tag(self.run_id, {SERVICE_NAME: service_name, CAPACITY_RETRIES: str(number)})
 
-    def has_ended(self) -> bool:
-        """Return whether the job's outcome is recorded, perhaps by another launcher."""
-        return has_ended(self._store.call(self._store.client.get_run, self.run_id))
-
     def log_data(self) -> None:
         """Write the description and the class distribution of the job's data, and mark the run as described."""
         if (page := data_page.data_markdown(self._planned.data)) is not None:

@@ -11,6 +11,7 @@ from training.contract.errors import InputError, nearest
 from training.contract.job_spec import ChannelOptions
 from training.scripts.channel_fields import ScriptChannel
 from training.scripts.folders import check_folder, digest_folder
+from training.services.sagemaker.user_data.account_fields import ANY_ACCOUNT, AccountFields
 from training.services.sagemaker.user_data.location import is_s3
 from training.staging.formats.files import digest_file
 from training.staging.models.model_files import PACKAGE_PREFIX, locate
@@ -34,17 +35,6 @@ class Channels:
     """Origin of each channel, for messages."""
     notes: tuple[str, ...] = ()
     """Sentences for the user before the job starts."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class AccountFields:
-    """Region and credentials of the jobs. None means those of the environment."""
-
-    region: str | None = None
-    profile: str | None = None
-
-
-ANY_ACCOUNT = AccountFields()
 
 
 @dataclass(frozen=True, kw_only=True)

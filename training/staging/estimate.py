@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from contextlib import closing
 from dataclasses import dataclass, replace
 from itertools import islice
 from pathlib import Path
@@ -21,11 +22,12 @@ from training.staging.rows.questions import read_questions
 from training.staging.rows.selection import first_rows
 from training.staging.rows.split import validation_count
 from training.staging.rows.texts import read_texts
-from training.staging.sources.data_files import DataFiles
 from training.staging.sources.hub import is_offline, stream_split
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
-from training.staging.sources.sources import Table, Tables, find_files, find_source, is_in_s3
+from training.staging.sources.sample_tables import open_sample
+from training.staging.sources.sources import Source, Table, Tables, find_files, find_source, is_in_s3
+from training.staging.sources.stored_files import Start, StoredFiles
 from training.staging.stage import evaluation_key, stage, staging_key
 from training.staging.tasks import TASKS, causal_lm
 from training.staging.tokens.buckets import choose_buckets, with_max_length
@@ -68,22 +70,21 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
 
     Raises InputError for the errors of the data that these rows show.
     """
-    if is_small(request.data):
+    if not is_in_s3(request.data) and is_small(request.data):
         return Estimate(staged=stage(request, home, echo, progress))
     model = find_starting_model(request, home)
     task = TASKS[request.task]
     columns = task.required_columns(request.data.columns)
-    source = find_source(request.data, columns, home / "docstrings", task.READERS)
+    source = find_source(request.data, columns, home / "docstrings", task.READERS, request.account)
     key = staging_key(request, source, model)
     folder = home.absolute() / "staged" / key
-    if read_manifest(folder) is not None:
+    if read_manifest(folder) is not None or (is_in_s3(request.data) and _is_small_source(source)):
         return Estimate(staged=stage(request, home, echo, progress))
     progress = progress or Progress()
     progress.begin("reading the first rows")
-    tables = source.open() if request.data.hub is None else _streamed(request.data, columns)
     tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
-    sample = _sampled(tables.train, request, tokenizer)
-    rows = _channel_rows(tables, sample, request)
+    with closing(source):
+        sample, rows = _sample_and_rows(source, request, columns, tokenizer, echo)
     check_rows(rows[0], request, source.description)
     channels: dict[str, str] = {name: (folder / name).as_uri() for name in CHANNELS}
     if (model_folder := folder / MODEL if model.scratch else model.tokenizer.folder) is not None:
@@ -107,12 +108,45 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     return Estimate(staged=staged, sample_rows=sample.rows)
 
 
+def _sample_and_rows(
+    source: Source, request: StagingRequest, columns: list[str], tokenizer: Any, echo: Echo
+) -> tuple[_Sample, tuple[int, int]]:
+    """Return the sample and the estimated rows of both channels."""
+    data = request.data
+    if not source.files:
+        tables = _streamed(data, columns) if data.hub is not None else source.open()
+        sample = _sampled(tables.train, request, tokenizer)
+        return sample, _channel_rows(tables, (), sample, request)
+    readers = TASKS[request.task].READERS
+    opened = open_sample(source, columns, readers, data, echo)
+    try:
+        sample = _sampled(opened.tables.train, request, tokenizer)
+    except InputError:
+        if opened.is_exact:
+            raise
+        source.close()
+        opened = open_sample(source, columns, readers, data, echo, whole=True)
+        sample = _sampled(opened.tables.train, request, tokenizer)
+    return sample, _channel_rows(opened.tables, opened.starts, sample, request)
+
+
+def _is_small_source(source: Source) -> bool:
+    """Return whether files here and in S3 are staged within seconds. The objects are listed, and not read."""
+    sizes = (
+        each.size_bytes * (PACKED_FACTOR if each.is_packed else 1)
+        if isinstance(each, StoredFiles)
+        else sum(map(_text_bytes, each.paths))
+        for each in source.files
+    )
+    return sum(sizes) <= SMALL_BYTES
+
+
 def is_small(data: Data) -> bool:
     """Return whether data is staged within seconds. Data of the Hub is not, unless it is in Hugging Face's cache.
 
-    Data in S3 counts as small whatever its size, so a plan copies it like a training does.
+    Data in S3 has no size here: it is known once the objects are listed.
     """
-    if data.builtin is not None or is_in_s3(data):
+    if data.builtin is not None:
         return True
     if data.hub is not None:
         folder = Path(data.hub.name)
@@ -181,14 +215,14 @@ _LENGTHS: dict[str, Callable[[Table, StagingRequest, Any], list[int]]] = {
 }
 
 
-def _channel_rows(tables: Tables, sample: _Sample, request: StagingRequest) -> tuple[int, int]:
+def _channel_rows(tables: Tables, starts: Sequence[Start], sample: _Sample, request: StagingRequest) -> tuple[int, int]:
     """Return the estimated rows of both channels. `tables.train` has been read up to the sample's end."""
     data = request.data
-    files = {} if data.train is None else find_files(data)
+    train_start, validation_start = (*starts, None, None)[:2]
     per_row = len(sample.lengths) / sample.rows
-    total = _row_count(files.get("data.train"), data, tables.train, sample.rows)
+    total = _row_count(train_start, data, tables.train, sample.rows)
     if tables.validation is not None:
-        validation = _row_count(files.get("data.validation"), data, tables.validation, 0)
+        validation = _row_count(validation_start, data, tables.validation, 0)
         train = total
     else:
         needed = first_rows(data)
@@ -201,15 +235,15 @@ def _channel_rows(tables: Tables, sample: _Sample, request: StagingRequest) -> t
     return first, second
 
 
-def _row_count(files: DataFiles | None, data: Data, table: Table, read: int) -> int:
+def _row_count(start: Start | None, data: Data, table: Table, read: int) -> int:
     """Return the number of rows of a table, from its files' sizes where that is possible, and else by counting.
 
     `read` rows of `table` have been read.
     """
-    if files is not None:
-        known = [_rows_by_size(path, data.text_format) for path in files.paths]
-        if None not in known:
-            return sum(count for count in known if count is not None)
+    if start is not None:
+        counts = {path: _rows_by_size(path, data.text_format) for path in start.files.paths}
+        if None not in counts.values():
+            return round(sum((count or 0) * start.scales.get(path, 1.0) for path, count in counts.items()))
     return read + sum(1 for _ in table.rows)
 
 

@@ -64,7 +64,7 @@ def stage(
     model = find_starting_model(request, home)
     task = TASKS[request.task]
     columns = task.required_columns(request.data.columns)
-    source = find_source(request.data, columns, home / "docstrings", task.READERS)
+    source = find_source(request.data, columns, home / "docstrings", task.READERS, request.account)
     key = staging_key(request, source, model)
     folder = home.absolute() / "staged" / key
     manifest = read_manifest(folder) if is_usable(folder, echo) else None

@@ -218,7 +218,7 @@ def open_endpoints(
     credentials or no network; InputError.
     """
     fields = {name: value for name, value in aws_fields.items() if name not in {"image", "ami", "prices"}}
-    clients = Clients(fields.get("region"))
+    clients = Clients(fields.get("region"), fields.get("profile"))
     account = account_of(clients)
     table = aws_fields.get("prices")
 

@@ -6,13 +6,13 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.job_entries import NOT_STAGED, job_entry
+from experiments.dry_runs.job_entries import job_entry
+from experiments.dry_runs.planned_context import NOT_STAGED, planned_context
 from experiments.dry_runs.scratch_state import scratch_state
 from experiments.planning.arms import Arm
 from experiments.planning.load import load
 from experiments.planning.plan import job
 from experiments.planning.staged_inputs import stage_inputs
-from experiments.running.service_context import ServiceContext, open_service_context
 from tests.support.aws.account import Account
 from training.staging import estimate
 
@@ -57,11 +57,12 @@ def test_fields_that_only_staging_determines_are_marked(
     changes = fields if service == "sagemaker" else {}
     experiment = load("demo", {**changes, "data.train": str(tmp_path / "rows.jsonl"), "bucket_lengths": "null"})
     arm = Arm(label="none", experiment=experiment, is_baseline=True)
-    context: ServiceContext = open_service_context(experiment, lambda _: None, is_read_only=True)
     with scratch_state(tmp_path / "home") as state:
+        context = planned_context(experiment, lambda _: None, state)
         inputs = state.inputs(experiment)
         assert state.sample_rows(inputs) == 80
         planned = job("demo-a0r0", "demo", arm, 0, inputs, tmp_path / "home")
+        context.check(planned.spec)
         entry = job_entry(planned, arm, inputs, context=context, state=state, earlier=[])
     lengths = ("HyperParameters.bucket_lengths",)
     assert entry.estimated == (lengths if service == "local" else (*lengths, "InputDataConfig"))

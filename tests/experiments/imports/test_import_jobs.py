@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import subprocess
+import sys
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -12,8 +14,9 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from experiments.__main__ import main
+from tests.conftest import ROOT
 from tests.support.aws.account import Account
-from tests.support.services.following import ended, running
+from tests.support.services.following import ended, running, until
 from tests.support.services.harness import SageMakerHarness
 from training.contract.job_spec import MetricDefinition
 from training.services.launcher import submit
@@ -107,7 +110,7 @@ def test_a_job_that_has_ended_is_recorded_once(team: Team) -> None:
 
 
 def test_likely_secrets_of_a_job_are_not_recorded(team: Team, tmp_path: Path) -> None:
-    shows_it = "import sys; print('the token is', sys.argv[sys.argv.index('--hub_token') + 1])"
+    shows_it = "import sys; print('the token is ' + sys.argv[sys.argv.index('--hub_token') + 1])"
     name = team.starts("with-token", shows_it, hub_token=TOKEN, logging={"hub_token": TOKEN})
     team.waits(name)
     assert team.attach(job=name)[0] == 0
@@ -131,6 +134,29 @@ def test_a_running_job_is_followed_to_its_end(team: Team) -> None:
     [run] = team.runs()
     assert run.info.status == "FINISHED"
     assert len(team.curve(run, "train_loss")) == 3
+
+
+def test_a_group_of_imported_jobs_is_followed_on_after_its_command_was_killed(team: Team) -> None:
+    tuned = {"tune-1": {"learning_rate": "3e-05"}, "tune-2": {"learning_rate": "5e-05"}}
+    for name, values in tuned.items():
+        team.starts(name, TRAINS.replace("0.4", "5"), **values)
+    team.account.jobs.tuning["bert-tuning"] = tuned
+    command = [sys.executable, "-m", "experiments", "attach", "--tuning-job", "bert-tuning"]
+    killed = subprocess.Popen([*command, "--prices", str(team.prices)], cwd=ROOT, stdout=subprocess.DEVNULL)
+    until(lambda: len(team.runs()) == 2)
+    killed.kill()
+    killed.wait()
+    assert {run.info.status for run in team.runs()} == {"RUNNING"}
+    [group] = team.runs("group")
+    code, out, error = team.attach(group=group.data.tags["platform.group"])
+    assert (code, error) == (0, "")
+    assert f"Following 2 jobs of {group.data.tags['platform.group']}" in out
+    assert [run.info.status for run in team.runs()] == ["FINISHED"] * 2
+    assert [team.curve(run, "train_loss")[3] for run in team.runs()] == [0.3333] * 2
+    assert [run.data.tags["platform.arm"] for run in team.runs()] == ["learning rate 3e-05", "learning rate 5e-05"]
+    code, _, error = team.attach(group=group.data.tags["platform.group"])
+    assert (code, "has ended: `report --group" in error) == (2, True)
+    assert sorted(team.account.jobs.names()) == ["tune-1", "tune-2"]
 
 
 def test_a_job_that_got_no_instances_is_not_started_again(team: Team) -> None:

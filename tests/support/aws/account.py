@@ -72,6 +72,11 @@ class Account:
         return sorted([*self.api.calls, *self.logs_api.calls, *self._moto.calls])
 
     @property
+    def read_bytes(self) -> int:
+        """Bytes that the product has read from S3, IAM and STS."""
+        return self._moto.read_bytes
+
+    @property
     def actions(self) -> set[str]:
         """Permissions that the product's calls need, over all services."""
         called = {action_of("sagemaker", each) for _, each in self.api.calls}

@@ -26,6 +26,8 @@ class MotoServer(Serving):
         """Time (monotonic, seconds) and operation of every call of the product's clients."""
         self.actions: set[str] = set()
         """Permissions that these calls need, such as `s3:GetObject`."""
+        self.read_bytes = 0
+        """Size of the responses to the product's calls."""
         self.foreign_buckets: set[str] = set()
         """Buckets of another account; moto does not simulate them."""
         self._put_lock = threading.Lock()  # moto counts its events without a lock, so two could get the same id.
@@ -37,12 +39,20 @@ class MotoServer(Serving):
         if "trainfare" in environ.get("HTTP_USER_AGENT", ""):
             self.calls.append((time.monotonic(), operation or f"{environ['REQUEST_METHOD']} {environ['PATH_INFO']}"))
             self.actions.add(_action(environ, operation))
+            start_response = self._counting(start_response)
         if environ["PATH_INFO"].split("/")[1] in self.foreign_buckets:
             start_response("403 Forbidden", [("Content-Length", "0")])
             return []
         with self._put_lock if operation == "PutLogEvents" else nullcontext():
             response: Iterable[bytes] = self._app(environ, start_response)
         return response
+
+    def _counting(self, start_response: Callable[..., Any]) -> Callable[..., Any]:
+        def start(status: str, headers: list[tuple[str, str]], *more: Any) -> Any:
+            self.read_bytes += int(dict(headers).get("Content-Length", 0))
+            return start_response(status, headers, *more)
+
+        return start
 
 
 def _action(environ: dict[str, Any], operation: str) -> str:

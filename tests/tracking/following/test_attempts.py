@@ -18,6 +18,7 @@ from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
 from tracking.following.attempts import attempt_name
 from tracking.following.followed_job import FollowedJob, Outcome
 from tracking.following.group_session import run_jobs, start_jobs
+from tracking.following.stop_request import request_stop
 from tracking.groups.group import child_runs, open_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import open_run
@@ -37,9 +38,11 @@ class Launchers:
         self.group = open_group(store, experiment_name="demo", verb="compare", key="k1")
         self.job = self.planned((0.2 / 60, 0.4 / 60))
 
-    def planned(self, retry_minutes: tuple[float, ...]) -> PlannedJob:
+    def planned(self, retry_minutes: tuple[float, ...], pause: float = 0.0) -> PlannedJob:
+        """Return a job of two steps that take `pause` seconds each."""
+        hyperparameters = {"steps": 2, "pause": pause}
         spec = self.harness.spec(
-            TRAIN_PY, hyperparameters={"steps": 2}, instance_type=GPU, capacity_retry_minutes=retry_minutes
+            TRAIN_PY, hyperparameters=hyperparameters, instance_type=GPU, capacity_retry_minutes=retry_minutes
         )
         return planned_as(spec, "none")
 
@@ -113,6 +116,51 @@ def test_a_stopped_job_is_not_started_again(launchers: Launchers, account: Accou
     assert outcome.failure == ("Stopped", "it was stopped while it waited for instances")
     assert account.jobs.names() == ["job"]
     assert launchers.tags()[0] == "KILLED"
+
+
+def stop_from_elsewhere(launchers: Launchers) -> list[str]:
+    return list(request_stop(launchers.store, group=launchers.group.id))
+
+
+def test_a_request_to_stop_ends_the_wait_of_a_launcher_elsewhere(
+    launchers: Launchers, account: Account, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("tracking.following.followed_job.STOP_CHECK_SECONDS", 0.1)
+    launchers.job = launchers.planned((10.0,))
+    outcome = launchers.run(when_it_waits(lambda: stop_from_elsewhere(launchers)))
+    assert outcome.failure == ("Stopped", "it was stopped while it waited for instances")
+    assert account.jobs.names() == ["job"]
+    assert launchers.tags()[0] == "KILLED"
+    assert stop_from_elsewhere(launchers) == []
+
+
+def test_a_launcher_that_attaches_after_a_request_to_stop_starts_nothing(
+    launchers: Launchers, account: Account
+) -> None:
+    start_jobs(launchers.store, launchers.harness.again(), launchers.group, [launchers.job])
+    until(lambda: account.jobs.describe("job")["TrainingJobStatus"] == "Failed")
+    assert stop_from_elsewhere(launchers) == ["job"]
+    account.jobs.faults.no_capacity.clear()
+    assert launchers.run().failure == ("Stopped", "it was stopped while it waited for instances")
+    assert account.jobs.names() == ["job"]
+
+
+def test_an_attempt_that_another_launcher_had_started_is_stopped_and_recorded(
+    launchers: Launchers, account: Account
+) -> None:
+    """Its cost counts. Without it, the run would end with the failed attempt."""
+    launchers.job = launchers.planned((0.01,), pause=300)
+    start_jobs(launchers.store, launchers.harness.again(), launchers.group, [launchers.job])
+    until(lambda: account.jobs.describe("job")["TrainingJobStatus"] == "Failed")
+    account.jobs.faults.no_capacity.clear()
+    launchers.harness.again().create({**account.jobs.request("job"), "TrainingJobName": "job-c1"})
+    stop_from_elsewhere(launchers)
+    outcome = launchers.run()
+    assert outcome.failure is not None
+    assert outcome.failure[0] == "Stopped"
+    status, tags = launchers.tags()
+    assert (status, tags["platform.service_name"]) == ("KILLED", "job-c1")
+    assert account.jobs.describe("job-c1")["TrainingJobStatus"] == "Stopped"
 
 
 def test_a_quota_that_is_in_use_delays_the_next_attempt(

@@ -14,8 +14,10 @@ from typing import Any, Callable, Dict, Iterator, List, Optional
 EVENT_PREFIX = "trainfare-event "
 PART_PREFIX = "trainfare-part "
 MAX_CHARACTERS = 4000
-"""Longest event on one line; a longer event is split into parts. At four bytes per character, a part stays below
-Docker's limit of 16 KiB per line, and far below CloudWatch's 256 KiB. Both cut longer lines."""
+"""Longest event on one line; a longer event is split into parts. With its prefix and in ASCII, a line is at most 4096
+bytes long. Linux writes that many (PIPE_BUF) into a pipe at once or waits, so no other process writes into the line,
+and SageMaker's toolkit, which prints whatever the pipe holds as lines, does not break it. The limits of Docker (16 KiB
+per line) and CloudWatch (256 KiB) are higher."""
 FILE_NAME = "events.jsonl"
 HIDDEN = "(hidden)"
 
@@ -59,7 +61,9 @@ class Events:
     def _emit(self, kind: str, fields: Dict[str, Any]) -> None:
         event: Dict[str, Any] = {"event": kind, "seq": self._sequence, "time": self._clock(), **fields}
         self._sequence += 1
-        text = self.mask(json.dumps(event, default=_to_json_value, ensure_ascii=False))
+        # In ASCII, a character is a byte, and all white space is blanks. Without blanks between them, values alone have
+        # blanks.
+        text = self.mask(json.dumps(event, default=_to_json_value, separators=(",", ":")))
         # Buffered output of earlier `print` calls must come first.
         sys.stdout.flush()
         for line in _lines(event, text):
@@ -68,7 +72,7 @@ class Events:
             os.write(self._file, (text + "\n").encode("utf-8"))
 
     def _write_line(self, line: str) -> None:
-        """Write the line in as few system calls as possible, so that lines of several processes do not mix.
+        """Write the line with one system call, so that lines of several processes do not mix.
 
         An interrupt can end a write halfway. The next event then starts on a new line.
         """
@@ -87,6 +91,8 @@ def _lines(event: Dict[str, Any], text: str) -> Iterator[str]:
     count = -(-len(text) // MAX_CHARACTERS)
     for at in range(count):
         piece = text[at * MAX_CHARACTERS : (at + 1) * MAX_CHARACTERS]
+        if piece.endswith(" "):  # The toolkit strips blanks from the end of what it reads.
+            piece = piece[:-1] + "\\u0020"
         yield "{}{} {!r} {}/{} {}".format(PART_PREFIX, event["seq"], event["time"], at + 1, count, piece)
 
 

@@ -12,6 +12,7 @@ from botocore.exceptions import ReadTimeoutError
 
 from training.contract.errors import InputError
 from training.services.sagemaker.aws_errors import translated
+from training.services.sagemaker.credential_errors import remember_profile
 from training.services.sagemaker.rate_limit import RateLimiter
 
 QUICK_ATTEMPTS = 3
@@ -55,6 +56,7 @@ class Clients:
     """Cache of boto3 clients. boto3 finds the credentials, the profile and the endpoints."""
 
     def __init__(self, region: str | None = None, profile: str | None = None) -> None:
+        remember_profile(profile)
         with translated("AWS"):
             # boto3 itself reads only AWS_DEFAULT_REGION.
             self.session = boto3.Session(

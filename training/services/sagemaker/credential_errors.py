@@ -35,9 +35,20 @@ def credential_error(what: str, error: exceptions.BotoCoreError) -> AccessError:
     return AccessError(f"{what}: {problem} ({first_line(error)}): {remedy}.")
 
 
+class _Profile:
+    """Profile of the newest clients, if their maker named one. The errors do not contain it."""
+
+    name: str | None = None
+
+
+def remember_profile(name: str | None) -> None:
+    """Name the profile of clients in later errors. None means that of the environment."""
+    _Profile.name = name
+
+
 def profile() -> str:
     """Return the name of the AWS profile that botocore uses."""
-    return os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
+    return _Profile.name or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
 
 
 def first_line(error: Exception) -> str:

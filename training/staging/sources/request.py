@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from training.services.sagemaker.user_data.account_fields import ANY_ACCOUNT, AccountFields
 from training.staging.formats.expansion import DEFAULT_MAX_EXPANSION
 from training.staging.formats.text_format import UTF8, TextFormat, delimiter_character, encoding_name
 
@@ -205,3 +206,5 @@ class StagingRequest(Frozen):
     """Bucket lengths in tokens, ascending; None chooses them from the data. Not part of the key."""
     min_train_rows: int = 1
     """Minimum number of training rows, such as one global batch. Not part of the key."""
+    account: AccountFields = ANY_ACCOUNT
+    """Region and profile that read data in S3. Not part of the key."""

@@ -9,6 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.services.sagemaker.user_data.account_fields import ANY_ACCOUNT, AccountFields
 from training.services.sagemaker.user_data.location import is_s3
 from training.staging.formats.row import Row
 from training.staging.sources.data_files import DataFiles, describe_files, digest_files, find_data_files
@@ -65,13 +66,21 @@ class Source:
     """Open the data for one pass over its rows. It can be opened again for each further pass."""
     close: Callable[[], None] = lambda: None
     """Delete what opening it has copied to this machine."""
+    files: tuple[DataFiles | StoredFiles, ...] = ()
+    """Files of `train`, and of `validation` if it has its own. Other sources have none."""
 
 
-def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Readers = NO_READERS) -> Source:
+def find_source(
+    data: Data,
+    columns: Sequence[str],
+    cache: Path,
+    readers: Readers = NO_READERS,
+    account: AccountFields = ANY_ACCOUNT,
+) -> Source:
     """Return the source of the data. Its rows contain the values of `columns`.
 
     Generated data is written to the folder `cache`, and copies of objects in S3 to the folder `staged` beside it, where
-    they stay until the source is closed. Raises InputError for a missing file.
+    they stay until the source is closed; `account` reads them. Raises InputError for a missing file.
     """
     if data.hub is not None:
         return _hub_source(data.hub, columns, data.columns.label)
@@ -80,7 +89,7 @@ def find_source(data: Data, columns: Sequence[str], cache: Path, readers: Reader
         return _file_source(demo, columns, readers, data, "docstrings of installed packages")
     copies = cache.parent / "staged"
     files = [
-        StoredFiles(field, name, copies) if is_s3(name) else _files_of(field, name)
+        StoredFiles(field, name, copies, account) if is_s3(name) else _files_of(field, name)
         for field, name in _names(data).items()
     ]
     description = ", ".join(
@@ -119,8 +128,7 @@ def _file_source(
     parts = [each.digest(text) if isinstance(each, StoredFiles) else digest_files(each, text) for each in files]
 
     def open_files() -> Tables:
-        tables = [_file_table(each, columns, readers, data) for each in files]
-        return Tables(train=tables[0], validation=tables[1] if len(tables) > 1 else None)
+        return tables_of([_file_table(each, columns, readers, data) for each in files])
 
     def close() -> None:
         for each in files:
@@ -133,17 +141,33 @@ def _file_source(
         validation_digest=_sha256(parts[-1]),
         open=open_files,
         close=close,
+        files=tuple(files),
     )
+
+
+def tables_of(tables: Sequence[Table]) -> Tables:
+    """Return the tables of `train` and, if it has its own, of `validation`."""
+    return Tables(train=tables[0], validation=tables[1] if len(tables) > 1 else None)
 
 
 def _file_table(files: DataFiles | StoredFiles, columns: Sequence[str], readers: Readers, data: Data) -> Table:
     if isinstance(files, StoredFiles):
-        copies = _file_table(files.copies(), columns, readers, data)
-        return Table(
-            name=copies.name,
-            rows=files.renamed(copies.rows),
-            locate=lambda number: files.with_uris(copies.location(number)),
-        )
+        return stored_table(files, files.copies(), columns, readers, data)
+    return local_table(files, columns, readers, data)
+
+
+def stored_table(stored: StoredFiles, copies: DataFiles, columns: Sequence[str], readers: Readers, data: Data) -> Table:
+    """Return the rows of copies of objects. Messages name the objects."""
+    table = local_table(copies, columns, readers, data)
+    return Table(
+        name=table.name,
+        rows=stored.renamed(table.rows),
+        locate=lambda number: stored.with_uris(table.location(number)),
+    )
+
+
+def local_table(files: DataFiles, columns: Sequence[str], readers: Readers, data: Data) -> Table:
+    """Return the rows of files on this machine."""
     rows = FileRows(files, columns, data.text_format, readers, max_expansion=data.max_expansion)
     return Table(name=files.name, rows=rows, locate=rows.location)
 

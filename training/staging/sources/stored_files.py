@@ -2,19 +2,39 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
 from training.contract.errors import InputError
+from training.services.sagemaker.user_data.account_fields import AccountFields
 from training.services.sagemaker.user_data.location import Location, location_of
+from training.staging.formats.compression import is_packed
 from training.staging.formats.readers import BINARY, reader_name
 from training.staging.formats.row import Row
 from training.staging.formats.text_format import TextFormat
 from training.staging.sources.data_files import IGNORED, DataFiles
 from training.state.digests import UNFINISHED_PREFIX
+
+START_BYTES = 8 * 2**20
+"""Bytes of the objects that a plan reads. They hold the 1,000 rows of its sample, unless rows are very long."""
+LINES = frozenset({".jsonl", ".ndjson", ".csv", ".tsv", ".txt"})
+"""Formats whose rows can be read from the start of a file, and counted from its size."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Start:
+    """Files of which the first rows are read, and from which the number of all rows follows."""
+
+    files: DataFiles
+    scales: Mapping[Path, float] = field(default_factory=dict)
+    """Bytes that a file stands for, as a multiple of its size; 1 for a file that is missing."""
+    is_exact: bool = True
+    """False if the last row of a file may be cut off, so that an error may be due to the cut."""
 
 
 class StoredFiles:
@@ -23,12 +43,12 @@ class StoredFiles:
     Their suffix determines their format. Call `close` to delete the copies.
     """
 
-    def __init__(self, field: str, uri: str, folder: Path) -> None:
+    def __init__(self, field: str, uri: str, folder: Path, account: AccountFields) -> None:
         """List the objects. Copies go into a temporary folder within `folder`. Raises InputError, AccessError."""
         from training.services.sagemaker.clients import Clients
         from training.services.sagemaker.user_data.listing import list_objects, version_of
 
-        self._field, self._folder, self._clients = field, folder, Clients()
+        self._field, self._folder, self._clients = field, folder, Clients(account.region, account.profile)
         self._location = location_of(field, uri)
         objects = list(list_objects(self._clients, field, self._location))
         self._objects = _data(field, self._location, objects)
@@ -56,14 +76,56 @@ class StoredFiles:
         return DataFiles(name=self._location.uri, paths=tuple(map(Path, self._uris)))
 
     def _copy(self, folder: Path) -> None:
+        for number, each in enumerate(self._objects):
+            self._download(each, folder / _file_name(number, each["Key"]))
+
+    def _download(self, stored: Mapping[str, Any], path: Path, most_bytes: int | None = None) -> None:
         from training.services.sagemaker.user_data.download import download
 
+        location = Location(self._location.bucket, stored["Key"])
+        download(self._clients, self._field, location, stored["ETag"], path, most_bytes=most_bytes)
+        self._uris[str(path)] = location.uri
+
+    @property
+    def size_bytes(self) -> int:
+        """Size of the objects together."""
+        return self._version.size_bytes
+
+    @property
+    def is_packed(self) -> bool:
+        """Return whether the text of the objects is larger than they are."""
+        path = Path(self._objects[0]["Key"])
+        return is_packed(path) or reader_name(path) in BINARY
+
+    def can_start(self, text: TextFormat) -> bool:
+        """Return whether rows can be read from the start of an object."""
+        is_cut_at_lines = "\n".encode(text.encoding) == b"\n"  # not in UTF-16
+        return reader_name(Path(self._objects[0]["Key"])) in LINES and is_cut_at_lines
+
+    def start(self) -> Start:
+        """Return copies of the first objects, or of the start of the first, of `START_BYTES` together.
+
+        Raises InputError if an object has changed since the listing.
+        """
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._copies = folder = Path(tempfile.mkdtemp(prefix=UNFINISHED_PREFIX, dir=self._folder))
+        sizes: dict[Path, int] = {}
+        is_exact = not self.is_packed and reader_name(Path(self._objects[0]["Key"])) not in {".csv", ".tsv"}
         for number, each in enumerate(self._objects):
-            location = Location(self._location.bucket, each["Key"])
-            # A key may be no name of a file; only its suffixes matter.
-            path = folder / f"{number:05}{''.join(PurePosixPath(each['Key']).suffixes[-2:])}"
-            download(self._clients, self._field, location, each["ETag"], path)
-            self._uris[str(path)] = location.uri
+            room = START_BYTES - sum(sizes.values())
+            if room <= 0:
+                break
+            path = folder / _file_name(number, each["Key"])
+            sizes[path] = each["Size"]
+            self._download(each, path, min(room, each["Size"]))
+            if room < each["Size"] and not is_packed(path):
+                is_exact = _cut_at_line(path) and is_exact
+        of_all = self.size_bytes / sum(sizes.values())
+        return Start(
+            files=DataFiles(name=self._location.uri, paths=tuple(sizes)),
+            scales={path: of_all * size / path.stat().st_size for path, size in sizes.items()},
+            is_exact=is_exact,
+        )
 
     def with_uris(self, text: str) -> str:
         """Return a message with the URIs in place of the paths of the copies."""
@@ -84,6 +146,19 @@ class StoredFiles:
         if self._copies is not None:
             shutil.rmtree(self._copies, ignore_errors=True)
             self._copies, self._uris = None, {}
+
+
+def _file_name(number: int, key: str) -> str:
+    """Return the name of a copy. A key may be no name of a file; only its suffixes matter."""
+    return f"{number:05}{''.join(PurePosixPath(key).suffixes[-2:])}"
+
+
+def _cut_at_line(path: Path) -> bool:
+    """Remove the incomplete line at the end of a file. Return False if it is the only one, which stays."""
+    end = path.read_bytes().rfind(b"\n") + 1
+    if end:
+        os.truncate(path, end)
+    return end > 0
 
 
 def _data(field: str, location: Location, objects: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:

@@ -16,7 +16,11 @@ from hypothesis import strategies as st
 
 import reporting.events
 from reporting.events import EVENT_PREFIX, Events
+from tests.conftest import ROOT
 from training.contract.events import EventReader, parse_line
+
+PIPE_BUF = 4096
+"""Number of bytes that Linux writes into a pipe at once."""
 
 
 @given(st.text(min_size=0, max_size=10), st.integers(0, 20_000), st.randoms(use_true_random=False))
@@ -24,13 +28,13 @@ def test_a_long_event_is_split_into_parts_that_the_reader_joins(text: str, times
     read, write = os.pipe()
     fcntl.fcntl(write, fcntl.F_SETPIPE_SZ, 2**20)
     events = Events(descriptor=write, clock=lambda: 12.5)
-    message = (text + " trainfare-part 0 1.5 1/2 é") * (1 + times // 30)
+    message = (text + " trainfare-part 0 1.5 1/2 é  ") * (1 + times // 30)
     events.emit("note", message=message)
     events.emit("note", message="trainfare-part 7 1.5 1/2 x")
     os.close(write)
     with os.fdopen(read, encoding="utf-8", newline="\n") as stream:
         lines = stream.read().split("\n")
-    assert all(len(line.encode()) < 2**14 for line in lines)
+    assert all(len(line.encode()) < PIPE_BUF and line == line.strip() for line in lines)
     shuffled.shuffle(lines)
     reader = EventReader()
     received = [event for line in lines for event in reader.read([line])]
@@ -51,6 +55,24 @@ def test_events_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert second is not None
     assert second.fields == {"step": 1, "values": {"loss": 0.5, "n": 3}, "folder": "/x"}
     assert [json.loads(line)["seq"] for line in (tmp_path / "events.jsonl").read_text().splitlines()] == [0, 1]
+
+
+def test_long_events_of_one_of_several_processes_pass_through_the_toolkit(tmp_path: Path) -> None:
+    """The processes write to one pipe, as torchrun's do."""
+    program = tmp_path / "program.py"
+    program.write_text(
+        "import sys; sys.path.insert(0, sys.argv[1]); from reporting.events import Events; events = Events()\n"
+        "for n in range(100):\n"
+        "  if sys.argv[2] == '0': events.emit('note', message='é  b ' * 40 * n)\n"
+        "  else: print('of another process ' * (n % 9), flush=True)\n"
+    )
+    words = [sys.executable, str(program), str(Path(reporting.events.__file__).parents[1])]
+    command = " ".join(f"{' '.join(words)} {rank} &" for rank in range(3)) + " wait"
+    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
+    variables = {**os.environ, "PATH": path, "EMULATED_COMMAND": json.dumps([command])}
+    finished = subprocess.run([ROOT / "tests/support/aws/image/train"], env=variables, capture_output=True, check=True)
+    received = EventReader().read(finished.stdout.decode().split("\n"))
+    assert {event.seq: event.fields["message"] for event in received} == {n: "é  b " * 40 * n for n in range(100)}
 
 
 def test_a_disabled_writer_writes_nothing(tmp_path: Path) -> None:

@@ -25,11 +25,11 @@ ARCHIVE = "/opt/ml/input/data/code/sourcedir.tar.gz"
 SCRIPT = """
     import os, socket
     from pathlib import Path
-    print("data", (Path(os.environ["SM_CHANNEL_TRAIN"]) / "rows.csv").read_text())
+    print("data " + (Path(os.environ["SM_CHANNEL_TRAIN"]) / "rows.csv").read_text())
     try:
         socket.create_connection(("127.0.0.1", {port}), timeout=5)
     except OSError as error:
-        print("no network", type(error).__name__)
+        print("no network " + type(error).__name__)
 """
 
 

@@ -22,7 +22,7 @@ def test_an_event_of_half_a_megabyte_arrives_complete(
     (tmp_path / "classes.jsonl").write_text("\n".join(rows) + "\n")
     fields = dict.fromkeys(("data.train", "data.validation"), tmp_path / "classes.jsonl")
     if service == "local":
-        aws_only = {"service", "aws.role", "aws.prices", "machine.instance_type"}
+        aws_only = {"service", "aws.role", "aws.prices", "machine.instance_type", "machine.capacity_retry_minutes"}
         local_fields = {name: value for name, value in terminal.fields.items() if name not in aws_only}
         terminal = Terminal(terminal.client, local_fields, terminal.capsys)
     output = terminal("train", {**fields, "batch_size": 30})

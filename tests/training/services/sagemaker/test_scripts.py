@@ -27,7 +27,7 @@ parser.add_argument("--out")
 parser.parse_args()
 base = os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")
 view = [sys.argv, os.environ["GREETING"], len(os.environ["HF_TOKEN"]), os.environ["SM_USER_ENTRY_POINT"]]
-print("VIEW", json.dumps(view).replace(base, "/opt/ml"))
+print("VIEW " + json.dumps(view).replace(base, "/opt/ml"))
 """
 EXPERIMENT = """\
 script:

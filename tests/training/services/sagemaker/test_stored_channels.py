@@ -19,7 +19,8 @@ SCRIPT = """\
 import os
 from pathlib import Path
 folder = Path(os.environ["SM_CHANNEL_TRAIN"])
-print("READ", sorted((path.relative_to(folder).as_posix(), path.read_text()) for path in folder.rglob("*.txt")))
+files = sorted((path.relative_to(folder).as_posix(), path.read_text()) for path in folder.rglob("*.txt"))
+print(f"READ {files}")
 """
 EXPERIMENT = f"""\
 script: {{source: code, channels: {{train: {URI}}}}}

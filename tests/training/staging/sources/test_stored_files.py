@@ -13,7 +13,7 @@ from tests.support.aws.account import Account
 from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
 from training.services.local.container import local_path
-from training.staging.estimate import stage_or_estimate
+from training.services.sagemaker.user_data.account_fields import ANY_ACCOUNT
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.stored_files import StoredFiles
 from training.staging.stage import stage
@@ -114,17 +114,12 @@ def test_data_that_cannot_be_read_is_refused_before_a_copy(
 
 def test_an_object_that_changes_before_it_is_copied_is_refused(account: Account, tmp_path: Path) -> None:
     put(account, {"rows.jsonl": ROWS})
-    files = StoredFiles("data.train", "s3://team-data/rows.jsonl", tmp_path / "staged")
+    files = StoredFiles("data.train", "s3://team-data/rows.jsonl", tmp_path / "staged", ANY_ACCOUNT)
     put(account, {"rows.jsonl": "other"})
     with pytest.raises(InputError, match=r"^data\.train 's3://team-data/rows\.jsonl' has changed since it was listed"):
         files.copies()
     files.close()
     assert list((tmp_path / "staged").iterdir()) == []
-
-
-def test_a_plan_stages_data_from_s3(account: Account, tmp_path: Path) -> None:
-    put(account, {"rows.jsonl": ROWS})
-    assert stage_or_estimate(request("s3://team-data/rows.jsonl"), tmp_path, lambda _: None).sample_rows is None
 
 
 def test_a_uri_in_a_file_is_no_path(tmp_path: Path) -> None:

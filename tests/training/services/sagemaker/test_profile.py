@@ -1,0 +1,70 @@
+"""Credentials of `aws.profile`, which the environment does not have."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from models.endpoints.sagemaker.endpoints import open_endpoints
+from tests.support.aws.account import ACCOUNT, Account
+from tests.training.services.sagemaker.conftest import Terminal
+from training.contract.errors import AccessError
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.identity import account_of
+
+OTHER_ROLE = "arn:aws:iam::210987654321:role/trainer"
+
+
+@pytest.fixture
+def profile(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The only profile with credentials."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    file = tmp_path / "credentials"
+    file.write_text("[research]\naws_access_key_id = AKIAEXAMPLE\naws_secret_access_key = example\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    return "research"
+
+
+@pytest.mark.slow
+def test_a_job_and_its_data_in_s3_need_no_other_credentials(terminal: Terminal, account: Account, profile: str) -> None:
+    s3 = account.clients["s3"]
+    s3.create_bucket(Bucket="team-data")
+    rows = "".join(json.dumps({"text": f"row {n}", "label": "even" if n % 2 else "odd"}) + "\n" for n in range(32))
+    s3.put_object(Bucket="team-data", Key="rows.jsonl", Body=rows.encode())
+    fields = {"data.train": "s3://team-data/rows.jsonl"}
+    without = terminal("plan", {"verb": "train", **fields})
+    assert without.code != 0
+    assert "AWS credentials are missing" in without.error + without.out
+    output = terminal("train", {**fields, "aws.profile": profile})
+    assert output.code == 0, output
+
+
+def test_endpoints_use_it(profile: str) -> None:
+    assert open_endpoints({"profile": profile}, lambda _: None).account == ACCOUNT
+    with pytest.raises(AccessError, match="AWS credentials are missing"):
+        open_endpoints({}, lambda _: None)
+
+
+def test_an_error_names_it(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("AWS_PROFILE", "other")
+    with pytest.raises(AccessError, match=r"^AWS: the AWS profile research does not exist"):
+        account_of(Clients(profile="research"))
+    with pytest.raises(AccessError, match=r"^AWS: the AWS profile other does not exist"):
+        account_of(Clients())
+
+
+@pytest.mark.slow
+def test_attach_refuses_credentials_of_another_account(terminal: Terminal, account: Account) -> None:
+    output = terminal("train", {"wait": "false", "aws.role": OTHER_ROLE})
+    assert output.code == 0, output
+    [group] = terminal.runs("group")
+    name = group.data.tags["platform.group"]
+    refused = terminal.run("attach", "--group", name)
+    assert refused.code == 1
+    assert refused.error == (
+        f"error: the jobs of group {name} belong to AWS account 210987654321, but the credentials belong to account "
+        f"{ACCOUNT}: set AWS_PROFILE to a profile of account 210987654321. attach does not read aws.profile.\n"
+    )
