@@ -173,7 +173,7 @@ class ExperimentFields(Frozen):
     attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
     """Attention implementation. `auto` takes the fastest one that the model has; `flash_attention_2` needs its
     package."""
-    dropout: Literal["auto", "torch"] = "auto"
+    dropout: Literal["auto", "bulk", "torch"] = "auto"
     """Random numbers of dropout on a CPU: `auto` draws bits in bulk, `torch` draws one number per element."""
     optimizer: Literal["auto", "adamw"] = "auto"
     """AdamW implementation: `auto` takes the fused kernel where torch has one, `adamw` uses one kernel per

@@ -8,6 +8,7 @@ from checkpoints import checkpoint_files
 from checkpoints.best_evaluation import BestEvaluation
 from checkpoints.checkpoint_files import NO_PROGRESS, Progress
 from checkpoints.target import Target
+from compilation import dropout
 from compilation.compilers import COMPILERS, NoCompiler
 from data.channels import Channel, read_channel
 from data.padding import Padding
@@ -24,7 +25,7 @@ from weights.pretrained import Pretrained
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that is known before the model is loaded."""
+    """Everything that is known before the model is loaded. A trial may then replace values of `auto`."""
 
     arguments: Arguments
     """The job's arguments."""
@@ -36,6 +37,10 @@ class Settings:
     """cpu | cuda | xla."""
     precision: str
     """fp32 | bf16 | fp16; never auto."""
+    attention: str
+    """Attention implementation; auto leaves it to transformers."""
+    dropout: str
+    """bulk | torch; never auto."""
     processes: int
     """Number of processes, one per device."""
     train: Channel
@@ -54,8 +59,7 @@ class Settings:
     def pretrained(self) -> Pretrained:
         """Source of the initial model."""
         arguments = self.arguments
-        attention = hardware.attention(arguments.attention, self.device_kind, self.train.metadata.max_length)
-        return Pretrained(self.model_location, arguments.model_revision, arguments.weights, attention)
+        return Pretrained(self.model_location, arguments.model_revision, arguments.weights, self.attention)
 
     @property
     def task(self) -> Any:
@@ -148,8 +152,9 @@ class Settings:
         return BestEvaluation(**(self.progress_before.best or {"metric": metric})) if metric else None
 
     def effective(self) -> Dict[str, Any]:
-        """Return the effective hyperparameters: the arguments, with precision and attention resolved."""
-        return {**asdict(self.arguments), "precision": self.precision, "attention": self.pretrained.attention}
+        """Return the effective hyperparameters: the arguments, with precision, attention and dropout resolved."""
+        resolved = {name: getattr(self, name) for name in ("precision", "attention", "dropout")}
+        return {**asdict(self.arguments), **resolved}
 
 
 def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events: Events) -> Settings:
@@ -167,6 +172,8 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
         compiler=compiler,
         device_kind=device_kind,
         precision=hardware.precision(arguments.precision, device_kind),
+        attention=hardware.attention(arguments.attention, device_kind, train.metadata.max_length),
+        dropout=dropout.resolved(arguments.dropout, device_kind, compiler.compiles_here),
         processes=ranks.count(),
         train=train,
         validation=validation,

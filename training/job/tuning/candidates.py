@@ -1,0 +1,128 @@
+"""Try the candidates for `auto` on real steps, within a time limit.
+
+With a compiler, candidates are measured uncompiled all the same: compiling each one would take longer than a trial may,
+and a group that compares compilers needs the same values in all arms.
+"""
+
+import time
+from dataclasses import replace
+from itertools import product
+from typing import Any, Callable, Dict, List, Sequence, Tuple
+
+from reporting.failure import failure_class
+from settings.job_settings import Settings
+from tuning.decision import Decision
+from tuning.race import run_race
+from tuning.thread_control import ThreadControl
+from tuning.trial_steps import Candidate, TrialSteps, undone
+
+BUDGET_SECONDS = 5.0
+"""Longest trial. A step that has begun is finished."""
+STAGES: Tuple[Tuple[Tuple[str, ...], float], ...] = (
+    (("precision", "attention"), 0.7),
+    (("dropout",), 0.85),
+    (("threads",), 1.0),
+)
+"""Fields that are tried together, and the share of the budget at which their stage ends at the latest. Precision and
+attention depend on each other. The others do not, so they are tried with the best precision and attention."""
+STEP_SECONDS = 0.25
+"""Longest step for which the trial uses the whole batch. A batch that takes longer is tried on fewer rows."""
+GROWTH = 4
+"""Factor by which the number of rows grows from step to step until `STEP_SECONDS` are reached."""
+
+
+def try_candidates(settings: Settings, model: Any, fields: Sequence[str], control: ThreadControl) -> Decision:
+    """Return the fastest value of each field, from steps that take at most `BUDGET_SECONDS` together.
+
+    All other fields keep their values in `settings`, which are also the preferred ones of `fields`. The number of threads
+    is tried only if no other processes use the CPUs: what the trial would choose beside them would hold for a moment.
+    """
+    trial = _Trial(settings, model, control)
+    with undone(model):
+        try:
+            trial.limit_rows()
+            for names, share in STAGES:
+                trial.run_stage([name for name in names if name in fields], share)
+        except Exception as error:
+            if failure_class(error) != "OutOfMemory":
+                raise
+            trial.remarks.append("a step of the trial did not fit in memory")
+    return trial.decision()
+
+
+class _Trial:
+    """A trial under way."""
+
+    def __init__(self, settings: Settings, model: Any, control: ThreadControl) -> None:
+        self._started, self._control = time.monotonic(), control
+        self._steps = TrialSteps(settings, model)
+        self._best = Candidate(settings.precision, settings.attention, settings.dropout, None)
+        self._values: Dict[str, Any] = {}
+        self._rates: Dict[str, float] = {}
+        self.remarks: List[str] = []
+
+    def limit_rows(self) -> None:
+        """Find the number of rows whose step takes at most `STEP_SECONDS`. The preferred candidate is then warm."""
+        steps, rows = self._steps, 1
+        while self._has_time_until(STAGES[0][1]):
+            steps.use_rows(rows)
+            seconds = self._step(self._best)
+            fitting = max(rows, int(rows * STEP_SECONDS / seconds))
+            larger = min(steps.max_rows, rows * GROWTH, fitting)
+            if larger < rows * 1.5:
+                return
+            rows = larger
+
+    def run_stage(self, fields: Sequence[str], share: float) -> None:
+        """Try all combinations of these fields. The stage ends when `share` of the budget is used."""
+        if "threads" in fields:
+            if not self._control.is_quiet:
+                return
+            self._best = replace(self._best, threads=self._control.largest)
+        candidates = _combinations(self._best, fields)
+        if len(candidates) == 1:
+            return
+        steps = self._steps
+        race = run_race(len(candidates), lambda at: self._step(candidates[at]), lambda: self._has_time_until(share))
+        for at, seconds in race.median_seconds().items():
+            self._rates[_label(candidates[at], fields)] = steps.rows / seconds
+        if not race.is_complete:
+            self.remarks.append(f"the trial had no time to compare {' and '.join(fields)}")
+        self._best = candidates[race.winner]
+        self._values.update({name: getattr(self._best, name) for name in fields})
+
+    def _step(self, candidate: Candidate) -> float:
+        if candidate.threads is None:
+            self._control.check()
+        return self._steps.seconds(candidate)
+
+    def decision(self) -> Decision:
+        """Return the outcome."""
+        steps, seconds = self._steps, time.monotonic() - self._started
+        return Decision(self._values, self._rates, seconds, steps.rows, steps.tokens, "; ".join(self.remarks))
+
+    def _has_time_until(self, share: float) -> bool:
+        return time.monotonic() < self._started + share * BUDGET_SECONDS
+
+
+def _combinations(best: Candidate, fields: Sequence[str]) -> List[Candidate]:
+    """Return the candidates, the preferred one first."""
+    others: Dict[str, Callable[[], List[Any]]] = {
+        "precision": lambda: ["bf16", "fp32"],
+        "attention": lambda: ["eager", "sdpa"],
+        "dropout": lambda: ["bulk", "torch"],
+        "threads": lambda: [(best.threads or 1) // 2, 1],
+    }
+    values = [list(dict.fromkeys([getattr(best, name), *others[name]()])) for name in fields]
+    return [replace(best, **dict(zip(fields, each))) for each in product(*values)]
+
+
+def _label(candidate: Candidate, fields: Sequence[str]) -> str:
+    """Return the name of a candidate in the metrics, such as `bf16_eager`, `dropout_bulk` or `threads_2`."""
+    texts = {
+        "precision": candidate.precision,
+        "attention": candidate.attention,
+        "dropout": f"dropout_{candidate.dropout}",
+        "threads": f"threads_{candidate.threads}",
+    }
+    return "_".join(texts[name] for name in fields)
