@@ -34,8 +34,8 @@ GROWTH = 4
 def try_candidates(settings: Settings, model: Any, fields: Sequence[str], control: ThreadControl) -> Decision:
     """Return the fastest value of each field, from steps that take at most `BUDGET_SECONDS` together.
 
-    All other fields keep their values in `settings`, which are also the preferred ones of `fields`. The number of threads
-    is tried only if no other processes use the CPUs: what the trial would choose beside them would hold for a moment.
+    All other fields keep their values in `settings`, which are also the preferred ones of `fields`. The number of
+    threads is tried only if no other processes use the CPUs: beside them, the best number would hold for a moment.
     """
     trial = _Trial(settings, model, control)
     with undone(model):
@@ -64,6 +64,8 @@ class _Trial:
     def limit_rows(self) -> None:
         """Find the number of rows whose step takes at most `STEP_SECONDS`. The preferred candidate is then warm."""
         steps, rows = self._steps, 1
+        steps.use_rows(rows)
+        self._step(self._best)  # The first step of a process takes longer.
         while self._has_time_until(STAGES[0][1]):
             steps.use_rows(rows)
             seconds = self._step(self._best)

@@ -60,9 +60,9 @@ def to_json(decision: Decision, key: Mapping[str, Any]) -> str:
 def from_json(text: str) -> Optional[Decision]:
     """Return the decision in a file's text, or None if it is damaged or has values that no trial chooses."""
     try:
-        found = json.loads(text)
-        found.pop("for", None)
-        decision = Decision(**found)
+        fields = json.loads(text)
+        fields.pop("for", None)
+        decision = Decision(**fields)
         is_valid = all(value in ALLOWED[name] for name, value in decision.values.items())
         rates = [float(rate) for rate in decision.samples_per_second.values()]
     except (ValueError, TypeError, KeyError, AttributeError):

@@ -42,7 +42,7 @@ def setting_key(settings: Settings, model: Any, fields: Sequence[str], threads: 
 
 
 def machine() -> Dict[str, Any]:
-    """Return what distinguishes this kind of machine: the CPU, and the limits on its instructions."""
+    """Return the kind of machine: the CPU, and limits on its instructions."""
     variables = {name: value for name, value in os.environ.items() if name.startswith(LIBRARY_VARIABLES)}
     return {**hardware.cpu_kind(), "variables": variables}
 

@@ -87,4 +87,4 @@ def _remaining(seconds: Dict[int, List[float]], left: List[int]) -> List[int]:
 def _relative_error(values: Sequence[float]) -> float:
     if len(values) < 2:
         return 0.0
-    return 1.25 * statistics.stdev(values) / len(values) ** 0.5 / statistics.median(values)
+    return float(1.25 * statistics.stdev(values) / len(values) ** 0.5 / statistics.median(values))

@@ -120,7 +120,7 @@ def _shared(
         tried = try_candidates(with_values(settings, chosen.values), model, missing, control)
         tried = replace(tried, source=job)
         chosen, measured = chosen.merged(tried), measured.merged(tried)
-        if tried.values and not tried.remark:
+        if tried.values and not tried.remark and control.is_quiet:
             files.write(setting, measured)
     rule = {"threads": control.largest, **{name: getattr(settings, name) for name in fields if name != "threads"}}
     # Later jobs of the group take the same values, even those for which the trial had no time.

@@ -51,15 +51,19 @@ class TrialSteps:
         self.rows, self.tokens = rows, int(self._batch["input_ids"].shape[1])
 
     def seconds(self, candidate: Candidate) -> float:
-        """Take a step with a candidate and return its seconds. The weights do not change."""
+        """Take a step with a candidate and return its seconds. The weights do not change.
+
+        If one thread is in use, these are CPU seconds, which other processes hardly affect.
+        """
         self._apply(candidate)
-        started = time.perf_counter()
+        clock = time.process_time if candidate.threads is None and torch.get_num_threads() == 1 else time.perf_counter
+        started = clock()
         # As Trainer does: the loss is computed under autocast, the gradients are not.
         with torch.autocast("cpu", torch.bfloat16, enabled=candidate.precision == "bf16"):
             output = self._model(**self._batch)
         loss = output["loss"] if isinstance(output, dict) else output[0]
         loss.backward()
-        seconds = time.perf_counter() - started
+        seconds = clock() - started
         self._model.zero_grad(set_to_none=True)
         return seconds
 
