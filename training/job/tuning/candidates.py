@@ -26,7 +26,11 @@ STAGES: Tuple[Tuple[Tuple[str, ...], float], ...] = (
 """Fields that are tried together, and the share of the budget at which their stage ends at the latest. Precision and
 attention depend on each other. The others do not, so they are tried with the best precision and attention."""
 STEP_SECONDS = 0.25
-"""Longest step for which the trial uses the whole batch. A batch that takes longer is tried on fewer rows."""
+"""Longest step for which the trial uses the whole batch. A batch that takes longer is tried on fewer rows, and its
+step is extrapolated."""
+EMULATED = 4.0
+"""Factor of the step on one row beyond which a precision is left out. Below, it may still be the faster one on more
+rows: the conversion of the weights takes the same time for any number of rows."""
 GROWTH = 4
 """Factor by which the number of rows grows from step to step until `STEP_SECONDS` are reached."""
 
@@ -40,6 +44,7 @@ def try_candidates(settings: Settings, model: Any, fields: Sequence[str], contro
     trial = _Trial(settings, model, control)
     with undone(model):
         try:
+            trial.compare_on_one_row(fields)
             trial.limit_rows()
             for names, share in STAGES:
                 trial.run_stage([name for name in names if name in fields], share)
@@ -59,21 +64,48 @@ class _Trial:
         self._best = Candidate(settings.precision, settings.attention, settings.dropout, None)
         self._values: Dict[str, Any] = {}
         self._rates: Dict[str, float] = {}
+        self._emulated: List[str] = []
+        """Precisions that are left out."""
+        self._fastest_of_one_row = self._best
+        """Candidate with the fastest precision on one row."""
+        self._seconds_of_one_row: Dict[str, float] = {}
+        """Seconds of a step on one row, by precision."""
+        self._wall_seconds = 0.0
+        """Duration of the latest step, which `TrialSteps.seconds` does not always return."""
         self.remarks: List[str] = []
 
+    def compare_on_one_row(self, fields: Sequence[str]) -> None:
+        """Leave out a precision that the CPU only emulates: its steps take many times as long, even on one row."""
+        self._steps.use_rows(1)
+        candidates = _combinations(self._best, [name for name in fields if name == "precision"])
+        seconds: Dict[str, float] = {}
+        wall_seconds: Dict[str, float] = {}
+        # The first step of a precision takes longer. It counts only if a second one would take too long.
+        for candidate in candidates * 2:
+            if not seconds or self._has_time_until(STAGES[0][1]):
+                seconds[candidate.precision] = self._step(candidate)
+                wall_seconds[candidate.precision] = self._wall_seconds
+        fastest = min(seconds, key=lambda precision: seconds[precision])
+        self._fastest_of_one_row = replace(self._best, precision=fastest)
+        self._wall_seconds, self._seconds_of_one_row = wall_seconds[fastest], seconds
+        if len(candidates) > 1:
+            self._rates.update({f"one_row_{each}": 1 / value for each, value in seconds.items()})
+        self._emulated = [each for each in seconds if seconds[each] > EMULATED * seconds[fastest]]
+        if self._best.precision in self._emulated:
+            self._best = replace(self._best, precision=fastest)
+            self._values["precision"] = fastest
+
     def limit_rows(self) -> None:
-        """Find the number of rows whose step takes at most `STEP_SECONDS`. The preferred candidate is then warm."""
+        """Find the number of rows whose step takes at most `STEP_SECONDS`, by taking larger and larger steps."""
         steps, rows = self._steps, 1
-        steps.use_rows(rows)
-        self._step(self._best)  # The first step of a process takes longer.
-        while self._has_time_until(STAGES[0][1]):
-            steps.use_rows(rows)
-            seconds = self._step(self._best)
-            fitting = max(rows, int(rows * STEP_SECONDS / seconds))
+        while rows < steps.max_rows and self._has_time_until(STAGES[0][1]):
+            fitting = GROWTH if rows == 1 else int(rows * STEP_SECONDS / self._wall_seconds)
             larger = min(steps.max_rows, rows * GROWTH, fitting)
             if larger < rows * 1.5:
                 return
             rows = larger
+            steps.use_rows(rows)
+            self._step(self._fastest_of_one_row)
 
     def run_stage(self, fields: Sequence[str], share: float) -> None:
         """Try all combinations of these fields. The stage ends when `share` of the budget is used."""
@@ -81,13 +113,15 @@ class _Trial:
             if not self._control.is_quiet:
                 return
             self._best = replace(self._best, threads=self._control.largest)
-        candidates = _combinations(self._best, fields)
+        candidates = [each for each in _combinations(self._best, fields) if each.precision not in self._emulated]
         if len(candidates) == 1:
             return
         steps = self._steps
-        race = run_race(len(candidates), lambda at: self._step(candidates[at]), lambda: self._has_time_until(share))
+        race = run_race(
+            len(candidates), lambda at: self._whole_step(candidates[at]), lambda: self._has_time_until(share)
+        )
         for at, seconds in race.median_seconds().items():
-            self._rates[_label(candidates[at], fields)] = steps.rows / seconds
+            self._rates[_label(candidates[at], fields)] = (steps.max_rows if steps.rows > 1 else 1) / seconds
         if not race.is_complete:
             self.remarks.append(f"the trial had no time to compare {' and '.join(fields)}")
         self._best = candidates[race.winner]
@@ -96,7 +130,21 @@ class _Trial:
     def _step(self, candidate: Candidate) -> float:
         if candidate.threads is None:
             self._control.check()
-        return self._steps.seconds(candidate)
+        started = time.monotonic()
+        seconds = self._steps.seconds(candidate)
+        self._wall_seconds = max(time.monotonic() - started, 1e-6)
+        return seconds
+
+    def _whole_step(self, candidate: Candidate) -> float:
+        """Take a step and return its seconds for the whole batch, extrapolated from fewer rows and one row.
+
+        A part of a step takes the same time for any number of rows, such as the conversion of the weights to bf16.
+        """
+        seconds, rows = self._step(candidate), self._steps.rows
+        if rows == 1:
+            return seconds
+        per_row = (seconds - self._seconds_of_one_row[candidate.precision]) / (rows - 1)
+        return seconds + max(per_row, 0.0) * (self._steps.max_rows - rows)
 
     def decision(self) -> Decision:
         """Return the outcome."""

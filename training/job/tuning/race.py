@@ -25,7 +25,8 @@ class Race:
     winner: int
     """Index of the chosen candidate."""
     is_complete: bool
-    """False if the time was over before each remaining candidate had been timed. The preferred one then wins."""
+    """False if the time was over before each remaining candidate had been timed. The preferred one then wins, unless
+    its warm-up was far slower."""
 
     def median_seconds(self) -> Dict[int, float]:
         """Return the median seconds of a step of each candidate that was timed."""
@@ -50,7 +51,7 @@ def run_race(count: int, measure: Callable[[int], float], has_time: Callable[[],
             break
         for index in left if number % 2 == 0 else left[::-1]:
             if not has_time():
-                return _ended(seconds, left)
+                return _ended(seconds, left, warmups)
             seconds[index].append(measure(index))
         left = _remaining(seconds, left)
     return Race(seconds, winner(seconds, left), True)
@@ -68,11 +69,11 @@ def winner(seconds: Dict[int, List[float]], left: Sequence[int]) -> int:
     return best if gain > max(MIN_GAIN, 1 + noise) else preferred
 
 
-def _ended(seconds: Dict[int, List[float]], left: List[int]) -> Race:
-    """Return a race without time for another step."""
-    if not all(seconds[index] for index in left):
-        return Race({}, 0, False)
-    return Race(seconds, winner(seconds, left), True)
+def _ended(seconds: Dict[int, List[float]], left: List[int], warmups: Dict[int, float]) -> Race:
+    """Return a race without time for another step. The warm-ups have at least excluded slow candidates."""
+    if all(seconds[index] for index in left):
+        return Race(seconds, winner(seconds, left), True)
+    return Race({}, 0 if 0 in left else min(left, key=lambda index: warmups[index]), False)
 
 
 def _remaining(seconds: Dict[int, List[float]], left: List[int]) -> List[int]:
