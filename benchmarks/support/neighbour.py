@@ -38,3 +38,14 @@ def neighbour(*, is_present: bool = True) -> Iterator[None]:
             process = stack.enter_context(subprocess.Popen(command, start_new_session=True))
             stack.callback(process.kill)
         yield
+
+
+@contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Keep this number of processes busy all the time."""
+    with ExitStack() as stack:
+        for _ in range(count):
+            command = [sys.executable, "-c", "while True: pass"]
+            process = stack.enter_context(subprocess.Popen(command, start_new_session=True))
+            stack.callback(process.kill)
+        yield

@@ -41,13 +41,15 @@ def others_cpus(first: CpuReading, last: CpuReading) -> float:
     return max(0.0, (last.busy - first.busy - (last.own - first.own)) / elapsed) if elapsed > 0 else 0.0
 
 
-def usable_cpus(root: Path = Path("/")) -> int:
-    """Return the number of CPUs for this job's threads: those of its affinity mask, or the quota of its cgroup if less.
+def usable_cpus(root: Path = Path("/"), cpus: Optional[int] = None) -> int:
+    """Return the number of CPUs for this job's threads: `cpus`, or the quota of its cgroup if that is less.
 
-    A quota of 1.5 CPUs counts as 2: both threads then wait at the same time, which loses less than a missing thread.
+    By default, `cpus` is the number of CPUs in the affinity mask. A quota of 1.5 CPUs counts as 2: both threads then wait
+    at the same time, which loses less than a missing thread.
     """
     quota = min(_quotas(root), default=math.inf)
-    return job_cpus() if math.isinf(quota) else min(job_cpus(), max(1, int(quota + 0.5)))
+    allowed = cpus or job_cpus()
+    return allowed if math.isinf(quota) else min(allowed, max(1, int(quota + 0.5)))
 
 
 def _busy_seconds(text: str, cpus: FrozenSet[int]) -> float:

@@ -6,7 +6,7 @@ programs contain the number.
 """
 
 import time
-from typing import Any, Dict, Mapping, Optional
+from typing import Any, Callable, Dict, Mapping, Optional
 
 import torch
 from transformers import TrainerCallback
@@ -47,9 +47,11 @@ def is_fixed(environment: Mapping[str, str]) -> bool:
 class ThreadControl(TrainerCallback):  # type: ignore[misc]
     """Callback that reads the load of the CPUs between steps and sets the number of threads."""
 
-    def __init__(self, events: Events, first: Optional[CpuReading]) -> None:
+    def __init__(
+        self, events: Events, first: Optional[CpuReading], read: Callable[[], Optional[CpuReading]] = own_cpus.read
+    ) -> None:
         """Measure from this reading on. With None, the number of threads is fixed."""
-        self._events, self._last = events, first
+        self._events, self._last, self._read = events, first, read
         self._cpus = SharedCpus(job_cpus(), torch.get_num_threads()) if first else None
         self._steps = self._steps_with_fewer = self._changes = 0
 
@@ -79,7 +81,7 @@ class ThreadControl(TrainerCallback):  # type: ignore[misc]
         """Read the counters, unless the last reading is recent, and set the number of threads."""
         if self._cpus is None or self._last is None or time.monotonic() < self._last.at + INTERVAL_SECONDS:
             return
-        reading = own_cpus.read()
+        reading = self._read()
         if reading is None:
             return
         before, others = self._cpus.threads, own_cpus.others_cpus(self._last, reading)
