@@ -98,8 +98,8 @@ def main(names: Sequence[str]) -> None:
     check_data()
     rows: list[Row] = []
     notes = [
-        f"Steady samples per second, MiniLM, {ROUNDS} rounds. Each round tries again what is fastest. Fixed choices are "
-        "all combinations of precision, attention and dropout, except precisions that are less than half as fast."
+        f"Steady samples per second, MiniLM, {ROUNDS} rounds. Each round tries again what is fastest. Fixed choices "
+        "are all combinations of precision, attention and dropout, without precisions that are less than half as fast."
     ]
     for workload in WORKLOADS:
         if workload.name in (names or STEPS):

@@ -44,7 +44,7 @@ def others_cpus(first: CpuReading, last: CpuReading) -> float:
 def usable_cpus(root: Path = Path("/"), cpus: Optional[int] = None) -> int:
     """Return the number of CPUs for this job's threads: `cpus`, or the quota of its cgroup if that is less.
 
-    By default, `cpus` is the number of CPUs in the affinity mask. A quota of 1.5 CPUs counts as 2: both threads then wait
+    By default, `cpus` is that of the affinity mask. A quota of 1.5 CPUs counts as 2: both threads then wait
     at the same time, which loses less than a missing thread.
     """
     quota = min(_quotas(root), default=math.inf)
