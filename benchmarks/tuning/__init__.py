@@ -1,4 +1,4 @@
-"""What `auto` chooses on a CPU, compared with every fixed choice, and jobs beside other processes.
+"""Choices of `auto` on a CPU compared with all fixed choices, and jobs beside other processes.
 
 Run `python -m benchmarks auto` and `python -m benchmarks neighbours`.
 """

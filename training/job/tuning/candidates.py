@@ -26,11 +26,15 @@ STAGES: Tuple[Tuple[Tuple[str, ...], float], ...] = (
 """Fields that are tried together, and the share of the budget at which their stage ends at the latest. Precision and
 attention depend on each other. The others do not, so they are tried with the best precision and attention."""
 STEP_SECONDS = 0.25
-"""Longest step for which the trial uses the whole batch. A batch that takes longer is tried on fewer rows, and its
-step is extrapolated."""
+"""Longest step for which the trial uses the whole batch and model."""
+MOST_LIKELY_SHORTER = 4.0
+"""Factor by which a step on the whole batch may be shorter than one row's step times the rows: small products use the
+CPU badly."""
 EMULATED = 4.0
 """Factor of the step on one row beyond which a precision is left out. Below, it may still be the faster one on more
 rows: the conversion of the weights takes the same time for any number of rows."""
+LEAST_TOKENS = 128
+"""Smallest number of tokens in a step. With fewer, most of the step is the conversion of the weights."""
 GROWTH = 4
 """Factor by which the number of rows grows from step to step until `STEP_SECONDS` are reached."""
 
@@ -45,7 +49,7 @@ def try_candidates(settings: Settings, model: Any, fields: Sequence[str], contro
     with undone(model):
         try:
             trial.compare_on_one_row(fields)
-            trial.limit_rows()
+            trial.limit_size()
             for names, share in STAGES:
                 trial.run_stage([name for name in names if name in fields], share)
         except Exception as error:
@@ -68,14 +72,16 @@ class _Trial:
         """Precisions that are left out."""
         self._fastest_of_one_row = self._best
         """Candidate with the fastest precision on one row."""
-        self._seconds_of_one_row: Dict[str, float] = {}
-        """Seconds of a step on one row, by precision."""
         self._wall_seconds = 0.0
         """Duration of the latest step, which `TrialSteps.seconds` does not always return."""
         self.remarks: List[str] = []
 
     def compare_on_one_row(self, fields: Sequence[str]) -> None:
-        """Leave out a precision that the CPU only emulates: its steps take many times as long, even on one row."""
+        """Leave out a precision that the CPU only emulates: its steps take many times as long, even on one row.
+
+        One layer is enough for that.
+        """
+        self._steps.use_one_layer()
         self._steps.use_rows(1)
         candidates = _combinations(self._best, [name for name in fields if name == "precision"])
         seconds: Dict[str, float] = {}
@@ -87,7 +93,7 @@ class _Trial:
                 wall_seconds[candidate.precision] = self._wall_seconds
         fastest = min(seconds, key=lambda precision: seconds[precision])
         self._fastest_of_one_row = replace(self._best, precision=fastest)
-        self._wall_seconds, self._seconds_of_one_row = wall_seconds[fastest], seconds
+        self._wall_seconds = wall_seconds[fastest]
         if len(candidates) > 1:
             self._rates.update({f"one_row_{each}": 1 / value for each, value in seconds.items()})
         self._emulated = [each for each in seconds if seconds[each] > EMULATED * seconds[fastest]]
@@ -95,20 +101,34 @@ class _Trial:
             self._best = replace(self._best, precision=fastest)
             self._values["precision"] = fastest
 
-    def limit_rows(self) -> None:
-        """Find the number of rows whose step takes at most `STEP_SECONDS`, by taking larger and larger steps."""
-        steps, rows = self._steps, 1
-        while rows < steps.max_rows and self._has_time_until(STAGES[0][1]):
-            fitting = GROWTH if rows == 1 else int(rows * STEP_SECONDS / self._wall_seconds)
-            larger = min(steps.max_rows, rows * GROWTH, fitting)
-            if larger < rows * 1.5:
+    def limit_size(self) -> None:
+        """Find steps that take at most `STEP_SECONDS`: the whole batch, or one layer, or one layer with fewer rows."""
+        steps, seconds_of_one_row = self._steps, self._wall_seconds
+        least = min(steps.max_rows, -(-LEAST_TOKENS // steps.tokens))
+        if seconds_of_one_row * steps.max_rows * max(steps.max_layers, 1) <= MOST_LIKELY_SHORTER * STEP_SECONDS:
+            steps.use_all_layers()
+            self._resize(steps.max_rows)
+            if self._wall_seconds <= STEP_SECONDS:
+                return
+            steps.use_one_layer()
+        rows, seconds = 1, seconds_of_one_row
+        while self._has_time_until(STAGES[0][1]):
+            fitting = max(least, int(rows * STEP_SECONDS / seconds))
+            larger = min(steps.max_rows, max(rows * GROWTH, least), fitting)
+            if rows >= least and larger < rows * 1.5:
                 return
             rows = larger
-            steps.use_rows(rows)
-            self._step(self._fastest_of_one_row)
+            self._resize(rows)
+            seconds = self._wall_seconds
+
+    def _resize(self, rows: int) -> None:
+        self._steps.use_rows(rows)
+        self._step(self._fastest_of_one_row)
 
     def run_stage(self, fields: Sequence[str], share: float) -> None:
         """Try all combinations of these fields. The stage ends when `share` of the budget is used."""
+        # Not during the race: the number of threads has to stay the same.
+        self._control.check()
         if "threads" in fields:
             if not self._control.is_quiet:
                 return
@@ -117,39 +137,26 @@ class _Trial:
         if len(candidates) == 1:
             return
         steps = self._steps
-        race = run_race(
-            len(candidates), lambda at: self._whole_step(candidates[at]), lambda: self._has_time_until(share)
-        )
+        race = run_race(len(candidates), lambda at: steps.seconds(candidates[at]), lambda: self._has_time_until(share))
         for at, seconds in race.median_seconds().items():
-            self._rates[_label(candidates[at], fields)] = (steps.max_rows if steps.rows > 1 else 1) / seconds
+            self._rates[_label(candidates[at], fields)] = steps.rows / seconds
         if not race.is_complete:
             self.remarks.append(f"the trial had no time to compare {' and '.join(fields)}")
         self._best = candidates[race.winner]
         self._values.update({name: getattr(self._best, name) for name in fields})
 
     def _step(self, candidate: Candidate) -> float:
-        if candidate.threads is None:
-            self._control.check()
+        self._control.check()
         started = time.monotonic()
         seconds = self._steps.seconds(candidate)
         self._wall_seconds = max(time.monotonic() - started, 1e-6)
         return seconds
 
-    def _whole_step(self, candidate: Candidate) -> float:
-        """Take a step and return its seconds for the whole batch, extrapolated from fewer rows and one row.
-
-        A part of a step takes the same time for any number of rows, such as the conversion of the weights to bf16.
-        """
-        seconds, rows = self._step(candidate), self._steps.rows
-        if rows == 1:
-            return seconds
-        per_row = (seconds - self._seconds_of_one_row[candidate.precision]) / (rows - 1)
-        return seconds + max(per_row, 0.0) * (self._steps.max_rows - rows)
-
     def decision(self) -> Decision:
         """Return the outcome."""
-        steps, seconds = self._steps, time.monotonic() - self._started
-        return Decision(self._values, self._rates, seconds, steps.rows, steps.tokens, "; ".join(self.remarks))
+        steps, remark = self._steps, "; ".join(self.remarks)
+        seconds = time.monotonic() - self._started
+        return Decision(self._values, self._rates, seconds, steps.rows, steps.tokens, steps.layers, remark)
 
     def _has_time_until(self, share: float) -> bool:
         return time.monotonic() < self._started + share * BUDGET_SECONDS

@@ -27,6 +27,8 @@ class Decision:
     """Rows of the batch in the trial."""
     tokens: int = 0
     """Tokens of each row, padding included."""
+    layers: int = 0
+    """Layers of the model in the trial; 0 if they are not in a stack."""
     remark: str = ""
     """Reason why the trial chose without enough measurements; empty otherwise."""
     source: str = ""
@@ -49,7 +51,7 @@ class Decision:
         if not self.samples_per_second:
             return {}
         rates = {f"trial/{name}_samples_per_second": rate for name, rate in self.samples_per_second.items()}
-        return {**rates, "trial/rows": self.rows, "trial/tokens": self.tokens}
+        return {**rates, "trial/rows": self.rows, "trial/tokens": self.tokens, "trial/layers": self.layers}
 
 
 def to_json(decision: Decision, key: Mapping[str, Any]) -> str:
@@ -79,7 +81,8 @@ def message(decision: Decision) -> str:
     if decision.samples_per_second:
         rates = ", ".join(f"{name} {rate:.3g}" for name, rate in decision.samples_per_second.items())
         text += f": {rates} samples/s without the optimizer (trial of {decision.seconds:.1f} s"
-        text += f" on {decision.rows} rows of {decision.tokens} tokens, by {decision.source or 'this job'})"
+        text += f" on {decision.rows} rows of {decision.tokens} tokens in {decision.layers} layers, by "
+        text += f"{decision.source or 'this job'})"
     return f"{text}; {decision.remark}" if decision.remark else text
 
 

@@ -12,6 +12,8 @@ MAX_ROUNDS = 7
 """Rounds after which candidates that are still close count as equal."""
 MIN_GAIN = 1.02
 """A candidate replaces the preferred one only if its steps are faster by at least this factor."""
+ERROR_OF_ONE = 0.25
+"""Relative error of a single timing."""
 CLEARLY_SLOWER = 2.0
 """Factor by which the warm-up of a candidate may exceed the fastest one. A slower candidate is not timed again."""
 
@@ -87,5 +89,5 @@ def _remaining(seconds: Dict[int, List[float]], left: List[int]) -> List[int]:
 
 def _relative_error(values: Sequence[float]) -> float:
     if len(values) < 2:
-        return 0.0
+        return ERROR_OF_ONE
     return float(1.25 * statistics.stdev(values) / len(values) ** 0.5 / statistics.median(values))

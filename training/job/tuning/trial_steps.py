@@ -3,7 +3,7 @@
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, Optional, Tuple
+from typing import Any, Dict, Iterator, List, Optional, Tuple
 
 import numpy as np
 import torch
@@ -39,9 +39,25 @@ class TrialSteps:
         self._numbers, self.tokens = _middle_batch(settings)
         self.max_rows = len(self._numbers)
         """Rows of the whole batch."""
+        self._stacks = [(stack, dict(stack._modules)) for stack in layer_stacks(model)]
+        self.layers = self.max_layers = sum(len(modules) for _, modules in self._stacks)
+        """Layers in the next step, and layers of the model; 0 if it has no stack of equal layers."""
         self.rows = 0
         """Rows of the latest step."""
         self._batch: Dict[str, Any] = {}
+
+    def use_one_layer(self) -> None:
+        """Take the next steps with one layer of each stack of equal layers, which has nearly all that matters."""
+        for stack, modules in self._stacks:
+            stack._modules.clear()
+            stack._modules.update(list(modules.items())[:1])
+        self.layers = len(self._stacks)
+
+    def use_all_layers(self) -> None:
+        """Take the next steps with the whole model, as after `undone`."""
+        for stack, modules in self._stacks:
+            stack._modules.update(modules)
+        self.layers = self.max_layers
 
     def use_rows(self, rows: int) -> None:
         """Take the next steps on this many rows of the batch."""
@@ -82,6 +98,7 @@ def undone(model: Any) -> Iterator[None]:
     attention = getattr(model.config, "_attn_implementation", None)
     use_cache = getattr(model.config, "use_cache", None)
     buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    layers = [(stack, dict(stack._modules)) for stack in layer_stacks(model)]
     with preserve_random_states():
         try:
             model.train()
@@ -89,6 +106,8 @@ def undone(model: Any) -> Iterator[None]:
                 model.config.use_cache = False
             yield
         finally:
+            for stack, modules in layers:
+                stack._modules.update(modules)
             model.zero_grad(set_to_none=True)
             model.train(training)
             if use_cache is not None:
@@ -99,6 +118,17 @@ def undone(model: Any) -> Iterator[None]:
             torch.set_num_threads(threads)
             for buffer, before in buffers:
                 buffer.copy_(before)
+
+
+def layer_stacks(model: Any) -> List[Any]:
+    """Return the model's outermost stacks of several layers of the same class."""
+    stacks: List[Any] = []
+    for child in model.children():
+        is_stack = (
+            isinstance(child, torch.nn.ModuleList) and len(child) > 1 and len({type(layer) for layer in child}) == 1
+        )
+        stacks += [child] if is_stack else layer_stacks(child)
+    return stacks
 
 
 def middle_shape(settings: Settings) -> Tuple[int, int]:

@@ -17,6 +17,7 @@ TRIED = Decision(
     seconds=2.14,
     rows=16,
     tokens=32,
+    layers=6,
     source="demo-a0r0",
 )
 
@@ -79,10 +80,11 @@ def test_metrics_and_message_have_the_measured_numbers() -> None:
         "trial/fp32_eager_samples_per_second": 61.0,
         "trial/rows": 16,
         "trial/tokens": 32,
+        "trial/layers": 6,
     }
     assert message(TRIED) == (
         "auto chose precision bf16 and attention eager: bf16_eager 98, fp32_eager 61 samples/s without the optimizer "
-        "(trial of 2.1 s on 16 rows of 32 tokens, by demo-a0r0)"
+        "(trial of 2.1 s on 16 rows of 32 tokens in 6 layers, by demo-a0r0)"
     )
     assert Decision({"threads": 2}).metrics() == {}
     assert message(Decision({"threads": 2}, remark="no time")) == "auto chose threads 2; no time"

@@ -14,7 +14,7 @@ import torch
 
 from compilation import dropout
 from tests.support.job.job_process import TORCHRUN
-from tuning.trial_steps import undone
+from tuning.trial_steps import layer_stacks, undone
 
 AUTO = {"precision": "auto", "attention": "auto", "dropout": "auto"}
 CHOICES = ("precision", "attention", "dropout")
@@ -142,6 +142,8 @@ def test_trial_steps_leave_no_trace() -> None:
         def __init__(self) -> None:
             super().__init__()
             self.norm, self.config = torch.nn.BatchNorm1d(3), type("Config", (), {"use_cache": True})()
+            self.layers = torch.nn.ModuleList([torch.nn.Linear(3, 3) for _ in range(3)])
+            self.heads = torch.nn.ModuleList([torch.nn.Linear(3, 3), torch.nn.Identity()])
 
     model = Model().eval()
     before = {name: value.clone() for name, value in model.state_dict().items()}
@@ -153,10 +155,13 @@ def test_trial_steps_leave_no_trace() -> None:
         dropout.install()
         torch.set_num_threads(threads + 1)
         random.random(), np.random.rand()
+        assert layer_stacks(model) == [model.layers]
+        del model.layers._modules["1"], model.layers._modules["2"]
         output = torch.nn.functional.dropout(model.norm(torch.randn(5, 3)), 0.5)
         output.sum().backward()
     assert not model.training
     assert model.config.use_cache is True
+    assert list(model.layers._modules) == ["0", "1", "2"]
     assert torch.get_num_threads() == threads
     assert torch.nn.functional.dropout.__module__ == "torch.nn.functional"
     assert all(parameter.grad is None for parameter in model.parameters())
