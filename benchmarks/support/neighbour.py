@@ -38,3 +38,15 @@ def neighbour(*, is_present: bool = True) -> Iterator[None]:
             process = stack.enter_context(subprocess.Popen(command, start_new_session=True))
             stack.callback(process.kill)
         yield
+
+
+@contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Keep this number of processes busy all the time. They end with this process, however it ends."""
+    code = "import os; parent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
+    with ExitStack() as stack:
+        for _ in range(count):
+            command = [sys.executable, "-c", code]
+            process = stack.enter_context(subprocess.Popen(command, start_new_session=True))
+            stack.callback(process.kill)
+        yield

@@ -4,8 +4,9 @@
 
 1. Resolve the settings: parse the arguments, read and check the channels (`settings/job_settings.py`). With
    `push_to_hub`, check that the Hub repository accepts the token.
-2. Load the model (`weights/pretrained.py`) and build the trainer, with its callbacks: one reports progress
-   (`loop/trainer_callback.py`), and a probe adds one that ends the training early (`estimating/probe.py`).
+2. Load the model (`weights/pretrained.py`). On a CPU, choose what is `auto` by a trial (`tuning/trial.py`). Build the
+   trainer, with its callbacks: one reports progress (`loop/trainer_callback.py`), one adapts the threads to other
+   processes (`tuning/thread_control.py`), and a probe adds one that ends the training early (`estimating/probe.py`).
 3. Emit `start`, then train (`loop/job_trainer.py`). With a compiler, compile every batch shape before the first step
    (`loop/compile_phase.py`). A calibration measures its batch sizes at that point and skips the rest
    (`estimating/calibration.py`).
@@ -24,7 +25,6 @@ import torch
 import transformers
 
 from checkpoints.retention import CheckpointKeeper
-from compilation import dropout
 from compilation.stored_programs import open_stored_programs, setting_of
 from data.batch_shapes import planned_shapes
 from data.channels import check_tokens
@@ -36,7 +36,7 @@ from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
 from loop.samplers import eval_sampler, train_sampler
 from loop.trainer_callback import Reporter
-from measuring import hardware, result_metrics
+from measuring import hardware, own_cpus, result_metrics
 from measuring.clocks import clock_for
 from measuring.machine_load import MachineLoad
 from measuring.meter import Meter
@@ -48,31 +48,34 @@ from reporting.events import Events
 from settings.job_settings import Settings, resolve_settings
 from settings.trainer_arguments import trainer_arguments
 from settings.training_identity import check_same, identity
+from tuning.thread_control import ThreadControl, is_fixed, set_threads
+from tuning.trial import settle
 from weights.pretrained import save_tokenizer, supports_token_types
 
 
 def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, stop: StopRequest) -> None:
     """Train with these arguments. The last event is the result."""
-    if environment.get("OMP_NUM_THREADS"):
-        torch.set_num_threads(int(environment["OMP_NUM_THREADS"]))
+    set_threads(environment)
+    load_at_start = None if is_fixed(environment) else own_cpus.read()
     hosts.configure_host()
     settings = resolve_settings(argv, environment, events)
+    control = ThreadControl(events, load_at_start if settings.device_kind == "cpu" else None)
     # Only the first process pushes. It checks the token now: a wrong one then costs seconds, not a training.
     destination = open_destination(settings.arguments, environment, events) if ranks.rank() == 0 else None
-    if settings.arguments.dropout == "auto" and (dropout.CAN_COMPILE or not settings.compiler.compiles_here):
-        dropout.install(settings.compiler.compiles_here)
     model = _load_model(settings)
     settings = _drop_unsupported_token_types(settings, model)
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))
+    settings, decision = settle(settings, model, control, meter, events, environment)
     trainer, sampler = _trainer(settings, model, meter)
+    trainer.add_callback(control)
     reporter = _reporter(settings, trainer, sampler, events, stop)
     probe = _probe(settings, trainer, sampler, events)
     events.emit("start", **_start_fields(settings, model))
     try:
         trainer.train_from(settings.resumed[0] if settings.resumed else None)
     except CalibrationFinished as done:
-        _emit_result(settings, trainer, done.metrics, {}, events)
+        _emit_result(settings, trainer, {**done.metrics, **decision.metrics()}, {}, events)
         return
     stop.end_if_requested()
     if reporter.evaluated_at_step != trainer.state.global_step:
@@ -83,7 +86,13 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         trainer.evaluate()
     if settings.arguments.save_model:
         _save(settings, trainer)
-    metrics = {**_result_metrics(settings, trainer, reporter), **(probe.metrics() if probe else {}), **load.metrics()}
+    metrics = {
+        **_result_metrics(settings, trainer, reporter),
+        **(probe.metrics() if probe else {}),
+        **load.metrics(),
+        **control.metrics(),
+        **decision.metrics(),
+    }
     # The push comes last, so that no other process waits for the upload.
     pushed = _push(settings, trainer, destination, metrics, events) if destination else {}
     _emit_result(
@@ -168,7 +177,8 @@ def _reporter(
     settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events, stop: StopRequest
 ) -> Reporter:
     def before_first_step() -> None:
-        trainer.meter.add_phase("load", hardware.process_age_seconds())
+        trial_seconds = trainer.meter.phase_seconds.get("trial", 0.0)
+        trainer.meter.add_phase("load", hardware.process_age_seconds() - trial_seconds)
         if settings.is_calibration:
             reporter.is_quiet = True
             raise CalibrationFinished(calibrate(settings, trainer, events))
@@ -196,7 +206,8 @@ def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, eve
     shapes = planned_shapes(orders, settings.train.rows.lengths, batch_size, max_batches, settings.padding)
     dynamic = is_dynamic(settings, shapes)
     events.emit("note", message=f"{settings.compiler.prepare(trainer.model, dynamic)}; {len(shapes)} shapes planned")
-    setting = setting_of(trainer.model, shapes, dynamic, settings.arguments, settings.precision)
+    arguments = replace(settings.arguments, attention=settings.attention, dropout=settings.dropout)
+    setting = setting_of(trainer.model, shapes, dynamic, arguments, settings.precision)
     stored = open_stored_programs(setting, events)
     with trainer.meter.phase("compile"):
         if stored:

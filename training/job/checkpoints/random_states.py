@@ -15,14 +15,16 @@ def preserve_random_states() -> Iterator[None]:
     python, numpy_state, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
     gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
     xla = _xla_model().get_rng_state() if "torch_xla" in sys.modules else None
-    yield
-    random.setstate(python)
-    np.random.set_state(numpy_state)
-    torch.set_rng_state(cpu)
-    if gpu is not None:
-        torch.cuda.set_rng_state(gpu)
-    if xla is not None:
-        _xla_model().set_rng_state(xla)
+    try:
+        yield
+    finally:
+        random.setstate(python)
+        np.random.set_state(numpy_state)
+        torch.set_rng_state(cpu)
+        if gpu is not None:
+            torch.cuda.set_rng_state(gpu)
+        if xla is not None:
+            _xla_model().set_rng_state(xla)
 
 
 def allow_numpy_states() -> None:

@@ -8,8 +8,16 @@ from typing import Any, Tuple
 
 import torch
 
+_PYTORCHS = torch.nn.functional.dropout
+
 LEVELS = 1 << 16
 """The dropout rate is rounded to a multiple of 1 / LEVELS. Elements are scaled by the rounded rate."""
+
+
+def resolved(requested: str, device_kind: str, compiles: bool) -> str:
+    """Return the implementation that a job uses: `bulk` or `torch`. `auto` selects bulk wherever it is available."""
+    is_available = device_kind == "cpu" and (CAN_COMPILE or not compiles)
+    return "bulk" if requested != "torch" and is_available else "torch"
 
 
 def install(compiles: bool = False) -> None:
@@ -19,8 +27,7 @@ def install(compiles: bool = False) -> None:
     """
     if compiles and CAN_COMPILE:
         _register()
-    functional = torch.nn.functional
-    original = functional.dropout
+    original = _PYTORCHS
 
     def dropout(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
         dropped = round(min(max(p, 0.0), 1.0) * LEVELS)
@@ -29,7 +36,12 @@ def install(compiles: bool = False) -> None:
             return original(input, p, training, inplace)
         return _dropout(input, dropped)
 
-    functional.dropout = dropout
+    torch.nn.functional.dropout = dropout
+
+
+def remove() -> None:
+    """Restore PyTorch's own dropout."""
+    torch.nn.functional.dropout = _PYTORCHS
 
 
 def draw_kept(shape: torch.Size, dropped: int) -> torch.Tensor:

@@ -15,6 +15,9 @@ from reporting.errors import Unsupported
 GIB = 2.0**30
 IMPORTED_AT = time.time()
 
+VECTOR_EXTENSIONS = ("avx", "amx", "fma", "sse4", "sve", "asimd", "bf16", "i8mm")
+"""Prefixes of CPU flags that change the speed of matrix products."""
+
 LONGEST_EAGER_TOKENS = 1024
 """Longest rows for which eager attention is chosen on a CPU."""
 
@@ -49,7 +52,10 @@ def describe(kind: str, processes: int) -> Dict[str, Any]:
 
 
 def precision(requested: str, kind: str) -> str:
-    """Return the precision of the matrix products: `fp32`, `bf16` or `fp16`. Raises `Unsupported`."""
+    """Return the precision of the matrix products: `fp32`, `bf16` or `fp16`. Raises `Unsupported`.
+
+    On a CPU, this is the preferred value of `auto`, which a trial may replace (see `tuning/trial.py`).
+    """
     if requested == "fp16" and kind == "cpu":
         raise Unsupported("precision fp16 needs a GPU, and this machine has none: use bf16, fp32 or auto")
     if requested != "auto":
@@ -64,9 +70,10 @@ def precision(requested: str, kind: str) -> str:
 def attention(requested: str, kind: str, max_length: int) -> str:
     """Return the attention implementation. `auto` leaves the choice to transformers, except on a CPU.
 
-    On a CPU, `auto` selects eager attention up to `LONGEST_EAGER_TOKENS`. PyTorch's scaled dot product has no training
-    kernel with dropout there, and its kernel without dropout is slower than plain matrix products at these lengths
-    (docs/decisions/0028). Longer rows need the lower memory use of the scaled dot product.
+    On a CPU, `auto` selects eager attention up to `LONGEST_EAGER_TOKENS`, unless a trial shows otherwise. PyTorch's
+    scaled dot product has no training kernel with dropout there, and its kernel without dropout is slower than plain
+    matrix products at these lengths (docs/decisions/0028). Longer rows need the lower memory use of the scaled dot
+    product.
     """
     return "eager" if requested == "auto" and kind == "cpu" and max_length <= LONGEST_EAGER_TOKENS else requested
 
@@ -106,8 +113,14 @@ def _xla_name() -> str:
     return str(runtime.device_type())
 
 
+def cpu_kind() -> Dict[str, Any]:
+    """Return the CPU's name and its vector extensions: clouds give different CPUs the same name."""
+    extensions = sorted(flag for flag in _cpu_flags() if flag.startswith(VECTOR_EXTENSIONS))
+    return {"name": _cpu_name(), "extensions": extensions}
+
+
 def _cpu_flags() -> "set[str]":
-    return set(_cpu_line("flags").split())
+    return set((_cpu_line("flags") or _cpu_line("Features")).split())
 
 
 def _cpu_name() -> str:

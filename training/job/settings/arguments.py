@@ -20,7 +20,7 @@ CHOICES: Dict[str, Sequence[str]] = {
     "precision": ("auto", "fp32", "bf16", "fp16"),
     "attention": ("auto", "sdpa", "eager", "flash_attention_2"),
     "optimizer": ("auto", "adamw"),
-    "dropout": ("auto", "torch"),
+    "dropout": ("auto", "bulk", "torch"),
     "padding": PADDING_KINDS,
     "lr_scheduler": ("linear", "cosine", "constant"),
     "eval_strategy": ("end", "epoch", "steps"),
@@ -64,11 +64,7 @@ RULES: Dict[str, Rule] = {
 
 @dataclass(frozen=True)
 class Arguments:
-    """Settings of the job, resolved by the planner.
-
-    The experiment's schema defines every field and its default. Fields that every plan passes are required here. The
-    other fields default to None, to empty or to the schema's default.
-    """
+    """Settings of the job, resolved by the planner. Fields that every plan passes have no default here."""
 
     task: str
     """A key of `tasks.TASKS`."""
@@ -77,17 +73,18 @@ class Arguments:
     compiler: str
     """A key of `compilers.COMPILERS`."""
     precision: str
-    """Number format of matrix products. auto selects bf16 if the device computes it fast, else fp16 on a GPU, else
-    fp32."""
+    """Number format of matrix products. auto selects bf16 on a GPU that computes it fast, else fp16. On a CPU, a trial
+    (see `tuning`) or the CPU's flags choose between bf16 and fp32."""
     padding: str
     """longest: the batch's longest row; buckets: the smallest of `bucket_lengths` that fits; max_length."""
     length_grouping: bool
     """Batch rows of similar length together, unless all are padded to `max_length`."""
     attention: str
-    """Attention implementation. auto selects eager for rows of up to 1,024 tokens on a CPU, else the default of
-    transformers."""
+    """Attention implementation. auto selects the default of transformers. For rows of up to 1,024 tokens on a CPU, it
+    selects eager, or the faster one of eager and sdpa in a trial."""
     dropout: str
-    """Random bits of dropout on a CPU: auto draws them in bulk, torch draws one number per element."""
+    """Random bits of dropout on a CPU: bulk draws them in bulk, torch draws one number per element. auto selects bulk,
+    or the faster one in a trial."""
     optimizer: str
     """AdamW kernel: auto selects the fused kernel if torch has one for the device."""
     max_length: int

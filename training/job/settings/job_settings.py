@@ -8,6 +8,7 @@ from checkpoints import checkpoint_files
 from checkpoints.best_evaluation import BestEvaluation
 from checkpoints.checkpoint_files import NO_PROGRESS, Progress
 from checkpoints.target import Target
+from compilation import dropout
 from compilation.compilers import NoCompiler, compiler_of
 from data.channels import Channel, read_channel
 from data.padding import Padding
@@ -24,7 +25,7 @@ from weights.pretrained import Pretrained
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that is known before the model is loaded."""
+    """Everything that is known before the model is loaded. A trial may then replace values of `auto`."""
 
     arguments: Arguments
     """The job's arguments."""
@@ -36,6 +37,10 @@ class Settings:
     """cpu | cuda | xla."""
     precision: str
     """fp32 | bf16 | fp16; never auto."""
+    attention: str
+    """Attention implementation; auto leaves it to transformers."""
+    dropout: str
+    """bulk | torch; never auto."""
     processes: int
     """Number of processes, one per device."""
     train: Channel
@@ -54,9 +59,7 @@ class Settings:
     def pretrained(self) -> Pretrained:
         """Source of the initial model."""
         arguments = self.arguments
-        requested = self.compiler.auto_attention if arguments.attention == "auto" else arguments.attention
-        attention = hardware.attention(requested, self.device_kind, self.train.metadata.max_length)
-        return Pretrained(self.model_location, arguments.model_revision, arguments.weights, attention)
+        return Pretrained(self.model_location, arguments.model_revision, arguments.weights, self.attention)
 
     @property
     def task(self) -> Any:
@@ -149,8 +152,9 @@ class Settings:
         return BestEvaluation(**(self.progress_before.best or {"metric": metric})) if metric else None
 
     def effective(self) -> Dict[str, Any]:
-        """Return the effective hyperparameters: the arguments, with precision and attention resolved."""
-        return {**asdict(self.arguments), "precision": self.precision, "attention": self.pretrained.attention}
+        """Return the effective hyperparameters: the arguments, with precision, attention and dropout resolved."""
+        resolved = {name: getattr(self, name) for name in ("precision", "attention", "dropout")}
+        return {**asdict(self.arguments), **resolved}
 
 
 def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events: Events) -> Settings:
@@ -161,6 +165,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     compiler.check()
     device_kind = compiler.device_kind or hardware.device_kind()
     precision = compiler.auto_precision if arguments.precision == "auto" else arguments.precision
+    attention = compiler.auto_attention if arguments.attention == "auto" else arguments.attention
     train, validation = (_channel(folder, arguments.task) for folder in (folders.train, folders.validation))
     _check_together(arguments, folders, train, validation)
     return Settings(
@@ -169,6 +174,8 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
         compiler=compiler,
         device_kind=device_kind,
         precision=hardware.precision(precision, device_kind),
+        attention=hardware.attention(attention, device_kind, train.metadata.max_length),
+        dropout=dropout.resolved(arguments.dropout, device_kind, compiler.compiles_here),
         processes=ranks.count(),
         train=train,
         validation=validation,

@@ -68,6 +68,29 @@ def load(auto_class: Any, pretrained: Pretrained, **head: Any) -> Any:
     return model.float()
 
 
+def can_set_attention(model: Any) -> bool:
+    """Return True if the attention implementation of a loaded model can be changed.
+
+    Since transformers 4.53, most models look up the implementation in every forward pass.
+    """
+    return hasattr(model, "set_attn_implementation") and bool(
+        getattr(model, "_can_set_attn_implementation", lambda: False)()
+    )
+
+
+def set_attention(model: Any, attention: str) -> bool:
+    """Change the attention implementation of a loaded model. Return False if the model does not have it."""
+    if getattr(model.config, "_attn_implementation", None) == attention:
+        return True
+    if not can_set_attention(model):
+        return False
+    try:
+        model.set_attn_implementation(attention)
+    except (ValueError, ImportError):
+        return False
+    return getattr(model.config, "_attn_implementation", None) == attention
+
+
 def supports_token_types(model: Any, highest: int) -> bool:
     """Return True if the model accepts token types from 0 to `highest`.
 

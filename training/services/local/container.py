@@ -34,7 +34,7 @@ INHERITED_NAMES = frozenset(
         "TORCH_HOME",
     )
 )
-INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "TORCHINDUCTOR_", "TRITON_")
+INHERITED_PREFIXES = ("LC_", "CUDA_", "NVIDIA_", "TORCHINDUCTOR_", "TRITON_", "ONEDNN_", "DNNL_", "ATEN_CPU_", "MKL_")
 
 SECRET_VARIABLES = "TRAINFARE_SECRET_VARIABLES"
 """Environment variable of a request that lists further variables, separated by commas. The job inherits these from the

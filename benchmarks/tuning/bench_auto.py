@@ -1,0 +1,117 @@
+"""Speed of `auto` on a CPU relative to the best fixed choice, on this machine and made to look like others."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import statistics
+import sys
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from itertools import product
+from pathlib import Path
+
+from benchmarks.support.command import CommandRun, train
+from benchmarks.support.data import check_data
+from benchmarks.support.results import Row, median_row, write
+from benchmarks.support.workloads import WORKLOADS
+
+ROUNDS = int(os.environ.get("BENCH_ROUNDS", 3))
+STEPS = {"emotion": 24, "squad": 12}
+SCREENING_STEPS = 4
+LEAST = 0.95
+FIELDS = ("precision", "attention", "dropout")
+
+Choice = Mapping[str, str]
+
+
+@contextmanager
+def machine_view(variables: Mapping[str, str], cores: int | None) -> Iterator[None]:
+    """Make this machine look different to all processes that are started in the context."""
+    before, affinity = dict(os.environ), os.sched_getaffinity(0)
+    os.environ.update(variables)
+    os.sched_setaffinity(0, sorted(affinity)[:cores])
+    try:
+        yield
+    finally:
+        os.sched_setaffinity(0, affinity)
+        os.environ.clear()
+        os.environ.update(before)
+
+
+VIEWS: Mapping[str, tuple[Mapping[str, str], int | None]] = {
+    "this machine": ({}, None),
+    "AVX-512 without bf16": ({"ONEDNN_MAX_CPU_ISA": "AVX512_CORE"}, None),
+    "AVX2": ({"ONEDNN_MAX_CPU_ISA": "AVX2", "ATEN_CPU_CAPABILITY": "avx2"}, None),
+    "one core": ({}, 1),
+}
+
+
+def rate(run: CommandRun) -> float:
+    """Return the steady samples per second of a job."""
+    return float(run.result()["throughput/steady_samples_per_second"])
+
+
+def fixed_choices(folder: Path, fields: Mapping[str, str]) -> list[Choice]:
+    """Return all combinations that a user could set, without precisions that are less than half as fast."""
+    rates = {}
+    for precision in ("fp32", "bf16"):
+        chosen = {"precision": precision, "attention": "eager", "dropout": "bulk", "max_steps": str(SCREENING_STEPS)}
+        rates[precision] = rate(train(folder, {**fields, **chosen}))
+    fast = [precision for precision, each in rates.items() if each > max(rates.values()) / 2]
+    return [dict(zip(FIELDS, each, strict=True)) for each in product(fast, ("eager", "sdpa"), ("bulk", "torch"))]
+
+
+def result_rows(name: str, fields: Mapping[str, str], folder: Path) -> tuple[list[Row], str]:
+    """Measure `auto`, with a trial in every round, and all fixed choices in turn. Return the rows and a note."""
+    choices = fixed_choices(folder, fields)
+    rates: dict[int, list[float]] = {at: [] for at in range(len(choices))}
+    automatic: list[float] = []
+    trials: list[float] = []
+    chosen: list[str] = []
+    for number in range(ROUNDS):
+        shutil.rmtree(folder / "home" / "decisions", ignore_errors=True)
+        run = train(folder, fields)
+        automatic.append(rate(run))
+        trials.append(float(run.result()["time/trial_seconds"]))
+        values = run.first("start").fields["hyperparameters"]
+        threads = run.first("start").fields["threads"]
+        chosen.append(f"{', '.join(str(values[field]) for field in FIELDS)}, {threads} threads")
+        for at in rates if number % 2 else reversed(rates):
+            rates[at].append(rate(train(folder, {**fields, **choices[at]})))
+        print(f"  {name}, round {number}: {automatic[-1]:.1f}, {chosen[-1]}", file=sys.stderr, flush=True)
+    best = max(rates, key=lambda at: statistics.median(rates[at]))
+    ratio = statistics.median(automatic) / statistics.median(rates[best])
+    rows = [
+        median_row(f"{name}: auto", automatic, "samples/s"),
+        median_row(f"{name}: best fixed choice", rates[best], "samples/s"),
+        Row(name=f"{name}: auto / best", value=ratio, unit="x", n=ROUNDS, target="at least 0.95", met=ratio >= LEAST),
+        median_row(f"{name}: trial", trials, "s", target="at most 6", met=max(trials) <= 6),
+    ]
+    best_text = ", ".join(choices[best].values())
+    return rows, f"{name}: auto chose {' / '.join(sorted(set(chosen)))}. The best fixed choice was {best_text}."
+
+
+def main(names: Sequence[str]) -> None:
+    """Measure the named workloads, or all of them, in every view of the machine."""
+    check_data()
+    rows: list[Row] = []
+    notes = [
+        f"Steady samples per second, MiniLM, {ROUNDS} rounds. Each round tries again what is fastest. Fixed choices "
+        "are all combinations of precision, attention and dropout, without precisions that are less than half as fast."
+    ]
+    for workload in WORKLOADS:
+        if workload.name in (names or STEPS):
+            steps = str(STEPS.get(workload.name, 12))
+            for view, (variables, cores) in VIEWS.items():
+                with tempfile.TemporaryDirectory() as folder, machine_view(variables, cores):
+                    fields = workload.fields(max_steps=steps, compiler="none")
+                    more, note = result_rows(f"{workload.name}, {view}", fields, Path(folder))
+                rows += more
+                notes.append(note)
+    write("auto", rows, notes, is_part=bool(names))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1:])

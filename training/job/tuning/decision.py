@@ -1,0 +1,90 @@
+"""Values that a trial has chosen for `auto`, with its measurements, as JSON. Pure."""
+
+import json
+from dataclasses import asdict, dataclass, field, replace
+from typing import Any, Dict, List, Mapping, Optional
+
+ALLOWED: Mapping[str, Any] = {
+    "precision": ("fp32", "bf16"),
+    "attention": ("eager", "sdpa"),
+    "dropout": ("bulk", "torch"),
+    "threads": range(1, 4097),
+}
+"""Field to the values that a trial can choose. `threads` is not an argument of the job."""
+
+
+@dataclass(frozen=True)
+class Decision:
+    """Values for `auto`, with the trial that they come from."""
+
+    values: Dict[str, Any] = field(default_factory=dict)
+    """Chosen values of the fields in `ALLOWED`. A field that is fixed or was not measured is absent."""
+    samples_per_second: Dict[str, float] = field(default_factory=dict)
+    """Rate of each candidate: forward and backward pass without the optimizer. A key is like `bf16_eager`."""
+    seconds: float = 0.0
+    """Duration of the trial."""
+    rows: int = 0
+    """Rows of the batch in the trial."""
+    tokens: int = 0
+    """Tokens of each row, padding included."""
+    layers: int = 0
+    """Layers of the model in the trial; 0 if they are not in a stack."""
+    remark: str = ""
+    """Reason why the trial chose without enough measurements; empty otherwise."""
+    source: str = ""
+    """Name of the job that ran the trial."""
+
+    def merged(self, other: "Decision") -> "Decision":
+        """Return this decision with the values and measurements of another one that it does not have."""
+        return replace(
+            self if self.samples_per_second else other,
+            values={**other.values, **self.values},
+            samples_per_second={**other.samples_per_second, **self.samples_per_second},
+        )
+
+    def only(self, fields: Any) -> "Decision":
+        """Return this decision with the values of these fields alone."""
+        return replace(self, values={name: value for name, value in self.values.items() if name in fields})
+
+    def metrics(self) -> Dict[str, float]:
+        """Return `trial/*`: the rates of the candidates, and the batch with which they were measured."""
+        if not self.samples_per_second:
+            return {}
+        rates = {f"trial/{name}_samples_per_second": rate for name, rate in self.samples_per_second.items()}
+        return {**rates, "trial/rows": self.rows, "trial/tokens": self.tokens, "trial/layers": self.layers}
+
+
+def to_json(decision: Decision, key: Mapping[str, Any]) -> str:
+    """Return the text of a decision's file. `key` describes for what it holds, for people who read the file."""
+    return json.dumps({"for": dict(key), **asdict(decision)}, indent=1, sort_keys=True)
+
+
+def from_json(text: str) -> Optional[Decision]:
+    """Return the decision in a file's text, or None if it is damaged or has values that no trial chooses."""
+    try:
+        fields = json.loads(text)
+        fields.pop("for", None)
+        decision = Decision(**fields)
+        is_valid = all(value in ALLOWED[name] for name, value in decision.values.items())
+        rates = [float(rate) for rate in decision.samples_per_second.values()]
+    except (ValueError, TypeError, KeyError, AttributeError):
+        return None
+    return decision if is_valid and all(rate > 0 for rate in rates) else None
+
+
+def message(decision: Decision) -> str:
+    """Return the line for the log: the values, and the rates behind them."""
+    values = [f"{name} {value}" for name, value in decision.values.items()]
+    if not values:
+        return ""
+    text = f"auto chose {_listed(values)}"
+    if decision.samples_per_second:
+        rates = ", ".join(f"{name} {rate:.3g}" for name, rate in decision.samples_per_second.items())
+        text += f": {rates} samples/s without the optimizer (trial of {decision.seconds:.1f} s"
+        text += f" on {decision.rows} rows of {decision.tokens} tokens in {decision.layers} layers, by "
+        text += f"{decision.source or 'this job'})"
+    return f"{text}; {decision.remark}" if decision.remark else text
+
+
+def _listed(texts: List[str]) -> str:
+    return " and ".join(filter(None, [", ".join(texts[:-1]), texts[-1]]))

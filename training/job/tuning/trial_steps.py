@@ -1,0 +1,152 @@
+"""Steps of a trial: forward and backward passes on a real batch, whose effects are undone."""
+
+import time
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import Any, Dict, Iterator, List, Optional, Tuple
+
+import numpy as np
+import torch
+
+from checkpoints.random_states import preserve_random_states
+from compilation import dropout
+from data.batch_shapes import planned_batches
+from data.padding import Collator
+from loop.samplers import train_sampler
+from settings.job_settings import Settings
+from weights.pretrained import set_attention
+
+
+@dataclass(frozen=True)
+class Candidate:
+    """Values of all fields that a trial may vary."""
+
+    precision: str
+    """fp32 | bf16."""
+    attention: str
+    """eager | sdpa, or auto for a model whose implementation is not varied."""
+    dropout: str
+    """bulk | torch."""
+    threads: Optional[int]
+    """Threads of each operation. None means the number that is in use."""
+
+
+class TrialSteps:
+    """Takes timed steps on the batch in the middle of the work: half of the positions are in smaller batches."""
+
+    def __init__(self, settings: Settings, model: Any) -> None:
+        self._settings, self._model = settings, model
+        self._numbers, self.tokens = _middle_batch(settings)
+        self.max_rows = len(self._numbers)
+        """Rows of the whole batch."""
+        self._stacks = [(stack, dict(stack._modules)) for stack in layer_stacks(model)]
+        self.layers = self.max_layers = sum(len(modules) for _, modules in self._stacks)
+        """Layers in the next step, and layers of the model; 0 if it has no stack of equal layers."""
+        self.rows = 0
+        """Rows of the latest step."""
+        self._batch: Dict[str, Any] = {}
+
+    def use_one_layer(self) -> None:
+        """Take the next steps with one layer of each stack of equal layers, which has nearly all that matters."""
+        for stack, modules in self._stacks:
+            stack._modules.clear()
+            stack._modules.update(list(modules.items())[:1])
+        self.layers = len(self._stacks)
+
+    def use_all_layers(self) -> None:
+        """Take the next steps with the whole model, as after `undone`."""
+        for stack, modules in self._stacks:
+            stack._modules.update(modules)
+        self.layers = self.max_layers
+
+    def use_rows(self, rows: int) -> None:
+        """Take the next steps on this many rows of the batch."""
+        settings = self._settings
+        collator = Collator(settings.padding, settings.train.metadata, settings.task.targets)
+        self._batch = collator([settings.train.rows[int(number)] for number in self._numbers[:rows]])
+        self.rows, self.tokens = rows, int(self._batch["input_ids"].shape[1])
+
+    def seconds(self, candidate: Candidate) -> float:
+        """Take a step with a candidate and return its seconds. The weights do not change.
+
+        If one thread is in use, these are CPU seconds, which other processes hardly affect.
+        """
+        self._apply(candidate)
+        clock = time.process_time if candidate.threads is None and torch.get_num_threads() == 1 else time.perf_counter
+        started = clock()
+        # As Trainer does: the loss is computed under autocast, the gradients are not.
+        with torch.autocast("cpu", torch.bfloat16, enabled=candidate.precision == "bf16"):
+            output = self._model(**self._batch)
+        loss = output["loss"] if isinstance(output, dict) else output[0]
+        loss.backward()
+        seconds = clock() - started
+        self._model.zero_grad(set_to_none=True)
+        return seconds
+
+    def _apply(self, candidate: Candidate) -> None:
+        if candidate.threads not in (None, torch.get_num_threads()):
+            torch.set_num_threads(candidate.threads)
+        if candidate.attention != "auto":
+            set_attention(self._model, candidate.attention)
+        dropout.install() if candidate.dropout == "bulk" else dropout.remove()
+
+
+@contextmanager
+def undone(model: Any) -> Iterator[None]:
+    """Restore on exit everything that trial steps change: random states, buffers, gradients, threads and modes."""
+    training, threads = model.training, torch.get_num_threads()
+    attention = getattr(model.config, "_attn_implementation", None)
+    use_cache = getattr(model.config, "use_cache", None)
+    buffers = [(buffer, buffer.clone()) for buffer in model.buffers()]
+    layers = [(stack, dict(stack._modules)) for stack in layer_stacks(model)]
+    with preserve_random_states():
+        try:
+            model.train()
+            if use_cache is not None:
+                model.config.use_cache = False
+            yield
+        finally:
+            for stack, modules in layers:
+                stack._modules.update(modules)
+            model.zero_grad(set_to_none=True)
+            model.train(training)
+            if use_cache is not None:
+                model.config.use_cache = use_cache
+            if attention is not None:
+                set_attention(model, attention)
+            dropout.remove()
+            torch.set_num_threads(threads)
+            for buffer, before in buffers:
+                buffer.copy_(before)
+
+
+def layer_stacks(model: Any) -> List[Any]:
+    """Return the model's outermost stacks of several layers of the same class."""
+    stacks: List[Any] = []
+    for child in model.children():
+        is_stack = (
+            isinstance(child, torch.nn.ModuleList) and len(child) > 1 and len({type(layer) for layer in child}) == 1
+        )
+        stacks += [child] if is_stack else layer_stacks(child)
+    return stacks
+
+
+def middle_shape(settings: Settings) -> Tuple[int, int]:
+    """Return the rows and the tokens of each row, padding included, of the batch that a trial uses."""
+    numbers, tokens = _middle_batch(settings)
+    return len(numbers), tokens
+
+
+def _middle_batch(settings: Settings) -> Tuple[np.ndarray, int]:
+    """Return the row numbers and the length of the batch at half of the first epoch's positions.
+
+    For this, the batches are sorted by their positions: rows times tokens, padding included.
+    """
+    order, lengths = train_sampler(settings).order(0), settings.train.rows.lengths
+    size = settings.arguments.batch_size
+    batches = planned_batches(order, lengths, size, settings.padding)
+    positions = batches.rows * batches.lengths
+    by_size = np.argsort(positions, kind="stable")
+    done = np.cumsum(positions[by_size])
+    middle = int(by_size[np.searchsorted(done, done[-1] / 2)])
+    return order[middle * size : (middle + 1) * size] % len(lengths), int(batches.lengths[middle])
