@@ -18,7 +18,13 @@ from reporting.events import Events
 from tests.support.aws.account import BUCKET, Account
 
 ARGUMENTS = SimpleNamespace(
-    padding="longest", attention="auto", dropout="auto", gradient_accumulation_steps=1, optimizer="adamw"
+    padding="longest",
+    attention="auto",
+    dropout="auto",
+    gradient_accumulation_steps=1,
+    optimizer="adamw",
+    compile_scope="layers",
+    compile_mode="default",
 )
 URI = f"s3://{BUCKET}/trainfare/compiled/image/key"
 
