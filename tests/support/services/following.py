@@ -28,11 +28,13 @@ RUNS_UNTIL_STOPPED = """
 
 
 def of_job(lines: Iterable[str]) -> list[str]:
-    """Return the lines of a log without those of the shells in AWS's images.
+    """Return the lines of a log without those of the shells and the toolkit in AWS's images.
 
-    bash reports that it has no terminal, and the shell of the toolkit that its command was killed.
+    bash reports that it has no terminal, and the shell of the toolkit that its command was killed. The toolkit prints a
+    blank line if it reads the end of a line by itself: Python writes that separately (`PYTHONUNBUFFERED`).
     """
-    return [line for line in lines if not line.startswith("bash: ") and line not in {"Killed", "Terminated"}]
+    shells = ("bash: ", "Killed", "Terminated")
+    return [line for line in lines if line.strip() and not line.startswith(shells)]
 
 
 def ended(job: Job) -> tuple[Description, list[str]]:
