@@ -51,8 +51,9 @@ def main() -> None:
             ratios["alone"].append(rate / fixed_rate)
             for beside in names[1:]:
                 ratios[beside].append(measured(folder, adapting, counts[beside])[0] / rate)
-            # Fixed threads beside several busy processes would take many minutes.
-            unadapted.append(measured(folder, fixed, 1)[0] / fixed_rate)
+            if number == 0:
+                # Fixed threads beside busy processes take minutes.
+                unadapted.append(measured(folder, {**fixed, "max_steps": str(STEPS // 4)}, 1)[0] / fixed_rate)
             latest = ", ".join(f"{beside} {values[-1]:.2f}" for beside, values in ratios.items())
             print(f"  round {number}: {latest}", file=sys.stderr, flush=True)
     rows = [median_row("alone: adapting", rates, "samples/s"), _row(ratios["alone"], "alone: adapting / fixed threads")]

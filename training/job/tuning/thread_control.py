@@ -18,8 +18,9 @@ from processes import ranks
 from reporting.events import Events
 from tuning.neighbours import SharedCpus
 
-INTERVAL_SECONDS = 0.3
-"""Shortest time between two readings: the counters have a resolution of 0.01 s."""
+INTERVAL_SECONDS = 0.5
+"""Shortest time between two readings. In shorter times, moments of work of the command that follows the job would count
+as a busy process."""
 CORES_VARIABLE = "TRAINFARE_CORES"
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 SERVICE_CPUS_VARIABLE = "SM_NUM_CPUS"
