@@ -95,6 +95,19 @@ class Job:
         return self.numbers.get(column, math.nan)
 
     @property
+    def trial_seconds(self) -> float:
+        """Seconds in which the job tried the values of `auto`. A group pays them once, and later groups do not."""
+        seconds = self.number("time_trial_seconds")
+        return seconds if 0 < seconds < self.number("cost_billable_seconds") else 0.0
+
+    def compared(self, column: str) -> float:
+        """Return the number that comparisons use, or NaN if it is missing: a cost without that of the trial."""
+        value = self.number(column)
+        if column in _COSTS and self.trial_seconds:
+            return value * (1 - self.trial_seconds / self.number("cost_billable_seconds"))
+        return value
+
+    @property
     def setup_seconds(self) -> float:
         """Compile plus warm-up seconds; without a compile phase, the warm-up seconds alone."""
         return self.number("time_warmup_seconds") + finite_or_zero(self.number("time_compile_seconds"))
@@ -208,8 +221,8 @@ class Arm:
 
 
 def finite(jobs: Sequence[Job], column: str) -> list[float]:
-    """Return the finite numbers of these jobs."""
-    return [value for job in jobs if math.isfinite(value := job.number(column))]
+    """Return the finite numbers of these jobs, as comparisons use them."""
+    return [value for job in jobs if math.isfinite(value := job.compared(column))]
 
 
 def finite_or_zero(value: float) -> float:

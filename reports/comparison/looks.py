@@ -103,7 +103,7 @@ def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> 
 
 
 def _result(job: Job, column: str, score: float) -> Result | None:
-    cost = job.number(column)
+    cost = job.compared(column)
     if job.succeeded and not misses_target(job):
         cache: CacheState = job.cache_state if job.cache_state in CACHE_STATES else "off"
         return Result(cost if cost > 0 else None, score, repeat=int(job.repeat), cache=cache)

@@ -188,7 +188,12 @@ def cost_sentence(comparison: Comparison) -> str:
     sentence += f", {joined(wasted)}" if wasted else ""
     notes = [f"{unbilled} without a billing record"] if unbilled else []
     notes += [f"{negative} with a negative cost, which does not count"] if negative else []
-    return f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
+    text = f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
+    trial = math.fsum(job.trial_seconds for job in comparison.jobs)
+    tried = (
+        f" {figure(trial)} of them tried the values of `auto`, once, and do not count in comparisons." if trial else ""
+    )
+    return text + tried
 
 
 def _share(comparison: Comparison, kind: Literal["failed", "stopped"]) -> str:
