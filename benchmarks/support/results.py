@@ -29,21 +29,37 @@ the same run. Targets that were missed are listed too.
 
 SUMMARY = (
     (
-        "Our defaults against the published recipe, at equal loss",
+        "How much faster are our defaults than the published recipe, at equal loss?",
         "workloads",
         "emotion (MiniLM), none: speed-up over the recipe",
     ),
-    ("Tracking slows a training step down by", "overhead", "platform above plain script: steady step"),
-    ("One of two equal settings is called cheaper", "waves", "false verdicts: recorded noise"),
-    ("A comparison of two equal settings stops after", "waves", "jobs until two equal settings stop: recorded noise"),
-    ("A gain of 10 % is found", "waves", "a gain of 10 % found: recorded noise"),
-    ("Projected cost of a probe over the actual cost", "probe", "emotion, batch 32: projected over actual"),
-    ("Cost of a sweep over that of the full grid", "sweep", "emotion: cost until the sweep's own end"),
-    ("Metrics lost while 200 jobs ran at once", "following", "points lost"),
-    ("Prediction of short texts against Transformers' pipeline", "prediction", "file of short texts: ratio"),
-    ("Prediction of long texts against Transformers' pipeline", "prediction", "file of long texts: ratio"),
+    ("How much does tracking slow down a training step?", "overhead", "platform above plain script: steady step"),
+    ("How often is one of two equal settings called cheaper?", "waves", "false verdicts: recorded noise"),
+    (
+        "When does a comparison of two equal settings stop?",
+        "waves",
+        "jobs until two equal settings stop: recorded noise",
+    ),
+    ("How often is a gain of 10 % found?", "waves", "a gain of 10 % found: recorded noise"),
+    (
+        "How does the cost that a probe projects compare with the actual cost?",
+        "probe",
+        "emotion, batch 32: projected over actual",
+    ),
+    ("What does a sweep cost?", "sweep", "emotion: cost until the sweep's own end"),
+    ("How many metrics were lost while 200 jobs ran at once?", "following", "points lost"),
+    (
+        "How fast is prediction of short texts, relative to Transformers' pipeline?",
+        "prediction",
+        "file of short texts: ratio",
+    ),
+    (
+        "How fast is prediction of long texts, relative to Transformers' pipeline?",
+        "prediction",
+        "file of long texts: ratio",
+    ),
 )
-"""Statement, benchmark and row of each line of the table at the top of the page."""
+"""Question, benchmark and row of each line of the table at the top of the page."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -155,8 +155,8 @@ class ExperimentFields(Frozen):
     """Seed of new weights, dropout and the data order. Each repeat adds 1."""
 
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
-    """Number format of the computation. `auto` takes bf16 on a GPU that has it, else fp16. On a CPU, the first job of a
-    group tries bf16 and fp32 for a few steps, and all jobs of the group take the faster one."""
+    """Number format of the computation. `auto` takes bf16 on a GPU that supports it natively, else fp16. On a CPU, the
+    first job of a group tries bf16 and fp32 for a few steps, and all jobs of the group take the faster one."""
     padding: Literal["longest", "buckets", "max_length"] = "buckets"
     """Pad each batch to its longest row, to the next bucket length, or to `max_length`."""
     bucket_lengths: BucketLengths | None = None
@@ -164,11 +164,11 @@ class ExperimentFields(Frozen):
     length_grouping: bool = True
     """Batch rows of similar length together. Has no effect with `padding: max_length`."""
     attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
-    """Attention implementation. `auto` is the default of transformers. On a CPU, for rows of up to 1,024 tokens, it is
-    the faster one of eager and sdpa, tried as for `precision`. `flash_attention_2` needs its package."""
+    """Attention implementation. `auto` takes the default of transformers. On a CPU, for rows of up to 1,024 tokens, it
+    takes the faster of eager and sdpa, found by a trial as for `precision`. `flash_attention_2` needs its package."""
     dropout: Literal["auto", "bulk", "torch"] = "auto"
-    """Random numbers of dropout on a CPU: `bulk` draws bits in bulk, `torch` draws one number per element, `auto` takes
-    the faster one, tried as for `precision`. A GPU always uses `torch`."""
+    """Random numbers of dropout on a CPU: `bulk` draws bits in bulk, `torch` draws one number per element, and `auto`
+    takes the faster one, found by a trial as for `precision`. A GPU always uses `torch`."""
     optimizer: Literal["auto", "adamw"] = "auto"
     """AdamW implementation: `auto` takes the fused kernel where torch has one, `adamw` uses one kernel per
     operation."""
@@ -186,8 +186,8 @@ class ExperimentFields(Frozen):
     """Inductor: mode of `torch.compile`. `reduce-overhead` and `max-autotune` use CUDA graphs on a GPU; the latter also
     measures several kernels for each matrix product."""
     compile_dynamic: bool | None = None
-    """Inductor: one program for all lengths (true), or one per length (false). None means one for all with padding
-    `longest`, and on a CPU with several bucket lengths."""
+    """Inductor: one program for all lengths (true), or one per length (false). None means one for all lengths with
+    padding `longest`, and on a CPU with several bucket lengths; otherwise one per length."""
     allocator: Literal["keep", "system"] = "keep"
     """Memory that a step has freed: `keep` it for the next step, or return it to the `system` and request it
     again."""
@@ -215,9 +215,9 @@ class ExperimentFields(Frozen):
     save_model: bool = True
     """Keep the trained model as the artifact of the job."""
     log_model: LoggedModels = "best"
-    """Models to log to MLflow when the group closes: the `best` repeat's of each arm, the `winner`'s, `each` job's, or
-    `none`. On this machine, artifacts of the other repeats, and of models that MLflow now holds, are deleted. A
-    script's artifacts stay, and so do all with `none`."""
+    """Models to log to MLflow when the group closes: that of the `best` repeat of each arm, of the `winner`, of `each`
+    job, or `none`. On this machine, artifacts of the other repeats, and of models that MLflow now holds, are deleted.
+    A script's artifacts stay, and with `none` all artifacts stay."""
     push_to_hub: PushToHub | None = None
     """Push the trained model to the Hugging Face Hub after `train`. A comparison pushes no model."""
     steady_after_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 3

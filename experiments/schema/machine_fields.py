@@ -89,7 +89,7 @@ class Machine(Frozen):
     """Spot: seconds until the job must have ended, including the waits for capacity. None means `max_run_seconds` and
     a day, at most 28 days. Waiting costs nothing."""
     capacity_retry_minutes: Minutes = (5.0, 10.0, 20.0)
-    """SageMaker: minutes before each retry of a job for which there is no capacity. `[]` retries nothing."""
+    """SageMaker: minutes before each retry of a job for which there is no capacity. With `[]`, it is never retried."""
     interruptions_per_hour: Annotated[float, Field(ge=0.0, le=3_600.0)] = DEFAULT_PER_HOUR
     """SageMaker: how often an instance on spot capacity is interrupted, for the expected cost of `probe` and `plan`.
     The default is the end of the band 15-20 % per month of AWS's Spot Instance Advisor, -ln(0.8) / 730 hours. Its other

@@ -77,7 +77,7 @@ class Sweep(Frozen):
     """Name of the sweep. None derives the name from the search, so that a different search is a different sweep."""
     compilers: Annotated[tuple[CompilerSetting, ...], Field(strict=False, min_length=1)] = ("none", "inductor")
     """Compilers to search. The others are compared with the first one. Inductor may have options, such as
-    `inductor compile_mode=max-autotune`; `inductor` alone has those of the experiment."""
+    `inductor compile_mode=max-autotune`; `inductor` alone uses the options of the experiment."""
     batch_sizes: Range | None = None
     """Range of the batch size per device, in samples. None means from 1/16 of the largest size that AWS has tested for
     the model and instance type up to that size, or 8..256 if AWS has tested none."""
