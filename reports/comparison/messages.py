@@ -190,10 +190,8 @@ def cost_sentence(comparison: Comparison) -> str:
     notes += [f"{negative} with a negative cost, which does not count"] if negative else []
     text = f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
     trial = math.fsum(job.trial_seconds for job in comparison.jobs)
-    tried = (
-        f" {figure(trial)} of them tried the values of `auto`, once, and do not count in comparisons." if trial else ""
-    )
-    return text + tried
+    tried = "tried the values of `auto`, once, and do not count in comparisons"
+    return f"{text} {figure(trial)} of them {tried}." if trial else text
 
 
 def _share(comparison: Comparison, kind: Literal["failed", "stopped"]) -> str:
