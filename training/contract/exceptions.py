@@ -50,6 +50,24 @@ def last_exception(lines: Sequence[str]) -> LastException | None:
             name, function = match[2], frame[1]
             is_at_import = name in IMPORT_ERRORS or (name == "NameError" and function == "<module>")
             return LastException(name=name, message=(match[3] or "").strip()[:500], is_at_import=is_at_import)
+    return _from_pieces([line.strip() for line in plain[-_LINES_AT_END:] if line.strip()])
+
+
+def _from_pieces(lines: Sequence[str]) -> LastException | None:
+    """Return the exception of a traceback whose last line was printed in pieces; None if there is none.
+
+    Python writes the class, the colon and the message separately if its output is not buffered, and SageMaker's toolkit
+    prints what it reads at once as a line.
+    """
+    if not any("File " in line or line.endswith("(most recent call last):") for line in lines):
+        return None
+    for at in range(len(lines) - 2, -1, -1):
+        match = _EXCEPTION.fullmatch(lines[at])
+        if match and match[3] is None and lines[at + 1].startswith(":"):
+            message = lines[at + 1][1:].strip() or "".join(lines[at + 2 : at + 3])
+            return LastException(
+                name=match[2], message=message.rstrip('"')[:500], is_at_import=match[2] in IMPORT_ERRORS
+            )
     return None
 
 

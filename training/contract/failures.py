@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from training.contract.events import FAILURE_CLASSES, Event
+from training.contract.exceptions import last_exception
 from training.contract.service import Description
 
 # The first match wins. OutOfMemory precedes Killed, because a process that runs out of memory may also be killed.
@@ -61,7 +62,12 @@ def one_line_reason(reason: str) -> str:
     The last line that a killed job printed does not explain the failure.
     """
     killed = re.search(r'^ExtraInfo "(.+)"$', reason, flags=re.MULTILINE)
-    return killed[1] if killed else reason.strip().rpartition("\n")[2].rstrip('"')
+    if killed:
+        return killed[1]
+    lines = [line for line in reason.strip().rstrip('"').splitlines() if line.strip()]
+    # The last line is only the end of an error that was printed in pieces.
+    in_pieces = last_exception(lines) if len(lines) > 1 and lines[-2].strip() == ":" else None
+    return str(in_pieces) if in_pieces else lines[-1] if lines else ""
 
 
 def vanished_description(name: str, known: Description | None, message: str) -> Description:

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from training.contract.events import FAILURE_CLASSES, Event
+from training.contract.exceptions import last_exception
 from training.contract.failures import failure_of, one_line_reason, vanished_description
 
 
@@ -122,3 +123,13 @@ def test_the_one_line_reason_of_a_full_disk_is_the_disk() -> None:
     reason = 'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "OSError: [Errno 28]"\n'
     reason += 'ExtraInfo "DiskFull: the disk of /data is full: 0 B of 8 MiB are free."'
     assert one_line_reason(reason) == "DiskFull: the disk of /data is full: 0 B of 8 MiB are free."
+
+
+def test_an_error_that_was_printed_in_pieces_is_put_together() -> None:
+    """SageMaker's toolkit prints each piece that an unbuffered Python writes as a line."""
+    pieces = ["Traceback (most recent call last):", 'File "/opt/ml/code/train.py", line 5, in <module>', "third", "("]
+    pieces += ["^", "^", "IndexError", ":", "list index out of range", '"']
+    reason = 'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "' + "\n".join(pieces)
+    assert one_line_reason(reason) == "IndexError: list index out of range"
+    assert str(last_exception(pieces[:-1])) == "IndexError: list index out of range"
+    assert last_exception(["IndexError", ":", "a table of errors"]) is None

@@ -41,7 +41,8 @@ def settle(
     A trial is timed as the phase `trial`, including the wait for the trial of another job.
     """
     control.check()
-    with meter.phase("trial") if environment.get(FOLDER_VARIABLE) else nullcontext():
+    is_open = bool(environment.get(FOLDER_VARIABLE) and open_fields(settings, model, control))
+    with meter.phase("trial") if is_open else nullcontext():
         chosen, is_new = choose(settings, model, control, environment)
     if is_new and (text := message(chosen)):
         events.emit("note", message=text)

@@ -100,7 +100,7 @@ def test_processes_stop_and_resume_together(new_job: NewJob) -> None:
     job = new_job("job")
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
     process = job.start(TORCHRUN, **SAVING)
-    wait_for(job, '"step": 3,', process)
+    wait_for(job, '"step":3,', process)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=120)
     (failure,) = job_events(job, "failure")

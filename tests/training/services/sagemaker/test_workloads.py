@@ -30,6 +30,10 @@ MACHINE_PARAMETERS = {"job.instance_type", "job.instance_count", "job.devices"}
 """Parameters that describe the instances."""
 
 
+FIXED: Fields = {"precision": "fp32", "attention": "eager", "dropout": "torch"}
+"""Fields that a trial would choose on this machine, and a rule on SageMaker."""
+
+
 SAGEMAKER_FIELDS: Mapping[str, Fields] = {
     "bert-large-squad-dp": {"machine.devices": 1, "machine.instance_count": 2},
     "distilbert-spot": {"machine.spot": "true", "machine.max_wait_seconds": 3600},
@@ -56,7 +60,7 @@ def test_both_services_log_the_same_run(
 ) -> None:
     kind, small = WORKLOADS[workload]
     model = {"model": small_model(tmp_path, kind), "weights": "random"} if kind else {}
-    fields = {"experiment": workload, **SMALL_FIELDS, **model, **small(tmp_path, shared)}
+    fields = {"experiment": workload, **SMALL_FIELDS, **FIXED, **model, **small(tmp_path, shared)}
     trained(terminal, fields)
     trained(terminal, {**fields, **at_sagemaker(tmp_path, terminal, workload)})
     local, remote_run = terminal.runs()
