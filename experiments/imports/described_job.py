@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from hashlib import sha256
 from typing import Any
 
@@ -18,7 +18,7 @@ from training.contract.job_spec import Compiler, JobSpec, MetricDefinition
 from training.contract.limits import check_metric
 from training.contract.price import Price
 from training.contract.service import Description, instance_count
-from training.scripts.likely_secrets import is_likely_secret
+from training.scripts.likely_secrets import is_likely_secret, likely_secret_texts
 
 HIDDEN = "(hidden: it looks like a secret)"
 ARN = "platform.job_arn"
@@ -63,20 +63,8 @@ def likely_secrets(description: Description) -> list[str]:
     Shorter ones than `SHORTEST_SECRET` are left out: they would also be parts of harmless lines.
     """
     entries = [entry for field in ENTRIES for entry in description.get(field, {}).items()]
-    texts = {text for name, value in entries for text in _secret_texts(name, _decoded(value))}
+    texts = {text for name, value in entries for text in likely_secret_texts(name, _decoded(value))}
     return sorted((text for text in texts if len(text) >= SHORTEST_SECRET), key=len, reverse=True)
-
-
-def _secret_texts(name: str, value: Any) -> Iterator[str]:
-    """Yield the texts of a value, and of the lists and mappings in it, that look like secrets."""
-    if isinstance(value, Mapping):
-        for key, each in value.items():
-            yield from _secret_texts(str(key), each)
-    elif isinstance(value, list):
-        for each in value:
-            yield from _secret_texts(name, each)
-    elif isinstance(value, str) and is_likely_secret(name, value):
-        yield value.strip()
 
 
 def without_likely_secrets(description: Description) -> Description:

@@ -54,7 +54,7 @@ def last_exception(lines: Sequence[str]) -> LastException | None:
 
 
 def _from_pieces(lines: Sequence[str]) -> LastException | None:
-    """Return the exception of a traceback whose last line was printed in pieces; None if there is none.
+    """Return the exception at the end of a traceback if its last line was split over several lines, else None.
 
     Python writes the class, the colon and the message separately if its output is not buffered, and SageMaker's toolkit
     prints what it reads at once as a line.

@@ -37,7 +37,12 @@ _OPAQUE = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])[A-Za-z0-9_.+/=-]{16,}")
 
 def is_likely_secret(name: str, value: Any) -> bool:
     """Return whether a value, or a part of it, is likely to be a secret. `$NAME` refers to a field and is none."""
-    return any(_is_secret(key, text) for key, text in _texts(name, value))
+    return next(likely_secret_texts(name, value), None) is not None
+
+
+def likely_secret_texts(name: str, value: Any) -> Iterator[str]:
+    """Yield the texts of a value, and of the lists and mappings in it, that are likely to be secrets."""
+    return (text for key, text in _texts(name, value) if _is_secret(key, text))
 
 
 def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:

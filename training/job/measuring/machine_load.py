@@ -25,7 +25,7 @@ JOB_NAME = "TRAINING_JOB_NAME"
 """Variable of a SageMaker container with the job's name."""
 _GROUP = re.compile(r".+-\d{6}-\d{6}-[0-9a-f]{4}(?=-)")
 """Name of a group at the beginning of its jobs' names."""
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ def read(members: Members, root: Path = Path("/")) -> Optional[Reading]:
 def _cpu_seconds(text: str) -> Tuple[float, float]:
     """Return the busy and stolen CPU seconds in /proc/stat."""
     user, nice, system, _, _, irq, softirq, steal = (int(part) for part in text.split()[1:9])
-    return (user + nice + system + irq + softirq) / _TICKS_PER_SECOND, steal / _TICKS_PER_SECOND
+    return (user + nice + system + irq + softirq) / TICKS_PER_SECOND, steal / TICKS_PER_SECOND
 
 
 def _sessions(members: Members, proc: Path) -> Dict[int, float]:
@@ -192,7 +192,7 @@ def _sessions(members: Members, proc: Path) -> Dict[int, float]:
         except (OSError, ValueError, IndexError):
             continue  # the process has ended
         members.check(session, process)
-        seconds[session] = seconds.get(session, 0.0) + ticks / _TICKS_PER_SECOND
+        seconds[session] = seconds.get(session, 0.0) + ticks / TICKS_PER_SECOND
     return {session: value for session, value in seconds.items() if session in members.sessions}
 
 

@@ -7,9 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import FrozenSet, Iterator, Optional
 
-from measuring.machine_load import job_cpus
-
-_TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+from measuring.machine_load import TICKS_PER_SECOND, job_cpus
 
 
 @dataclass(frozen=True)
@@ -60,7 +58,7 @@ def _busy_seconds(text: str, cpus: FrozenSet[int]) -> float:
         if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cpus:
             fields = [int(value) for value in values.split()]
             ticks += sum(fields[0:3]) + sum(fields[5:7])
-    return ticks / _TICKS_PER_SECOND
+    return ticks / TICKS_PER_SECOND
 
 
 def _quotas(root: Path) -> Iterator[float]:

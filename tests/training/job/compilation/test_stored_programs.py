@@ -14,8 +14,8 @@ from transformers import BertConfig
 from compilation import stored_programs
 from compilation.stored_programs import StoredPrograms, key_of, open_stored_programs, setting_of
 from data.batch_shapes import Shape
-from reporting.events import Events
 from tests.support.aws.account import BUCKET, Account
+from tests.support.job.noted import Noted
 
 ARGUMENTS = SimpleNamespace(
     padding="longest",
@@ -27,17 +27,6 @@ ARGUMENTS = SimpleNamespace(
     compile_mode="default",
 )
 URI = f"s3://{BUCKET}/trainfare/compiled/image/key"
-
-
-class Noted(Events):
-    """Events that keep their messages."""
-
-    def __init__(self) -> None:
-        super().__init__(enabled=False)
-        self.messages: list[str] = []
-
-    def emit(self, kind: str, **fields: Any) -> None:
-        self.messages.append(fields["message"])
 
 
 @pytest.fixture(scope="module")

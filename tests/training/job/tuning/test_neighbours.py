@@ -8,13 +8,12 @@ import sys
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
 import torch
 
 from measuring.own_cpus import CpuReading, others_cpus, read, usable_cpus
-from reporting.events import Events
+from tests.support.job.noted import Noted
 from tuning.neighbours import SharedCpus
 from tuning.thread_control import ThreadControl, is_fixed, set_threads
 
@@ -106,17 +105,6 @@ def test_a_quota_limits_the_cpus(tmp_path: Path, files: dict[str, str], cpus: in
 )
 def test_a_number_that_somebody_chose_is_fixed(environment: dict[str, str], fixed: bool) -> None:
     assert is_fixed(environment) is fixed
-
-
-class Noted(Events):
-    """Events that keep their messages."""
-
-    def __init__(self) -> None:
-        super().__init__(enabled=False)
-        self.messages: list[str] = []
-
-    def emit(self, kind: str, **fields: Any) -> None:
-        self.messages.append(fields["message"])
 
 
 @pytest.fixture
