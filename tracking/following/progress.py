@@ -6,19 +6,19 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from training.contract.events import Event
+from training.contract.exceptions import TRACEBACK
 from training.contract.failures import one_line_reason
 
 _QUIET_SECONDS = 10.0
 """Shortest time between two lines that report a step."""
 
-_TRACEBACK = "Traceback (most recent call last):"
 _TRACEBACK_LINES = 40
 """Number of lines shown of a traceback: the last ones, which contain the error itself."""
 
 
 def last_traceback(lines: Sequence[str]) -> Sequence[str]:
     """Return the last traceback of a log, up to the line with the error."""
-    starts = [at for at, line in enumerate(lines) if line.strip() == _TRACEBACK]
+    starts = [at for at, line in enumerate(lines) if line.strip() == TRACEBACK]
     if not starts:
         return ()
     traceback = [lines[starts[-1]]]

@@ -15,7 +15,9 @@ _WRAPPERS = frozenset(
 _PREFIX = re.compile(r"^(?:\[(?:default|rank)?\d+\]:|\[1,\w+:\d+(?:,[\w-]+)?\]<std(?:out|err)>:) ?")
 _ESCAPE = re.compile(r"\x1b\[[0-9;]*m")
 _EXCEPTION = re.compile(r"((?:[A-Za-z_]\w*\.)*([A-Z]\w*))(?::(?: (.*))?)?")
+_EXCEPTION_IN_LOWER_CASE = re.compile(r"(?:[A-Za-z_]\w*\.)+\w+: .*")
 _FRAME = re.compile(r'\s*(?:\| )?\s+File ".+", line \d+(?:, in (.+))?')
+TRACEBACK = "Traceback (most recent call last):"
 _LINES_OF_FRAME = 12
 """Lines from a frame to the exception: the source, possibly over several lines, its marks and suggestions."""
 _LINES_AT_END = 80
@@ -50,25 +52,54 @@ def last_exception(lines: Sequence[str]) -> LastException | None:
             name, function = match[2], frame[1]
             is_at_import = name in IMPORT_ERRORS or (name == "NameError" and function == "<module>")
             return LastException(name=name, message=(match[3] or "").strip()[:500], is_at_import=is_at_import)
-    return _from_pieces([line.strip() for line in plain[-_LINES_AT_END:] if line.strip()])
-
-
-def _from_pieces(lines: Sequence[str]) -> LastException | None:
-    """Return the exception at the end of a traceback if its last line was split over several lines, else None.
-
-    Python writes the class, the colon and the message separately if its output is not buffered, and SageMaker's toolkit
-    prints what it reads at once as a line.
-    """
-    if not any("File " in line or line.endswith("(most recent call last):") for line in lines):
-        return None
-    for at in range(len(lines) - 2, -1, -1):
-        match = _EXCEPTION.fullmatch(lines[at])
-        if match and match[3] is None and lines[at + 1].startswith(":"):
-            message = lines[at + 1][1:].strip() or "".join(lines[at + 2 : at + 3])
-            return LastException(
-                name=match[2], message=message.rstrip('"')[:500], is_at_import=match[2] in IMPORT_ERRORS
-            )
     return None
+
+
+def put_together(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a log with its last traceback as Python meant it, if it was printed in pieces.
+
+    Without a buffer, Python writes the frames, the marks below them, and the class, colon and message of the exception
+    separately. SageMaker's toolkit prints what it reads at once as a line, without white space at its ends.
+    """
+    starts = [at + 1 for at, line in enumerate(lines) if line.strip() == TRACEBACK]
+    start = starts[-1] if starts else len(lines)
+    unindented = [at for at in range(start, len(lines)) if lines[at].strip() and not lines[at].startswith((" ", "\t"))]
+    for at in unindented:
+        pieces = _exception_in_pieces(lines, at)
+        if pieces:
+            if at == unindented[0] and len(pieces) == 1:
+                return list(lines)
+            frames = [_frame(line) for line in lines[start:at] if line.strip(" \t~^")]
+            return [*lines[:start], *frames, _joined(pieces), *lines[at + len(pieces) :]]
+    return list(lines)
+
+
+def _exception_in_pieces(lines: Sequence[str], at: int) -> Sequence[str]:
+    """Return the lines that contain the class and the message of the exception that begins here; empty if none does."""
+    line = lines[at].strip()
+    match = _EXCEPTION.fullmatch(line)
+    if not match or line == "File":
+        return lines[at : at + 1] if _EXCEPTION_IN_LOWER_CASE.fullmatch(line) else ()
+    if match[3] is not None:
+        return lines[at : at + 1]
+    if line.endswith(":"):
+        return lines[at : at + 2]
+    following = lines[at + 1 : at + 3]
+    if not following or not following[0].startswith(":"):
+        return lines[at : at + 1]
+    return lines[at : at + 2] if following[0][1:].strip() else lines[at : at + 3]
+
+
+def _joined(pieces: Sequence[str]) -> str:
+    message = "".join(pieces[1:]).removeprefix(":").strip()
+    name = pieces[0].strip()
+    return f"{name.removesuffix(':')}: {message}" if message else name
+
+
+def _frame(line: str) -> str:
+    if line.startswith((" ", "\t")):
+        return line
+    return f"  {line}" if line.startswith("File ") else f"    {line}"
 
 
 def _frame_before(lines: Sequence[str], at: int) -> re.Match[str] | None:

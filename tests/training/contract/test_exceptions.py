@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from training.contract.exceptions import LastException, last_exception
+from training.contract.exceptions import TRACEBACK, LastException, last_exception, put_together
 
 
 def died(tmp_path: Path, source: str) -> LastException | None:
@@ -62,3 +62,40 @@ def test_an_output_without_a_traceback_has_no_exception() -> None:
     assert last_exception(["Note: this is a line", "Killed"]) is None
     old = ["Traceback (most recent call last):", '  File "a.py", line 1, in <module>', "ImportError: no"]
     assert last_exception([*old, *["step"] * 100]) is None
+
+
+FRAME = '  File "train.py", line 5, in <module>'
+SOURCE = "    third()"
+END = ["INFO: uploading", "Error: no such bucket"]
+
+
+@pytest.mark.parametrize(
+    "pieces",
+    [
+        [FRAME.strip(), "third()", " ", "~", "~", "^", " ", "IndexError", ": list index"],
+        [FRAME, SOURCE, "~~~~^^^", "IndexError", ":", "list index"],
+        [FRAME, "third()", "~~~~^^^", "IndexError:", "list index"],
+        [FRAME.strip(), "third()", "IndexError: list index"],
+    ],
+)
+def test_a_traceback_in_pieces_is_put_together(pieces: list[str]) -> None:
+    whole = ["step 1", TRACEBACK, FRAME, SOURCE, "IndexError: list index", *END]
+    assert put_together(["step 1", TRACEBACK, *pieces, *END]) == whole
+    assert last_exception(put_together([TRACEBACK, *pieces])) == LastException(
+        name="IndexError", message="list index", is_at_import=False
+    )
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [FRAME, SOURCE, "       ~~~^^^", "IndexError: list index"],
+        [FRAME, SOURCE, "", "KeyboardInterrupt"],
+        [FRAME, SOURCE, "zlib.error: Error -3"],
+        [FRAME, SOURCE, "stopped by the system", "bye bye"],
+        [FRAME, SOURCE],
+    ],
+)
+def test_other_tracebacks_stay_as_they_are(lines: list[str]) -> None:
+    assert put_together([TRACEBACK, *lines]) == [TRACEBACK, *lines]
+    assert put_together(lines) == lines
