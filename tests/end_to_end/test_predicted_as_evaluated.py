@@ -37,9 +37,6 @@ TRAINING: dict[str, object] = {
     "eval_batch_size": BATCH,
     "warmup_samples": 0,
     "save_model": "true",
-    # No trial of `auto`: after one, the fourth digit of one score differed.
-    "attention": "eager",
-    "dropout": "torch",
 }
 
 PYFUNC = """
