@@ -13,7 +13,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 export HF_HUB_DISABLE_TELEMETRY ?= 1
 export MLFLOW_DISABLE_TELEMETRY ?= true
 
-.PHONY: setup compare ui accept-aws test test-slow test-browser test-oldest check format docs bench lock licences sbom clean
+.PHONY: setup compare ui accept-aws accept-gpu test test-slow test-browser test-oldest check format docs bench lock licences sbom clean
 
 setup: $(RUNTIME)
 
@@ -27,6 +27,11 @@ ui: $(RUNTIME)
 accept-aws: $(RUNTIME)
 	$(BIN)/python -m acceptance --role '$(ROLE)' --budget '$(BUDGET)' --region '$(REGION)' --bucket '$(BUCKET)' \
 		--mlflow '$(MLFLOW)' --prices '$(PRICES)'
+
+# On a machine with GPUs: try every path that only a GPU has, in at most MINUTES. Without one, say what would run.
+MINUTES ?= 30
+accept-gpu: $(RUNTIME)
+	$(BIN)/python -m benchmarks.gpu --minutes '$(MINUTES)'
 
 # `make check` runs tests/layout.
 test: $(DEV)

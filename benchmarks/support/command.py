@@ -13,6 +13,7 @@ from typing import Any
 
 from tracking.recording.run_description import ROOT
 from training.contract.events import Event, EventReader
+from training.contract.failures import failure_of
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
 
@@ -30,6 +31,10 @@ class CommandRun:
     """The job's folder, with its request."""
     billable_seconds: float
     """Seconds from the start of the job's download to the end of its upload."""
+    failure: tuple[str, str] | None
+    """Class and reason of the job's failure; None if it completed."""
+    output: str
+    """What the command printed."""
 
     def result(self) -> Mapping[str, Any]:
         """Return the metrics of the job's result."""
@@ -42,7 +47,18 @@ class CommandRun:
 
 
 def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> CommandRun:
-    """Run a command that starts one job, with state and tracking database under `folder`. Wait until the job ends."""
+    """Run a command that starts one job, with state and tracking database under `folder`. Wait until the job ends.
+
+    Exits if it fails.
+    """
+    run = attempt(folder, fields, verb)
+    if run.failure:
+        sys.exit(f"error: `{verb}` failed:\n{run.output}")
+    return run
+
+
+def attempt(folder: Path, fields: Mapping[str, str], verb: str = "train") -> CommandRun:
+    """Run such a command. Its job may fail. Exits if the command started no job."""
     service = LocalService(folder / "home")
     before = {job["TrainingJobName"] for job in service.jobs()}
     started_at, started = time.time(), time.perf_counter()
@@ -54,12 +70,23 @@ def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Comma
         text=True,
     )
     wall_seconds = time.perf_counter() - started
-    if done.returncode:
-        sys.exit(f"error: `{verb}` failed:\n{done.stdout}\n{done.stderr}")
-    [name] = {job["TrainingJobName"] for job in service.jobs()} - before
-    job = JobFolder(Path(service.log_location(name)).parent)
-    billable_seconds = float(service.describe(name)["BillableSecondsExact"])
-    return CommandRun(wall_seconds, started_at, EventReader().read(job.lines()), job, billable_seconds)
+    output = f"{done.stdout}\n{done.stderr}"
+    names = {job["TrainingJobName"] for job in service.jobs()} - before
+    if not names:
+        sys.exit(f"error: `{verb}` started no job:\n{output}")
+    [name] = names
+    job, description = JobFolder(Path(service.log_location(name)).parent), service.describe(name)
+    events = EventReader().read(job.lines())
+    has_failed = description["TrainingJobStatus"] != "Completed"
+    return CommandRun(
+        wall_seconds=wall_seconds,
+        started_at=started_at,
+        events=events,
+        job=job,
+        billable_seconds=float(description.get("BillableSecondsExact", 0.0)),
+        failure=failure_of(description, events, job.log_tail()) if has_failed else None,
+        output=output,
+    )
 
 
 def compare(folder: Path, fields: Mapping[str, str]) -> str:

@@ -33,6 +33,11 @@ SUMMARY = (
         "workloads",
         "emotion (MiniLM), none: speed-up over the recipe",
     ),
+    (
+        "How much faster are they than a well-tuned Trainer, at equal loss?",
+        "tuned_trainer",
+        "emotion (MiniLM): speed-up over the tuned Trainer",
+    ),
     ("How much does tracking slow down a training step?", "overhead", "platform above plain script: steady step"),
     ("How often is one of two equal settings called cheaper?", "waves", "false verdicts: recorded noise"),
     (
@@ -46,13 +51,12 @@ SUMMARY = (
         "probe",
         "emotion, batch 32: projected over actual",
     ),
-    ("What does a sweep cost?", "sweep", "emotion: cost until the sweep's own end"),
-    ("How many metrics were lost while 200 jobs ran at once?", "following", "points lost"),
     (
-        "How fast is prediction of short texts, relative to Transformers' pipeline?",
-        "prediction",
-        "file of short texts: ratio",
+        "How much does a job keep of its speed beside a busy process, on two cores?",
+        "neighbours",
+        "beside 1 busy process: rate / alone",
     ),
+    ("How many metrics were lost while 200 jobs ran at once?", "following", "points lost"),
     (
         "How fast is prediction of long texts, relative to Transformers' pipeline?",
         "prediction",

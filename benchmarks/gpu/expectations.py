@@ -1,0 +1,87 @@
+"""What a job on a GPU must report, and the differences of what it did report. Pure."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from benchmarks.gpu.cards import Cards
+from benchmarks.gpu.paths import AMPERE, GpuPath
+from training.contract.events import Event
+
+KEPT_FIELDS = ("precision", "compile_scope", "compile_mode")
+"""Fields whose values a job must use as they were given."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Reported:
+    """What a job has reported."""
+
+    failure: tuple[str, str] | None
+    """Class and reason; None if the job completed."""
+    events: Sequence[Event]
+
+    def first(self, kind: str) -> Mapping[str, Any]:
+        """Return the fields of the first event of a kind; empty without one."""
+        return next((each.fields for each in self.events if each.kind == kind), {})
+
+    @property
+    def metrics(self) -> Mapping[str, float]:
+        """Metrics of the job's result."""
+        return self.first("result").get("metrics", {})
+
+
+def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss: float | None) -> list[str]:
+    """Return a sentence for each expectation that does not hold."""
+    kind = reported.failure[0] if reported.failure else ""
+    if kind != path.failure:
+        found = f"it ended with {kind}: {reported.failure[1]}" if reported.failure else "it completed"
+        return [f"{path.failure or 'a completed job'} was expected: {found}"]
+    if path.failure:
+        return []
+    if path.too_large:
+        return _calibration(path.too_large, reported)
+    return [*_device(reported, cards), *_settings(path, reported, cards), *_results(path, reported, reference_loss)]
+
+
+def _device(reported: Reported, cards: Cards) -> list[str]:
+    device = reported.first("start").get("device", {}).get("kind")
+    return [] if device == cards.kind else [f"it ran on {device} and not on {cards.kind}"]
+
+
+def _settings(path: GpuPath, reported: Reported, cards: Cards) -> list[str]:
+    fields, used = path.job_fields(), reported.first("start").get("hyperparameters", {})
+    wanted = {name: fields[name] for name in KEPT_FIELDS if name in fields}
+    if fields["precision"] == "auto" and cards.kind == "cuda":
+        wanted["precision"] = "bf16" if cards.capability >= AMPERE else "fp16"
+    elif fields["precision"] == "auto":
+        del wanted["precision"]
+    return [f"{name} was {used.get(name)} and not {value}" for name, value in wanted.items() if used.get(name) != value]
+
+
+def _results(path: GpuPath, reported: Reported, reference_loss: float | None) -> list[str]:
+    metrics, sentences = reported.metrics, []
+    loss = metrics.get("eval_loss", math.nan)
+    if not math.isfinite(loss):
+        sentences.append(f"the evaluation loss is {loss}")
+    elif reference_loss is not None and path.loss_margin is not None and abs(loss - reference_loss) > path.loss_margin:
+        sentences.append(f"the evaluation loss is {loss:.4f}, and {reference_loss:.4f} ± {path.loss_margin:g} expected")
+    utilisation = metrics.get("throughput/mfu")
+    if utilisation is not None and not 0 < utilisation <= 1:
+        sentences.append(f"throughput/mfu is {utilisation:.3g}, which is not a share of the card's peak")
+    has_compiled = any(event.kind == "phase" and event.fields.get("phase") == "compile" for event in reported.events)
+    if path.is_compiled and not has_compiled:
+        sentences.append("nothing was compiled")
+    return sentences
+
+
+def _calibration(too_large: int, reported: Reported) -> list[str]:
+    fits = {
+        event.fields["step"]: bool(event.fields["values"]["calibration/fits"])
+        for event in reported.events
+        if event.kind == "metric" and "calibration/fits" in event.fields["values"]
+    }
+    wrong = [f"batch size {too_large:,} was expected not to fit"] if fits.get(too_large, True) else []
+    return wrong if any(fits.values()) else [*wrong, "no batch size fits"]

@@ -1,0 +1,149 @@
+"""Run the paths and the workloads within a time limit, and return the rows of the result files."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.gpu.cards import Cards
+from benchmarks.gpu.expectations import Reported, differences
+from benchmarks.gpu.paths import REFERENCE, GpuPath
+from benchmarks.gpu.workload_sides import EQUAL_LOSS, MIN_GAIN, SIDES, side_fields
+from benchmarks.support.command import CommandRun, attempt
+from benchmarks.support.results import Row
+from benchmarks.support.workloads import Workload
+
+NO_TIME = "no time was left"
+LONGEST_JOB_SECONDS = 600
+Echo = Callable[[str], None]
+
+
+class Deadline:
+    """The time until which jobs may run."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def limits(self) -> dict[str, str]:
+        """Return the time limit of the next job as a field; empty if less than a minute is left."""
+        left = min(LONGEST_JOB_SECONDS, int(self._end - time.monotonic()))
+        return {"machine.max_run_seconds": str(left)} if left >= 60 else {}
+
+
+@dataclass
+class Findings:
+    """Rows and notes of one result file."""
+
+    rows: list[Row]
+    notes: list[str]
+
+    @property
+    def has_passed(self) -> bool:
+        """True if all targets are met."""
+        return all(row.met is not False for row in self.rows)
+
+
+def try_paths(paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: Deadline, echo: Echo) -> Findings:
+    """Run a job along each path and compare what it reports with the expectations.
+
+    A path that needs what this machine does not have is named in a note. One for which no time is left has failed.
+    """
+    findings = Findings([], [f"{cards.count} x {cards.name}. Each path is a short training of the demo's model."])
+    reference_loss: float | None = None
+    for path in paths:
+        if reason := cards.reason_against(path):
+            findings.notes.append(f"{path.name} was not run: {reason}.")
+        elif not (limits := deadline.limits()):
+            findings.rows.append(_outcome(path, [NO_TIME]))
+            findings.notes.append(f"{path.name} was not run: {NO_TIME}.")
+        else:
+            reported = _reported(attempt(folder, {**path.job_fields(), **limits}))
+            if path == REFERENCE:
+                reference_loss = reported.metrics.get("eval_loss")
+            sentences = differences(path, reported, cards, reference_loss)
+            findings.rows += [_outcome(path, sentences), *_speed(path, reported)]
+            findings.notes += [f"{path.name}: {sentence}." for sentence in sentences]
+        echo(f"  {path.name}: {findings.notes[-1] if _failed(findings, path) else _short(findings, path)}")
+    return findings
+
+
+def _outcome(path: GpuPath, sentences: Sequence[str]) -> Row:
+    return Row(
+        name=f"{path.name}: {path.title}",
+        value=len(sentences),
+        unit="differences",
+        target="0",
+        met=not sentences,
+    )
+
+
+def _speed(path: GpuPath, reported: Reported) -> list[Row]:
+    rate, utilisation = (reported.metrics.get(f"throughput/{name}") for name in ("steady_samples_per_second", "mfu"))
+    rows = [] if rate is None else [Row(name=f"{path.name}: steady samples", value=rate, unit="samples/s")]
+    if utilisation is not None:
+        rows.append(Row(name=f"{path.name}: utilisation", value=utilisation, unit="of the card's peak in 16 bits"))
+    return rows
+
+
+def _reported(run: CommandRun) -> Reported:
+    return Reported(failure=run.failure, events=run.events)
+
+
+def _failed(findings: Findings, path: GpuPath) -> bool:
+    rows = [row for row in findings.rows if row.name == f"{path.name}: {path.title}"]
+    return not rows or rows[0].met is False
+
+
+def _short(findings: Findings, path: GpuPath) -> str:
+    rates = [row.value for row in findings.rows if row.name == f"{path.name}: steady samples"]
+    return f"as expected, {rates[0]:,.0f} samples/s" if rates else "as expected"
+
+
+def measure_workloads(
+    workloads: Sequence[Workload], has_rows: bool, folder: Path, deadline: Deadline, echo: Echo
+) -> Findings:
+    """Train each workload by the recipe and by our defaults, once each, and return the gains at equal loss."""
+    weights = "random weights and shared rows" if has_rows else "the published weights and rows from the Hub"
+    findings = Findings([], [f"Every side trains once with {weights}, the same batch size and the same seed."])
+    for workload in workloads:
+        results = {}
+        for side in SIDES:
+            if not (limits := deadline.limits()):
+                findings.notes.append(f"{workload.name}, {side} was not run: {NO_TIME}.")
+                continue
+            run = attempt(folder, {**side_fields(workload, side, has_rows), **limits})
+            if run.failure:
+                findings.notes.append(f"{workload.name}, {side} failed: {': '.join(run.failure)}.")
+            else:
+                results[side] = run.result()
+            echo(f"  {workload.name}, {side}: {'failed' if run.failure else 'completed'}")
+        findings.rows += workload_rows(workload.name, results)
+    return findings
+
+
+def workload_rows(name: str, results: Mapping[str, Mapping[str, float]]) -> list[Row]:
+    """Return the speed of each side that completed, our gains, and the differences of the losses."""
+    rows = [
+        Row(name=f"{name}, {side}: steady samples", value=rate, unit="samples/s")
+        for side, result in results.items()
+        if (rate := result["throughput/steady_samples_per_second"])
+    ]
+    for side in ("none", "inductor"):
+        sides = [results.get("recipe"), results.get(side)]
+        rates, losses = (
+            [each[metric] if each else math.nan for each in sides]
+            for metric in ("throughput/steady_samples_per_second", "eval_loss")
+        )
+        gain, difference = rates[1] / rates[0], losses[1] - losses[0]
+        if math.isnan(gain):
+            rows.append(Row(name=f"{name}, {side}: compared", value=0, unit="", target="1", met=False))
+            continue
+        target = f"at least {MIN_GAIN:g} x"
+        rows.append(Row(name=f"{name}, {side}: gain", value=gain, unit="x", target=target, met=gain >= MIN_GAIN))
+        target, is_equal = f"within {EQUAL_LOSS:g}", abs(difference) <= EQUAL_LOSS
+        label = f"{name}, {side}: eval_loss minus the recipe's"
+        rows.append(Row(name=label, value=difference, unit="nats", target=target, met=is_equal))
+    return rows

@@ -1,0 +1,81 @@
+"""The checks of `make accept-gpu`, run on this machine's CPU where it has what they need."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import torch
+
+from benchmarks.gpu.cards import Cards
+from benchmarks.gpu.measuring import NO_TIME, Deadline, measure_workloads, try_paths, workload_rows
+from benchmarks.gpu.paths import PATHS, REFERENCE, GpuPath
+from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES, side_fields
+from benchmarks.support.workloads import Workload
+from experiments.planning.load import load_fields
+from tests.conftest import ROOT
+
+CPU = Cards(kind="cpu", name="this CPU", count=1, capability=(9, 0), packages=frozenset())
+RUN_HERE = ("fp32", "sdpa", "accumulation")
+
+
+@pytest.mark.slow
+def test_paths_are_tried_and_compared(tmp_path: Path) -> None:
+    too_early = GpuPath(name="early", title="ends early", fields={"max_steps": "2"})
+    missing = GpuPath(name="missing", title="needs a package", package="flash_attn")
+    paths = [*(path for path in PATHS if path.name in RUN_HERE), too_early, missing]
+    lines: list[str] = []
+    findings = try_paths(paths, CPU, tmp_path, Deadline(1_200), lines.append)
+    outcomes = {row.name.partition(":")[0]: row.met for row in findings.rows if row.target}
+    assert outcomes == {**dict.fromkeys(RUN_HERE, True), "early": False}, findings.notes
+    assert any("early: the evaluation loss is" in note for note in findings.notes)
+    assert "missing was not run: it needs the package flash_attn, which is not installed." in findings.notes
+    assert not findings.has_passed
+    assert "samples/s" in lines[0]
+
+
+def test_paths_without_time_have_failed(tmp_path: Path) -> None:
+    findings = try_paths(PATHS[:2], CPU, tmp_path, Deadline(30), lambda line: None)
+    assert [row.met for row in findings.rows] == [False, False]
+    assert findings.notes[1:] == [f"{path.name} was not run: {NO_TIME}." for path in PATHS[:2]]
+    missed = measure_workloads(GPU_WORKLOADS[:1], True, tmp_path, Deadline(30), lambda line: None)
+    assert not missed.has_passed
+
+
+def test_gains_and_losses_are_compared_with_the_recipe() -> None:
+    result = {"throughput/steady_samples_per_second": 100.0, "eval_loss": 1.0}
+    ours = {"throughput/steady_samples_per_second": 250.0, "eval_loss": 1.2}
+    rows = {row.name: row for row in workload_rows("squad", {"recipe": result, "none": ours})}
+    gain, loss = rows["squad, none: gain"], rows["squad, none: eval_loss minus the recipe's"]
+    assert (gain.value, gain.met, loss.met) == (2.5, True, False)
+    assert rows["squad, inductor: compared"].met is False
+
+
+def split(fields: dict[str, str]) -> tuple[str, dict[str, str]]:
+    """Return the name of the experiment and the fields that replace its own."""
+    return fields["experiment"], {name: value for name, value in fields.items() if name != "experiment"}
+
+
+@pytest.mark.parametrize("path", PATHS, ids=lambda each: each.name)
+def test_every_path_is_a_valid_experiment(path: GpuPath) -> None:
+    experiment, fields = split(path.job_fields())
+    load_fields(experiment, fields)
+
+
+@pytest.mark.parametrize("has_rows", [True, False])
+@pytest.mark.parametrize("side", SIDES)
+@pytest.mark.parametrize("workload", GPU_WORKLOADS, ids=lambda each: each.name)
+def test_every_side_is_a_valid_experiment(workload: Workload, side: str, has_rows: bool) -> None:
+    experiment, fields = split(side_fields(workload, side, has_rows))
+    load_fields(experiment, fields)
+
+
+@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")
+def test_without_a_gpu_it_says_what_it_would_do() -> None:
+    done = subprocess.run([sys.executable, "-m", "benchmarks.gpu"], cwd=ROOT, capture_output=True, text=True)
+    assert done.returncode == 2
+    assert "This machine has no GPU that PyTorch can use. On such a machine it would run" in done.stdout
+    assert f"{REFERENCE.name}: {REFERENCE.title}" in done.stdout
+    assert done.stdout.endswith("Nothing was run.\n")
