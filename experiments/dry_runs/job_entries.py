@@ -74,7 +74,7 @@ def _runtime(prepared: PlannedJob, inputs: Inputs) -> tuple[str, ...]:
 def _estimated(arm: Arm, inputs: Inputs, context: ServiceContext, state: ScratchState) -> tuple[str, ...]:
     if state.sample_rows(inputs) is None:
         return ()
-    chosen = arm.experiment.padding == "buckets" and arm.experiment.bucket_lengths is None
+    chosen = arm.experiment.padding in {"auto", "buckets"} and arm.experiment.bucket_lengths is None
     uploaded = ("InputDataConfig",) if context.service.name != "local" else ()
     return (*(SAMPLED_FIELDS if chosen else ()), *uploaded)
 

@@ -19,7 +19,8 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
     if experiment.calibration is not None:
         experiment = experiment.model_copy(update=KEEPS_NOTHING)
     optimiser = experiment.optimiser
-    buckets = ",".join(str(length) for length in bucket_lengths) if experiment.padding == "buckets" else None
+    may_use_buckets = experiment.padding in {"auto", "buckets"}
+    buckets = ",".join(str(length) for length in bucket_lengths) if may_use_buckets else None
     eval_strategy, eval_steps = experiment.evaluation
     arguments: dict[str, Scalar | None] = {
         "task": experiment.task,

@@ -157,8 +157,9 @@ class ExperimentFields(Frozen):
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """Number format of the computation. `auto` takes bf16 on a GPU that supports it natively, else fp16. On a CPU, the
     first job of a group tries bf16 and fp32 for a few steps, and all jobs of the group take the faster one."""
-    padding: Literal["longest", "buckets", "max_length"] = "buckets"
-    """Pad each batch to its longest row, to the next bucket length, or to `max_length`."""
+    padding: Literal["auto", "longest", "buckets", "max_length"] = "auto"
+    """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` takes `buckets` if a
+    compiler makes one program for each length, as it does on GPUs and Trainium, and else `longest`."""
     bucket_lengths: BucketLengths | None = None
     """Bucket lengths in tokens, ascending. None chooses them from the data."""
     length_grouping: bool = True

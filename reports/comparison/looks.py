@@ -16,7 +16,12 @@ from reports.comparison.arms import NOT_OF_THE_SETTING, Arm, Job, finite
 from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, misses_target, target_of
 from tracking.groups.metric_scales import COLUMN, common_scales, read_scales
 
-_ALIKE = frozenset({"hp_seed", "hp_compiler", "hp_save_model", "hp_save_strategy", "hp_save_steps"})
+_ALIKE = frozenset(
+    {
+        *("hp_seed", "hp_save_model", "hp_save_strategy", "hp_save_steps", "hp_bucket_lengths", "hp_allocator"),
+        *("hp_compiler", "hp_compile_scope", "hp_compile_mode", "hp_compile_dynamic"),
+    }
+)
 """Settings with which the same seed still trains the same model, up to rounding. Repeats differ in the seed."""
 
 
@@ -126,7 +131,8 @@ def _resolution(results: Results) -> float:
 def _training_settings(job: Job) -> frozenset[tuple[str, str | float]]:
     values = {**job.text, **job.numbers}
     return frozenset(
-        (name, value)
+        # Batches have the same rows with all other kinds of padding.
+        (name, "other" if name == "hp_padding" and value != "max_length" else value)
         for name, value in values.items()
         if value is not None and value == value and _changes_training(name)
     )

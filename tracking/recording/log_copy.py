@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Sequence
 
-from training.contract.exceptions import put_together
-
 from tracking.recording.unnamed_file import UnnamedFile
+from training.contract.exceptions import put_together
 
 TAIL_LINES = 1_000
 """Lines that are kept in memory, which hold the traceback of a job that fails."""
@@ -29,5 +28,5 @@ class LogCopy:
         self._tail.extend(line[:TAIL_CHARACTERS] for line in lines[-TAIL_LINES:])
 
     def tail(self, count: int = TAIL_LINES) -> list[str]:
-        """Return the last `count` lines. Long ones are cut, and a traceback that was printed in pieces is whole again."""
+        """Return the last `count` lines. Long ones are cut, and a traceback that came in pieces is whole."""
         return put_together(list(self._tail))[-count:]

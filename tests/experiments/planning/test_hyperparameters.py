@@ -27,7 +27,7 @@ def test_the_demo_has_exactly_the_expected_arguments() -> None:
         "optimizer": "auto",
         "length_grouping": True,
         "precision": "auto",
-        "padding": "buckets",
+        "padding": "auto",
         "bucket_lengths": "32,64",
         "max_length": 64,
         "batch_size": 32,

@@ -7,6 +7,9 @@ from typing import Any
 
 import pytest
 
+from experiments.planning.arms import arms
+from experiments.planning.hyperparameters import hyperparameters
+from experiments.planning.load import load
 from judging.design import Design
 from judging.result import Result
 from reports.comparison.arms import Arm, Job
@@ -44,8 +47,8 @@ BASELINE = arm("none", *jobs(1.0, 3))
 
 
 def verdict(other: Arm, baseline: Arm = BASELINE, design: Design = DESIGN) -> Verdict:
-    arms = [baseline, other]
-    progress = progress_of(design, [each.label for each in arms], arms)
+    both = [baseline, other]
+    progress = progress_of(design, [each.label for each in both], both)
     return judge(other, baseline, ACCURACY, progress=progress)
 
 
@@ -243,6 +246,18 @@ def test_arms_that_train_alike_are_compared_seed_by_seed() -> None:
     larger = arm("batch 64", *(replace(each, numbers={**each.numbers, "hp_batch_size": 64.0}) for each in other.jobs))
     assert not trains_alike(larger, baseline)
     assert verdict(larger, baseline).outcome == "cheaper, quality not shown"
+
+
+def test_the_arms_of_the_demo_train_alike() -> None:
+    for fields in ({}, {"compare.arms": "[{compiler: none}, {compiler: inductor, compile_mode: max-autotune}]"}):
+        arguments = [hyperparameters(each.experiment, [32, 64]) for each in arms(load("demo", fields))]
+        # What a GPU makes of `auto`.
+        arguments = [{**each, "padding": kind} for each, kind in zip(arguments, ("longest", "buckets"), strict=True)]
+        texts = [{f"hp_{name}": str(value) for name, value in each.items()} for each in arguments]
+        baseline, other = (arm("", *jobs(1.0, 3, text=text)) for text in texts)
+        assert trains_alike(other, baseline)
+        padded = arm("", *jobs(1.0, 3, text={**texts[1], "hp_padding": "max_length"}))
+        assert not trains_alike(padded, baseline)
 
 
 def test_a_look_is_one_sentence() -> None:

@@ -29,6 +29,11 @@ def full_training(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPa
     )  # fmt: skip
 
 
+def test_the_start_has_the_padding_that_auto_took(job: Any) -> None:
+    used = job.run(padding="auto", bucket_lengths="6,12", max_steps=2).events("start")[0]["hyperparameters"]
+    assert (used["padding"], used["bucket_lengths"]) == ("longest", [])
+
+
 def metric_events(ended: Any, name: str) -> list[dict[str, Any]]:
     return [event for event in ended.events("metric") if name in event["values"]]
 

@@ -40,7 +40,7 @@ def planned_batches(order: np.ndarray, lengths: np.ndarray, batch_size: int, pad
     longest, shortest = np.maximum.reduceat(ordered, starts), np.minimum.reduceat(ordered, starts)
     rows = np.maximum(np.add.reduceat((order < len(lengths)).astype(int), starts), 1)
     padded = padding.lengths(longest, shortest)
-    return Batches(np.full_like(rows, batch_size) if padding.is_static else rows, padded, shortest < padded)
+    return Batches(np.full_like(rows, batch_size) if padding.fills_up else rows, padded, shortest < padded)
 
 
 def planned_shapes(

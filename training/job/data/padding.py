@@ -50,6 +50,8 @@ class Padding:
     leaves_room: bool = False
     """If True, pad at least one row of each batch if `max_length` permits. Models skip the attention mask of a batch
     without padding, which a compiler treats as a different program."""
+    multiple: int = 1
+    """With `longest`, round the length of each batch up to a multiple of this number of tokens."""
 
     def __post_init__(self) -> None:
         if self.kind not in PADDING_KINDS:
@@ -57,8 +59,13 @@ class Padding:
 
     @property
     def is_static(self) -> bool:
-        """True if only a few shapes occur, so that filler rows in an incomplete batch avoid another shape."""
+        """True if only a few lengths occur."""
         return self.kind != "longest"
+
+    @property
+    def fills_up(self) -> bool:
+        """True if filler rows complete a batch, so that a compiler needs no program for another number of rows."""
+        return self.is_static or self.leaves_room
 
     def lengths(self, longest: np.ndarray, shortest: np.ndarray) -> np.ndarray:
         """Return the lengths in tokens of batches whose longest and shortest rows have these lengths."""
@@ -67,9 +74,19 @@ class Padding:
         required = np.minimum(longest + 1, self.max_length) if self.leaves_room else longest
         required = np.where(longest == shortest, required, longest)
         if self.kind == "longest":
-            return required
+            return np.minimum(-(-required // self.multiple) * self.multiple, self.max_length)
         buckets = np.array([length for length in self.bucket_lengths if length < self.max_length] + [self.max_length])
         return np.asarray(buckets[np.searchsorted(buckets, required)])
+
+
+def padding_kind(requested: str, device_kind: str, compiles: bool) -> str:
+    """Return the kind of padding, with `auto` resolved: buckets where a compiler makes one program for each length.
+
+    On a CPU, one program of inductor serves all lengths (`loop/compile_phase.is_dynamic`).
+    """
+    if requested != "auto":
+        return requested
+    return "buckets" if device_kind == "xla" or (device_kind == "cuda" and compiles) else "longest"
 
 
 @dataclass(frozen=True)
@@ -100,8 +117,8 @@ Targets = Callable[[Batch], Dict[str, np.ndarray]]
 class Collator:
     """Pads rows to a batch of tensors.
 
-    With `batch_size`, it makes training batches, which carry their `Work`. If shapes are static, an incomplete batch is
-    filled up with filler rows: copies of its first row, whose labels the loss ignores.
+    With `batch_size`, it makes training batches, which carry their `Work`. Where the number of rows is fixed, an
+    incomplete batch is filled up with filler rows: copies of its first row, whose labels the loss ignores.
 
     Duplicates (see `sampler`) do not count as work. A training batch leaves them out. An evaluation batch must have the
     same size in all processes, so filler rows replace its duplicates.
@@ -151,7 +168,7 @@ class Collator:
     def _filler_rows(self, rows: int, kept_rows: int) -> int:
         if self._batch_size is None:
             return rows - kept_rows
-        return self._batch_size - kept_rows if self._padding.is_static else 0
+        return self._batch_size - kept_rows if self._padding.fills_up else 0
 
     def _pad_column(self, rows: Sequence[Row], name: str, length: int, filler: int) -> np.ndarray:
         padded = np.full((len(rows), length), filler, dtype=np.int64)

@@ -21,7 +21,7 @@ CHOICES: Dict[str, Sequence[str]] = {
     "attention": ("auto", "sdpa", "eager", "flash_attention_2"),
     "optimizer": ("auto", "adamw"),
     "dropout": ("auto", "bulk", "torch"),
-    "padding": PADDING_KINDS,
+    "padding": ("auto", *PADDING_KINDS),
     "lr_scheduler": ("linear", "cosine", "constant"),
     "eval_strategy": ("end", "epoch", "steps"),
     "save_strategy": ("none", "epoch", "steps"),
@@ -277,8 +277,8 @@ def _check_together(arguments: Arguments) -> None:
     if (arguments.epochs is None) == (arguments.max_steps is None):
         raise ArgumentError("set exactly one of epochs and max_steps")
     _check_best(arguments)
-    if arguments.padding == "buckets" and not arguments.bucket_lengths:
-        raise ArgumentError("padding 'buckets' needs bucket_lengths")
+    if arguments.padding in ("auto", "buckets") and not arguments.bucket_lengths:
+        raise ArgumentError(f"padding {arguments.padding!r} needs bucket_lengths")
     if arguments.push_to_hub is not None and not arguments.save_model:
         raise ArgumentError("push_to_hub needs the trained model, but save_model is False")
     if arguments.calibration_batch_sizes and (arguments.probe_precision or arguments.push_to_hub):

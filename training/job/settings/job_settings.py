@@ -11,7 +11,7 @@ from checkpoints.target import Target
 from compilation import dropout
 from compilation.compilers import NoCompiler, compiler_of
 from data.channels import Channel, read_channel
-from data.padding import Padding
+from data.padding import Padding, padding_kind
 from measuring import hardware
 from processes import ranks
 from reporting.errors import ArgumentError, BadData
@@ -21,6 +21,9 @@ from settings.folders import Folders, read_folders
 from settings.trainer_arguments import global_batch_size
 from tasks import TASKS
 from weights.pretrained import Pretrained
+
+TOKENS_OF_TENSOR_CORES = 8
+"""Multiple of tokens with which tensor cores multiply 16 bits at full speed (NVIDIA, "Train With Mixed Precision")."""
 
 
 @dataclass(frozen=True)
@@ -72,12 +75,19 @@ class Settings:
         return global_batch_size(self.arguments, self.processes)
 
     @property
+    def padding_kind(self) -> str:
+        """Kind of padding, with `auto` resolved."""
+        return padding_kind(self.arguments.padding, self.device_kind, self.compiler.compiles_here)
+
+    @property
     def padding(self) -> Padding:
         """Padding of training batches."""
-        arguments = self.arguments
-        compiles = self.compiler.compiles_here
         return Padding(
-            arguments.padding, self.train.metadata.max_length, arguments.bucket_lengths, leaves_room=compiles
+            self.padding_kind,
+            self.train.metadata.max_length,
+            self.arguments.bucket_lengths,
+            leaves_room=self.compiler.compiles_here,
+            multiple=TOKENS_OF_TENSOR_CORES if self.device_kind == "cuda" else 1,
         )
 
     @property
@@ -152,9 +162,10 @@ class Settings:
         return BestEvaluation(**(self.progress_before.best or {"metric": metric})) if metric else None
 
     def effective(self) -> Dict[str, Any]:
-        """Return the effective hyperparameters: the arguments, with precision, attention and dropout resolved."""
+        """Return the effective hyperparameters: the arguments, with every `auto` resolved."""
         resolved = {name: getattr(self, name) for name in ("precision", "attention", "dropout")}
-        return {**asdict(self.arguments), **resolved}
+        buckets = self.arguments.bucket_lengths if self.padding_kind == "buckets" else ()
+        return {**asdict(self.arguments), **resolved, "padding": self.padding_kind, "bucket_lengths": buckets}
 
 
 def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events: Events) -> Settings:

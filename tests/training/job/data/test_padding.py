@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from data.channels import ChannelMetadata
-from data.padding import IGNORED_LABEL, WORK, Collator, Padding, Work
+from data.padding import IGNORED_LABEL, WORK, Collator, Padding, Work, padding_kind
 from tasks import classification
 
 METADATA = ChannelMetadata(
@@ -28,6 +28,10 @@ def row(length: int, label: int = 1, typed: bool = False) -> dict[str, Any]:
     [
         (Padding("longest", 12), 7, 3, 7),
         (Padding("max_length", 12), 7, 3, 12),
+        (Padding("longest", 12), 5, 2, 5),
+        (Padding("longest", 12, multiple=8), 5, 2, 8),
+        (Padding("longest", 12, multiple=8), 8, 2, 8),
+        (Padding("longest", 12, multiple=8), 9, 2, 12),
         (Padding("buckets", 12, (4, 8)), 4, 2, 4),
         (Padding("buckets", 12, (4, 8)), 5, 2, 8),
         (Padding("buckets", 12, (4, 8)), 9, 2, 12),
@@ -43,6 +47,32 @@ def row(length: int, label: int = 1, typed: bool = False) -> dict[str, Any]:
 )
 def test_padded_lengths_by_hand(padding: Padding, longest: int, shortest: int, length: int) -> None:
     assert padding.lengths(np.array([longest]), np.array([shortest])).tolist() == [length]
+
+
+def test_auto_takes_buckets_where_each_length_is_a_program() -> None:
+    kinds = {
+        (device, compiles): padding_kind("auto", device, compiles)
+        for device in ("cpu", "cuda")
+        for compiles in (False, True)
+    }
+    assert kinds == {
+        ("cpu", False): "longest",
+        ("cpu", True): "longest",
+        ("cuda", False): "longest",
+        ("cuda", True): "buckets",
+    }
+    assert padding_kind("auto", "xla", False) == "buckets"
+    assert padding_kind("max_length", "xla", False) == "max_length"
+
+
+def test_a_compiler_gets_the_same_number_of_rows_in_every_batch() -> None:
+    assert not Padding("longest", 12).fills_up
+    assert Padding("longest", 12, leaves_room=True).fills_up
+    padding = Padding("longest", 12, leaves_room=True)
+    batch = Collator(padding, METADATA, classification.targets, batch_size=4)([row(3), row(5), row(4)])
+    assert batch["input_ids"].shape[0] == 4
+    assert batch["labels"][3] == IGNORED_LABEL
+    assert batch[WORK].samples == 3
 
 
 def test_an_unknown_kind_of_padding_raises_an_error_that_lists_the_known_kinds() -> None:

@@ -73,7 +73,7 @@ def test_a_script_that_fails_shows_its_traceback(
     [name] = account.jobs.names()
     assert "ended with Error: IndexError: list index out of range" in output.out
     # SageMaker's toolkit prints the pieces that Python writes as lines, which the report puts together.
-    assert "train.py\", line 2, in third\n        return values[2]\n" in output.out
+    assert 'train.py", line 2, in third\n        return values[2]\n' in output.out
     error = "    IndexError: list index out of range\n"
     assert output.out.index(error) < output.out.index(f"job {name}, log: https://us-east-1.console")
     [run] = terminal.runs()
