@@ -8,7 +8,7 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
-from benchmarks.gpu.cards import Cards, found_cards
+from benchmarks.gpu.cards import Cards, cards_here
 from benchmarks.gpu.measuring import Deadline, measure_workloads, try_paths
 from benchmarks.gpu.paths import PATHS
 from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES
@@ -26,7 +26,7 @@ def main(arguments: Sequence[str]) -> int:
     parser = argparse.ArgumentParser(prog="benchmarks.gpu", description="Acceptance on a machine with NVIDIA GPUs.")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"time limit, by default {MINUTES}")
     minutes = parser.parse_args(arguments).minutes
-    cards, has_rows = found_cards(), DATA.is_dir()
+    cards, has_rows = cards_here(), DATA.is_dir()
     print("\n".join(plan(cards, has_rows, minutes)), flush=True)
     return _accept(cards, has_rows, minutes * 60) if cards else NO_GPU
 

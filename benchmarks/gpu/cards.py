@@ -36,7 +36,7 @@ class Cards:
         return ""
 
 
-def found_cards() -> Cards | None:
+def cards_here() -> Cards | None:
     """Return the GPUs of this machine, or None without one that PyTorch can use."""
     import torch  # takes seconds
 

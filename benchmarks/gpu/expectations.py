@@ -1,4 +1,4 @@
-"""What a job on a GPU must report, and the differences of what it did report. Pure."""
+"""Compare the events of a job on a GPU with what it must report. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ KEPT_FIELDS = ("precision", "compile_scope", "compile_mode")
 
 @dataclass(frozen=True, kw_only=True)
 class Reported:
-    """What a job has reported."""
+    """The end and the events of a job."""
 
     failure: tuple[str, str] | None
     """Class and reason; None if the job completed."""
@@ -30,15 +30,16 @@ class Reported:
     @property
     def metrics(self) -> Mapping[str, float]:
         """Metrics of the job's result."""
-        return self.first("result").get("metrics", {})
+        metrics: Mapping[str, float] = self.first("result").get("metrics", {})
+        return metrics
 
 
 def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss: float | None) -> list[str]:
     """Return a sentence for each expectation that does not hold."""
     kind = reported.failure[0] if reported.failure else ""
     if kind != path.failure:
-        found = f"it ended with {kind}: {reported.failure[1]}" if reported.failure else "it completed"
-        return [f"{path.failure or 'a completed job'} was expected: {found}"]
+        ending = f"it ended with {kind}: {reported.failure[1]}" if reported.failure else "it completed"
+        return [f"{path.failure or 'a completed job'} was expected: {ending}"]
     if path.failure:
         return []
     if path.too_large:
@@ -53,12 +54,14 @@ def _device(reported: Reported, cards: Cards) -> list[str]:
 
 def _settings(path: GpuPath, reported: Reported, cards: Cards) -> list[str]:
     fields, used = path.job_fields(), reported.first("start").get("hyperparameters", {})
-    wanted = {name: fields[name] for name in KEPT_FIELDS if name in fields}
+    expected = {name: fields[name] for name in KEPT_FIELDS if name in fields}
     if fields["precision"] == "auto" and cards.kind == "cuda":
-        wanted["precision"] = "bf16" if cards.capability >= AMPERE else "fp16"
+        expected["precision"] = "bf16" if cards.capability >= AMPERE else "fp16"
     elif fields["precision"] == "auto":
-        del wanted["precision"]
-    return [f"{name} was {used.get(name)} and not {value}" for name, value in wanted.items() if used.get(name) != value]
+        del expected["precision"]
+    return [
+        f"{name} was {used.get(name)} and not {value}" for name, value in expected.items() if used.get(name) != value
+    ]
 
 
 def _results(path: GpuPath, reported: Reported, reference_loss: float | None) -> list[str]:

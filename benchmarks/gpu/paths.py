@@ -22,6 +22,7 @@ COMMON = {
     "precision": "fp32",
     "attention": "eager",
     "compiler": "none",
+    "weights": "random",
     # Compiled and uncompiled programs draw different random numbers.
     "model_overrides": "{hidden_dropout_prob: 0.0, attention_probs_dropout_prob: 0.0}",
 }
@@ -68,9 +69,7 @@ PATHS = (
         capability=AMPERE,
         loss_margin=EQUAL_IN_16_BITS,
     ),
-    GpuPath(
-        name="fp16", title="fp16 with a loss scale", fields={"precision": "fp16"}, loss_margin=EQUAL_IN_16_BITS
-    ),
+    GpuPath(name="fp16", title="fp16 with a loss scale", fields={"precision": "fp16"}, loss_margin=EQUAL_IN_16_BITS),
     GpuPath(
         name="auto",
         title="the precision, attention and optimizer that `auto` takes",

@@ -13,6 +13,8 @@ MIN_GAIN = 1.93
 EQUAL_LOSS = 0.1
 """Largest accepted difference of the evaluation loss, in nats: the sides draw different random numbers for dropout."""
 ROWS = {"data.train_rows": "2000", "data.validation_rows": "200"}
+WITHDRAWN = frozenset({"reviews-distilbert"})
+"""Workloads whose data sets are no longer on the Hub."""
 SIDES: Mapping[str, Mapping[str, str]] = {
     # The publications used fp16 on V100 and T4.
     "recipe": {**RECIPE, "precision": "fp16"},

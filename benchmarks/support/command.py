@@ -34,7 +34,7 @@ class CommandRun:
     failure: tuple[str, str] | None
     """Class and reason of the job's failure; None if it completed."""
     output: str
-    """What the command printed."""
+    """Standard output and errors of the command."""
 
     def result(self) -> Mapping[str, Any]:
         """Return the metrics of the job's result."""

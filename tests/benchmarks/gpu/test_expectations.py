@@ -1,4 +1,4 @@
-"""What a job on a GPU must report, checked on events as jobs write them."""
+"""Test the expectations of a job on a GPU, on events as jobs write them."""
 
 from __future__ import annotations
 
@@ -17,10 +17,15 @@ H100 = replace(T4, name="NVIDIA H100", count=2, capability=(9, 0), packages=froz
 BY_NAME = {path.name: path for path in PATHS}
 
 
-def completed(path: GpuPath, loss: float = 1.0, mfu: float = 0.4, precision: str = "", device: str = "cuda") -> Reported:
+def completed(
+    path: GpuPath, loss: float = 1.0, mfu: float = 0.4, precision: str = "", device: str = "cuda"
+) -> Reported:
     used = {"compile_scope": "layers", "compile_mode": "default", **path.job_fields()}
     kinds: list[tuple[str, dict[str, Any]]] = [
-        ("start", {"device": {"kind": device}, "hyperparameters": used | ({"precision": precision} if precision else {})}),
+        (
+            "start",
+            {"device": {"kind": device}, "hyperparameters": used | ({"precision": precision} if precision else {})},
+        ),
         ("phase", {"phase": "compile" if path.is_compiled else "train"}),
         ("result", {"metrics": {"eval_loss": loss, "throughput/mfu": mfu}}),
     ]
