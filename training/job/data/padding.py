@@ -74,7 +74,7 @@ class Padding:
         required = np.minimum(longest + 1, self.max_length) if self.leaves_room else longest
         required = np.where(longest == shortest, required, longest)
         if self.kind == "longest":
-            return np.minimum(-(-required // self.multiple) * self.multiple, self.max_length)
+            return np.asarray(np.minimum(-(-required // self.multiple) * self.multiple, self.max_length))
         buckets = np.array([length for length in self.bucket_lengths if length < self.max_length] + [self.max_length])
         return np.asarray(buckets[np.searchsorted(buckets, required)])
 
