@@ -171,8 +171,8 @@ class ExperimentFields(Frozen):
     """Random numbers of dropout on a CPU: `bulk` draws bits in bulk, `torch` draws one number per element, and `auto`
     takes the faster one, found by a trial as for `precision`. A GPU always uses `torch`."""
     optimizer: Literal["auto", "adamw"] = "auto"
-    """AdamW implementation: `auto` takes the fused kernel where torch has one, `adamw` uses one kernel per
-    operation."""
+    """AdamW: `auto` takes the fused kernel where torch has one, and leaves out embeddings of tokens that do not occur,
+    with the same result; `adamw` uses one kernel per operation."""
     dataloader_workers: Annotated[int, Field(ge=0, le=256)] | None = None
     """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU, where they would compete with
     training."""

@@ -34,6 +34,7 @@ from estimating.calibration import CalibrationFinished, calibrate
 from estimating.probe import Probe
 from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
+from loop.occurring_rows import parameter_count, row_metrics, train_occurring_rows
 from loop.samplers import eval_sampler, train_sampler
 from loop.trainer_callback import Reporter
 from measuring import hardware, own_cpus, result_metrics
@@ -67,6 +68,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))
     settings, decision = settle(settings, model, control, meter, events, environment)
+    train_occurring_rows(model, settings)
     trainer, sampler = _trainer(settings, model, meter)
     trainer.add_callback(control)
     reporter = _reporter(settings, trainer, sampler, events, stop)
@@ -234,7 +236,7 @@ def _start_fields(settings: Settings, model: Any) -> Dict[str, Any]:
         "threads": torch.get_num_threads(),
         "hyperparameters": settings.effective(),
         "samples": {"train": len(settings.train.rows), "validation": len(settings.validation.rows)},
-        "model": {"architecture": type(model).__name__, "parameters": model.num_parameters()},
+        "model": {"architecture": type(model).__name__, "parameters": parameter_count(model)},
         "resumed_from_step": settings.progress_before.step if settings.resumed else None,
     }
 
@@ -271,6 +273,7 @@ def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter)
         **settings.compiler.metrics(),
         **(keeper.target.metrics() if keeper.target else {}),
         **(keeper.best.metrics() if keeper.best else {}),
+        **row_metrics(trainer.model),
         "optim/global_batch_size": settings.global_batch_size,
     }
 

@@ -13,6 +13,7 @@ from checkpoints.retention import CheckpointKeeper
 from compilation.compilers import NoCompiler
 from data.padding import NO_WORK, WORK, Collator
 from data.sampler import EvalSampler, TrainSampler
+from loop.occurring_rows import follow_decay
 from measuring.hardware import process_age_seconds
 from measuring.meter import Meter
 from processes import hosts, ranks
@@ -90,6 +91,14 @@ class JobTrainer(Trainer):  # type: ignore[misc]
                 self._load_from_checkpoint(str(self.keeper.best_checkpoint()))
             hosts.broadcast_weights(self.model)
         return True
+
+    def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
+        """Create the optimizer. Its weight decay also shrinks rows of the embeddings that it does not have."""
+        created = self.optimizer is None
+        optimizer = super().create_optimizer(*args, **kwargs)
+        if created:
+            follow_decay(self.model, optimizer)
+        return optimizer
 
     def training_step(self, model: Any, inputs: Dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Count the batch's work and take the step."""
