@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import settings
 
 from tests.support.fork_server.interpreter import INTERPRETER, SHARED_VARIABLE, forking_interpreter
 
@@ -25,6 +26,10 @@ os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 # A server would start half a dozen processes to run jobs of its own, which nothing here has.
 os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
+
+# No test may depend on the speed of the machine.
+settings.register_profile("any speed", deadline=None)
+settings.load_profile("any speed")
 
 # Hundreds of processes import the same files: each file is compiled once.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)

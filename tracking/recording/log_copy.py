@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from tracking.recording.unnamed_file import UnnamedFile
-from training.contract.exceptions import put_together
+from training.contract.exceptions import repair_last_traceback
 
 TAIL_LINES = 1_000
 """Lines that are kept in memory, which hold the traceback of a job that fails."""
@@ -29,4 +29,4 @@ class LogCopy:
 
     def tail(self, count: int = TAIL_LINES) -> list[str]:
         """Return the last `count` lines. Long ones are cut, and a traceback that came in pieces is whole."""
-        return put_together(list(self._tail))[-count:]
+        return repair_last_traceback(list(self._tail))[-count:]

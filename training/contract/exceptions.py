@@ -55,30 +55,32 @@ def last_exception(lines: Sequence[str]) -> LastException | None:
     return None
 
 
-def put_together(lines: Sequence[str]) -> list[str]:
-    """Return the lines of a log with its last traceback as Python meant it, if it was printed in pieces.
+def repair_last_traceback(lines: Sequence[str]) -> list[str]:
+    """Return the lines of a log with its last traceback repaired, if it was split.
 
-    Without a buffer, Python writes the frames, the marks below them, and the class, colon and message of the exception
-    separately. SageMaker's toolkit prints what it reads at once as a line, without white space at its ends.
+    With unbuffered output, Python writes the frames, the marks below them, and the class, colon and message of the
+    exception in separate calls. SageMaker's toolkit prints each chunk that it reads as lines of their own, without
+    white space at the ends of the chunk. Here the frames are indented again, marks (`~^`) are dropped, and the class
+    and the first line of the message are joined.
     """
-    starts = [at + 1 for at, line in enumerate(lines) if line.strip() == TRACEBACK]
+    starts = [at + 1 for at, line in enumerate(lines) if line.strip().endswith(TRACEBACK)]
     start = starts[-1] if starts else len(lines)
     unindented = [at for at in range(start, len(lines)) if lines[at].strip() and not lines[at].startswith((" ", "\t"))]
     for at in unindented:
-        pieces = _exception_in_pieces(lines, at)
-        if pieces:
-            if at == unindented[0] and len(pieces) == 1:
+        exception = _exception_lines(lines, at)
+        if exception:
+            if at == unindented[0] and len(exception) == 1:
                 return list(lines)
-            frames = [_frame(line) for line in lines[start:at] if line.strip(" \t~^")]
-            return [*lines[:start], *frames, _joined(pieces), *lines[at + len(pieces) :]]
+            frames = [_indented(line) for line in lines[start:at] if line.strip(" \t~^")]
+            return [*lines[:start], *frames, _joined(exception), *lines[at + len(exception) :]]
     return list(lines)
 
 
-def _exception_in_pieces(lines: Sequence[str], at: int) -> Sequence[str]:
-    """Return the lines that contain the class and the message of the exception that begins here; empty if none does."""
+def _exception_lines(lines: Sequence[str], at: int) -> Sequence[str]:
+    """Return the lines with the class and the message of the exception that begins here; empty if none does."""
     line = lines[at].strip()
     match = _EXCEPTION.fullmatch(line)
-    if not match or line == "File":
+    if not match or line == "File":  # The beginning of a split frame, and no class.
         return lines[at : at + 1] if _EXCEPTION_IN_LOWER_CASE.fullmatch(line) else ()
     if match[3] is not None:
         return lines[at : at + 1]
@@ -86,17 +88,18 @@ def _exception_in_pieces(lines: Sequence[str], at: int) -> Sequence[str]:
         return lines[at : at + 2]
     following = lines[at + 1 : at + 3]
     if not following or not following[0].startswith(":"):
-        return lines[at : at + 1]
+        return lines[at : at + 1]  # An exception without a message.
+    # The colon may be alone, with the message on a third line.
     return lines[at : at + 2] if following[0][1:].strip() else lines[at : at + 3]
 
 
-def _joined(pieces: Sequence[str]) -> str:
-    message = "".join(pieces[1:]).removeprefix(":").strip()
-    name = pieces[0].strip()
+def _joined(exception: Sequence[str]) -> str:
+    message = "".join(exception[1:]).removeprefix(":").strip()
+    name = exception[0].strip()
     return f"{name.removesuffix(':')}: {message}" if message else name
 
 
-def _frame(line: str) -> str:
+def _indented(line: str) -> str:
     if line.startswith((" ", "\t")):
         return line
     return f"  {line}" if line.startswith("File ") else f"    {line}"

@@ -7,7 +7,7 @@ from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 
 from training.contract.events import FAILURE_CLASSES, Event
-from training.contract.exceptions import last_exception
+from training.contract.exceptions import repair_last_traceback
 from training.contract.service import Description
 
 # The first match wins. OutOfMemory precedes Killed, because a process that runs out of memory may also be killed.
@@ -65,9 +65,7 @@ def one_line_reason(reason: str) -> str:
     if killed:
         return killed[1]
     lines = [line for line in reason.strip().rstrip('"').splitlines() if line.strip()]
-    # The last line is only the end of an error that was printed in pieces.
-    in_pieces = last_exception(lines) if len(lines) > 1 and lines[-2].strip() == ":" else None
-    return str(in_pieces) if in_pieces else lines[-1] if lines else ""
+    return repair_last_traceback(lines)[-1] if lines else ""
 
 
 def vanished_description(name: str, known: Description | None, message: str) -> Description:

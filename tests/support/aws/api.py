@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 import threading
 import time
 from collections import defaultdict, deque
@@ -73,6 +74,13 @@ class Faults:
         return None
 
 
+class _Server(ThreadingHTTPServer):
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Print nothing about clients that were killed while they waited for a response."""
+        if not isinstance(sys.exc_info()[1], ConnectionError):
+            super().handle_error(request, client_address)
+
+
 class Api(Serving):
     """HTTP server for operations. Each operation is a function of its parameters."""
 
@@ -82,7 +90,7 @@ class Api(Serving):
         self.faults = Faults()
         self.calls: list[tuple[float, str]] = []
         """Time (monotonic, seconds) and operation of every call."""
-        server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        server = _Server(("127.0.0.1", 0), self._handler())
         server.daemon_threads = True
         super().__init__(server)
 

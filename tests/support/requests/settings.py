@@ -9,7 +9,7 @@ SETTINGS: Mapping[str, Any] = {
     "weights": "pretrained",
     "compiler": "none",
     "precision": "auto",
-    "padding": "buckets",
+    "padding": "auto",
     "bucket_lengths": "64,128",
     "length_grouping": True,
     "attention": "auto",

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from training.contract.exceptions import TRACEBACK, LastException, last_exception, put_together
+from training.contract.exceptions import TRACEBACK, LastException, last_exception, repair_last_traceback
 
 
 def died(tmp_path: Path, source: str) -> LastException | None:
@@ -78,10 +78,10 @@ END = ["INFO: uploading", "Error: no such bucket"]
         [FRAME.strip(), "third()", "IndexError: list index"],
     ],
 )
-def test_a_traceback_in_pieces_is_put_together(pieces: list[str]) -> None:
+def test_a_traceback_in_pieces_is_repair_last_traceback(pieces: list[str]) -> None:
     whole = ["step 1", TRACEBACK, FRAME, SOURCE, "IndexError: list index", *END]
-    assert put_together(["step 1", TRACEBACK, *pieces, *END]) == whole
-    assert last_exception(put_together([TRACEBACK, *pieces])) == LastException(
+    assert repair_last_traceback(["step 1", TRACEBACK, *pieces, *END]) == whole
+    assert last_exception(repair_last_traceback([TRACEBACK, *pieces])) == LastException(
         name="IndexError", message="list index", is_at_import=False
     )
 
@@ -97,5 +97,5 @@ def test_a_traceback_in_pieces_is_put_together(pieces: list[str]) -> None:
     ],
 )
 def test_other_tracebacks_stay_as_they_are(lines: list[str]) -> None:
-    assert put_together([TRACEBACK, *lines]) == [TRACEBACK, *lines]
-    assert put_together(lines) == lines
+    assert repair_last_traceback([TRACEBACK, *lines]) == [TRACEBACK, *lines]
+    assert repair_last_traceback(lines) == lines

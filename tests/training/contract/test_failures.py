@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from training.contract.events import FAILURE_CLASSES, Event
-from training.contract.exceptions import last_exception
+from training.contract.exceptions import last_exception, repair_last_traceback
 from training.contract.failures import failure_of, one_line_reason, vanished_description
 
 
@@ -131,5 +131,5 @@ def test_an_error_that_was_printed_in_pieces_is_put_together() -> None:
     pieces += ["^", "^", "IndexError", ":", "list index out of range", '"']
     reason = 'AlgorithmError: ExecuteUserScriptError:\nExitCode 1\nErrorMessage "' + "\n".join(pieces)
     assert one_line_reason(reason) == "IndexError: list index out of range"
-    assert str(last_exception(pieces[:-1])) == "IndexError: list index out of range"
+    assert str(last_exception(repair_last_traceback(pieces[:-1]))) == "IndexError: list index out of range"
     assert last_exception(["IndexError", ":", "a table of errors"]) is None
