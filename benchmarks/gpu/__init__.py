@@ -1,6 +1,7 @@
 """Acceptance on a machine with NVIDIA GPUs: `make accept-gpu`.
 
-It trains along every path that only a GPU has and checks what each job reports, then trains the five workloads in their
-real sizes against the published recipe. Open `__main__.py` first; `paths.py` lists the paths and `expectations.py` what
-each must show. Results: `benchmarks/results/gpu-paths.json`, `gpu-workloads.json` and docs/benchmarks.md.
+It runs a short job with each combination of settings that matters on a GPU (a path) and checks what the job reports.
+Then it trains the workloads in their real sizes and compares them with the published recipe. Open `__main__.py` first;
+`paths.py` lists the paths and `expectations.py` what each must show. The results are in
+`benchmarks/results/gpu-paths.json`, `gpu-workloads.json` and docs/benchmarks.md.
 """

@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.gpu.cards import Cards, cards_here
 from benchmarks.gpu.measuring import Deadline, measure_workloads, try_paths
 from benchmarks.gpu.paths import PATHS
-from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES
+from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES, runnable
 from benchmarks.support.data import DATA
 from benchmarks.support.results import write
 
@@ -33,9 +33,11 @@ def main(arguments: Sequence[str]) -> int:
 
 def plan(cards: Cards | None, has_rows: bool, minutes: float) -> list[str]:
     """Return the lines that say what will run, or would run on a GPU."""
-    tense = "It runs" if cards else "On such a machine it would run"
+    tense = "This command runs" if cards else "On a machine with one, this command would run"
     head = f"{cards.count} x {cards.name}." if cards else "This machine has no GPU that PyTorch can use."
-    rows = "shared rows, with random weights" if has_rows else "the rows and the weights that they name at the Hub"
+    source = (
+        f"the data in {DATA}, with random weights" if has_rows else "the data and weights that they name on the Hub"
+    )
     paths = []
     for path in PATHS:
         reason = cards.reason_against(path) if cards else ""
@@ -43,11 +45,11 @@ def plan(cards: Cards | None, has_rows: bool, minutes: float) -> list[str]:
     return [
         f"{head} {tense}, in at most {minutes:g} minutes:",
         "",
-        "Short trainings of the demo's model, each compared with the first:",
+        "Short jobs with the demo's model, whose evaluation losses are compared with the first one's:",
         *paths,
         "",
-        f"The workloads in their real sizes ({', '.join(SIDES)}), on {rows}:",
-        *(f"  {each.name}: batch size {each.batch_size}" for each in GPU_WORKLOADS),
+        f"The workloads in their real sizes ({', '.join(SIDES)}), on {source}:",
+        *(f"  {each.name}: batch size {each.batch_size}" for each in runnable(GPU_WORKLOADS, has_rows)),
         *([] if cards else ["", "Nothing was run."]),
     ]
 

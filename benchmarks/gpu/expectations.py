@@ -11,8 +11,8 @@ from benchmarks.gpu.cards import Cards
 from benchmarks.gpu.paths import AMPERE, GpuPath
 from training.contract.events import Event
 
-KEPT_FIELDS = ("precision", "compile_scope", "compile_mode")
-"""Fields whose values a job must use as they were given."""
+CHECKED_FIELDS = ("precision", "attention", "compile_scope", "compile_mode")
+"""Settings for which a job must report the value that the path sets."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -44,17 +44,25 @@ def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss:
         return []
     if path.too_large:
         return _calibration(path.too_large, reported)
-    return [*_device(reported, cards), *_settings(path, reported, cards), *_results(path, reported, reference_loss)]
+    return [
+        *_device(path, reported, cards),
+        *_settings(path, reported, cards),
+        *_results(path, reported, reference_loss),
+    ]
 
 
-def _device(reported: Reported, cards: Cards) -> list[str]:
-    device = reported.first("start").get("device", {}).get("kind")
-    return [] if device == cards.kind else [f"it ran on {device} and not on {cards.kind}"]
+def _device(path: GpuPath, reported: Reported, cards: Cards) -> list[str]:
+    device = reported.first("start").get("device", {})
+    kind, count, expected = device.get("kind", "no device"), device.get("count"), path.processes
+    sentences = [] if kind == cards.kind else [f"it ran on {kind} and not on {cards.kind}"]
+    return sentences if count == expected else [*sentences, f"it ran on {count} devices and not on {expected}"]
 
 
 def _settings(path: GpuPath, reported: Reported, cards: Cards) -> list[str]:
     fields, used = path.job_fields(), reported.first("start").get("hyperparameters", {})
-    expected = {name: fields[name] for name in KEPT_FIELDS if name in fields}
+    expected = {name: fields[name] for name in CHECKED_FIELDS if name in fields}
+    if fields["attention"] == "auto":
+        del expected["attention"]
     if fields["precision"] == "auto" and cards.kind == "cuda":
         expected["precision"] = "bf16" if cards.capability >= AMPERE else "fp16"
     elif fields["precision"] == "auto":
@@ -70,7 +78,7 @@ def _results(path: GpuPath, reported: Reported, reference_loss: float | None) ->
     if not math.isfinite(loss):
         sentences.append(f"the evaluation loss is {loss}")
     elif reference_loss is not None and path.loss_margin is not None and abs(loss - reference_loss) > path.loss_margin:
-        sentences.append(f"the evaluation loss is {loss:.4f}, and {reference_loss:.4f} ± {path.loss_margin:g} expected")
+        sentences.append(f"the evaluation loss is {loss:.4f}; expected {reference_loss:.4f} ± {path.loss_margin:g}")
     utilisation = metrics.get("throughput/mfu")
     if utilisation is not None and not 0 < utilisation <= 1:
         sentences.append(f"throughput/mfu is {utilisation:.3g}, which is not a share of the card's peak")

@@ -1,4 +1,4 @@
-"""The paths that only a GPU has: the fields of a short training along each, and what it must show."""
+"""The paths: combinations of settings that matter on a GPU, each with what its job must report."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ COMMON = {
 
 @dataclass(frozen=True, kw_only=True)
 class GpuPath:
-    """One path through the training job."""
+    """A combination of settings, and what a job with it must report."""
 
     name: str
     title: str
@@ -48,6 +48,11 @@ class GpuPath:
     """Class of the failure with which the job must end; "" if it must complete."""
     too_large: int | None = None
     """Batch size that a calibration must find too large; None for a training."""
+
+    @property
+    def processes(self) -> int:
+        """Number of devices, each with a process, that the job must use."""
+        return int(self.fields.get("machine.devices", 1))
 
     def job_fields(self) -> dict[str, str]:
         """Return all fields of the path's job."""

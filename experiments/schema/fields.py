@@ -158,8 +158,8 @@ class ExperimentFields(Frozen):
     """Number format of the computation. `auto` takes bf16 on a GPU that supports it natively, else fp16. On a CPU, the
     first job of a group tries bf16 and fp32 for a few steps, and all jobs of the group take the faster one."""
     padding: Literal["auto", "longest", "buckets", "max_length"] = "auto"
-    """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` takes `buckets` if a
-    compiler makes one program for each length, as it does on GPUs and Trainium, and else `longest`."""
+    """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` is `buckets` with
+    inductor on a GPU and on XLA devices (Trainium), otherwise `longest`, on a GPU a multiple of 8."""
     bucket_lengths: BucketLengths | None = None
     """Bucket lengths in tokens, ascending. None chooses them from the data."""
     length_grouping: bool = True
@@ -171,8 +171,8 @@ class ExperimentFields(Frozen):
     """Random numbers of dropout on a CPU: `bulk` draws bits in bulk, `torch` draws one number per element, and `auto`
     takes the faster one, found by a trial as for `precision`. A GPU always uses `torch`."""
     optimizer: Literal["auto", "adamw"] = "auto"
-    """AdamW: `auto` takes the fused kernel where torch has one, and leaves out embeddings of tokens that do not occur,
-    with the same result; `adamw` uses one kernel per operation."""
+    """AdamW: `auto` takes the fused kernel where torch has one, and does not train embeddings of tokens that are absent
+    from the training data (equal up to rounding); `adamw` uses one kernel per operation, and trains all."""
     dataloader_workers: Annotated[int, Field(ge=0, le=256)] | None = None
     """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU, where they would compete with
     training."""

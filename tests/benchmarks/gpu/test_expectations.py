@@ -24,7 +24,10 @@ def completed(
     kinds: list[tuple[str, dict[str, Any]]] = [
         (
             "start",
-            {"device": {"kind": device}, "hyperparameters": used | ({"precision": precision} if precision else {})},
+            {
+                "device": {"kind": device, "count": path.processes},
+                "hyperparameters": used | ({"precision": precision} if precision else {}),
+            },
         ),
         ("phase", {"phase": "compile" if path.is_compiled else "train"}),
         ("result", {"metrics": {"eval_loss": loss, "throughput/mfu": mfu}}),
@@ -52,7 +55,7 @@ def test_a_job_as_expected_shows_no_differences(path: GpuPath) -> None:
         ("fp32", {"device": "cpu"}, "it ran on cpu and not on cuda"),
         ("bf16", {"precision": "fp32"}, "precision was fp32 and not bf16"),
         ("auto", {"precision": "bf16"}, "precision was bf16 and not fp16"),
-        ("sdpa", {"loss": 1.03}, "the evaluation loss is 1.0300, and 1.0000 ± 0.02 expected"),
+        ("sdpa", {"loss": 1.03}, "the evaluation loss is 1.0300; expected 1.0000 ± 0.02"),
         ("fp32", {"loss": float("nan")}, "the evaluation loss is nan"),
         ("fp32", {"mfu": 1.2}, "throughput/mfu is 1.2, which is not a share of the card's peak"),
     ],

@@ -1,4 +1,4 @@
-"""Train only those rows of the word embeddings whose tokens occur in the training rows.
+"""Train only the embeddings of tokens that occur in the training data.
 
 The row of any other token never has a gradient. AdamW then keeps its moments at zero and changes it by weight decay
 alone (Loshchilov and Hutter 2019, https://arxiv.org/abs/1711.05101, algorithm 2), so the optimizer, the norm of the
@@ -28,64 +28,64 @@ TOKENS_AT_ONCE = 1 << 20
 
 
 class OccurringRows(nn.Embedding):  # type: ignore[misc]
-    """Word embeddings whose parameter has only the occurring rows. State dictionaries have all rows."""
+    """Word embeddings whose parameter has only the rows of tokens that occur. State dictionaries have all rows."""
 
     weight: Any
 
     def __init__(self, embeddings: nn.Embedding, occurs: np.ndarray) -> None:
-        """Take the weight of `embeddings`. `occurs` has one truth value for each of its rows."""
+        """Take the weight of `embeddings`. `occurs` is True for each of its rows that is to be trained."""
         rows = np.flatnonzero(occurs)
         padding = embeddings.padding_idx
-        place = np.full(len(occurs), -1)
-        place[rows] = np.arange(len(rows))
+        row_of = np.full(len(occurs), -1)
+        row_of[rows] = np.arange(len(rows))
         with torch.no_grad():
             weight = embeddings.weight[torch.from_numpy(rows)].clone()
         super().__init__(
             len(rows),
             embeddings.embedding_dim,
-            padding_idx=None if padding is None or place[padding] < 0 else int(place[padding]),
+            padding_idx=None if padding is None or row_of[padding] < 0 else int(row_of[padding]),
             _weight=weight,
         )
         # No buffers: DistributedDataParallel would send them to all processes at every step.
-        self._rows, self._place = torch.from_numpy(rows), torch.from_numpy(place)
-        self._whole = embeddings.weight.detach().clone()
+        self._rows, self._row_of_token = torch.from_numpy(rows), torch.from_numpy(row_of)
+        self._all_rows = embeddings.weight.detach().clone()
         self.pending_decay = 1.0
-        """Factor by which weight decay has shrunk the other rows since they were last read."""
+        """Product of the factors of weight decay that the untrained rows have not had yet."""
 
     @property
     def left_out(self) -> int:
         """Number of values that are not trained."""
-        return int(self._whole.numel() - self.weight.numel())
+        return int(self._all_rows.numel() - self.weight.numel())
 
     def forward(self, tokens: Any) -> Any:
         """Look tokens up: among the occurring rows in training, and among all rows in evaluations."""
         if self.training:
-            return functional.embedding(self._place[tokens], self.weight, self.padding_idx)
-        return functional.embedding(tokens, self._whole)
+            return functional.embedding(self._row_of_token[tokens], self.weight, self.padding_idx)
+        return functional.embedding(tokens, self._all_rows)
 
     def train(self, mode: bool = True) -> "OccurringRows":
         """Switch between training and evaluation, for which all rows are brought up to date."""
         if not mode:
-            self.whole()
+            self.all_rows()
         super().train(mode)
         return self
 
-    def whole(self) -> Any:
+    def all_rows(self) -> Any:
         """Bring all rows up to date and return them, without gradients."""
         with torch.no_grad():
             if self.pending_decay != 1.0:
-                self._whole.mul_(self.pending_decay)
+                self._all_rows.mul_(self.pending_decay)
                 self.pending_decay = 1.0
-            # Always: the fused optimizer does not raise the version of the weight.
-            self._whole[self._rows] = self.weight
-        return self._whole
+            # Copied every time: the weight's `_version` does not show a change by the fused optimizer.
+            self._all_rows[self._rows] = self.weight
+        return self._all_rows
 
     def _apply(self, fn: Any, *args: Any, **kwargs: Any) -> Any:
-        self._rows, self._place, self._whole = fn(self._rows), fn(self._place), fn(self._whole)
+        self._rows, self._row_of_token, self._all_rows = fn(self._rows), fn(self._row_of_token), fn(self._all_rows)
         return super()._apply(fn, *args, **kwargs)
 
     def _save_to_state_dict(self, destination: Dict[str, Any], prefix: str, keep_vars: bool) -> None:
-        destination[prefix + "weight"] = self.whole()
+        destination[prefix + "weight"] = self.all_rows()
 
     def _load_from_state_dict(
         self,
@@ -102,8 +102,8 @@ class OccurringRows(nn.Embedding):  # type: ignore[misc]
             missing_keys.append(prefix + "weight")
             return
         with torch.no_grad():
-            self._whole.copy_(whole)
-            self.weight.copy_(self._whole[self._rows])
+            self._all_rows.copy_(whole)
+            self.weight.copy_(self._all_rows[self._rows])
         self.pending_decay = 1.0
 
 
@@ -113,9 +113,9 @@ def occurring_rows(model: Any) -> Optional[OccurringRows]:
     return embeddings if isinstance(embeddings, OccurringRows) else None
 
 
-def train_occurring_rows(model: Any, settings: Settings) -> None:
-    """Replace the model's word embeddings if that changes nothing but the speed."""
-    if not _is_exact(settings, model.config.model_type):
+def use_occurring_rows(model: Any, settings: Settings) -> None:
+    """Replace the model's word embeddings by `OccurringRows` where the result is equal up to rounding and it pays."""
+    if not _is_allowed(settings, model.config.model_type):
         return
     embeddings = model.get_input_embeddings()
     if type(embeddings) is not nn.Embedding or _is_shared(model, embeddings.weight):
@@ -126,7 +126,7 @@ def train_occurring_rows(model: Any, settings: Settings) -> None:
 
 
 def follow_decay(model: Any, optimizer: Any) -> None:
-    """Apply the optimizer's weight decay to the rows that it does not have."""
+    """Note, after each step of the optimizer, the weight decay due to the rows that it does not have."""
     embeddings = occurring_rows(model)
     if embeddings is None:
         return
@@ -153,7 +153,7 @@ def row_metrics(model: Any) -> Dict[str, int]:
     return {"optim/trained_embedding_rows": embeddings.num_embeddings} if embeddings else {}
 
 
-def _is_exact(settings: Settings, model_type: str) -> bool:
+def _is_allowed(settings: Settings, model_type: str) -> bool:
     if settings.arguments.optimizer != "auto" or model_type not in MODEL_TYPES:
         return False
     # XLA keeps its own copies of weights, and hosts send each other the tensors of the state dictionary.
