@@ -74,7 +74,7 @@ def test_the_simulated_account_shows_no_differences(
         mlflow=mlflow_arn,
         prices=prices,
         program=(sys.executable, "-m", QUICK),
-        long_job_steps=100,
+        long_job_steps=400,
         steps_between_saves=1,
     )
     code = accept(options)

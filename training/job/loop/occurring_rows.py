@@ -15,7 +15,6 @@ from torch import nn
 from torch.nn import functional
 
 from data.channels import Channel
-from processes import ranks
 from settings.job_settings import Settings
 
 MODEL_TYPES = frozenset(
@@ -156,8 +155,7 @@ def row_metrics(model: Any) -> Dict[str, int]:
 def _is_allowed(settings: Settings, model_type: str) -> bool:
     if settings.arguments.optimizer != "auto" or model_type not in MODEL_TYPES:
         return False
-    # XLA keeps its own copies of weights, and hosts send each other the tensors of the state dictionary.
-    if settings.device_kind == "xla" or ranks.on_several_hosts():
+    if settings.device_kind == "xla":
         return False
     # A loss scale skips steps, and with them their weight decay.
     follows = hasattr(torch.optim.Optimizer, "register_step_post_hook") and settings.precision != "fp16"

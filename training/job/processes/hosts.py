@@ -50,11 +50,14 @@ def broadcast_weights(model: Any) -> None:
     import torch
 
     group = xla_processes.host_group()
-    for tensor in model.state_dict().values():
+    state = model.state_dict()
+    for tensor in state.values():
         sent = tensor.cpu() if group else tensor
         torch.distributed.broadcast(sent, src=0, group=group)
         if group:
             tensor.copy_(sent)
+    # Embeddings may keep some of their rows in a parameter of their own (`loop/occurring_rows.py`).
+    model.load_state_dict(state)
 
 
 def _take_states(checkpoint: Path) -> Optional[bytes]:
