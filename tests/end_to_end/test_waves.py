@@ -25,7 +25,7 @@ parser.add_argument("--batch-size", type=int)
 parser.add_argument("--seed", type=int)
 args = parser.parse_args()
 print("samples=64")
-time.sleep({4: 2.0, 8: 0.2, 16: 0.2, 32: 2.0}[args.batch_size])
+time.sleep({4: 2.0, 8: 0.2, 16: 0.2, 32: 2.4}[args.batch_size])
 print("eval_accuracy=%.4f" % ((0.6 if args.batch_size == 16 else 0.9) + 0.001 * (args.seed % 3)))
 """
 
@@ -106,6 +106,7 @@ def test_arms_drop_out_one_by_one(command_line: CommandLine, pause: Path) -> Non
     document = summary(command_line)
     outcomes = {each["arm"]: (each["outcome"], each["reason"]) for each in document["contrasts"]}
     assert outcomes["batch 16"] == ("not cheaper", "but the accuracy is worse")
+    # It costs a fifth more, so that chance does not make it cheaper.
     assert outcomes["batch 32"][0] in ("not cheaper", "inconclusive")
     assert arms(command_line).count("batch 16") == 2
 
