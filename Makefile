@@ -28,7 +28,7 @@ accept-aws: $(RUNTIME)
 	$(BIN)/python -m acceptance --role '$(ROLE)' --budget '$(BUDGET)' --region '$(REGION)' --bucket '$(BUCKET)' \
 		--mlflow '$(MLFLOW)' --prices '$(PRICES)'
 
-# On a machine with GPUs: try every path that only a GPU has, in at most MINUTES. Without one, say what would run.
+# On a machine with GPUs: try all settings that matter there, in at most MINUTES. Without one, say what would run, and fail.
 MINUTES ?= 30
 accept-gpu: $(RUNTIME)
 	$(BIN)/python -m benchmarks.gpu --minutes '$(MINUTES)'

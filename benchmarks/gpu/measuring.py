@@ -12,7 +12,7 @@ from benchmarks.gpu.cards import Cards
 from benchmarks.gpu.expectations import Reported, differences
 from benchmarks.gpu.paths import REFERENCE, GpuPath
 from benchmarks.gpu.workload_sides import EQUAL_LOSS, MIN_GAIN, SIDES, WITHDRAWN, runnable, side_fields
-from benchmarks.support.command import CommandRun, attempt
+from benchmarks.support.command import NoJob, attempt
 from benchmarks.support.results import Row
 from benchmarks.support.workloads import Workload
 
@@ -60,7 +60,7 @@ def try_paths(paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: De
             findings.rows.append(_outcome(path, [NO_TIME]))
             findings.notes.append(f"{path.name} was not run: {NO_TIME}.")
         else:
-            reported = _reported(attempt(folder, {**path.job_fields(), **limits}))
+            reported = _reported(folder, {**path.job_fields(), **limits})
             if path == REFERENCE:
                 reference_loss = reported.metrics.get("eval_loss")
             sentences = differences(path, reported, cards, reference_loss)
@@ -90,7 +90,11 @@ def _speed(path: GpuPath, reported: Reported) -> list[Row]:
     return rows
 
 
-def _reported(run: CommandRun) -> Reported:
+def _reported(folder: Path, fields: Mapping[str, str], *, offline: bool = True) -> Reported:
+    try:
+        run = attempt(folder, fields, offline=offline)
+    except NoJob as error:
+        return Reported(failure=("Refused", str(error).strip().rpartition("\n")[2]), events=())
     return Reported(failure=run.failure, events=run.events)
 
 
@@ -113,12 +117,12 @@ def measure_workloads(
             if not (limits := deadline.limits()):
                 findings.notes.append(f"{workload.name}, {side} was not run: {NO_TIME}.")
                 continue
-            run = attempt(folder, {**side_fields(workload, side, has_rows), **limits})
-            if run.failure:
-                findings.notes.append(f"{workload.name}, {side} failed: {': '.join(run.failure)}.")
+            reported = _reported(folder, {**side_fields(workload, side, has_rows), **limits}, offline=has_rows)
+            if reported.failure:
+                findings.notes.append(f"{workload.name}, {side} failed: {': '.join(reported.failure)}.")
             else:
-                results[side] = run.result()
-            echo(f"  {workload.name}, {side}: {'failed' if run.failure else 'completed'}")
+                results[side] = reported.metrics
+            echo(f"  {workload.name}, {side}: {'failed' if reported.failure else 'completed'}")
         findings.rows += workload_rows(workload.name, results)
     return findings
 

@@ -18,6 +18,10 @@ from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
 
 
+class NoJob(Exception):
+    """A command started no job. The message is its output."""
+
+
 @dataclass(frozen=True)
 class CommandRun:
     """One run of the command line, with its job."""
@@ -33,6 +37,8 @@ class CommandRun:
     """Seconds from the start of the job's download to the end of its upload."""
     failure: tuple[str, str] | None
     """Class and reason of the job's failure; None if it completed."""
+    exit_code: int
+    """Exit code of the command."""
     output: str
     """Standard output and errors of the command."""
 
@@ -51,21 +57,27 @@ def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Comma
 
     Exits if it fails.
     """
-    run = attempt(folder, fields, verb)
-    if run.failure:
+    try:
+        run = attempt(folder, fields, verb)
+    except NoJob as error:
+        sys.exit(f"error: `{verb}` started no job:\n{error}")
+    if run.failure or run.exit_code:
         sys.exit(f"error: `{verb}` failed:\n{run.output}")
     return run
 
 
-def attempt(folder: Path, fields: Mapping[str, str], verb: str = "train") -> CommandRun:
-    """Run such a command. Its job may fail. Exits if the command started no job."""
+def attempt(folder: Path, fields: Mapping[str, str], verb: str = "train", *, offline: bool = True) -> CommandRun:
+    """Run such a command. Its job may fail. Raises `NoJob` if the command started none.
+
+    `offline` keeps it from the Hub.
+    """
     service = LocalService(folder / "home")
     before = {job["TrainingJobName"] for job in service.jobs()}
     started_at, started = time.time(), time.perf_counter()
     done = subprocess.run(
         _command(verb, fields),
         cwd=ROOT,
-        env=_environment(folder),
+        env=_environment(folder, offline),
         capture_output=True,
         text=True,
     )
@@ -73,7 +85,7 @@ def attempt(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Com
     output = f"{done.stdout}\n{done.stderr}"
     names = {job["TrainingJobName"] for job in service.jobs()} - before
     if not names:
-        sys.exit(f"error: `{verb}` started no job:\n{output}")
+        raise NoJob(output)
     [name] = names
     job, description = JobFolder(Path(service.log_location(name)).parent), service.describe(name)
     events = EventReader().read(job.lines())
@@ -85,6 +97,7 @@ def attempt(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Com
         job=job,
         billable_seconds=float(description.get("BillableSecondsExact", 0.0)),
         failure=failure_of(description, events, job.log_tail()) if has_failed else None,
+        exit_code=done.returncode,
         output=output,
     )
 
@@ -112,10 +125,10 @@ def _command(verb: str, fields: Mapping[str, str]) -> list[str]:
     return [sys.executable, "-m", "experiments", verb, *options]
 
 
-def _environment(folder: Path) -> dict[str, str]:
+def _environment(folder: Path, offline: bool = True) -> dict[str, str]:
     return {
         **os.environ,
         "TRAINFARE_HOME": str(folder / "home"),
         "MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'mlflow.db'}",
-        "HF_HUB_OFFLINE": "1",
+        **({"HF_HUB_OFFLINE": "1"} if offline else {}),
     }

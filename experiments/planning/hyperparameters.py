@@ -19,8 +19,6 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
     if experiment.calibration is not None:
         experiment = experiment.model_copy(update=KEEPS_NOTHING)
     optimiser = experiment.optimiser
-    may_use_buckets = experiment.padding in {"auto", "buckets"}
-    buckets = ",".join(str(length) for length in bucket_lengths) if may_use_buckets else None
     eval_strategy, eval_steps = experiment.evaluation
     arguments: dict[str, Scalar | None] = {
         "task": experiment.task,
@@ -31,7 +29,7 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         **_compile_options(experiment),
         "precision": experiment.precision,
         "padding": experiment.padding,
-        "bucket_lengths": buckets,
+        "bucket_lengths": ",".join(map(str, bucket_lengths)) if experiment.padding in {"auto", "buckets"} else None,
         "length_grouping": experiment.length_grouping,
         "attention": experiment.attention,
         "dropout": experiment.dropout,

@@ -162,7 +162,7 @@ class Settings:
         return BestEvaluation(**(self.progress_before.best or {"metric": metric})) if metric else None
 
     def effective(self) -> Dict[str, Any]:
-        """Return the effective hyperparameters: the arguments, with every `auto` resolved."""
+        """Return the effective hyperparameters: the arguments, with `auto` resolved where the job decides."""
         resolved = {name: getattr(self, name) for name in ("precision", "attention", "dropout")}
         buckets = self.arguments.bucket_lengths if self.padding_kind == "buckets" else ()
         return {**asdict(self.arguments), **resolved, "padding": self.padding_kind, "bucket_lengths": buckets}
