@@ -11,6 +11,7 @@ from training.services.sagemaker.images import types
 from training.services.sagemaker.images.rules import OLDEST_TRANSFORMERS
 from training.services.sagemaker.images.table import (
     PYTORCH,
+    PYTORCH_NEURON,
     TRANSFORMERS,
     TRANSFORMERS_COMPILER,
     TRANSFORMERS_NEURON,
@@ -51,7 +52,8 @@ def chosen(spec: JobSpec) -> Published:
     # A script gets Transformers where an image with the same right to be chosen has it.
     families = [each.repository for each in matching]
     family = next(each for each in _families(spec, all_types) if each in families)
-    return max((each for each in matching if each.repository == family), key=_age)
+    # Of equal versions, the last in the table has the newest Neuron SDK; sorting keeps their order.
+    return sorted((each for each in matching if each.repository == family), key=_age)[-1]
 
 
 def _families(spec: JobSpec, all_types: Sequence[str]) -> tuple[str, ...]:
@@ -59,7 +61,7 @@ def _families(spec: JobSpec, all_types: Sequence[str]) -> tuple[str, ...]:
     if spec.compiler in TRAINING_COMPILER:
         return (TRANSFORMERS_COMPILER,)
     if any(map(types.is_trainium, all_types)):
-        return (TRANSFORMERS_NEURON,)
+        return (TRANSFORMERS_NEURON, PYTORCH_NEURON) if spec.is_script else (TRANSFORMERS_NEURON,)
     return (TRANSFORMERS, PYTORCH) if spec.is_script else (TRANSFORMERS,)
 
 
@@ -132,13 +134,15 @@ def _neuron_uri(image: Published, instance_type: str, region: str) -> str:
     """Return the address of a Neuron image.
 
     The SDK cannot: `image_uris.retrieve` refuses Hugging Face images on Trainium ("Supported framework(s) for Trainium
-    instances: pytorch"), and its table has wrong versions (4.55.4 with PyTorch 2.7.0). AWS's examples write the URI by
-    hand. The registries are those of the SDK's table.
+    instances: pytorch"), and its table has wrong versions (4.55.4 with PyTorch 2.7.0). It does not list
+    `pytorch-training-neuronx` at all. AWS's examples write the URI by hand. The registries are those that the SDK lists
+    for the Hugging Face images.
     """
     from sagemaker.core import image_uris
 
-    versions = image_uris.config_for_framework("huggingface-neuronx")["training"]["versions"][image.transformers]
-    registries = next(entry["registries"] for name, entry in versions.items() if name.startswith("pytorch"))
+    versions = image_uris.config_for_framework("huggingface-neuronx")["training"]["versions"]
+    frameworks = versions[image.transformers] if image.transformers else list(versions.values())[-1]
+    registries = next(entry["registries"] for name, entry in frameworks.items() if name.startswith("pytorch"))
     if region not in registries:
         raise InputError(
             f"AWS lists no image {image.repository} for {instance_type} in {region} (its regions are "

@@ -15,6 +15,7 @@ TRANSFORMERS = "huggingface-pytorch-training"
 TRANSFORMERS_COMPILER = "huggingface-pytorch-trcomp-training"
 TRANSFORMERS_NEURON = "huggingface-pytorch-training-neuronx"
 PYTORCH = "pytorch-training"
+PYTORCH_NEURON = "pytorch-training-neuronx"
 
 
 class Published(BaseModel):

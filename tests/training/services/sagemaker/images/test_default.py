@@ -28,6 +28,11 @@ TRN1 = {"compiler": "neuron", "instance_type": "ml.trn1.2xlarge"}
             {**TRN1, "image_versions": {"transformers": "4.51"}},
             "huggingface-pytorch-training-neuronx:2.7.0-transformers4.51.0-neuronx-py310-sdk2.24.1-ubuntu22.04",
         ),
+        # Five Neuron SDKs have an image with PyTorch 2.9; the newest is taken.
+        (
+            {**TRN1, "compiler": "none", "is_script": True, "image_versions": {"pytorch": "2.9"}},
+            "pytorch-training-neuronx:2.9.0-neuronx-py312-sdk2.30.0-ubuntu24.04",
+        ),
         ({"image_versions": {"transformers": "4.49", "pytorch": "2.5"}}, FOR_V100),
         ({"image_versions": {"pytorch": "2.5.1"}}, FOR_V100),
         # A script may do without Transformers, and on CPUs it must.

@@ -14,6 +14,7 @@ TRN1 = {"compiler": "neuron", "instance_type": "ml.trn1.2xlarge"}
 CANNOT_RUN = [
     ("pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-sagemaker", {}, "does not contain Transformers"),
     ("pytorch-trcomp-training:1.13.1-gpu-py39-cu117-ubuntu20.04-sagemaker", {}, "does not contain Transformers"),
+    ("pytorch-training-neuronx:2.9.0-neuronx-py312-sdk2.30.0-ubuntu24.04", TRN1, "does not contain Transformers"),
     (TRANSFORMERS_4_6, {}, "has Transformers 4.6, and this training needs 4.21 or later"),
     (
         "huggingface-pytorch-training:1.10.2-transformers4.17.0-gpu-py38-cu113-ubuntu20.04",
