@@ -54,7 +54,7 @@ SUMMARY = (
     (
         "How much does a job keep of its speed beside a busy process, on two cores?",
         "neighbours",
-        "beside 1 busy process: rate / alone",
+        "our defaults: rate beside 1 busy process / alone",
     ),
     ("How many metrics were lost while 200 jobs ran at once?", "following", "points lost"),
     (

@@ -59,6 +59,12 @@ def ours(folder: Path, seed: int) -> dict[str, float]:
     }
 
 
+def write_rows(folder: Path) -> None:
+    """Write the files that the script reads."""
+    for each in ("train", "validation"):
+        (folder / f"{each}.jsonl").write_bytes(gzip.decompress(Path(EMOTION[f"data.{each}"]).read_bytes()))
+
+
 def best_choice(folder: Path) -> tuple[str, str]:
     """Return the number format and attention implementation with which the script is fastest here."""
     choices = list(product(("fp32", "bf16"), ("eager", "sdpa")))
@@ -72,8 +78,7 @@ def main() -> None:
     check_data()
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        for each in ("train", "validation"):
-            (folder / f"{each}.jsonl").write_bytes(gzip.decompress(Path(EMOTION[f"data.{each}"]).read_bytes()))
+        write_rows(folder)
         precision, attention = best_choice(folder)
         pairs = []
         for seed in SEEDS:

@@ -5,8 +5,9 @@
 1. Resolve the settings: parse the arguments, read and check the channels (`settings/job_settings.py`). With
    `push_to_hub`, check that the Hub repository accepts the token.
 2. Load the model (`weights/pretrained.py`). On a CPU, choose what is `auto` by a trial (`tuning/trial.py`). Build the
-   trainer, with its callbacks: one reports progress (`loop/trainer_callback.py`), one adapts the threads to other
-   processes (`tuning/thread_control.py`), and a probe adds one that ends the training early (`estimating/probe.py`).
+   trainer, with its callbacks: one reports progress (`loop/trainer_callback.py`), one adapts the waits of threads to
+   other processes (`tuning/thread_control.py`), and a probe adds one that ends the training early
+   (`estimating/probe.py`).
 3. Emit `start`, then train (`loop/job_trainer.py`). With a compiler, compile every batch shape before the first step
    (`loop/compile_phase.py`). A calibration measures its batch sizes at that point and skips the rest
    (`estimating/calibration.py`).
@@ -57,10 +58,11 @@ from weights.pretrained import save_tokenizer, supports_token_types
 def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, stop: StopRequest) -> None:
     """Train with these arguments. The last event is the result."""
     set_threads(environment)
-    load_at_start = None if is_fixed(environment) else own_cpus.read()
+    at_start = own_cpus.read()
     hosts.configure_host()
     settings = resolve_settings(argv, environment, events)
-    control = ThreadControl(events, load_at_start if settings.device_kind == "cpu" else None)
+    first = at_start if settings.device_kind == "cpu" else None
+    control = ThreadControl(events, first, is_fixed(environment))
     # Only the first process pushes. It checks the token now: a wrong one then costs seconds, not a training.
     destination = open_destination(settings.arguments, environment, events) if ranks.rank() == 0 else None
     model = _load_model(settings)

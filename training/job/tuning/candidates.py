@@ -9,6 +9,8 @@ from dataclasses import replace
 from itertools import product
 from typing import Any, Callable, Dict, List, Sequence, Tuple
 
+import torch
+
 from reporting.failure import failure_class
 from settings.job_settings import Settings
 from tuning.decision import Decision
@@ -127,8 +129,8 @@ class _Trial:
 
     def run_stage(self, fields: Sequence[str], share: float) -> None:
         """Try all combinations of these fields. The stage ends when `share` of the budget is used."""
-        # Not during the race: the number of threads has to stay the same.
-        self._control.check()
+        # Not during the race: the clock has to stay the same.
+        self._check()
         if "threads" in fields:
             if not self._control.is_quiet:
                 return
@@ -145,8 +147,12 @@ class _Trial:
         self._best = candidates[race.winner]
         self._values.update({name: getattr(self._best, name) for name in fields})
 
-    def _step(self, candidate: Candidate) -> float:
+    def _check(self) -> None:
         self._control.check()
+        self._steps.counts_cpu_time = torch.get_num_threads() == 1 or not self._control.is_quiet
+
+    def _step(self, candidate: Candidate) -> float:
+        self._check()
         started = time.monotonic()
         seconds = self._steps.seconds(candidate)
         self._wall_seconds = max(time.monotonic() - started, 1e-6)

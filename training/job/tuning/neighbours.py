@@ -1,44 +1,30 @@
-"""Number of threads beside other processes. Pure.
+"""Decide from the load of the CPUs whether this job's threads have enough of them. Pure."""
 
-The threads of an operation wait for each other in a loop. If another process holds the CPU of one of them, the others
-burn their time, and the step takes several times as long as with one thread less.
-"""
-
-import math
-from typing import Optional
-
-FEWER_ABOVE = 0.6
-"""Other processes take a thread's place when they use more than this part of a CPU. Beside threads that wait in a loop,
-a process that is always busy gets only two thirds of one CPU out of two."""
-MORE_BELOW = 0.25
-"""A thread comes back when other processes use less than this part of a CPU."""
+CROWDED_ABOVE = 0.6
+"""The CPUs become crowded when other processes use more than this part of a CPU that a thread needs. Beside threads
+that wait in a loop, a process that is always busy gets only two thirds of one CPU out of two."""
+FREE_BELOW = 0.25
+"""The threads have enough CPUs again when other processes use less than this part of one that a thread needs."""
 CALM_READINGS = 2
-"""Consecutive readings that must allow more threads before any comes back."""
+"""Consecutive readings with free CPUs after which the CPUs are no longer crowded."""
 
 
 class SharedCpus:
-    """Controller of the number of threads, from how much of the job's CPUs other processes use."""
+    """The CPUs of a job, which other processes may use too."""
 
-    def __init__(self, cpus: int, largest: int, threads: Optional[int] = None) -> None:
-        """Begin with `threads`, by default with `largest`: the number of threads without other processes.
-
-        `cpus` is the number of CPUs of the job.
-        """
-        self._cpus, self.largest = cpus, largest
-        self.threads = largest if threads is None else threads
-        """Current number of threads."""
+    def __init__(self, cpus: int) -> None:
+        """Begin with free CPUs. `cpus` is the number of CPUs of the job."""
+        self._cpus = cpus
+        self.is_crowded = False
+        """True if other processes leave fewer CPUs than the job has threads."""
         self._calm = 0
 
-    def update(self, others_cpus: float) -> int:
-        """Return the number of threads after a reading: `others_cpus` is the number of CPUs that others used."""
-        free = self._cpus - others_cpus
-        fewer, more = self._threads_in(free, FEWER_ABOVE), self._threads_in(free, MORE_BELOW)
-        self._calm = self._calm + 1 if more > self.threads else 0
-        if fewer < self.threads:
-            self.threads = fewer
-        elif self._calm >= CALM_READINGS:
-            self.threads, self._calm = more, 0
-        return self.threads
-
-    def _threads_in(self, free: float, tolerance: float) -> int:
-        return max(1, min(self.largest, math.floor(free + tolerance)))
+    def update(self, others_cpus: float, threads: int) -> bool:
+        """Return whether the CPUs are crowded, after a reading in which others used `others_cpus` CPUs."""
+        missing = threads - (self._cpus - others_cpus)
+        self._calm = self._calm + 1 if missing < FREE_BELOW else 0
+        if threads > 1 and missing > CROWDED_ABOVE:
+            self.is_crowded = True
+        elif self._calm >= CALM_READINGS or threads == 1:
+            self.is_crowded = False
+        return self.is_crowded

@@ -1,9 +1,4 @@
-"""Adapt the number of threads to other processes while a job trains on a CPU.
-
-This changes the order in which numbers are summed, and so the last digits of the results. Jobs with a fixed number of
-threads are left alone: with `machine.cores`, with OMP_NUM_THREADS, with several processes, and with a compiler, whose
-programs contain the number.
-"""
+"""Threads of a job that trains on a CPU: their number at the start, and how they wait beside other processes."""
 
 import time
 from typing import Any, Callable, Dict, Mapping, Optional
@@ -17,6 +12,7 @@ from measuring.own_cpus import CpuReading
 from processes import ranks
 from reporting.events import Events
 from tuning.neighbours import SharedCpus
+from tuning.thread_waits import ThreadWaits
 
 INTERVAL_SECONDS = 0.5
 """Shortest time between two readings. In shorter times, moments of work of the command that follows the job would count
@@ -46,63 +42,50 @@ def is_fixed(environment: Mapping[str, str]) -> bool:
 
 
 class ThreadControl(TrainerCallback):  # type: ignore[misc]
-    """Callback that reads the load of the CPUs between steps and sets the number of threads."""
+    """Callback that reads the load of the CPUs between steps, and lets threads block while the CPUs are crowded."""
 
     def __init__(
-        self, events: Events, first: Optional[CpuReading], read: Callable[[], Optional[CpuReading]] = own_cpus.read
+        self,
+        events: Events,
+        first: Optional[CpuReading],
+        is_fixed: bool = False,
+        read: Callable[[], Optional[CpuReading]] = own_cpus.read,
     ) -> None:
-        """Measure from this reading on. With None, the number of threads is fixed."""
-        self._events, self._last, self._read = events, first, read
-        self._cpus = SharedCpus(job_cpus(), torch.get_num_threads()) if first else None
-        self._steps = self._steps_with_fewer = self._changes = 0
-
-    @property
-    def largest(self) -> int:
-        """Number of threads without other processes; 0 if the number is fixed."""
-        return self._cpus.largest if self._cpus else 0
+        """Measure from this reading on; with None, never. `is_fixed` states that the number of threads must stay."""
+        self._events, self._read = events, read
+        self._waits, self._cpus = ThreadWaits(), SharedCpus(job_cpus())
+        self._last = first if self._waits.can_block else None
+        self.largest = torch.get_num_threads() if first and not is_fixed else 0
+        """Number of threads that a trial may reduce; 0 if it is fixed."""
+        self._steps = self._blocking_steps = 0
+        self._was_reported = False
 
     @property
     def is_quiet(self) -> bool:
         """True if other processes leave all threads their CPUs."""
-        return self._cpus is None or self._cpus.threads == self._cpus.largest
-
-    def limit(self, threads: int) -> None:
-        """Use at most this number of threads from now on."""
-        if self._cpus:
-            self._cpus = SharedCpus(job_cpus(), threads, min(threads, self._cpus.threads))
-            torch.set_num_threads(self._cpus.threads)
-
-    def fix(self) -> None:
-        """Use the largest number of threads from now on, whatever other processes do."""
-        if self._cpus:
-            torch.set_num_threads(self._cpus.largest)
-        self._cpus = None
+        return not self._cpus.is_crowded
 
     def check(self) -> None:
-        """Read the counters, unless the last reading is recent, and set the number of threads."""
-        if self._cpus is None or self._last is None or time.monotonic() < self._last.at + INTERVAL_SECONDS:
+        """Read the counters, unless the last reading is recent, and set how the threads wait."""
+        if self._last is None or time.monotonic() < self._last.at + INTERVAL_SECONDS:
             return
         reading = self._read()
         if reading is None:
             return
-        before, others = self._cpus.threads, own_cpus.others_cpus(self._last, reading)
+        others = own_cpus.others_cpus(self._last, reading)
         self._last = reading
-        threads = self._cpus.update(others)
-        if threads != before:
-            torch.set_num_threads(threads)
-            if self._changes == 0:
-                self._report(others)
-            self._changes += 1
-
-    def _report(self, others: float) -> None:
-        assert self._cpus is not None
-        count = f"{self._cpus.threads} of {self._cpus.largest} threads"
-        self._events.emit("note", message=f"other processes use {others:.1f} CPUs: {count} are in use until they end")
+        self._waits.block(self._cpus.update(others, torch.get_num_threads()))
+        if self._waits.are_blocking and not self._was_reported:
+            self._was_reported = True
+            text = (
+                f"other processes use {others:.1f} CPUs: until they end, threads block while they wait for each other"
+            )
+            self._events.emit("note", message=text)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Count the step, and check."""
         self._steps += 1
-        self._steps_with_fewer += not self.is_quiet
+        self._blocking_steps += self._waits.are_blocking
         self.check()
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -110,8 +93,7 @@ class ThreadControl(TrainerCallback):  # type: ignore[misc]
         self.check()
 
     def metrics(self) -> Dict[str, float]:
-        """Return `machine/*` about the threads; empty if their number is fixed."""
-        if self._cpus is None or not self._steps:
+        """Return `machine/*` about the threads; empty if nothing was measured."""
+        if self._last is None or not self._steps:
             return {}
-        share = 100 * self._steps_with_fewer / self._steps
-        return {"machine/steps_with_fewer_threads_percent": share, "machine/thread_changes": self._changes}
+        return {"machine/steps_with_blocking_threads_percent": 100 * self._blocking_steps / self._steps}

@@ -11,6 +11,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
+import torch
+
 from compilation import dropout
 from measuring.machine_load import JOB_NAME, group_of
 from measuring.meter import Meter
@@ -47,9 +49,7 @@ def settle(
     if is_new and (text := message(chosen)):
         events.emit("note", message=text)
     if "threads" in chosen.values:
-        control.limit(chosen.values["threads"])
-    if settings.compiler.compiles_here:
-        control.fix()
+        torch.set_num_threads(chosen.values["threads"])
     settings = applied(settings, model, chosen.values)
     if settings.dropout == "bulk":
         dropout.install(settings.compiler.compiles_here)

@@ -44,6 +44,9 @@ class TrialSteps:
         """Layers in the next step, and layers of the model; 0 if it has no stack of equal layers."""
         self.rows = 0
         """Rows of the latest step."""
+        self.counts_cpu_time = False
+        """True to measure CPU time, which other processes hardly affect. It is right for a single thread and for
+        threads that block, but threads that wait in a loop use CPU time, too."""
         self._batch: Dict[str, Any] = {}
 
     def use_one_layer(self) -> None:
@@ -69,10 +72,10 @@ class TrialSteps:
     def seconds(self, candidate: Candidate) -> float:
         """Take a step with a candidate and return its seconds. The weights do not change.
 
-        If one thread is in use, these are CPU seconds, which other processes hardly affect.
+        With `counts_cpu_time`, these are CPU seconds, unless the candidate changes the number of threads.
         """
         self._apply(candidate)
-        clock = time.process_time if candidate.threads is None and torch.get_num_threads() == 1 else time.perf_counter
+        clock = time.process_time if self.counts_cpu_time and candidate.threads is None else time.perf_counter
         started = clock()
         # As Trainer does: the loss is computed under autocast, the gradients are not.
         with torch.autocast("cpu", torch.bfloat16, enabled=candidate.precision == "bf16"):

@@ -1,4 +1,4 @@
-"""A job gives up threads for other processes and takes them back when these end."""
+"""The threads of a job block while they wait, as long as other processes need their CPUs."""
 
 from __future__ import annotations
 
@@ -13,36 +13,34 @@ import pytest
 import torch
 
 from measuring.own_cpus import CpuReading, others_cpus, read, usable_cpus
+from tests.conftest import ROOT
 from tests.support.job.noted import Noted
 from tuning.neighbours import SharedCpus
 from tuning.thread_control import ThreadControl, is_fixed, set_threads
 
 
-def threads_after(cpus: int, largest: int, *others: float) -> list[int]:
-    shared = SharedCpus(cpus, largest)
-    return [shared.update(each) for each in others]
+def crowded_after(cpus: int, threads: int, *others: float) -> list[bool]:
+    shared = SharedCpus(cpus)
+    return [shared.update(each, threads) for each in others]
 
 
-def test_one_of_two_threads_makes_way_for_a_busy_process() -> None:
-    """Beside two waiting threads, it gets 2/3 of a CPU, and then a whole one. The thread returns after two calm
-    readings."""
-    assert threads_after(2, 2, 0.0, 0.67, 1.0, 1.0, 0.1, 0.0, 0.0) == [2, 1, 1, 1, 1, 2, 2]
+def test_a_busy_process_crowds_two_cpus() -> None:
+    """Beside two waiting threads, it gets 2/3 of a CPU, and then a whole one. Two calm readings end it."""
+    assert crowded_after(2, 2, 0.0, 0.67, 1.0, 1.0, 0.1, 0.0, 0.0) == [False, True, True, True, True, False, False]
 
 
 def test_a_little_load_changes_nothing_in_either_direction() -> None:
-    assert threads_after(2, 2, 0.5, 0.59, 0.3) == [2, 2, 2]
-    assert threads_after(2, 2, 0.61, 0.5, 0.3, 0.26, 0.26) == [1, 1, 1, 1, 1]
+    assert crowded_after(2, 2, 0.5, 0.59, 0.3) == [False, False, False]
+    assert crowded_after(2, 2, 0.61, 0.5, 0.3, 0.26, 0.26) == [True] * 5
     # One calm reading is not enough.
-    assert threads_after(2, 2, 0.61, 0.2, 0.3, 0.2, 0.3, 0.2, 0.2) == [1, 1, 1, 1, 1, 1, 2]
+    assert crowded_after(2, 2, 0.61, 0.2, 0.3, 0.2, 0.3, 0.2, 0.2) == [True] * 6 + [False]
 
 
-def test_eight_cpus_lose_one_thread_for_each_busy_process() -> None:
-    """Eight threads and one other: 8/9 of a CPU for each. Eight and three: 8 * 3 / 11 = 2.2 CPUs for the three."""
-    assert threads_after(8, 8, 8 / 9, 1.0) == [7, 7]
-    assert threads_after(8, 8, 24 / 11, 2.6, 3.0) == [6, 6, 5]
-    # More load than CPUs leaves one thread; a limit below the number of CPUs leaves room for others.
-    assert threads_after(8, 8, 8.0) == [1]
-    assert threads_after(8, 4, 3.5, 4.7) == [4, 3]
+def test_cpus_that_no_thread_needs_are_free_for_others() -> None:
+    assert crowded_after(8, 8, 8 / 9, 1.0) == [True, True]
+    assert crowded_after(8, 4, 4.5, 4.7) == [False, True]
+    # A single thread waits for no other.
+    assert crowded_after(2, 1, 2.0) == [False]
 
 
 def test_others_use_what_is_busy_and_not_ours() -> None:
@@ -117,39 +115,67 @@ def two_threads(every_core: None) -> Iterator[None]:
     torch.set_num_threads(before)
 
 
-def test_steps_count_and_the_first_change_is_reported(two_threads: None) -> None:
-    """Readings one second apart: the others use all CPUs, then none."""
+def test_threads_block_while_the_cpus_are_crowded(two_threads: None) -> None:
+    """Readings one second apart: the others use all CPUs, then none. The number of threads stays."""
     cpus = len(os.sched_getaffinity(0))
     readings = [CpuReading(at, cpus * min(at, 2.0), 0.0) for at in range(1, 6)]
     events, following = Noted(), iter(readings)
-    control = ThreadControl(events, CpuReading(0.0, 0.0, 0.0), lambda: next(following))
+    control = ThreadControl(events, CpuReading(0.0, 0.0, 0.0), read=lambda: next(following))
     assert (control.largest, control.is_quiet) == (2, True)
-    counts = []
+    quiet = []
     for _ in readings:
         control.on_step_end(None, None, None)
-        counts.append(torch.get_num_threads())
-    assert counts == [1, 1, 1, 2, 2]
-    assert control.metrics() == {"machine/steps_with_fewer_threads_percent": 60.0, "machine/thread_changes": 2}
-    assert events.messages == [f"other processes use {cpus:.1f} CPUs: 1 of 2 threads are in use until they end"]
+        quiet.append(control.is_quiet)
+    assert quiet == [False, False, False, True, True]
+    assert control.metrics() == {"machine/steps_with_blocking_threads_percent": 60.0}
+    assert events.messages == [
+        f"other processes use {cpus:.1f} CPUs: until they end, threads block while they wait for each other"
+    ]
+    assert torch.get_num_threads() == 2
 
 
-def test_a_fixed_number_never_changes(two_threads: None) -> None:
+def test_a_fixed_number_is_not_for_a_trial(two_threads: None) -> None:
+    first = CpuReading(0.0, 0.0, 0.0)
+    assert ThreadControl(Noted(), first, is_fixed=True).largest == 0
+    assert ThreadControl(Noted(), first).largest == 2
+
+
+def test_without_counters_nothing_changes(two_threads: None) -> None:
     control = ThreadControl(Noted(), None)
     control.on_step_end(None, None, None)
-    control.limit(1)
     assert (control.largest, control.is_quiet, control.metrics()) == (0, True, {})
-    assert torch.get_num_threads() == 2
 
 
-def test_the_limit_of_a_trial_and_a_compiler_fix_the_number(two_threads: None) -> None:
-    control = ThreadControl(Noted(), CpuReading(0.0, 0.0, 0.0), lambda: CpuReading(1.0, 1e6, 0.0))
-    control.check()
-    assert torch.get_num_threads() == 1
-    control.fix()
-    assert torch.get_num_threads() == 2
-    control = ThreadControl(Noted(), CpuReading(0.0, 0.0, 0.0))
-    control.limit(1)
-    assert (control.largest, torch.get_num_threads()) == (1, 1)
+CPU_SECONDS = """
+import time, torch
+from tuning.thread_waits import ThreadWaits
+
+waits, values, threads = ThreadWaits(), torch.rand(2**17), []
+torch.set_num_threads(2)
+for blocking in (False, True, False):
+    waits.block(blocking)
+    assert waits.are_blocking is blocking
+    values.sum()
+    started = time.process_time()
+    for _ in range(100):
+        total = values.sum()
+        time.sleep(0.001)
+    print(time.process_time() - started, total.item())
+"""
+"""Prints the CPU seconds of operations with two threads, each followed by 1 ms without work, and their result."""
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="GCC's OpenMP is on Linux")
+def test_blocked_threads_use_no_cpu_and_change_no_result() -> None:
+    """A thread that waits in a loop uses its CPU between two operations: about twenty times the work itself."""
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    output = subprocess.check_output(
+        [sys.executable, "-c", CPU_SECONDS], cwd=ROOT / "training" / "job", env=clean, text=True
+    )
+    first, blocked, last = (line.split() for line in output.splitlines())
+    assert float(blocked[0]) < 0.5 * float(first[0])
+    assert float(blocked[0]) < 0.5 * float(last[0])
+    assert first[1] == blocked[1] == last[1]
 
 
 def test_a_real_neighbour_is_measured(two_threads: None) -> None:
