@@ -8,7 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
-from itertools import product
+from itertools import accumulate, product
+from operator import sub
 from statistics import median
 
 
@@ -62,25 +63,20 @@ def rank_test(arm: Sequence[float], baseline: Sequence[float]) -> RankTest:
 
 @cache
 def _cumulative(n: int, m: int) -> tuple[float, ...]:
-    """Return P(U <= u) for u = 0 ... n m, where U counts the pairs in which the first of two equal sides is smaller.
+    """Return P(U <= u) for u = 0 ... n m, where U counts the pairs in which the first of two equal sides is smaller."""
+    sums = list(accumulate(_orders(n, m)))
+    return tuple(each / sums[-1] for each in sums)
 
-    Mann and Whitney (1947): the orders of n and m jobs in which u pairs are smaller number f(n, m, u) = f(n - 1, m,
-    u - m) + f(n, m - 1, u).
+
+def _orders(n: int, m: int) -> list[int]:
+    """Return the number of orders of n and m jobs in which u pairs are smaller, for u = 0 ... n m.
+
+    These are the coefficients of q^u in the Gaussian binomial coefficient, the product of (1 - q^(n + i)) / (1 - q^i)
+    for i = 1 ... m (Mann and Whitney 1947; Andrews, The Theory of Partitions, chapter 3).
     """
-    counts = _orders(n, m)
-    total, sums = sum(counts), 0
-    cumulative = []
-    for count in counts:
-        sums += count
-        cumulative.append(sums / total)
-    return tuple(cumulative)
-
-
-@cache
-def _orders(n: int, m: int) -> tuple[int, ...]:
-    if n == 0 or m == 0:
-        return (1,)
-    without_arm, without_baseline = _orders(n - 1, m), _orders(n, m - 1)
-    shifted = (0,) * m + without_arm
-    longer = without_baseline + (0,) * (len(shifted) - len(without_baseline))
-    return tuple(a + b for a, b in zip(shifted, longer, strict=True))
+    counts = [1] + [0] * (n * m)
+    for i in range(1, m + 1):
+        counts = list(map(sub, counts, [0] * (n + i) + counts))
+        for first in range(i):
+            counts[first::i] = accumulate(counts[first::i])
+    return counts

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import tracemalloc
+
 import numpy as np
 import pytest
 from scipy import stats
@@ -50,3 +52,14 @@ def test_p_values_and_intervals_agree_with_scipy(n_arm: int, n_baseline: int) ->
 def test_one_slow_job_hardly_moves_the_estimate() -> None:
     arm, baseline = [0.90, 0.91, 0.92, 0.93, 0.94], [1.00, 1.01, 1.02, 1.03, 1.04]
     assert rank_test([*arm[:4], 9.0], baseline).estimate == pytest.approx(rank_test(arm, baseline).estimate, abs=0.02)
+
+
+def test_hundreds_of_jobs_need_little_memory() -> None:
+    """120 jobs against 120 have 14,401 possible counts, each with up to 240 bits."""
+    tracemalloc.start()
+    try:
+        test = rank_test([0.0] * 120, [1.0] * 120)
+        assert test.fits(0.025)
+        assert tracemalloc.get_traced_memory()[1] < 20e6
+    finally:
+        tracemalloc.stop()
