@@ -29,8 +29,8 @@ NOTES = [
     'model is not counted. The pipeline runs with its default batch size of 1. The sides alternate. "Fastest" is '
     "`--precision fastest`: the whole model in the format that this CPU multiplies fastest.",
     "Matrix products of long texts: 2 FLOP for each multiplied parameter and token, without padding and attention's "
-    "own products, relative to a large product in fp32. What is missing to 1 is the most that anything else than a faster "
-    "format could gain.",
+    "own products, relative to a large product in fp32. The rest to 1 is the most that anything but a faster format "
+    "could gain.",
     "One at a time: single texts, in the same process, without HTTP.",
     "bf16 against fp32: the same messages in both precisions. bf16 is the whole model in bf16, as with "
     "`precision=fastest` on a CPU that supports it.",
