@@ -13,10 +13,10 @@ from benchmarks.support.data import check_data
 from benchmarks.support.neighbour import busy_processes
 from benchmarks.support.results import Row, median_row, write
 from benchmarks.support.workloads import WORKLOADS
-from benchmarks.tuning.bench_tuned_trainer import BATCH, best_choice, plain, write_rows
+from benchmarks.tuning.plain_side import fastest_choice, plain
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 5))
-STEPS = 60
+BATCH, STEPS = 24, 60
 STEPS_OF_SCRIPT = 20
 """Beside a busy process, the script's steps take up to thirty times as long."""
 LEAST_KEPT = 0.55
@@ -30,13 +30,13 @@ class Ours:
     def __init__(self, folder: Path, compiler: str) -> None:
         workload = next(each for each in WORKLOADS if each.name == "emotion")
         self._folder = folder
-        self._fields = workload.fields(max_steps=str(STEPS), compiler=compiler, batch_size=str(BATCH))
+        self.fields = workload.fields(max_steps=str(STEPS), compiler=compiler, batch_size=str(BATCH))
         self.blocking: list[float] = []
         """Percent of the steps of each job with blocking threads."""
 
     def rate(self) -> float:
         """Train, and return the steady samples per second."""
-        result = train(self._folder, self._fields).result()
+        result = train(self._folder, self.fields).result()
         self.blocking.append(float(result["machine/steps_with_blocking_threads_percent"]))
         return float(result["throughput/steady_samples_per_second"])
 
@@ -72,7 +72,6 @@ def main() -> None:
     cpus = len(os.sched_getaffinity(0))
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        write_rows(folder)
         ours, compiled = Ours(folder, "none"), Ours(folder, "inductor")
         figures = []
         for label, side in (("our defaults", ours), ("with inductor", compiled)):
@@ -85,9 +84,9 @@ def main() -> None:
             figures.append(
                 median_row(row.name, blocking, "%", f"at most {MOST_BLOCKING:g} %", row.value <= MOST_BLOCKING)
             )
-        choice = best_choice(folder)
-        steps = STEPS_OF_SCRIPT
-        script = ratios(lambda: plain(folder, *choice, seed=0, steps=steps)["samples_per_second"], [1])
+        job, steps = train(folder, ours.fields), STEPS_OF_SCRIPT
+        choice = fastest_choice(job)
+        script = ratios(lambda: plain(job, choice, steps)["samples_per_second"], [1])
         figures += rows("tuned Trainer", *script, is_ours=False)
     note = (
         f"Steady samples per second of MiniLM on the emotion data, batch size {BATCH}, {STEPS} steps ({steps} of the "

