@@ -2,7 +2,8 @@
 
 A log can contain an event twice, because the log agent sends lines again if their arrival is not confirmed. A job that
 resumes from a checkpoint also repeats the steps after the checkpoint. The repeated points have new times, so MLflow
-would keep them beside the first ones and could not remove them. The first occurrence is kept.
+would keep them beside the first ones and could not remove them. The first occurrence is kept. Every event of a step
+also states its epoch and samples, which are recorded once for each step.
 """
 
 from __future__ import annotations
@@ -15,6 +16,8 @@ from mlflow.entities import Metric
 from tracking.recording import metric_points
 from training.contract.events import Event
 
+PROGRESS = ("epoch", "samples")
+"""Metrics that events state in addition to their values."""
 _RECENT_EVENTS = 20_000
 """Events in which a repeated one is looked for: more than a log agent sends at once."""
 
@@ -30,6 +33,8 @@ class Deduplicator:
         """Last step of each metric."""
         self._last_steps_before_start: dict[str, int] = {}
         """Last step of each metric at the latest start of the job."""
+        self._last_progress: dict[str, tuple[int, float]] = {}
+        """Step and value of the last point of each metric in `PROGRESS`."""
 
     @property
     def curves(self) -> Set[str]:
@@ -58,7 +63,12 @@ class Deduplicator:
             self._last_steps_before_start = dict(self._last_steps)
         if event.kind != "metric":
             return []
-        before = self._last_steps_before_start
-        points = [point for point in metric_points.metric_points(event) if point.step > before.get(point.key, -1)]
+        points = [point for point in metric_points.metric_points(event) if self._is_new(point)]
         self._last_steps |= {point.key: point.step for point in points}
+        self._last_progress |= {point.key: (point.step, point.value) for point in points if point.key in PROGRESS}
         return points
+
+    def _is_new(self, point: Metric) -> bool:
+        if point.step <= self._last_steps_before_start.get(point.key, -1):
+            return False
+        return self._last_progress.get(point.key) != (point.step, point.value)
