@@ -9,7 +9,6 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from scipy.optimize import nnls
 
 from judging.step_time import StepTime
 
@@ -119,6 +118,9 @@ def _weighted(rows: Sequence[Measurement]) -> tuple[float, float]:
         # One size cannot separate the two coefficients, so the seconds per sample are taken as equal for all sizes.
         return 0.0, rows[0].step_seconds / rows[0].batch_size
     errors = np.array([_standard_error(row) for row in rows])
+    # Imported here because it takes 21 MiB, and a comparison's report imports this module, too.
+    from scipy.optimize import nnls
+
     sizes = np.array([float(row.batch_size) for row in rows])
     # Sizes in units of the largest one, so that both coefficients have a similar magnitude.
     design = np.column_stack([np.ones(len(rows)), sizes / sizes.max()]) / errors[:, None]
