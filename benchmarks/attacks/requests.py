@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import time
+from contextlib import chdir
 from pathlib import Path
 
 from benchmarks.attacks.counts import Counts, Result
@@ -25,10 +26,10 @@ NOTE = (
 def run(folder: Path) -> Result:
     """Try the experiments, and count the outcomes."""
     started = time.monotonic()
-    with open_account(folder / "account") as account:
+    # The folder is deleted afterwards, and MKL ends a process whose working directory does not exist.
+    with open_account(folder / "account") as account, chdir(folder):
         os.environ.update(account.variables)
         account.make_role()
-        os.chdir(folder)
         experiments = RandomExperiments(folder, account, SEED)
         for number in range(EXPERIMENTS):
             experiments.try_one(number, fresh=number % FRESH_EVERY == 0)
