@@ -17,10 +17,16 @@ Choice = tuple[str, str]
 """Number format and attention implementation."""
 
 
-def plain(run: CommandRun, choice: Choice, steps: int) -> dict[str, float]:
+def plain(run: CommandRun, choice: Choice, steps: int, *, evaluates: bool = True) -> dict[str, float]:
     """Train the script with the seed of a job of ours. Return its samples per second and its validation loss."""
     precision, attention = choice
-    own = {"precision": precision, "attention": attention, "max_steps": steps, "output": str(run.job.path / "plain")}
+    own = {
+        "precision": precision,
+        "attention": attention,
+        "max_steps": steps,
+        "evaluates": evaluates,
+        "output": str(run.job.path / "plain"),
+    }
     done = subprocess.run(
         [sys.executable, SCRIPT, run.job.request_file, json.dumps(own)],
         env={**os.environ, "HF_HUB_OFFLINE": "1"},
@@ -36,6 +42,6 @@ def plain(run: CommandRun, choice: Choice, steps: int) -> dict[str, float]:
 def fastest_choice(run: CommandRun) -> Choice:
     """Return the number format and the attention implementation with which the script is fastest on this machine."""
     choices = list(product(("fp32", "bf16"), ("eager", "sdpa")))
-    rates = {each: plain(run, each, STEPS_TO_CHOOSE)["samples_per_second"] for each in choices}
+    rates = {each: plain(run, each, STEPS_TO_CHOOSE, evaluates=False)["samples_per_second"] for each in choices}
     print(f"  plain script: {rates}", file=sys.stderr, flush=True)
     return max(rates, key=rates.__getitem__)

@@ -1,10 +1,11 @@
 """A well-tuned plain script: stock `Trainer` with everything that speeds it up without changing the training.
 
-    python tuned_trainer.py REQUEST.json '{"precision": "bf16", "attention": "sdpa", "max_steps": 40, "output": DIR}'
+    python tuned_trainer.py REQUEST.json '{"precision": "bf16", "attention": "sdpa", "max_steps": 40, "evaluates": true,
+        "output": DIR}'
 
 It trains what a job of ours has trained, from the job's request: the same model, token ids, batch size, learning rate,
 seed and optimizer settings. Batches are padded to their longest row, rows of similar length are grouped and AdamW is
-fused. Prints one JSON object with the steady samples per second and the loss of the validation rows.
+fused. Prints one JSON object with the steady samples per second and, with `evaluates`, the loss of the validation rows.
 """
 
 from __future__ import annotations
@@ -137,7 +138,8 @@ def main(path: str, own: Mapping[str, Any]) -> None:
     trainer.train()
     seconds = recorder.ends[-1] - recorder.ends[WARM_UP_STEPS - 1]
     samples = (len(recorder.ends) - WARM_UP_STEPS) * values["batch_size"]
-    print(json.dumps({"samples_per_second": samples / seconds, "eval_loss": validation_loss(trainer, task)}))
+    loss = {"eval_loss": validation_loss(trainer, task)} if own["evaluates"] else {}
+    print(json.dumps({"samples_per_second": samples / seconds, **loss}))
 
 
 if __name__ == "__main__":
