@@ -80,9 +80,7 @@ def rows(workload: Workload, choice: Choice, pairs: Sequence[Pair]) -> list[Row]
     ]
     interval = paired_interval([pair.ours["eval_loss"] for pair in pairs], [pair.theirs["eval_loss"] for pair in pairs])
     if interval:
-        has_target = workload.name not in VALIDATION_ROWS = {"squad": 100, "sst2-gpt2": 100}
-"""Fewer rows where an evaluation takes long."""
-LOSS_DEPENDS_ON_PADDING
+        has_target = workload.name not in LOSS_DEPENDS_ON_PADDING
         text = f"95 % interval, {interval.low:.3f} to {interval.high:.3f}"
         figures.append(
             Row(
