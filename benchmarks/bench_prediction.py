@@ -28,8 +28,8 @@ NOTES = [
     "messages of emotion's test set; long texts are 60 contexts of SQuAD. Input and output are JSON lines. Loading the "
     'model is not counted. The pipeline runs with its default batch size of 1. The sides alternate. "Fastest" is '
     "`--precision fastest`: the whole model in the format that this CPU multiplies fastest.",
-    "Matrix products of long texts: 2 FLOP for each multiplied parameter and token, without padding and attention's "
-    "own products, relative to a large product in fp32. The rest to 1 is the most that anything but a faster format "
+    "Matrix products of long texts: 2 FLOP per matrix parameter and token, excluding padding and attention's "
+    "own products, relative to a large product in fp32. The gap to 1 is the most that anything but a faster format "
     "could gain.",
     "One at a time: single texts, in the same process, without HTTP.",
     "bf16 against fp32: the same messages in both precisions. bf16 is the whole model in bf16, as with "
@@ -95,7 +95,7 @@ def comparison_rows(kind: str, rates: dict[str, list[float]], targets: Mapping[s
         target = targets.get(name)
         description = f"at least {target:g} times the pipeline's" if target else None
         met = statistics.median(ratios) >= target if target else None
-        rows.append(median_row(f"{kind}: {name} / {theirs}", ratios, "x", description, met))
+        rows.append(median_row(f"{kind}: {name} ÷ {theirs}", ratios, "x", description, met))
     return rows
 
 

@@ -34,9 +34,9 @@ SUMMARY = (
         "emotion (MiniLM), none: speed-up over the recipe",
     ),
     (
-        "How much faster are they than a well-tuned Trainer, at equal loss, on the worst of five workloads?",
+        "And how much faster than a well-tuned Trainer, on the worst of five workloads?",
         "tuned_trainer",
-        "smallest speed-up of the workloads",
+        "smallest speed-up over the tuned Trainer",
     ),
     ("How much does tracking slow down a training step?", "overhead", "platform above plain script: steady step"),
     ("How often is one of two equal settings called cheaper?", "waves", "false verdicts: recorded noise"),
@@ -52,15 +52,15 @@ SUMMARY = (
         "emotion, batch 32: projected over actual",
     ),
     (
-        "How much does a job keep of its speed beside a busy process, on two cores?",
+        "How much of its speed does a job keep beside a busy process, on two CPUs?",
         "neighbours",
-        "our defaults: rate beside 1 busy process / alone",
+        "our defaults: rate with 1 busy process ÷ alone",
     ),
     ("How many metrics were lost while 200 jobs ran at once?", "following", "points lost"),
     (
-        "How fast is prediction of long texts in the fastest format, relative to Transformers' pipeline?",
+        "How many times as fast as Transformers' pipeline is prediction of long texts, in the fastest number format?",
         "prediction",
-        "file of long texts: predict, fastest / pipeline",
+        "file of long texts: predict, fastest ÷ pipeline",
     ),
 )
 """Question, benchmark and row of each line of the table at the top of the page."""

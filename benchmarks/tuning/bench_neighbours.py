@@ -32,12 +32,12 @@ class Ours:
         self._folder = folder
         self.fields = workload.fields(max_steps=str(STEPS), compiler=compiler, batch_size=str(BATCH))
         self.blocking: list[float] = []
-        """Percent of the steps of each job with blocking threads."""
+        """Percent of the steps of each job with blocked threads."""
 
     def rate(self) -> float:
         """Train, and return the steady samples per second."""
         result = train(self._folder, self.fields).result()
-        self.blocking.append(float(result["machine/steps_with_blocking_threads_percent"]))
+        self.blocking.append(float(result["machine/steps_with_blocked_threads_percent"]))
         return float(result["throughput/steady_samples_per_second"])
 
 
@@ -59,7 +59,7 @@ def rows(name: str, undisturbed: list[float], beside: dict[int, list[float]], *,
     """Return the figures of one side. Ours has a target beside one process."""
     figures = [median_row(f"{name}, alone", undisturbed, "samples/s")]
     for count, values in beside.items():
-        figure = median_row(f"{name}: rate beside {count} busy process{'es' * (count > 1)} / alone", values, "x")
+        figure = median_row(f"{name}: rate with {count} busy process{'es' * (count > 1)} ÷ alone", values, "x")
         if is_ours and count == 1:
             figure = median_row(figure.name, values, "x", f"at least {LEAST_KEPT:g}", figure.value >= LEAST_KEPT)
         figures.append(figure)
@@ -80,7 +80,7 @@ def main() -> None:
             counts = [1, 2 * cpus] if side is ours else [1]
             figures += rows(label, *ratios(side.rate, counts))
             blocking = side.blocking[:: len(counts) + 1]
-            row = median_row(f"{label}, alone: steps with blocking threads", blocking, "%")
+            row = median_row(f"{label}, alone: steps with blocked threads", blocking, "%")
             figures.append(
                 median_row(row.name, blocking, "%", f"at most {MOST_BLOCKING:g} %", row.value <= MOST_BLOCKING)
             )
@@ -89,9 +89,9 @@ def main() -> None:
         script = ratios(lambda: plain(job, choice, steps, evaluates=False)["samples_per_second"], [1])
         figures += rows("tuned Trainer", *script, is_ours=False)
     note = (
-        f"Steady samples per second of MiniLM on the emotion data, batch size {BATCH}, {STEPS} steps ({steps} of the "
-        f"tuned Trainer, which is that of `tuned_trainer`, here with {' and '.join(choice)}), {cpus} CPUs, {ROUNDS} "
-        "rounds. The busy processes run from before the job's start."
+        f"Samples per second, after warm-up, of MiniLM on the emotion data, batch size {BATCH}, {STEPS} steps ({steps} "
+        f"for the script of `tuned_trainer`, here in {choice[0]} with {choice[1]} attention), {cpus} CPUs, {ROUNDS} "
+        "rounds. The busy processes start before the job."
     )
     write("neighbours", figures, [note])
 

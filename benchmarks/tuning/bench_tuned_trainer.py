@@ -109,7 +109,7 @@ def main(names: Sequence[str]) -> None:
 def _smallest(figures: Sequence[Row]) -> Row:
     gains = [row for row in figures if row.name.endswith("speed-up over the tuned Trainer")]
     value = min(row.value for row in gains)
-    name = "smallest speed-up of the workloads"
+    name = "smallest speed-up over the tuned Trainer"
     return Row(name=name, value=value, unit="x", n=len(gains), target=gains[0].target, met=value >= MIN_GAIN)
 
 
@@ -118,8 +118,8 @@ def _note() -> str:
     return (
         f"Optimizer steps: {steps}. The script is `benchmarks/tuning/tuned_trainer.py`: stock Trainer with dynamic "
         "padding, grouping by length and fused AdamW, in the number format and with the attention that were the "
-        "fastest of four here with another seed. It reads the token ids that we staged. Ours has its defaults. "
-        "squad's loss depends on the padding of the evaluation, so it has no target."
+        "fastest of four combinations here, with another seed. It reads the token ids that we prepared. trainfare uses "
+        "its defaults. squad's loss depends on the padding of the evaluation, so its difference has no target."
     )
 
 

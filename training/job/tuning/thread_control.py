@@ -42,7 +42,7 @@ def is_fixed(environment: Mapping[str, str]) -> bool:
 
 
 class ThreadControl(TrainerCallback):  # type: ignore[misc]
-    """Callback that reads the load of the CPUs between steps, and lets threads block while the CPUs are crowded."""
+    """Callback that checks the load of the CPUs between steps, and lets threads block while the CPUs are crowded."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class ThreadControl(TrainerCallback):  # type: ignore[misc]
         self._last = first if self._waits.can_block else None
         self.largest = torch.get_num_threads() if first and not is_fixed else 0
         """Number of threads that a trial may reduce; 0 if it is fixed."""
-        self._steps = self._blocking_steps = 0
+        self._steps = self._blocked_steps = 0
         self._was_reported = False
 
     @property
@@ -78,14 +78,15 @@ class ThreadControl(TrainerCallback):  # type: ignore[misc]
         if self._waits.are_blocking and not self._was_reported:
             self._was_reported = True
             text = (
-                f"other processes use {others:.1f} CPUs: until they end, threads block while they wait for each other"
+                f"other processes use {others:.1f} of {job_cpus()} CPUs: threads block instead of spinning until these "
+                "are free"
             )
             self._events.emit("note", message=text)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
         """Count the step, and check."""
         self._steps += 1
-        self._blocking_steps += self._waits.are_blocking
+        self._blocked_steps += self._waits.are_blocking
         self.check()
 
     def on_prediction_step(self, args: Any, state: Any, control: Any, **_: Any) -> None:
@@ -96,4 +97,4 @@ class ThreadControl(TrainerCallback):  # type: ignore[misc]
         """Return `machine/*` about the threads; empty if nothing was measured."""
         if self._last is None or not self._steps:
             return {}
-        return {"machine/steps_with_blocking_threads_percent": 100 * self._blocking_steps / self._steps}
+        return {"machine/steps_with_blocked_threads_percent": 100 * self._blocked_steps / self._steps}

@@ -1,12 +1,12 @@
-"""Waits of OpenMP's threads for each other: in a loop, or blocked, so that other processes get their CPUs.
+"""Let waiting OpenMP threads spin, or block so that a late thread gets a CPU.
 
-Every operation ends when its last thread has ended. GCC's OpenMP, which PyTorch uses on Linux, lets the others wait in
-a loop of some milliseconds before they block. That is fastest on free CPUs. If another process has the CPU of the last
-thread, however, the loops keep the remaining CPUs from it. No setting changes this once OpenMP has started, but while
-a process has more threads of OpenMP than CPUs, its threads block almost at once
-(https://gcc.gnu.org/onlinedocs/libgomp/GOMP_005fSPINCOUNT.html). So we add idle threads.
+An operation ends when its last thread finishes. libgomp (GCC's OpenMP), which PyTorch uses on Linux, lets the others
+spin for a few milliseconds before they block. That is fastest on free CPUs. If another process has the last thread's
+CPU, however, spinning threads hold the CPUs that it could use. No setting changes this once OpenMP has started, but
+while a process has more OpenMP threads than CPUs, its waiting threads block almost at once
+(https://gcc.gnu.org/onlinedocs/libgomp/GOMP_005fSPINCOUNT.html). So we add threads that do no work.
 
-The number of threads of an operation stays the same, and so does the order in which its sums are added.
+An operation keeps its number of threads, and so the order in which its sums are added.
 """
 
 import ctypes
@@ -19,7 +19,7 @@ import torch
 
 
 class ThreadWaits:
-    """The waits of this process's threads. They begin as waits in a loop."""
+    """The waits of this process's threads, which spin at first."""
 
     def __init__(self) -> None:
         self._library = _openmp()
@@ -27,16 +27,16 @@ class ThreadWaits:
 
     @property
     def can_block(self) -> bool:
-        """True if PyTorch uses GCC's OpenMP."""
+        """True if PyTorch uses libgomp."""
         return self._library is not None
 
     @property
     def are_blocking(self) -> bool:
-        """True if waiting threads leave their CPUs to others."""
+        """True if waiting threads block."""
         return self._idle is not None
 
     def block(self, blocking: bool) -> None:
-        """Let threads block while they wait, or let them wait in a loop again. Takes less than a millisecond."""
+        """Let waiting threads block, or let them spin again. Takes less than a millisecond."""
         if blocking == self.are_blocking or self._library is None:
             return
         if self._idle:
@@ -45,7 +45,7 @@ class ThreadWaits:
 
 
 class _IdleThreads:
-    """More threads of OpenMP than there are CPUs. They belong to a thread that waits for the end."""
+    """More OpenMP threads than there are CPUs. They belong to a thread that waits until `end` is called."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library, self._ready, self._end = library, threading.Event(), threading.Event()

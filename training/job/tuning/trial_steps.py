@@ -46,7 +46,7 @@ class TrialSteps:
         """Rows of the latest step."""
         self.counts_cpu_time = False
         """True to measure CPU time, which other processes hardly affect. It is right for a single thread and for
-        threads that block, but threads that wait in a loop use CPU time, too."""
+        threads that block, but spinning threads use CPU time, too."""
         self._batch: Dict[str, Any] = {}
 
     def use_one_layer(self) -> None:

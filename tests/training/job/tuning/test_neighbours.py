@@ -127,9 +127,9 @@ def test_threads_block_while_the_cpus_are_crowded(two_threads: None) -> None:
         control.on_step_end(None, None, None)
         quiet.append(control.is_quiet)
     assert quiet == [False, False, False, True, True]
-    assert control.metrics() == {"machine/steps_with_blocking_threads_percent": 60.0}
+    assert control.metrics() == {"machine/steps_with_blocked_threads_percent": 60.0}
     assert events.messages == [
-        f"other processes use {cpus:.1f} CPUs: until they end, threads block while they wait for each other"
+        f"other processes use {cpus:.1f} of {cpus} CPUs: threads block instead of spinning until these are free"
     ]
     assert torch.get_num_threads() == 2
 
@@ -167,7 +167,7 @@ for blocking in (False, True, False):
 
 @pytest.mark.skipif(sys.platform != "linux", reason="GCC's OpenMP is on Linux")
 def test_blocked_threads_use_no_cpu_and_change_no_result() -> None:
-    """A thread that waits in a loop uses its CPU between two operations: about twenty times the work itself."""
+    """A spinning thread uses its CPU between two operations: about twenty times the work itself."""
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
     output = subprocess.check_output(
         [sys.executable, "-c", CPU_SECONDS], cwd=ROOT / "training" / "job", env=clean, text=True
