@@ -34,8 +34,8 @@ WARM_UP_STEPS = 3
 """Steps that do not count, as in our jobs (`steady_after_steps`)."""
 MODELS = {
     "classification": "AutoModelForSequenceClassification",
-    "question_answering": "AutoModelForQuestionAnswering",
-    "causal_lm": "AutoModelForCausalLM",
+    "question-answering": "AutoModelForQuestionAnswering",
+    "causal-lm": "AutoModelForCausalLM",
 }
 COLUMNS = {"label": "labels", "start_position": "start_positions", "end_position": "end_positions"}
 """Column of a channel -> input of the model."""
@@ -86,7 +86,7 @@ def validation_loss(trainer: Trainer, task: str) -> float:
     for batch in trainer.get_eval_dataloader():
         with torch.no_grad(), trainer.compute_loss_context_manager():
             loss = float(trainer.model(**batch).loss)
-        size = int((batch["labels"][:, 1:] != -100).sum()) if task == "causal_lm" else len(batch["input_ids"])
+        size = int((batch["labels"][:, 1:] != -100).sum()) if task == "causal-lm" else len(batch["input_ids"])
         total, count = total + loss * size, count + size
     return total / count
 
@@ -124,7 +124,7 @@ def main(path: str, own: Mapping[str, Any]) -> None:
         report_to=[],
     )
     recorder = StepRecorder()
-    is_lm = task == "causal_lm"
+    is_lm = task == "causal-lm"
     trainer = Trainer(
         build_model(task, folders["model"], config, values["weights"], own["attention"]),
         arguments,
