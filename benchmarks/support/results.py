@@ -34,7 +34,7 @@ SUMMARY = (
         "emotion (MiniLM), none: speed-up over the recipe",
     ),
     (
-        "And how much faster than a well-tuned Trainer, on the worst of five workloads?",
+        "And how much faster than a well-tuned Trainer, on the worst workload?",
         "tuned_trainer",
         "smallest speed-up over the tuned Trainer",
     ),
