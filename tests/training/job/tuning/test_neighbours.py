@@ -166,8 +166,11 @@ for blocking in (False, True, False):
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="GCC's OpenMP is on Linux")
-def test_blocked_threads_use_no_cpu_and_change_no_result() -> None:
-    """A spinning thread uses its CPU between two operations: about twenty times the work itself."""
+def test_blocked_threads_use_no_cpu_and_change_no_result(two_threads: None) -> None:
+    """A spinning thread uses its CPU between two operations: about twenty times the work itself.
+
+    On one CPU, as in the other tests, threads never spin.
+    """
     clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
     output = subprocess.check_output(
         [sys.executable, "-c", CPU_SECONDS], cwd=ROOT / "training" / "job", env=clean, text=True
