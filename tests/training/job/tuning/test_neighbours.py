@@ -150,7 +150,7 @@ CPU_SECONDS = """
 import time, torch
 from tuning.thread_waits import ThreadWaits
 
-waits, values, threads = ThreadWaits(), torch.rand(2**17), []
+waits, values = ThreadWaits(), torch.rand(2**17)
 torch.set_num_threads(2)
 for blocking in (False, True, False):
     waits.block(blocking)
