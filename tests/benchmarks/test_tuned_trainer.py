@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from pathlib import Path
 
@@ -9,6 +10,7 @@ import pytest
 
 from benchmarks.support.command import train
 from benchmarks.tuning.plain_side import plain
+from benchmarks.tuning.tuned_trainer import channels
 
 FIELDS = {
     "experiment": "demo",
@@ -20,7 +22,7 @@ FIELDS = {
     "save_model": "false",
     "compiler": "none",
     "warmup_samples": "0",
-    "model_overrides": "{hidden_dropout_prob: 0.0, attention_probs_dropout_prob: 0.0}",
+    "base_learning_rate": "1e-3",
 }
 
 
@@ -31,6 +33,7 @@ def test_both_sides_reach_the_same_loss(tmp_path: Path) -> None:
     ours = float(run.result()["eval_loss"])
     theirs = plain(run, ("fp32", "eager"), 10)
     assert theirs["eval_loss"] == pytest.approx(ours, abs=0.25)
-    # Chance alone would give the logarithm of the number of packages.
-    assert theirs["eval_loss"] < math.log(6)
+    # Without any learning, the loss would be about the logarithm of the number of packages.
+    metadata = json.loads((channels(run.job.request())["train"] / "channel.json").read_text())
+    assert theirs["eval_loss"] < 0.95 * math.log(len(metadata["label_names"]))
     assert theirs["samples_per_second"] > 0
