@@ -45,10 +45,14 @@ class ThreadWaits:
 
 
 class _IdleThreads:
-    """More OpenMP threads than there are CPUs. They belong to a thread that waits until `end` is called."""
+    """Further OpenMP threads, so that there are more than CPUs. Their first one waits until `end` is called."""
 
     def __init__(self, library: ctypes.CDLL) -> None:
         self._library, self._ready, self._end = library, threading.Event(), threading.Event()
+        # OpenMP ends the process if it cannot start a thread, so there are no more than needed. It does not count the
+        # first thread of this group, which is ours.
+        missing = len(os.sched_getaffinity(0)) + 1 - torch.get_num_threads()
+        self._count = max(missing, 1) + 1
         self._owner = threading.Thread(target=self._run, name="idle-threads", daemon=True)
         self._owner.start()
         self._ready.wait()
@@ -60,7 +64,7 @@ class _IdleThreads:
     def _run(self) -> None:
         # Each thread calls free(NULL), which does nothing, and then waits for further work.
         nothing = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p)
-        self._library.GOMP_parallel(nothing, None, len(os.sched_getaffinity(0)) + 1, 0)
+        self._library.GOMP_parallel(nothing, None, self._count, 0)
         self._ready.set()
         self._end.wait()
 

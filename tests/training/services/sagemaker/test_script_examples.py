@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from pathlib import Path
 from typing import Any
@@ -43,13 +42,8 @@ def test_an_example_has_a_request_for_a_gpu(terminal: Terminal, tmp_path: Path, 
         "aws.role": "trainer",
         "aws.prices": terminal.fields["aws.prices"],
         **{f"script.hyperparameters.{name}": value for name, value in hyperparameters.items()},
-        "format": "json",
     }
-    words = [word for name, value in options.items() for word in (f"--{name}", str(value))]
-    output = terminal.run("plan", "compare", *words)
-    assert output.code == 0, output.error
-    plan = json.loads(output.out)
-    request = plan["jobs"][0]["request"]
+    request = terminal.plan("compare", options)["jobs"][0]["request"]
     image = aws_image(request["AlgorithmSpecification"]["TrainingImage"])
     assert image is not None
     assert image.on_gpu

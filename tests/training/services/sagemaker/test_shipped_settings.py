@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
@@ -56,13 +55,9 @@ def test_the_request_has_the_named_image(
         "backend_config": SETTINGS / f"{name}.yaml",
         "aws.role": "trainer",
         "aws.prices": terminal.fields["aws.prices"],
-        "format": "json",
         **small_fields(name, tmp_path, shared),
     }
-    words = [word for key, value in fields.items() for word in (f"--{key}", str(value))]
-    output = terminal.run("plan", "train", *words)
-    assert output.code == 0, output.out
-    [job] = json.loads(output.out)["jobs"]
+    [job] = terminal.plan("train", fields)["jobs"]
     request, settings = job["request"], read(SETTINGS / f"{name}.yaml")["machine"]
     image = aws_image(request["AlgorithmSpecification"]["TrainingImage"])
     assert image is not None
