@@ -10,6 +10,7 @@ from pathlib import Path
 
 from benchmarks.gpu.cards import Cards
 from benchmarks.gpu.expectations import Reported, differences
+from benchmarks.gpu.models import model_without_dropout
 from benchmarks.gpu.paths import REFERENCE, GpuPath
 from benchmarks.gpu.workload_sides import EQUAL_LOSS, MIN_GAIN, SIDES, WITHDRAWN, runnable, side_fields
 from benchmarks.support.command import NoJob, attempt
@@ -53,6 +54,7 @@ def try_paths(paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: De
     """
     findings = Findings([], [f"{cards.count} x {cards.name}. Each path is a short training of the demo's model."])
     reference_loss: float | None = None
+    model = str(model_without_dropout(folder))
     for path in paths:
         if reason := cards.reason_against(path):
             findings.notes.append(f"{path.name} was not run: {reason}.")
@@ -60,7 +62,7 @@ def try_paths(paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: De
             findings.rows.append(_outcome(path, [NO_TIME]))
             findings.notes.append(f"{path.name} was not run: {NO_TIME}.")
         else:
-            reported = _reported(folder, {**path.job_fields(), **limits})
+            reported = _reported(folder, {**path.job_fields(), "model": model, **limits})
             if path == REFERENCE:
                 reference_loss = reported.metrics.get("eval_loss")
             sentences = differences(path, reported, cards, reference_loss)

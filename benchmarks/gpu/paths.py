@@ -22,9 +22,6 @@ COMMON = {
     "precision": "fp32",
     "attention": "eager",
     "compiler": "none",
-    "weights": "random",
-    # Compiled and uncompiled programs draw different random numbers.
-    "model_overrides": "{hidden_dropout_prob: 0.0, attention_probs_dropout_prob: 0.0}",
 }
 """Fields of all paths. Those of a path replace them."""
 
@@ -63,7 +60,9 @@ def _compiled(name: str, title: str, **fields: str) -> GpuPath:
     return GpuPath(name=f"compile-{name}", title=title, fields={"compiler": "inductor", **fields}, is_compiled=True)
 
 
-TOO_LARGE = 65_536
+TOO_LARGE = 1_500
+"""Batch size whose eager attention at length 512 needs about 300 GB, more than any GPU has."""
+FULL_LENGTH = {"max_length": "512", "padding": "max_length"}
 
 PATHS = (
     GpuPath(name="fp32", title="32 bits, eager attention, no compiler: the reference of the losses"),
@@ -111,14 +110,14 @@ PATHS = (
     GpuPath(
         name="calibration",
         title="batch sizes up to one that does not fit in memory",
-        fields={"calibration.batch_sizes": f"[32, {TOO_LARGE}]", "padding": "max_length"},
+        fields={"calibration.batch_sizes": f"[32, {TOO_LARGE}]", **FULL_LENGTH},
         too_large=TOO_LARGE,
         loss_margin=None,
     ),
     GpuPath(
         name="out-of-memory",
         title="a training whose batch does not fit in memory",
-        fields={"batch_size": "1500", "max_length": "512", "padding": "max_length"},
+        fields={"batch_size": str(TOO_LARGE), **FULL_LENGTH},
         failure="OutOfMemory",
         loss_margin=None,
     ),

@@ -6,8 +6,8 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from experiments.planning.arms import Arm
+from experiments.schema.compare_fields import Probe
 from experiments.schema.experiment import Experiment
-from experiments.schema.fields import Probe
 from training.contract.errors import InputError
 
 MIN_STEPS = 25

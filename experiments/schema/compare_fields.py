@@ -1,4 +1,4 @@
-"""Fields of a comparison."""
+"""Fields of a comparison, a probe and a calibration."""
 
 from __future__ import annotations
 
@@ -8,6 +8,8 @@ from pydantic import Field
 
 from training.staging.sources.request import Frozen, Name
 
+Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
+BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
 RepeatsAtLook = Annotated[int, Field(ge=2, le=1_000)]
 
 
@@ -42,3 +44,26 @@ class Compare(Frozen):
     """Label of the arm that the others are compared with. None means the first arm."""
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time. A job that runs locally still waits until its cores or devices are free."""
+
+
+class Probe(Frozen):
+    """Length of each arm's training under the command `probe`."""
+
+    precision: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
+    """Relative precision at which an arm stops: half the width of the 95 % interval of the projected seconds from its
+    steps alone, divided by the projected seconds. The interval for the next job, in the report, is wider."""
+    samples: Count | None = None
+    """Most samples on which an arm trains. It stops earlier once `precision` is reached. None means a tenth of the
+    training."""
+    eval_samples: Count = 256
+    """Validation rows in the evaluations of a probe."""
+
+
+class Calibration(Frozen):
+    """Measurements of a calibration job. It trains nothing and keeps no model."""
+
+    batch_sizes: Annotated[tuple[BatchSize, ...], Field(strict=False, min_length=1, max_length=256)]
+    """Batch sizes per device, in samples, ascending. Sizes above the first one that does not fit in memory are
+    skipped."""
+    seconds: Annotated[float, Field(gt=0.0, le=3_600.0)] = 2.0
+    """Approximate seconds for which each batch size is measured: at least four steps and at most thirty."""

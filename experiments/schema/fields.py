@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import BeforeValidator, Field
 
 from experiments.schema.aws_fields import Aws
-from experiments.schema.compare_fields import Compare
+from experiments.schema.compare_fields import BatchSize, Calibration, Compare, Count, Probe
 from experiments.schema.machine_fields import Machine
 from experiments.schema.published_fields import Published
 from experiments.schema.quality_metrics import QualityMetric, Target
@@ -17,8 +17,6 @@ from sweeps.space.scaling import Optimiser, ScalingRule, scale
 from training.contract.job_spec import CompileMode, Compiler
 from training.staging.sources.request import Data, Frozen, ModelOverrides, Name, Task
 
-Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=131_072)], ...], Field(strict=False, min_length=1)]
 Budget = Annotated[float, Field(gt=0.0, le=1e12)]
 Beta = Annotated[float, Field(ge=0.0, lt=1.0)]
@@ -47,29 +45,6 @@ class PushToHub(Frozen):
     """Environment variable that holds the token, on the machine that starts the job."""
     token_secret: Annotated[str, Field(pattern=r"^[A-Za-z0-9/_+=.@:-]{1,512}$")] | None = None
     """Secret of AWS Secrets Manager that holds the token instead, by name or ARN. The job reads the secret itself."""
-
-
-class Probe(Frozen):
-    """Length of each arm's training under the command `probe`."""
-
-    precision: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.05
-    """Relative precision at which an arm stops: half the width of the 95 % interval of the projected seconds from its
-    steps alone, divided by the projected seconds. The interval for the next job, in the report, is wider."""
-    samples: Count | None = None
-    """Most samples on which an arm trains. It stops earlier once `precision` is reached. None means a tenth of the
-    training."""
-    eval_samples: Count = 256
-    """Validation rows in the evaluations of a probe."""
-
-
-class Calibration(Frozen):
-    """Measurements of a calibration job. It trains nothing and keeps no model."""
-
-    batch_sizes: Annotated[tuple[BatchSize, ...], Field(strict=False, min_length=1, max_length=256)]
-    """Batch sizes per device, in samples, ascending. Sizes above the first one that does not fit in memory are
-    skipped."""
-    seconds: Annotated[float, Field(gt=0.0, le=3_600.0)] = 2.0
-    """Approximate seconds for which each batch size is measured: at least four steps and at most thirty."""
 
 
 class ExperimentFields(Frozen):

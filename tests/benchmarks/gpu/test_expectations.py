@@ -84,10 +84,10 @@ def test_a_calibration_finds_a_batch_that_does_not_fit() -> None:
     path = BY_NAME["calibration"]
     assert differences(path, calibrated(_32=True, **{f"_{TOO_LARGE}": False}), T4, None) == []
     assert differences(path, calibrated(_32=True, **{f"_{TOO_LARGE}": True}), T4, None) == [
-        "batch size 65,536 was expected not to fit"
+        "batch size 1,500 was expected not to fit"
     ]
     assert differences(path, calibrated(_32=False), T4, None) == [
-        "batch size 65,536 was expected not to fit",
+        "batch size 1,500 was expected not to fit",
         "no batch size fits",
     ]
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 from reporting.errors import ArgumentError
-from settings.arguments import REQUIRED, RULES, Arguments, parse
+from settings.argument_rules import RULES
+from settings.arguments import REQUIRED, Arguments, parse
 from tests.support.job.arguments import ARGUMENTS, job_argv
 
 

@@ -11,9 +11,11 @@ from pydantic.fields import FieldInfo
 
 from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.load import load
-from experiments.schema.fields import Calibration, ExperimentFields, Probe, PushToHub
+from experiments.schema.compare_fields import Calibration, Probe
+from experiments.schema.fields import ExperimentFields, PushToHub
 from experiments.schema.quality_metrics import Target
-from settings.arguments import CHOICES, FIELDS, REQUIRED, RULES, parse
+from settings.argument_rules import CHOICES, RULES
+from settings.arguments import FIELDS, REQUIRED, parse
 
 SECTIONS = {"probe": Probe, "calibration": Calibration, "push": PushToHub, "target": Target}
 DERIVED = {"learning_rate", "push_to_hub"}
