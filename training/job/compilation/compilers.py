@@ -39,7 +39,7 @@ class NoCompiler:
         return ""
 
     def begin_step(self) -> None:
-        """Prepare for the next forward and backward pass."""
+        """Prepare for the first forward and backward pass of an optimizer step. No parameter has a gradient."""
 
     def mark_warm(self) -> None:
         """Record that all planned shapes are compiled. Any later compilation is a recompile."""

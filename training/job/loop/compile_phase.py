@@ -39,7 +39,7 @@ def compile_shapes(trainer: Any, model: Any, shapes: Sequence[Shape], settings: 
             collator = Collator(Padding("max_length", shape.length), settings.train.metadata, task.targets)
             batch = collator(synthetic_rows(shape, task.COLUMNS, settings.train.rows.types is not None))
             trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
-    model.zero_grad()
+            model.zero_grad()
 
 
 def synthetic_rows(shape: Shape, columns: Sequence[str], has_types: bool) -> List[Row]:

@@ -103,7 +103,9 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def training_step(self, model: Any, inputs: Dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Count the batch's work and take the step."""
         self.meter.add_work(inputs.pop(WORK, NO_WORK))
-        self.compiler.begin_step()
+        # A CUDA graph's gradients are in memory that the next step reuses, so a step must not begin while they exist.
+        if all(parameter.grad is None for parameter in model.parameters()):
+            self.compiler.begin_step()
         return super().training_step(model, inputs, *args, **kwargs)
 
     def floating_point_ops(self, inputs: Any) -> int:
