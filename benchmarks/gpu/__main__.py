@@ -1,19 +1,21 @@
-"""`python -m benchmarks.gpu [--minutes N]`, which `make accept-gpu` calls."""
+"""`python -m benchmarks.gpu [--minutes N] [--only NAME...] [--parallel N]`, which `make accept-gpu` calls."""
 
 from __future__ import annotations
 
 import argparse
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.gpu.cards import Cards, cards_here
 from benchmarks.gpu.measuring import Deadline, measure_workloads, try_paths
-from benchmarks.gpu.paths import PATHS
+from benchmarks.gpu.paths import PATHS, REFERENCE, GpuPath
 from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES, runnable
 from benchmarks.support.data import DATA
 from benchmarks.support.results import write
+from benchmarks.support.workloads import Workload
 
 MINUTES = 30
 PATHS_SHARE = 0.5
@@ -25,45 +27,72 @@ def main(arguments: Sequence[str]) -> int:
     """Run the acceptance. Return 0 as expected, 1 if anything differs, 2 without a GPU."""
     parser = argparse.ArgumentParser(prog="benchmarks.gpu", description="Acceptance on a machine with NVIDIA GPUs.")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"time limit, by default {MINUTES}")
-    minutes = parser.parse_args(arguments).minutes
-    cards, has_rows = cards_here(), DATA.is_dir()
-    print("\n".join(plan(cards, has_rows, minutes)), flush=True)
-    return _accept(cards, has_rows, minutes * 60) if cards else NO_GPU
+    names = [*(path.name for path in PATHS), *(workload.name for workload in GPU_WORKLOADS)]
+    parser.add_argument(
+        "--only", nargs="+", choices=names, default=names, metavar="NAME", help="paths and workloads to run"
+    )
+    parser.add_argument("--parallel", type=int, default=1, help="paths to run at a time, whose speeds are not stated")
+    options = parser.parse_args(arguments)
+    chosen = Chosen.by_name(options.only)
+    cards = cards_here()
+    print("\n".join(plan(chosen, cards, DATA.is_dir(), options.minutes)), flush=True)
+    return _accept(chosen, cards, options.minutes * 60, options.parallel) if cards else NO_GPU
 
 
-def plan(cards: Cards | None, has_rows: bool, minutes: float) -> list[str]:
+@dataclass(frozen=True)
+class Chosen:
+    """Paths and workloads to run."""
+
+    paths: Sequence[GpuPath]
+    workloads: Sequence[Workload]
+
+    @classmethod
+    def by_name(cls, names: Collection[str]) -> Chosen:
+        """Return those of these names, and the reference if there is any path to compare with it."""
+        paths = [path for path in PATHS if path.name in names]
+        if paths and REFERENCE not in paths:
+            paths.insert(0, REFERENCE)
+        return cls(paths, [each for each in runnable(GPU_WORKLOADS, DATA.is_dir()) if each.name in names])
+
+    def notes(self) -> list[str]:
+        """Return a note for a result file if anything was left out on purpose."""
+        left_out = [each.name for each in PATHS if each not in self.paths]
+        return [f"Left out by --only: {', '.join(left_out)}."] if left_out else []
+
+
+def plan(chosen: Chosen, cards: Cards | None, has_rows: bool, minutes: float) -> list[str]:
     """Return the lines that say what will run, or would run on a GPU."""
     tense = "This command runs" if cards else "On a machine with one, this command would run"
     head = f"{cards.count} x {cards.name}." if cards else "This machine has no GPU that PyTorch can use."
     source = (
         f"the data in {DATA}, with random weights" if has_rows else "the data and weights that they name on the Hub"
     )
-    paths = []
-    for path in PATHS:
+    lines = [f"{head} {tense}, in at most {minutes:g} minutes:"]
+    if chosen.paths:
+        lines += ["", "Short jobs with the demo's model, whose evaluation losses are compared with the first one's:"]
+    for path in chosen.paths:
         reason = cards.reason_against(path) if cards else ""
-        paths.append(f"  {path.name}: {path.title}" + (f" (left out: {reason})" if reason else ""))
-    return [
-        f"{head} {tense}, in at most {minutes:g} minutes:",
-        "",
-        "Short jobs with the demo's model, whose evaluation losses are compared with the first one's:",
-        *paths,
-        "",
-        f"The workloads in their real sizes ({', '.join(SIDES)}), on {source}:",
-        *(f"  {each.name}: batch size {each.batch_size}" for each in runnable(GPU_WORKLOADS, has_rows)),
-        *([] if cards else ["", "Nothing was run."]),
-    ]
+        lines.append(f"  {path.name}: {path.title}" + (f" (left out: {reason})" if reason else ""))
+    if chosen.workloads:
+        lines += ["", f"The workloads in their real sizes ({', '.join(SIDES)}), on {source}:"]
+    lines += [f"  {each.name}: batch size {each.batch_size}" for each in chosen.workloads]
+    return lines if cards else [*lines, "", "Nothing was run."]
 
 
-def _accept(cards: Cards, has_rows: bool, seconds: float) -> int:
+def _accept(chosen: Chosen, cards: Cards, seconds: float, parallel: int) -> int:
+    whole, has_passed = Deadline(seconds), True
     with tempfile.TemporaryDirectory() as name:
-        folder, whole = Path(name), Deadline(seconds)
-        print("\nPaths:", flush=True)
-        paths = try_paths(PATHS, cards, folder, Deadline(seconds * PATHS_SHARE), _echo)
-        write("gpu-paths", paths.rows, paths.notes)
-        print("\nWorkloads:", flush=True)
-        workloads = measure_workloads(GPU_WORKLOADS, has_rows, folder, whole, _echo)
-        write("gpu-workloads", workloads.rows, workloads.notes)
-    has_passed = paths.has_passed and workloads.has_passed
+        if chosen.paths:
+            share = PATHS_SHARE if chosen.workloads else 1.0
+            print("\nPaths:", flush=True)
+            paths = try_paths(chosen.paths, cards, Path(name), Deadline(seconds * share), _echo, parallel)
+            write("gpu-paths", paths.rows, [*paths.notes, *chosen.notes()])
+            has_passed = paths.has_passed
+        if chosen.workloads:
+            print("\nWorkloads:", flush=True)
+            workloads = measure_workloads(chosen.workloads, DATA.is_dir(), Path(name), whole, _echo)
+            write("gpu-workloads", workloads.rows, workloads.notes)
+            has_passed = has_passed and workloads.has_passed
     print("Everything is as expected." if has_passed else "Something differs: see docs/benchmarks.md.")
     return 0 if has_passed else 1
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -47,31 +48,58 @@ class Findings:
         return all(row.met is not False for row in self.rows)
 
 
-def try_paths(paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: Deadline, echo: Echo) -> Findings:
-    """Run a job along each path and compare what it reports with the expectations.
+def try_paths(
+    paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: Deadline, echo: Echo, parallel: int = 1
+) -> Findings:
+    """Run a job along each path, `parallel` at a time, and compare what it reports with the expectations.
 
     A path that needs what this machine does not have is named in a note. One for which no time is left has failed.
     """
     findings = Findings([], [f"{cards.count} x {cards.name}. Each path is a short training of the demo's model."])
-    reference_loss: float | None = None
+    if parallel > 1:
+        findings.notes.append(f"{parallel} paths ran at a time, so their speeds are not stated.")
     model = str(model_without_dropout(folder))
-    for path in paths:
-        if reason := cards.reason_against(path):
-            findings.notes.append(f"{path.name} was not run: {reason}.")
-        elif not (limits := deadline.limits()):
-            findings.rows.append(_outcome(path, [NO_TIME]))
-            findings.notes.append(f"{path.name} was not run: {NO_TIME}.")
-        else:
-            reported = _reported(folder, {**path.job_fields(), "model": model, **limits})
-            if path == REFERENCE:
+    reference_loss: float | None = None
+
+    def run(path: GpuPath) -> Reported | None:
+        limits = {} if cards.reason_against(path) else deadline.limits()
+        if not limits:
+            return None
+        own = folder / path.name
+        own.mkdir()
+        return _reported(own, {**path.job_fields(), "model": model, **limits}, slots=own / "slots")
+
+    with ThreadPoolExecutor(parallel) as pool:
+        for path, reported in zip(paths, pool.map(run, paths), strict=True):
+            if path == REFERENCE and reported:
                 reference_loss = reported.metrics.get("eval_loss")
-            sentences = differences(path, reported, cards, reference_loss)
-            findings.rows += [_outcome(path, sentences), *_speed(path, reported)]
-            findings.notes += [f"{path.name}: {sentence}." for sentence in sentences]
-        lines = [note for note in findings.notes if note.startswith((f"{path.name}: ", f"{path.name} "))]
-        for line in lines or [f"{path.name}: {_short(findings, path)}"]:
-            echo(f"  {line}")
+            lines = _judge(path, reported, cards, reference_loss, findings, with_speed=parallel == 1)
+            for line in lines or [f"{path.name}: {_short(findings, path)}"]:
+                echo(f"  {line}")
     return findings
+
+
+def _judge(
+    path: GpuPath,
+    reported: Reported | None,
+    cards: Cards,
+    reference_loss: float | None,
+    findings: Findings,
+    *,
+    with_speed: bool,
+) -> list[str]:
+    """Add the rows and notes of a path to the findings, and return its notes."""
+    if reason := cards.reason_against(path):
+        notes = [f"{path.name} was not run: {reason}."]
+    elif reported is None:
+        findings.rows.append(_outcome(path, [NO_TIME]))
+        notes = [f"{path.name} was not run: {NO_TIME}."]
+    else:
+        sentences = differences(path, reported, cards, reference_loss)
+        findings.rows += [_outcome(path, sentences), *(_speed(path, reported) if with_speed else [])]
+        notes = [f"{path.name}: {sentence}." for sentence in sentences]
+    findings.notes += notes
+    return notes
 
 
 def _outcome(path: GpuPath, sentences: Sequence[str]) -> Row:
@@ -92,9 +120,9 @@ def _speed(path: GpuPath, reported: Reported) -> list[Row]:
     return rows
 
 
-def _reported(folder: Path, fields: Mapping[str, str], *, offline: bool = True) -> Reported:
+def _reported(folder: Path, fields: Mapping[str, str], *, offline: bool = True, slots: Path | None = None) -> Reported:
     try:
-        run = attempt(folder, fields, offline=offline)
+        run = attempt(folder, fields, offline=offline, slots=slots)
     except NoJob as error:
         return Reported(failure=("Refused", str(error).strip().rpartition("\n")[2]), events=())
     return Reported(failure=run.failure, events=run.events)

@@ -16,6 +16,7 @@ from training.contract.events import Event, EventReader
 from training.contract.failures import failure_of
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
+from training.state.slots_folder import VARIABLE
 
 
 class NoJob(Exception):
@@ -66,10 +67,12 @@ def train(folder: Path, fields: Mapping[str, str], verb: str = "train") -> Comma
     return run
 
 
-def attempt(folder: Path, fields: Mapping[str, str], verb: str = "train", *, offline: bool = True) -> CommandRun:
+def attempt(
+    folder: Path, fields: Mapping[str, str], verb: str = "train", *, offline: bool = True, slots: Path | None = None
+) -> CommandRun:
     """Run such a command. Its job may fail. Raises `NoJob` if the command started none.
 
-    `offline` keeps it from the Hub.
+    `offline` keeps it from the Hub. With a folder `slots`, the job does not wait for devices that other jobs use.
     """
     service = LocalService(folder / "home")
     before = {job["TrainingJobName"] for job in service.jobs()}
@@ -77,7 +80,7 @@ def attempt(folder: Path, fields: Mapping[str, str], verb: str = "train", *, off
     done = subprocess.run(
         _command(verb, fields),
         cwd=ROOT,
-        env=_environment(folder, offline),
+        env={**_environment(folder, offline), **({VARIABLE: str(slots)} if slots else {})},
         capture_output=True,
         text=True,
     )

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 import torch
 
+from benchmarks.gpu.__main__ import Chosen, plan
 from benchmarks.gpu.cards import Cards
 from benchmarks.gpu.measuring import NO_TIME, Deadline, measure_workloads, try_paths, workload_rows
 from benchmarks.gpu.paths import PATHS, REFERENCE, GpuPath
@@ -34,6 +35,27 @@ def test_paths_are_tried_and_compared(tmp_path: Path) -> None:
     assert "missing was not run: it needs the package flash_attn, which is not installed." in findings.notes
     assert not findings.has_passed
     assert "samples/s" in lines[0]
+
+
+@pytest.mark.slow
+def test_speeds_of_paths_that_run_at_the_same_time_are_not_stated(tmp_path: Path) -> None:
+    lines: list[str] = []
+    paths = [path for path in PATHS if path.name in ("fp32", "sdpa")]
+    findings = try_paths(paths, CPU, tmp_path, Deadline(1_200), lines.append, parallel=2)
+    assert [row.unit for row in findings.rows] == ["differences"] * 2
+    assert lines == ["  fp32: as expected", "  sdpa: as expected"]
+    assert findings.notes[1] == "2 paths ran at a time, so their speeds are not stated."
+
+
+def test_a_part_of_the_acceptance_can_be_chosen() -> None:
+    chosen = Chosen.by_name(["sdpa", "squad-albert"])
+    assert [path.name for path in chosen.paths] == ["fp32", "sdpa"]
+    assert [workload.name for workload in chosen.workloads] == ["squad-albert"]
+    assert chosen.notes()[0].startswith("Left out by --only: bf16, fp16,")
+    lines = plan(Chosen.by_name(["squad-albert"]), None, True, 5)
+    assert lines[-1] == "Nothing was run."
+    assert not any("Short jobs" in line for line in lines)
+    assert Chosen.by_name([path.name for path in PATHS]).notes() == []
 
 
 def test_paths_without_time_have_failed(tmp_path: Path) -> None:
