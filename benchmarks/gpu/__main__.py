@@ -45,7 +45,7 @@ def plan(cards: Cards | None, has_rows: bool, minutes: float) -> list[str]:
     return [
         f"{head} {tense}, in at most {minutes:g} minutes:",
         "",
-        "Short jobs with the demo's model, whose evaluation losses are compared with the first one's:",
+        "Short jobs with the demo's model or a small Llama, whose evaluation losses are compared with a reference's:",
         *paths,
         "",
         f"The workloads in their real sizes ({', '.join(SIDES)}), on {source}:",

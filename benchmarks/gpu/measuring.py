@@ -11,7 +11,7 @@ from pathlib import Path
 from benchmarks.gpu.cards import Cards
 from benchmarks.gpu.expectations import Reported, differences
 from benchmarks.gpu.models import model_without_dropout
-from benchmarks.gpu.paths import REFERENCE, GpuPath
+from benchmarks.gpu.paths import GpuPath
 from benchmarks.gpu.workload_sides import EQUAL_LOSS, MIN_GAIN, SIDES, WITHDRAWN, runnable, side_fields
 from benchmarks.support.command import NoJob, attempt
 from benchmarks.support.results import Row
@@ -52,8 +52,10 @@ def try_paths(paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: De
 
     A path that needs what this machine does not have is named in a note. One for which no time is left has failed.
     """
-    findings = Findings([], [f"{cards.count} x {cards.name}. Each path is a short training of the demo's model."])
-    reference_loss: float | None = None
+    findings = Findings(
+        [], [f"{cards.count} x {cards.name}. Each path is a short training of the demo's model or of a small Llama."]
+    )
+    losses: dict[str, float] = {}
     model = str(model_without_dropout(folder))
     for path in paths:
         if reason := cards.reason_against(path):
@@ -62,10 +64,10 @@ def try_paths(paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: De
             findings.rows.append(_outcome(path, [NO_TIME]))
             findings.notes.append(f"{path.name} was not run: {NO_TIME}.")
         else:
-            reported = _reported(folder, {**path.job_fields(), "model": model, **limits})
-            if path == REFERENCE:
-                reference_loss = reported.metrics.get("eval_loss")
-            sentences = differences(path, reported, cards, reference_loss)
+            reported = _reported(folder, {"model": model, **path.job_fields(), **limits})
+            if (loss := reported.metrics.get("eval_loss")) is not None:
+                losses[path.name] = loss
+            sentences = differences(path, reported, cards, losses.get(path.reference))
             findings.rows += [_outcome(path, sentences), *_speed(path, reported)]
             findings.notes += [f"{path.name}: {sentence}." for sentence in sentences]
         lines = [note for note in findings.notes if note.startswith((f"{path.name}: ", f"{path.name} "))]

@@ -213,8 +213,12 @@ SAGEMAKER_ONLY = (
 )
 """Fields of `machine` that have no effect on this machine."""
 LOCAL_ONLY = ("cores", "memory_gib")
-WITHOUT_GPU = {"precision": ("auto", "bf16", "fp32"), "kernels": ("torch",)}
-"""Values of fields that run without a GPU."""
+NEEDS_GPU = {
+    ("precision", "fp16"): "'auto', 'bf16' or 'fp32'",
+    ("precision", "fp8"): "'auto', 'bf16' or 'fp32'",
+    ("kernels", "liger"): "'torch'",
+}
+"""Values that need an NVIDIA GPU, and those to use without one."""
 
 
 def _check_service(experiment: ExperimentFields) -> None:
@@ -285,12 +289,9 @@ def check_machine(experiment: ExperimentFields, machine: ThisMachine) -> None:
     cores = experiment.machine.cores
     if cores is not None and cores > machine.cores:
         raise InputError(f"machine.cores is {cores}, but this machine has {machine.cores}")
-    for name, values in WITHOUT_GPU.items():
-        value = getattr(experiment, name)
-        if value not in values and not machine.has_gpu:
-            raise InputError(
-                f"{name} {value!r} needs a GPU, which this machine does not have: use {' or '.join(values)}"
-            )
+    for (name, value), usable in NEEDS_GPU.items():
+        if getattr(experiment, name) == value and not machine.has_gpu:
+            raise InputError(f"{name} {value!r} needs a GPU, which this machine does not have: use {usable}")
     if experiment.compiler == "inductor" and not machine.has_gpu and not machine.has_cxx:
         raise InputError(
             f"compiler 'inductor' needs a C++ compiler on a CPU, but {machine.cxx!r} is not installed: install g++ "

@@ -116,7 +116,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return int(super().num_examples(getattr(dataloader, "_loader", dataloader)))
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Dict[str, float]:
-        """Evaluate without the compiler and in at least 16 bits, timed as `eval`. Random states are restored afterwards.
+        """Evaluate without the compiler and without 8-bit products, timed as the phase `eval`. Restore random states.
 
         Return an empty dictionary if the job has to stop; Trainer then saves a checkpoint and stops.
         """
