@@ -29,11 +29,11 @@ def check_xla(experiment: ExperimentFields) -> None:
     for name, value, others in (("precision", "fp8", "'bf16'"), ("kernels", "liger", "'torch'")):
         if getattr(experiment, name) == value:
             raise ValueError(f"compiler {experiment.compiler!r} cannot use {name} {value!r}: use {others}")
-    check_neuron(experiment)
+    _check_neuron(experiment)
 
 
-def check_neuron(experiment: ExperimentFields) -> None:
-    """Raise `ValueError` for a field that does not fit the compiler `neuron`.
+def _check_neuron(experiment: ExperimentFields) -> None:
+    """Raise `ValueError` for a field that does not fit Trainium.
 
     Neuron compiles a program for each shape, which takes minutes for a BERT. So shapes must be few, and known in
     advance (AWS Neuron documentation, "Developer Guide for Training with PyTorch NeuronX").
