@@ -49,9 +49,7 @@ def check_settings(spec: JobSpec) -> None:
                 f"{each} has {described(each)}: use precision 'bf16'"
             )
         if spec.hyperparameters.get("kernels") == "liger" and not has_gpu:
-            raise InputError(
-                f"kernels 'liger' needs an NVIDIA GPU, but {each} has {described(each)}: use kernels 'torch'"
-            )
+            raise InputError(f"kernels 'liger' needs an NVIDIA GPU, but {each} has {described(each)}: use 'torch'")
 
 
 def device_notes(spec: JobSpec) -> Iterator[str]:
