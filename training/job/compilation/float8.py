@@ -17,8 +17,8 @@ from reporting.errors import Unsupported
 MULTIPLE = 16
 """Divisor of both dimensions of a matrix that tensor cores multiply in 8 bits (`torch._scaled_mm`)."""
 NOT_CONVERTED = frozenset({"experts", "gate", "router"})
-"""Names of modules in mixtures of experts. A batch may have no token for an expert, and an empty matrix has no scale. The
-choice of an expert is sensitive to rounding."""
+"""Names of modules in mixtures of experts. A batch may have no token for an expert, and an empty matrix has no scale.
+The choice of an expert is sensitive to rounding."""
 
 
 def linears_to_convert(model: Any) -> List[str]:
