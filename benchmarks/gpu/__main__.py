@@ -11,7 +11,7 @@ from pathlib import Path
 
 from benchmarks.gpu.cards import Cards, cards_here
 from benchmarks.gpu.measuring import Deadline, measure_workloads, try_paths
-from benchmarks.gpu.paths import PATHS, REFERENCE, GpuPath
+from benchmarks.gpu.paths import PATHS, GpuPath
 from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES, runnable
 from benchmarks.support.data import DATA
 from benchmarks.support.results import write
@@ -48,10 +48,9 @@ class Chosen:
 
     @classmethod
     def by_name(cls, names: Collection[str]) -> Chosen:
-        """Return those of these names, and the reference if there is any path to compare with it."""
-        paths = [path for path in PATHS if path.name in names]
-        if paths and REFERENCE not in paths:
-            paths.insert(0, REFERENCE)
+        """Return those of these names, and the paths that they are compared with."""
+        needed = {*names, *(path.reference for path in PATHS if path.name in names)}
+        paths = [path for path in PATHS if path.name in needed]
         return cls(paths, [each for each in runnable(GPU_WORKLOADS, DATA.is_dir()) if each.name in names])
 
     def notes(self) -> list[str]:
@@ -69,7 +68,10 @@ def plan(chosen: Chosen, cards: Cards | None, has_rows: bool, minutes: float) ->
     )
     lines = [f"{head} {tense}, in at most {minutes:g} minutes:"]
     if chosen.paths:
-        lines += ["", "Short jobs with the demo's model, whose evaluation losses are compared with the first one's:"]
+        lines += [
+            "",
+            "Short jobs with the demo's model or a small Llama; each evaluation loss is compared with a reference:",
+        ]
     for path in chosen.paths:
         reason = cards.reason_against(path) if cards else ""
         lines.append(f"  {path.name}: {path.title}" + (f" (left out: {reason})" if reason else ""))

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 from benchmarks.gpu.paths import GpuPath
 
-OPTIONAL_PACKAGES = ("flash_attn",)
+OPTIONAL_PACKAGES = ("flash_attn", "liger_kernel", "torchao")
 
 
 @dataclass(frozen=True, kw_only=True)

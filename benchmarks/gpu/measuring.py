@@ -12,7 +12,7 @@ from pathlib import Path
 from benchmarks.gpu.cards import Cards
 from benchmarks.gpu.expectations import Reported, differences
 from benchmarks.gpu.models import model_without_dropout
-from benchmarks.gpu.paths import REFERENCE, GpuPath
+from benchmarks.gpu.paths import GpuPath
 from benchmarks.gpu.workload_sides import EQUAL_LOSS, MIN_GAIN, SIDES, WITHDRAWN, runnable, side_fields
 from benchmarks.support.command import NoJob, attempt
 from benchmarks.support.results import Row
@@ -55,11 +55,13 @@ def try_paths(
 
     A path that needs what this machine does not have is named in a note. One for which no time is left has failed.
     """
-    findings = Findings([], [f"{cards.count} x {cards.name}. Each path is a short training of the demo's model."])
+    findings = Findings(
+        [], [f"{cards.count} x {cards.name}. Each path is a short training of the demo's model or of a small Llama."]
+    )
     if parallel > 1:
         findings.notes.append(f"{parallel} paths ran at a time, so their speeds are not stated.")
     model = str(model_without_dropout(folder))
-    reference_loss: float | None = None
+    losses: dict[str, float] = {}
 
     def run(path: GpuPath) -> Reported | None:
         limits = {} if cards.reason_against(path) else deadline.limits()
@@ -67,13 +69,13 @@ def try_paths(
             return None
         own = folder / path.name
         own.mkdir()
-        return _reported(own, {**path.job_fields(), "model": model, **limits}, slots=own / "slots")
+        return _reported(own, {"model": model, **path.job_fields(), **limits}, slots=own / "slots")
 
     with ThreadPoolExecutor(parallel) as pool:
         for path, reported in zip(paths, pool.map(run, paths), strict=True):
-            if path == REFERENCE and reported:
-                reference_loss = reported.metrics.get("eval_loss")
-            lines = _judge(path, reported, cards, reference_loss, findings, with_speed=parallel == 1)
+            if reported and (loss := reported.metrics.get("eval_loss")) is not None:
+                losses[path.name] = loss
+            lines = _judge(path, reported, cards, losses.get(path.reference), findings, with_speed=parallel == 1)
             for line in lines or [f"{path.name}: {_short(findings, path)}"]:
                 echo(f"  {line}")
     return findings

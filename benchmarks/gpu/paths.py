@@ -5,12 +5,17 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from benchmarks.support.data import MINILM
+
 STEPS = 40
 AMPERE = (8, 0)
 """First compute capability with bf16 and with kernels of FlashAttention 2."""
+ADA = (8, 9)
+"""First compute capability with matrix products in 8 bits."""
 
 EQUAL_IN_32_BITS = 0.02
 EQUAL_IN_16_BITS = 0.05
+EQUAL_IN_8_BITS = 0.1
 OTHER_BATCHES = 0.1
 """Largest accepted differences of the evaluation loss from the reference's, in nats, after `STEPS` steps, in which it
 falls by about 0.9. Half batches are formed of other rows: on one GPU their loss differed by 0.03."""
@@ -40,6 +45,8 @@ class GpuPath:
     gpus: int = 1
     package: str = ""
     """Package that must be installed."""
+    reference: str = "fp32"
+    """Name of the path with whose evaluation loss this one's is compared. It runs before this one."""
     loss_margin: float | None = EQUAL_IN_32_BITS
     """Largest difference of the evaluation loss from the reference's, in nats. None: it is not compared."""
     is_compiled: bool = False
@@ -70,6 +77,14 @@ ONE_LENGTH = {"padding": "buckets", "bucket_lengths": "[64]"}
 TOO_LARGE = 1_500
 """Batch size whose eager attention at length 512 needs about 300 GB, more than any GPU has."""
 FULL_LENGTH = {"max_length": "512", "padding": "max_length"}
+DECODER = {
+    "task": "causal-lm",
+    "model": "",
+    "model_type": "llama",
+    "model_overrides": "{hidden_size: 256, intermediate_size: 512, num_hidden_layers: 4, num_attention_heads: 4}",
+    "tokenizer": MINILM["model"],
+}
+"""A small language model with random weights: Liger has no kernels for the demo's encoder."""
 
 PATHS = (
     GpuPath(name="fp32", title="32 bits, eager attention, no compiler: the reference of the losses"),
@@ -98,6 +113,36 @@ PATHS = (
         loss_margin=EQUAL_IN_16_BITS,
     ),
     GpuPath(
+        name="fp8",
+        title="8 bits in the linear layers, uncompiled",
+        fields={"precision": "fp8"},
+        capability=ADA,
+        package="torchao",
+        loss_margin=EQUAL_IN_8_BITS,
+    ),
+    GpuPath(
+        name="fp8-compiled",
+        title="8 bits in the linear layers, compiled",
+        fields={"precision": "fp8", "compiler": "inductor"},
+        capability=ADA,
+        package="torchao",
+        loss_margin=EQUAL_IN_8_BITS,
+        is_compiled=True,
+    ),
+    GpuPath(
+        name="decoder",
+        title="a small Llama from scratch: the reference of Liger's losses",
+        fields=DECODER,
+        reference="decoder",
+    ),
+    GpuPath(
+        name="liger",
+        title="the small Llama with Liger's kernels",
+        fields={**DECODER, "kernels": "liger"},
+        package="liger_kernel",
+        reference="decoder",
+    ),
+    GpuPath(
         name="accumulation",
         title="gradients of two half batches added up",
         fields=ACCUMULATION,
@@ -107,6 +152,13 @@ PATHS = (
     _compiled("model", "the whole model compiled", compile_scope="model"),
     _compiled("dynamic", "one compiled program for all lengths", compile_dynamic="true"),
     _compiled("reduce-overhead", "CUDA graphs", compile_mode="reduce-overhead"),
+    GpuPath(
+        name="compile-accumulation",
+        title="CUDA graphs whose gradients are added up",
+        fields={"compiler": "inductor", "compile_mode": "reduce-overhead", **ACCUMULATION},
+        is_compiled=True,
+        reference="accumulation",
+    ),
     _compiled(
         "no-cudagraphs",
         "measured kernels without CUDA graphs",

@@ -33,6 +33,8 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "length_grouping": experiment.length_grouping,
         "attention": experiment.attention,
         "dropout": experiment.dropout,
+        # The default is left out, so that jobs keep the arguments of earlier versions.
+        "kernels": experiment.kernels if experiment.kernels != "torch" else None,
         "optimizer": experiment.optimizer,
         "dataloader_workers": experiment.dataloader_workers,
         "max_length": experiment.max_length,

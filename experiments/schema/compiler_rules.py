@@ -22,8 +22,18 @@ def check_options(experiment: ExperimentFields) -> None:
         raise ValueError(f"{name} requires compiler {compiler!r}; the compiler is {experiment.compiler!r}")
 
 
-def check_neuron(experiment: ExperimentFields) -> None:
-    """Raise `ValueError` for a field that does not fit the compiler `neuron`.
+def check_xla(experiment: ExperimentFields) -> None:
+    """Raise `ValueError` for a field that needs an NVIDIA GPU without XLA, under a compiler that trains through XLA."""
+    if experiment.compiler not in {"trcomp", "neuron"}:
+        return
+    for name, value, others in (("precision", "fp8", "'bf16'"), ("kernels", "liger", "'torch'")):
+        if getattr(experiment, name) == value:
+            raise ValueError(f"compiler {experiment.compiler!r} cannot use {name} {value!r}: use {others}")
+    _check_neuron(experiment)
+
+
+def _check_neuron(experiment: ExperimentFields) -> None:
+    """Raise `ValueError` for a field that does not fit Trainium.
 
     Neuron compiles a program for each shape, which takes minutes for a BERT. So shapes must be few, and known in
     advance (AWS Neuron documentation, "Developer Guide for Training with PyTorch NeuronX").

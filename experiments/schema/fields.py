@@ -129,9 +129,11 @@ class ExperimentFields(Frozen):
     seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 42
     """Seed of new weights, dropout and the data order. Each repeat adds 1."""
 
-    precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
+    precision: Literal["auto", "fp32", "bf16", "fp16", "fp8"] = "auto"
     """Number format of the computation. `auto` takes bf16 on a GPU that supports it natively, else fp16. On a CPU, the
-    first job of a group tries bf16 and fp32 for a few steps, and all jobs of the group take the faster one."""
+    first job of a group tries bf16 and fp32 for a few steps, and all jobs of the group take the faster one. `fp8` is
+    bf16 with 8 bits in the linear layers of the repeated layers, in training only. It needs a GPU of compute capability
+    8.9 or higher (L4, L40S, H100) and the package `torchao`, and is made for `compiler: inductor`."""
     padding: Literal["auto", "longest", "buckets", "max_length"] = "auto"
     """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` is `buckets` with
     inductor on a GPU and on XLA devices (Trainium), otherwise `longest`, on a GPU a multiple of 8."""
@@ -145,6 +147,9 @@ class ExperimentFields(Frozen):
     dropout: Literal["auto", "bulk", "torch"] = "auto"
     """Random numbers of dropout on a CPU: `bulk` draws bits in bulk, `torch` draws one number per element, and `auto`
     takes the faster one, found by a trial as for `precision`. A GPU always uses `torch`."""
+    kernels: Literal["torch", "liger"] = "torch"
+    """Kernels of norms, rotary embeddings, MLPs and the loss of language models: those of PyTorch, or Liger's, for
+    decoders such as Llama, Mistral and Qwen. `liger` needs an NVIDIA GPU and the package `liger-kernel`."""
     optimizer: Literal["auto", "adamw"] = "auto"
     """AdamW: `auto` takes the fused kernel where torch has one, and does not train embeddings of tokens that are absent
     from the training data (equal up to rounding); `adamw` uses one kernel per operation, and trains all."""

@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from experiments.schema.aws_fields import check_group_budget
-from experiments.schema.compiler_rules import check_neuron, check_options
+from experiments.schema.compiler_rules import check_options, check_xla
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.machine_fields import Machine
 from experiments.schema.quality_metrics import BEST_POSSIBLE, TARGET_METRICS, Target, check_metric
@@ -56,7 +56,7 @@ def _checks(experiment: ExperimentFields) -> tuple[Check, ...]:
             _check_buckets,
             _check_push,
             _check_service,
-            check_neuron,
+            check_xla,
         ),
         *(_check_stride, _check_labels, _check_best, _check_metrics, _check_calibration, _check_cadences),
     )
@@ -213,6 +213,12 @@ SAGEMAKER_ONLY = (
 )
 """Fields of `machine` that have no effect on this machine."""
 LOCAL_ONLY = ("cores", "memory_gib")
+NEEDS_GPU = {
+    ("precision", "fp16"): "'auto', 'bf16' or 'fp32'",
+    ("precision", "fp8"): "'auto', 'bf16' or 'fp32'",
+    ("kernels", "liger"): "'torch'",
+}
+"""Values that need an NVIDIA GPU, and those to use without one."""
 
 
 def _check_service(experiment: ExperimentFields) -> None:
@@ -283,10 +289,9 @@ def check_machine(experiment: ExperimentFields, machine: ThisMachine) -> None:
     cores = experiment.machine.cores
     if cores is not None and cores > machine.cores:
         raise InputError(f"machine.cores is {cores}, but this machine has {machine.cores}")
-    if experiment.precision == "fp16" and not machine.has_gpu:
-        raise InputError(
-            "precision 'fp16' needs a GPU, which this machine does not have; 'auto', 'bf16' and 'fp32' run here"
-        )
+    for (name, value), usable in NEEDS_GPU.items():
+        if getattr(experiment, name) == value and not machine.has_gpu:
+            raise InputError(f"{name} {value!r} needs a GPU, which this machine does not have: use {usable}")
     if experiment.compiler == "inductor" and not machine.has_gpu and not machine.has_cxx:
         raise InputError(
             f"compiler 'inductor' needs a C++ compiler on a CPU, but {machine.cxx!r} is not installed: install g++ "

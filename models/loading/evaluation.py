@@ -36,6 +36,8 @@ UNKNOWN = Evaluation()
 def evaluation_of(params: Mapping[str, str], task: str) -> Evaluation:
     """Return the settings of a model's evaluation, from the parameters of its run."""
     precision, attention = params.get("hp.precision"), params.get("hp.attention")
+    # A training in 8 bits evaluates in 16.
+    precision = "bf16" if precision == "fp8" else precision
     max_length = None if task == "causal-lm" else _number(params.get("hp.max_length"))
     return Evaluation(
         precision=precision if precision in FORMATS else None,

@@ -35,7 +35,8 @@ from estimating.calibration import CalibrationFinished, calibrate
 from estimating.probe import Probe
 from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
-from loop.occurring_rows import parameter_count, row_metrics, use_occurring_rows
+from loop.occurring_rows import parameter_count, row_metrics
+from loop.prepared_model import prepare_model
 from loop.samplers import eval_sampler, train_sampler
 from loop.trainer_callback import Reporter
 from measuring import hardware, own_cpus, result_metrics
@@ -70,7 +71,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))
     settings, decision = settle(settings, model, control, meter, events, environment)
-    use_occurring_rows(model, settings)
+    prepare_model(model, settings)
     trainer, sampler = _trainer(settings, model, meter)
     trainer.add_callback(control)
     reporter = _reporter(settings, trainer, sampler, events, stop)

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu.cards import Cards
+from benchmarks.gpu.cards import OPTIONAL_PACKAGES, Cards
 from benchmarks.gpu.expectations import Reported, differences
 from benchmarks.gpu.paths import PATHS, REFERENCE, TOO_LARGE, GpuPath
 from training.contract.events import Event
 
 T4 = Cards(kind="cuda", name="Tesla T4", count=1, capability=(7, 5), packages=frozenset())
-H100 = replace(T4, name="NVIDIA H100", count=2, capability=(9, 0), packages=frozenset({"flash_attn"}))
+H100 = replace(T4, name="NVIDIA H100", count=2, capability=(9, 0), packages=frozenset(OPTIONAL_PACKAGES))
 BY_NAME = {path.name: path for path in PATHS}
 
 
@@ -57,6 +57,7 @@ def test_a_job_as_expected_shows_no_differences(path: GpuPath) -> None:
         ("auto", {"precision": "bf16"}, "precision was bf16 and not fp16"),
         ("sdpa", {"loss": 1.03}, "the evaluation loss is 1.0300; expected 1.0000 ± 0.02"),
         ("fp32", {"loss": float("nan")}, "the evaluation loss is nan"),
+        ("decoder", {"precision": "bf16"}, "precision was bf16 and not fp32"),
         ("fp32", {"mfu": 1.2}, "throughput/mfu is 1.2, which is not a share of the card's peak"),
     ],
 )
@@ -97,10 +98,19 @@ def test_paths_that_a_machine_cannot_run_are_explained() -> None:
     assert reasons == {
         "bf16": "it needs compute capability 8.0, and Tesla T4 has 7.5",
         "flash-attention": "it needs compute capability 8.0, and Tesla T4 has 7.5",
+        "fp8": "it needs compute capability 8.9, and Tesla T4 has 7.5",
+        "fp8-compiled": "it needs compute capability 8.9, and Tesla T4 has 7.5",
+        "liger": "it needs the package liger_kernel, which is not installed",
         "two-gpus": "it needs 2 GPUs, and this machine has 1",
     }
     without = replace(H100, packages=frozenset())
     assert [without.reason_against(path) for path in PATHS if path.package] == [
-        "it needs the package flash_attn, which is not installed"
+        f"it needs the package {name}, which is not installed"
+        for name in ("flash_attn", "torchao", "torchao", "liger_kernel")
     ]
     assert not any(map(H100.reason_against, PATHS))
+
+
+def test_every_reference_runs_before_the_paths_that_are_compared_with_it() -> None:
+    names = [path.name for path in PATHS]
+    assert all(path.reference in names[: names.index(path.name) + 1] for path in PATHS)

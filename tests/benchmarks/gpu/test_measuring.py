@@ -25,12 +25,13 @@ RUN_HERE = ("fp32", "sdpa", "accumulation")
 @pytest.mark.slow
 def test_paths_are_tried_and_compared(tmp_path: Path) -> None:
     too_early = GpuPath(name="early", title="ends early", fields={"max_steps": "2"})
+    as_early = GpuPath(name="as-early", title="ends as early", fields={"max_steps": "2"}, reference="early")
     missing = GpuPath(name="missing", title="needs a package", package="flash_attn")
-    paths = [*(path for path in PATHS if path.name in RUN_HERE), too_early, missing]
+    paths = [*(path for path in PATHS if path.name in RUN_HERE), too_early, as_early, missing]
     lines: list[str] = []
     findings = try_paths(paths, CPU, tmp_path, Deadline(1_200), lines.append)
     outcomes = {row.name.partition(":")[0]: row.met for row in findings.rows if row.target}
-    assert outcomes == {**dict.fromkeys(RUN_HERE, True), "early": False}, findings.notes
+    assert outcomes == {**dict.fromkeys(RUN_HERE, True), "early": False, "as-early": True}, findings.notes
     assert any("early: the evaluation loss is" in note for note in findings.notes)
     assert "missing was not run: it needs the package flash_attn, which is not installed." in findings.notes
     assert not findings.has_passed

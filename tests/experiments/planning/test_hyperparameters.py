@@ -81,6 +81,14 @@ def test_optional_arguments_appear_when_set() -> None:
     assert "bucket_lengths" not in arguments
 
 
+def test_other_kernels_reach_the_job() -> None:
+    """On SageMaker, because this machine may have no GPU."""
+    machine = {"service": "sagemaker", "machine.instance_type": "ml.g6.xlarge"}
+    arguments = hyperparameters(load("demo", {**machine, "kernels": "liger", "precision": "fp8"}), ())
+    assert (arguments["kernels"], arguments["precision"]) == ("liger", "fp8")
+    assert "kernels" not in hyperparameters(load("demo", machine), ())
+
+
 def test_evaluations_in_samples_and_the_end_at_the_target_reach_the_job() -> None:
     overrides = {"eval_strategy": "samples", "eval_samples": "100", "batch_size": "8", "save_model": "true"}
     arguments = hyperparameters(

@@ -224,6 +224,17 @@ def test_a_missing_gpu_or_compiler_is_reported() -> None:
         check_machine(load("demo", {}).model_copy(update={"precision": "fp16"}), HERE)
 
 
+@pytest.mark.parametrize(
+    ("field", "value", "usable"), [("precision", "fp8", "'auto', 'bf16' or 'fp32'"), ("kernels", "liger", "'torch'")]
+)
+def test_8_bits_and_liger_need_a_gpu_of_this_machine(field: str, value: str, usable: str) -> None:
+    experiment = load("demo", {}).model_copy(update={field: value})
+    with pytest.raises(InputError) as error:
+        check_machine(experiment, HERE)
+    assert str(error.value) == f"{field} {value!r} needs a GPU, which this machine does not have: use {usable}"
+    check_machine(experiment, ThisMachine(cores=2, has_gpu=True, cxx="g++", has_cxx=False))
+
+
 def test_loading_imports_no_heavy_library() -> None:
     code = (
         "import sys; from experiments.planning.load import load; load('demo', {});"

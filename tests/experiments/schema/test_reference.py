@@ -27,7 +27,7 @@ def test_a_number_has_its_range_and_default() -> None:
 
 
 def test_types_and_defaults_are_written_as_in_yaml() -> None:
-    assert (FIELDS["precision"].type, FIELDS["precision"].default) == ("auto | fp32 | bf16 | fp16", "auto")
+    assert (FIELDS["precision"].type, FIELDS["precision"].default) == ("auto | fp32 | bf16 | fp16 | fp8", "auto")
     assert (FIELDS["drop_last"].type, FIELDS["drop_last"].default) == ("true or false", "false")
     assert (FIELDS["max_steps"].type, FIELDS["max_steps"].default) == ("integer, 1 to 1,000,000,000", "not set")
     assert FIELDS["compare.arms"].default == "[{compiler: none}, {compiler: inductor}]"

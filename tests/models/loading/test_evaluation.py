@@ -20,6 +20,10 @@ def test_a_run_records_the_settings_of_its_evaluation() -> None:
     assert evaluation_of({**PARAMS, "hp.padding": "max_length"}, "question-answering").pads_to_max_length
 
 
+def test_a_training_in_8_bits_was_evaluated_in_bf16() -> None:
+    assert evaluation_of({**PARAMS, "hp.precision": "fp8"}, "classification").precision == "bf16"
+
+
 def test_unknown_settings_keep_their_defaults() -> None:
     assert evaluation_of({}, "") == evaluation_from_json(None) == UNKNOWN
     script = {"hp.precision": "mixed", "hp.attention": "auto", "hp.eval_batch_size": "auto", "hp.max_length": "9"}

@@ -11,6 +11,7 @@ from checkpoints import checkpoint_files
 from checkpoints.random_states import allow_numpy_states, preserve_random_states
 from checkpoints.retention import CheckpointKeeper
 from compilation.compilers import NoCompiler
+from compilation.float8 import in_16_bits
 from data.padding import NO_WORK, WORK, Collator
 from data.sampler import EvalSampler, TrainSampler
 from loop.occurring_rows import follow_decay
@@ -117,11 +118,11 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return int(super().num_examples(getattr(dataloader, "_loader", dataloader)))
 
     def evaluate(self, *args: Any, **kwargs: Any) -> Dict[str, float]:
-        """Evaluate without the compiler, timed as the phase `eval`. Random states are restored afterwards.
+        """Evaluate without the compiler and without 8-bit products, timed as the phase `eval`. Restore random states.
 
         Return an empty dictionary if the job has to stop; Trainer then saves a checkpoint and stops.
         """
-        with self.meter.phase("eval"), self.compiler.eager(), preserve_random_states():
+        with self.meter.phase("eval"), self.compiler.eager(), in_16_bits(self.model), preserve_random_states():
             try:
                 metrics = dict(super().evaluate(*args, **kwargs))
             except EvaluationAborted:

@@ -1,5 +1,6 @@
 """The hardware that a job runs on and its capabilities."""
 
+import importlib.util
 import os
 import platform
 import resource
@@ -20,6 +21,9 @@ VECTOR_EXTENSIONS = ("avx", "amx", "fma", "sse4", "sve", "asimd", "bf16", "i8mm"
 
 LONGEST_EAGER_TOKENS = 1024
 """Longest rows for which eager attention is chosen on a CPU."""
+
+FP8_CAPABILITY = (8, 9)
+"""First compute capability of NVIDIA with matrix products in 8-bit floating point: Ada, then Hopper and Blackwell."""
 
 FLOPS_PER_SECOND = {
     # Dense peak of 16-bit matrix products on tensor cores, without sparsity, from NVIDIA's data sheets: V100 (2020), T4
@@ -52,12 +56,14 @@ def describe(kind: str, processes: int) -> Dict[str, Any]:
 
 
 def precision(requested: str, kind: str) -> str:
-    """Return the precision of the matrix products: `fp32`, `bf16` or `fp16`. Raises `Unsupported`.
+    """Return the precision of the matrix products: `fp32`, `bf16`, `fp16` or `fp8`. Raises `Unsupported`.
 
     On a CPU, this is the preferred value of `auto`, which a trial may replace (see `tuning/trial.py`).
     """
     if requested == "fp16" and kind == "cpu":
         raise Unsupported("precision fp16 needs a GPU, and this machine has none: use bf16, fp32 or auto")
+    if requested == "fp8":
+        _check_fp8(kind)
     if requested != "auto":
         return requested
     if kind == "cpu":
@@ -65,6 +71,22 @@ def precision(requested: str, kind: str) -> str:
     # Volta and Turing emulate bf16, which is slow.
     capable = kind == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
     return "bf16" if capable else "fp16"
+
+
+def _check_fp8(kind: str) -> None:
+    if kind != "cuda":
+        raise Unsupported(f"precision fp8 needs an NVIDIA GPU, but this job runs on {kind}: use precision bf16")
+    capability = torch.cuda.get_device_capability()
+    if capability < FP8_CAPABILITY:
+        raise Unsupported(
+            "precision fp8 needs a GPU of compute capability 8.9 or higher (Ada, Hopper, Blackwell), but "
+            f"{torch.cuda.get_device_name()} has {capability[0]}.{capability[1]}: use precision bf16"
+        )
+    if importlib.util.find_spec("torchao") is None:
+        raise Unsupported(
+            "precision fp8 needs the package torchao, which is not installed: run `pip install torchao`, or use "
+            "precision bf16"
+        )
 
 
 def attention(requested: str, kind: str, max_length: int) -> str:

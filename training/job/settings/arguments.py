@@ -22,7 +22,7 @@ class Arguments:
     """A key of `compilers.COMPILERS`."""
     precision: str
     """Number format of matrix products. auto selects bf16 on a GPU that computes it fast, else fp16. On a CPU, a trial
-    (see `tuning`) or the CPU's flags choose between bf16 and fp32."""
+    (see `tuning`) or the CPU's flags choose between bf16 and fp32. fp8 is bf16 with 8 bits in the repeated layers."""
     padding: str
     """longest: the batch's longest row; buckets: the smallest of `bucket_lengths` that fits; max_length."""
     length_grouping: bool
@@ -76,6 +76,8 @@ class Arguments:
     steady_after_steps: int
     """Optimizer steps that the steady throughput leaves out as warm-up."""
 
+    kernels: str = "torch"
+    """torch: kernels of PyTorch and transformers; liger: those of the package liger-kernel."""
     compile_scope: str = "layers"
     """Inductor: layers compiles one program for the repeated layers, model the whole model."""
     compile_mode: str = "default"

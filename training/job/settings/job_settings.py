@@ -8,7 +8,7 @@ from checkpoints import checkpoint_files
 from checkpoints.best_evaluation import BestEvaluation
 from checkpoints.checkpoint_files import NO_PROGRESS, Progress
 from checkpoints.target import Target
-from compilation import dropout
+from compilation import dropout, liger
 from compilation.compilers import NoCompiler, compiler_of
 from data.channels import Channel, read_channel
 from data.padding import Padding, padding_kind
@@ -39,7 +39,7 @@ class Settings:
     device_kind: str
     """cpu | cuda | xla."""
     precision: str
-    """fp32 | bf16 | fp16; never auto."""
+    """fp32 | bf16 | fp16 | fp8; never auto."""
     attention: str
     """Attention implementation; auto leaves it to transformers."""
     dropout: str
@@ -175,6 +175,8 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     compiler = compiler_of(arguments)
     compiler.check()
     device_kind = compiler.device_kind or hardware.device_kind()
+    if arguments.kernels == "liger":
+        liger.check(device_kind)
     precision = compiler.auto_precision if arguments.precision == "auto" else arguments.precision
     attention = compiler.auto_attention if arguments.attention == "auto" else arguments.attention
     train, validation = (_channel(folder, arguments.task) for folder in (folders.train, folders.validation))

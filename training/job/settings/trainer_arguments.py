@@ -56,7 +56,8 @@ def trainer_arguments(
         "save_strategy": "no" if arguments.save_strategy == "none" else arguments.save_strategy,
         "save_steps": arguments.save_steps or 500,
         "fp16": precision == "fp16",
-        "bf16": precision == "bf16",
+        # The layers that do not compute in 8 bits do so in bf16.
+        "bf16": precision in ("bf16", "fp8"),
         "optim": _optimizer(arguments.optimizer, device_kind),
         "label_names": label_names,
         "dataloader_num_workers": workers(arguments.dataloader_workers, device_kind),

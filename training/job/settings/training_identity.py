@@ -38,6 +38,8 @@ def check_same(checkpoint: Path, before: Dict[str, Any], now: Dict[str, Any]) ->
     if before.get("dropout") == "auto":
         # Earlier versions did not record which implementation they used. It was the one that the rule still selects.
         before["dropout"] = now.get("dropout")
+    # Earlier versions had no other kernels.
+    before.setdefault("kernels", "torch")
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
     if names:
         differing = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in names)

@@ -17,7 +17,7 @@ from training.services.sagemaker.checks.local_disks import volume_key_of
 from training.services.sagemaker.checks.request_rules import check_request
 from training.services.sagemaker.checks.shell_arguments import shell_safe_hyperparameters
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.device_rules import check_devices, device_notes
+from training.services.sagemaker.device_rules import check_devices, check_settings, device_notes
 from training.services.sagemaker.entry_point import entry_point
 from training.services.sagemaker.identity import account_of, role_of
 from training.services.sagemaker.images.default import default_image
@@ -86,6 +86,7 @@ class AwsContext:
         check_isolation(resolved)
         check_channels(spec.channels)
         check_devices(resolved)
+        check_settings(resolved)
         self._check_request(self._with_places(resolved))
         return resolved
 

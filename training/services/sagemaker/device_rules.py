@@ -1,4 +1,4 @@
-"""Rules and notes on the number of GPUs or Neuron cores of a job's instance types. Pure."""
+"""Rules and notes on the GPUs or Neuron cores of a job's instance types. Pure."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.contract.script_mode import launcher_of
 from training.services.sagemaker.instance_types import accelerators, described, device_count, is_known, source
+
+WITHOUT_8_BITS = frozenset({"T4", "T4g", "V100", "A10G", "A100"})
+"""GPUs below compute capability 8.9, whose tensor cores do not multiply in 8-bit floating point."""
 
 
 def check_devices(spec: JobSpec) -> None:
@@ -30,6 +33,23 @@ def check_devices(spec: JobSpec) -> None:
                 f"{spec.instance_type} ({described(spec.instance_type)}): a fallback must have as many devices, "
                 f"because batch size and learning rate are planned for them."
             )
+
+
+def check_settings(spec: JobSpec) -> None:
+    """Raise InputError if our own job has a setting that the GPUs of one of its instance types do not support."""
+    if spec.is_script:
+        return
+    for each in (spec.instance_type, *spec.fallback_instance_types):
+        devices = accelerators(each)
+        has_gpu = not is_known(each) or (devices is not None and devices.kind == "gpu")
+        has_8_bits = has_gpu and (devices is None or devices.name not in WITHOUT_8_BITS)
+        if spec.hyperparameters.get("precision") == "fp8" and not has_8_bits:
+            raise InputError(
+                f"precision 'fp8' needs GPUs of compute capability 8.9 or higher, such as L4, L40S and H100, but "
+                f"{each} has {described(each)}: use precision 'bf16'"
+            )
+        if spec.hyperparameters.get("kernels") == "liger" and not has_gpu:
+            raise InputError(f"kernels 'liger' needs an NVIDIA GPU, but {each} has {described(each)}: use 'torch'")
 
 
 def device_notes(spec: JobSpec) -> Iterator[str]:

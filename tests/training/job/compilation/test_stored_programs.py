@@ -23,6 +23,7 @@ ARGUMENTS = SimpleNamespace(
     dropout="auto",
     gradient_accumulation_steps=1,
     optimizer="adamw",
+    kernels="torch",
     compile_scope="layers",
     compile_mode="default",
 )

@@ -9,7 +9,7 @@ import pytest
 from tests.support.aws.instance_facts import facts, instance_types, text
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
-from training.services.sagemaker.device_rules import check_devices, device_notes
+from training.services.sagemaker.device_rules import check_devices, check_settings, device_notes
 from training.services.sagemaker.instance_types import TABLE, described, device_count, is_known
 
 
@@ -106,3 +106,37 @@ def test_idle_devices_and_unknown_types_are_noted() -> None:
     [unknown] = device_notes(spec(instance_type="ml.p9.xlarge", devices=8))
     assert unknown.startswith("the number of GPUs of ml.p9.xlarge is unknown (it is not in the table: EC2 Describe")
     assert "2026-11-25" in unknown
+
+
+FP8, LIGER = {"precision": "fp8"}, {"kernels": "liger"}
+
+
+@pytest.mark.parametrize(
+    ("instance_type", "hyperparameters", "message"),
+    [
+        ("ml.g5.xlarge", FP8, "such as L4, L40S and H100, but ml.g5.xlarge has 1 A10G GPU with 22 GiB: use precision"),
+        ("ml.p4d.24xlarge", FP8, "ml.p4d.24xlarge has 8 A100 GPUs with 40 GiB each: use precision 'bf16'"),
+        ("ml.m5.large", FP8, "but ml.m5.large has no GPU: use precision 'bf16'"),
+        ("ml.m5.large", LIGER, "kernels 'liger' needs an NVIDIA GPU, but ml.m5.large has no GPU: use 'torch'"),
+        ("ml.trn1.2xlarge", LIGER, "needs an NVIDIA GPU, but ml.trn1.2xlarge has 1 Trainium chip with 32 GiB"),
+    ],
+)
+def test_settings_that_the_gpus_do_not_support_are_refused(
+    instance_type: str, hyperparameters: dict[str, str], message: str
+) -> None:
+    with pytest.raises(InputError) as error:
+        check_settings(spec(instance_type=instance_type, hyperparameters=hyperparameters))
+    assert message in str(error.value)
+    types = {"instance_type": "ml.p5.48xlarge", "fallback_instance_types": [instance_type]}
+    with pytest.raises(InputError):
+        check_settings(spec(**types, hyperparameters=hyperparameters))
+
+
+@pytest.mark.parametrize("instance_type", ["ml.g6.xlarge", "ml.g6e.xlarge", "ml.p5.48xlarge", "ml.p9.99xlarge"])
+def test_newer_and_unknown_types_may_train_in_8_bits(instance_type: str) -> None:
+    check_settings(spec(instance_type=instance_type, hyperparameters={**FP8, **LIGER}))
+    check_settings(spec(instance_type="ml.g5.xlarge", hyperparameters=LIGER))
+
+
+def test_a_scripts_own_precision_is_not_checked() -> None:
+    check_settings(spec(instance_type="ml.m5.large", hyperparameters=FP8, is_script=True))

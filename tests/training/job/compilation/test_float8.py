@@ -1,0 +1,134 @@
+"""Layers that compute in 8 bits, and their evaluation in 16 bits."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from torch import nn
+
+from compilation.float8 import convert, in_16_bits, linears_to_convert
+from measuring import hardware
+from reporting.errors import Unsupported
+
+SMALL = {"num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 96}
+BERT = transformers.BertConfig(hidden_size=32, intermediate_size=64, num_labels=16, **SMALL)
+
+
+def bert(**changes: Any) -> Any:
+    config = transformers.BertConfig(**{**BERT.to_dict(), **changes})
+    return transformers.BertForSequenceClassification(config)
+
+
+def test_all_layers_of_the_encoder_and_neither_pooler_nor_head_are_converted() -> None:
+    names = linears_to_convert(bert())
+    assert len(names) == 2 * 6
+    assert all(name.startswith("bert.encoder.layer.") for name in names)
+    assert "bert.encoder.layer.1.attention.self.query" in names
+
+
+def test_layers_whose_sizes_are_not_multiples_of_16_are_left_out() -> None:
+    names = linears_to_convert(bert(intermediate_size=72))
+    assert len(names) == 2 * 4
+    assert not any("intermediate" in name for name in names)
+
+
+def test_shared_layers_are_converted_once() -> None:
+    config = transformers.AlbertConfig(hidden_size=32, intermediate_size=64, embedding_size=16, **SMALL)
+    names = linears_to_convert(transformers.AlbertForSequenceClassification(config))
+    assert len(names) == 6
+    assert all(name.startswith("albert.encoder.albert_layer_groups.0.albert_layers.0.") for name in names)
+
+
+def test_other_architectures_have_their_layers_converted_and_no_heads() -> None:
+    distilbert = transformers.DistilBertConfig(dim=32, hidden_dim=64, n_layers=2, n_heads=2, vocab_size=96)
+    names = linears_to_convert(transformers.DistilBertForSequenceClassification(distilbert))
+    assert len(names) == 2 * 6
+    llama = transformers.LlamaConfig(hidden_size=32, intermediate_size=64, num_key_value_heads=1, **SMALL)
+    names = linears_to_convert(transformers.LlamaForCausalLM(llama))
+    assert len(names) == 2 * 7
+    assert "lm_head" not in names
+
+
+def test_experts_and_routers_are_left_out() -> None:
+    layer = nn.ModuleDict({"gate": nn.Linear(32, 16), "experts": nn.ModuleList([nn.Linear(32, 32)])})
+    layer["gate_proj"] = nn.Linear(32, 32)
+    assert linears_to_convert(nn.ModuleDict({"layers": nn.ModuleList([layer])})) == ["layers.0.gate_proj"]
+
+
+def test_a_model_without_such_layers_is_refused() -> None:
+    gpt2 = transformers.GPT2LMHeadModel(transformers.GPT2Config(n_embd=32, n_layer=2, n_head=2, vocab_size=96))
+    with pytest.raises(Unsupported) as error:
+        convert(gpt2)
+    assert str(error.value) == (
+        "precision fp8 cannot speed up model type 'gpt2': its repeated layers have no torch.nn.Linear whose dimensions "
+        "are multiples of 16; use precision bf16"
+    )
+
+
+def card(monkeypatch: pytest.MonkeyPatch, capability: tuple[int, int]) -> None:
+    """Let PyTorch report a GPU: this machine may have none."""
+    monkeypatch.setattr(torch.cuda, "get_device_capability", lambda: capability)
+    monkeypatch.setattr(torch.cuda, "get_device_name", lambda: "NVIDIA A100")
+
+
+def test_fp8_needs_a_gpu_with_8_bits_and_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(
+        Unsupported, match=r"^precision fp8 needs an NVIDIA GPU, but this job runs on cpu: use .* bf16$"
+    ):
+        hardware.precision("fp8", "cpu")
+    card(monkeypatch, (8, 0))
+    message = r"needs a GPU of compute capability 8\.9 or higher \(Ada, Hopper, Blackwell\), but NVIDIA A100 has 8\.0"
+    with pytest.raises(Unsupported, match=message):
+        hardware.precision("fp8", "cuda")
+    assert hardware.precision("auto", "cuda") == "bf16"
+    card(monkeypatch, (9, 0))
+    assert hardware.precision("auto", "cuda") == "bf16"
+    monkeypatch.setattr(hardware.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(Unsupported, match="needs the package torchao, which is not installed: run `pip"):
+        hardware.precision("fp8", "cuda")
+    monkeypatch.setattr(hardware.importlib.util, "find_spec", lambda name: SimpleNamespace(name=name))
+    assert hardware.precision("fp8", "cuda") == "fp8"
+
+
+class Float8Linear(nn.Linear):
+    """A layer with the name of torchao's, whose result shows that it was used."""
+
+    def forward(self, values: torch.Tensor) -> torch.Tensor:
+        return super().forward(values) + 100
+
+
+def test_layers_are_plain_within_an_evaluation_only() -> None:
+    plain = nn.Linear(16, 16)
+    model = nn.Sequential(Float8Linear(16, 16))
+    model[0].load_state_dict(plain.state_dict())
+    values = torch.ones(1, 16)
+    with in_16_bits(model):
+        assert torch.equal(model(values), plain(values))
+    assert torch.equal(model(values), plain(values) + 100)
+    with pytest.raises(RuntimeError), in_16_bits(model):
+        raise RuntimeError
+    assert torch.equal(model(values), plain(values) + 100)
+
+
+def test_torchao_trains_the_layers_and_keeps_the_parameters() -> None:
+    """Emulated, so that it runs on a CPU where torchao is installed."""
+    pytest.importorskip("torchao")
+    torch.manual_seed(0)
+    model = bert(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
+    batch = {"input_ids": torch.randint(0, 96, (3, 7)), "labels": torch.tensor([0, 1, 2])}
+    before, weights = model(**batch).loss.item(), {name: each.clone() for name, each in model.state_dict().items()}
+    parameters = list(model.parameters())
+    convert(model, emulate=True)
+    assert list(model.state_dict()) == list(weights)
+    assert all(one is other for one, other in zip(model.parameters(), parameters, strict=True))
+    loss = model(**batch).loss
+    loss.backward()
+    assert loss.item() != before
+    assert abs(loss.item() - before) < 0.05
+    assert all(each.grad is not None and each.grad.dtype == torch.float32 for each in parameters)
+    with in_16_bits(model), torch.no_grad():
+        assert model(**batch).loss.item() == before

@@ -1,0 +1,72 @@
+"""Liger's kernels: Triton programs in place of a decoder's norms, rotary embeddings, MLPs and loss."""
+
+import importlib.util
+from typing import Any, Dict
+
+import torch
+
+from reporting.errors import Unsupported
+
+OLDEST_TORCH = (2, 3)
+"""First version of torch with the Triton that liger-kernel requires, 2.3.1."""
+WAY_OUT = "use kernels torch"
+
+
+def check(device_kind: str) -> None:
+    """Raise `Unsupported` if this machine cannot run the kernels. `device_kind` is cpu, cuda or xla."""
+    if device_kind != "cuda":
+        raise Unsupported(f"kernels liger needs an NVIDIA GPU, but this job runs on {device_kind}: {WAY_OUT}")
+    if importlib.util.find_spec("liger_kernel") is None:
+        raise Unsupported(
+            "kernels liger needs the package liger-kernel, which is not installed: run `pip install liger-kernel`, or "
+            f"{WAY_OUT}"
+        )
+    if tuple(int(part) for part in torch.__version__.split(".")[:2]) < OLDEST_TORCH:
+        oldest = ".".join(map(str, OLDEST_TORCH))
+        raise Unsupported(
+            f"kernels liger needs torch {oldest} or later, but torch {torch.__version__} is installed: {WAY_OUT}"
+        )
+
+
+def apply(model: Any, task: str) -> None:
+    """Exchange modules of a loaded model for Liger's. The model keeps its parameters and its configuration.
+
+    `task` is a key of `tasks.TASKS`. Raises `Unsupported` if Liger has no kernels for the model.
+    """
+    try:
+        from liger_kernel.transformers.monkey_patch import (
+            MODEL_TYPE_TO_APPLY_LIGER_FN,
+            _apply_liger_kernel_to_instance,
+        )
+    except ImportError as error:
+        raise Unsupported(
+            f"kernels liger: the installed liger-kernel cannot be imported ({error}): {WAY_OUT}"
+        ) from error
+    check_model_type(model.config.model_type, MODEL_TYPE_TO_APPLY_LIGER_FN)
+    try:
+        _apply_liger_kernel_to_instance(model=model, **options(task))
+    # Classes and names that the installed transformers does not have, or that have no kernels.
+    except (AttributeError, ImportError, TypeError, ValueError) as error:
+        raise Unsupported(
+            f"kernels liger: the installed liger-kernel does not fit {type(model).__name__} ({error}): {WAY_OUT}"
+        ) from error
+
+
+def check_model_type(model_type: str, supported: Any) -> None:
+    """Raise `Unsupported` if a model type is not one of the supported ones. Liger itself only logs it."""
+    if model_type not in supported:
+        raise Unsupported(
+            f"kernels liger does not support model type {model_type!r}, only decoders such as gemma2, llama, mistral, "
+            f"phi3 and qwen3 (list: https://github.com/linkedin/Liger-Kernel): {WAY_OUT}"
+        )
+
+
+def options(task: str) -> Dict[str, bool]:
+    """Return the kernels that are switched off.
+
+    Liger's cross entropy would replace PyTorch's own function for the whole process, evaluation included. Its fused
+    loss belongs to language models: it would replace the forward pass of a classifier by that of a language model. It
+    computes no logits while the model trains, but does in evaluations, which read them.
+    """
+    off = {"cross_entropy": False}
+    return off if task == "causal-lm" else {**off, "fused_linear_cross_entropy": False}
