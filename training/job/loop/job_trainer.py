@@ -49,7 +49,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         **options: Any,
     ) -> None:
         allow_numpy_states()
-        self._shards = sharding_kind != sharding.NO_SHARDING
+        self._shards, self._is_sharded = sharding_kind != sharding.NO_SHARDING, False
         # Only text generation needs the cache of keys and values. Newer versions of Trainer disable it themselves, but
         # then save a model that generates slowly.
         self._use_cache = getattr(options["model"].config, "use_cache", None)
@@ -94,7 +94,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             return False
         with self.meter.phase("load_best"):
             folder = self.keeper.best_checkpoint() if ranks.on_first_host() else None
-            if sharding.is_sharded(self.model):
+            if self._is_sharded:
                 sharding.load_weights(self.model, folder)
                 return True
             if folder is not None:
@@ -110,6 +110,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         created = self.optimizer is None
         if self._shards and created:
             sharding.shard(self.model, self.accelerator)
+            self._is_sharded = True
         optimizer = super().create_optimizer(*args, **kwargs)
         if created:
             follow_decay(self.model, optimizer)
@@ -156,7 +157,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def save_model(self, *args: Any, **kwargs: Any) -> None:
         """Save the model with `use_cache` as it was before training."""
         self._set_use_cache(self._use_cache)
-        if sharding.is_sharded(self.model):
+        if self._is_sharded:
             self._save(*args[:1], state_dict=sharding.gathered_weights(self.model))
         else:
             super().save_model(*args, **kwargs)
@@ -205,7 +206,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             ) from error
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
-        if not sharding.is_sharded(self.model):
+        if not self._is_sharded:
             super()._save_optimizer_and_scheduler(output_dir)
             return
         states = sharding.gathered_states(self.optimizer)
@@ -214,7 +215,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / SCHEDULER_NAME)
 
     def _load_optimizer_and_scheduler(self, checkpoint: Optional[str]) -> None:
-        if checkpoint is None or not sharding.is_sharded(self.model):
+        if checkpoint is None or not self._is_sharded:
             super()._load_optimizer_and_scheduler(checkpoint)
             return
         read = partial(torch.load, map_location="cpu", weights_only=True, mmap=True)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any, Dict, List, Optional
 
 import torch
-from torch import nn
 
 from compilation.compilers import repeated_layers
 from weights import safetensors_files
@@ -42,16 +41,12 @@ def shard(model: Any, accelerator: Any) -> None:
     model._is_accelerate_prepared = True
 
 
-def is_sharded(model: Any) -> bool:
-    """Return True if `shard` was applied to the model."""
-    return any(hasattr(parameter, "full_tensor") for parameter in model.parameters())
-
-
 def gathered_weights(model: Any) -> Dict[str, Any]:
     """Return the model's plain state dictionary in the CPU's memory, on rank 0. Others return an empty one.
 
     All processes must call this. Tensors that are shared in the model stay shared.
     """
+    _release_gathered(model)
     gathered: Dict[int, Any] = {}
     weights = {}
     for name, value in model.state_dict(keep_vars=True).items():
@@ -64,6 +59,7 @@ def gathered_weights(model: Any) -> Dict[str, Any]:
 def load_weights(model: Any, folder: Optional[Path]) -> None:
     """Load a saved model into a sharded one. All processes must call this; only rank 0 needs the folder."""
     saved = safetensors_files.read(folder) if folder and torch.distributed.get_rank() == 0 else {}
+    _release_gathered(model)
     names: Dict[int, List[str]] = {}
     values = model.state_dict(keep_vars=True)
     for name, value in values.items():
@@ -103,6 +99,15 @@ def _connect_single_process(device: Any) -> None:
     if not torch.distributed.is_initialized():
         backend = "nccl" if device.type == "cuda" else "gloo"
         torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
+
+
+def _release_gathered(model: Any) -> None:
+    """Make all parameters parts again. After an evaluation, those outside of the layers are still gathered."""
+    from torch.distributed.fsdp import FSDPModule
+
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()
 
 
 def _gathered(value: Any) -> Any:
