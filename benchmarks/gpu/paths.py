@@ -173,6 +173,25 @@ PATHS = (
         gpus=2,
     ),
     GpuPath(
+        name="two-gpus-sharded",
+        title="two processes with half a batch and half of each weight (FSDP2)",
+        fields={"machine.devices": "2", "batch_size": "16", "sharding": "fsdp2"},
+        gpus=2,
+    ),
+    GpuPath(
+        name="sharded",
+        title="FSDP2 in a single process",
+        fields={"sharding": "fsdp2", "precision": "bf16"},
+        capability=AMPERE,
+        loss_margin=EQUAL_IN_16_BITS,
+    ),
+    GpuPath(
+        name="sharded-compiled",
+        title="FSDP2 in a single process, one compiled program for the layers",
+        fields={"sharding": "fsdp2", "compiler": "inductor"},
+        is_compiled=True,
+    ),
+    GpuPath(
         name="calibration",
         title="batch sizes up to one that does not fit in memory",
         fields={"calibration.batch_sizes": f"[32, {TOO_LARGE}]", **FULL_LENGTH},

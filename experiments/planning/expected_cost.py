@@ -65,7 +65,10 @@ def _is_on_same_machine(job: PlannedJob, each: Job) -> bool:
     recorded = (each.text.get("instance_type"), each.text.get("compiler"))
     counts = (each.text.get("job_instance_count", "1"), each.text.get("job_devices", "1"))
     spec = job.spec
-    return recorded == (spec.instance_type, spec.compiler) and counts == (str(spec.instance_count), str(spec.devices))
+    # Jobs without sharding are planned without this hyperparameter.
+    is_sharded_alike = each.text.get("hp_sharding", "none") == spec.hyperparameters.get("sharding", "none")
+    is_same_setting = recorded == (spec.instance_type, spec.compiler) and is_sharded_alike
+    return is_same_setting and counts == (str(spec.instance_count), str(spec.devices))
 
 
 SecondsAndSource = tuple[float, str] | None

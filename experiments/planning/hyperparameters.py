@@ -27,6 +27,8 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "weights": experiment.first_weights,
         "compiler": experiment.compiler,
         **_compile_options(experiment),
+        # Requests without sharding keep the arguments of earlier versions.
+        "sharding": None if experiment.sharding == "none" else experiment.sharding,
         "precision": experiment.precision,
         "padding": experiment.padding,
         "bucket_lengths": ",".join(map(str, bucket_lengths)) if experiment.padding in {"auto", "buckets"} else None,

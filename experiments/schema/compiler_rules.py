@@ -1,4 +1,4 @@
-"""Rules of the compilers, beside those of SageMaker in `training.services.sagemaker.sdk_rules`."""
+"""Rules of the compilers and of sharding, beside those of SageMaker in `training.services.sagemaker.sdk_rules`."""
 
 from __future__ import annotations
 
@@ -11,6 +11,11 @@ OPTIONS = {
     "compile_dynamic": "inductor",
 }
 """Options of one compiler -> that compiler."""
+
+CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
+"""Modes of inductor that record CUDA graphs."""
+SHARDING_SINCE = (2, 6)
+"""First version of torch with `fully_shard`."""
 
 
 def check_options(experiment: ExperimentFields) -> None:
@@ -51,3 +56,31 @@ def _check_neuron(experiment: ExperimentFields) -> None:
         raise ValueError("compiler 'neuron' needs attention 'eager', 'sdpa' or 'auto', not 'flash_attention_2'")
     if experiment.calibration is not None:
         raise ValueError("calibration and compiler 'neuron' cannot be combined: each batch size would be compiled")
+
+
+def check_sharding(experiment: ExperimentFields) -> None:
+    """Raise `ValueError` for a field that does not fit `sharding`. The job checks its version of torch."""
+    if experiment.sharding == "none":
+        return
+    if experiment.compiler not in ("none", "inductor"):
+        raise ValueError(f"sharding 'fsdp2' needs compiler 'none' or 'inductor', not {experiment.compiler!r}")
+    if experiment.compile_scope != "layers":
+        raise ValueError(f"sharding 'fsdp2' needs compile_scope 'layers', not {experiment.compile_scope!r}")
+    if experiment.compile_mode in CUDA_GRAPH_MODES:
+        raise ValueError(
+            f"sharding 'fsdp2' does not work with compile_mode {experiment.compile_mode!r}, which records CUDA graphs: "
+            "use 'default' or 'max-autotune-no-cudagraphs'"
+        )
+    machine = experiment.machine
+    if machine.launcher in ("smddp", "smp", "xla"):
+        raise ValueError(
+            f"sharding 'fsdp2' needs machine.launcher 'torchrun' or 'pytorchddp', not {machine.launcher!r}"
+        )
+    version = machine.image.versions().get("pytorch", "") if machine.image else ""
+    if "." in version and tuple(int(part) for part in version.split(".")[:2]) < SHARDING_SINCE:
+        raise ValueError(f"sharding 'fsdp2' needs torch 2.6 or later, but machine.image.pytorch is {version}")
+    if experiment.calibration is not None and machine.devices * machine.instance_count > 1:
+        raise ValueError(
+            "calibration and sharding 'fsdp2' cannot be combined on several devices: a calibration takes steps on one "
+            "device at a time"
+        )

@@ -169,6 +169,9 @@ class ExperimentFields(Frozen):
     compile_dynamic: bool | None = None
     """Inductor: one program for all lengths (true), or one per length (false). None means one for all lengths with
     padding `longest`, and on a CPU with several bucket lengths; otherwise one per length."""
+    sharding: Literal["none", "fsdp2"] = "none"
+    """Several devices: each holds the whole model (`none`: DDP), or a part of its weights, gradients and optimizer
+    states (`fsdp2`: PyTorch's `fully_shard`), which needs less memory and more communication. Needs torch 2.6."""
     allocator: Literal["keep", "system"] = "keep"
     """Memory that a step has freed: `keep` it for the next step, or return it to the `system` and request it
     again."""

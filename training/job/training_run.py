@@ -143,6 +143,7 @@ def _trainer(settings: Settings, model: Any, meter: Meter) -> Tuple[JobTrainer, 
         eval_collator=Collator(settings.eval_padding, settings.validation.metadata, task.targets),
         scorer=None if settings.evaluates_sample else task.Scorer(validation),
         keeper=_checkpoint_keeper(settings, model),
+        sharding_kind=arguments.sharding,
         preprocess_logits_for_metrics=task.reduce_predictions,
         model=model,
         args=trainer_arguments(

@@ -6,11 +6,13 @@ from pathlib import Path
 
 import pytest
 
+from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.load import load
 from training.contract.errors import InputError
 
 TRN1 = {"service": "sagemaker", "machine.instance_type": "ml.trn1.2xlarge", "machine.devices": "2"}
 TRN1 |= {"compiler": "neuron", "padding": "max_length"}
+GPUS = {"service": "sagemaker", "machine.instance_type": "ml.p4d.24xlarge", "machine.devices": "8"}
 
 
 @pytest.mark.parametrize(
@@ -60,3 +62,32 @@ def test_another_compiler_drops_the_options_of_inductor(tmp_path: Path) -> None:
     )
     path.write_text(text)
     assert load(str(path), {"compiler": "none"}).compile_mode == "default"
+
+
+def test_sharding_fits_the_compilers_of_gpus() -> None:
+    experiment = load("demo", {"sharding": "fsdp2", "compiler": "inductor", "machine.devices": "2"})
+    assert hyperparameters(experiment, (64,))["sharding"] == "fsdp2"
+    assert "sharding" not in hyperparameters(load("demo", {}), (64,))
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        (TRN1, "sharding 'fsdp2' needs compiler 'none' or 'inductor', not 'neuron'"),
+        ({"compiler": "inductor", "compile_scope": "model"}, "needs compile_scope 'layers', not 'model'"),
+        (
+            {"compiler": "inductor", "compile_mode": "max-autotune"},
+            "does not work with compile_mode 'max-autotune', which records CUDA graphs",
+        ),
+        ({**GPUS, "machine.launcher": "smddp"}, "needs machine.launcher 'torchrun' or 'pytorchddp', not 'smddp'"),
+        ({**GPUS, "machine.image": "{pytorch: 2.5}"}, "needs torch 2.6 or later, but machine.image.pytorch is 2.5"),
+        (
+            {**GPUS, "calibration.batch_sizes": "8,16"},
+            "calibration and sharding 'fsdp2' cannot be combined on several devices",
+        ),
+    ],
+)
+def test_fields_that_do_not_fit_sharding_are_refused(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        load("demo", {"sharding": "fsdp2", **fields})
+    assert message in str(error.value)

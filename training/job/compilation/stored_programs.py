@@ -25,7 +25,11 @@ URI_VARIABLE = "TRAINFARE_COMPILED_URI"
 """Variable with the S3 prefix of the files. The launcher sets it, with a hash of the image in it."""
 KMS_VARIABLE = "TRAINFARE_COMPILED_KMS_KEY"
 """Variable with the KMS key that encrypts the files, if one is set."""
-COMPILE = ("compile_scope", "compile_mode")
+ARGUMENTS = (
+    *("padding", "attention", "dropout", "gradient_accumulation_steps", "optimizer", "kernels", "sharding"),
+    *("compile_scope", "compile_mode"),
+)
+"""Arguments that change a program."""
 MAX_BYTES = 2**30
 CONNECT_SECONDS, READ_SECONDS = 5, 60
 """Limits on a call."""
@@ -107,7 +111,6 @@ def setting_of(model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Any,
     configuration = model.config.to_dict()
     configuration.pop("_name_or_path", None)
     planned = {(shape.rows, None if dynamic else shape.length, shape.is_masked) for shape in shapes}
-    options = ("padding", "attention", "dropout", "gradient_accumulation_steps", "optimizer", "kernels", *COMPILE)
     # Only programs of the whole model contain the embeddings, whose rows may be those that occur in the data.
     rows = model.get_input_embeddings().weight.shape[0] if arguments.compile_scope == "model" else None
     return {
@@ -116,7 +119,7 @@ def setting_of(model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Any,
         "shapes": sorted(planned, key=str),
         "dynamic": dynamic,
         "precision": precision,
-        **{name: getattr(arguments, name) for name in options},
+        **{name: getattr(arguments, name) for name in ARGUMENTS},
     }
 
 

@@ -1,10 +1,13 @@
 """Hugging Face's Trainer, extended to measure the training and to write complete checkpoints."""
 
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Optional
 
+import torch
 from transformers import Trainer
+from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_callback import PrinterCallback, TrainerState
 
 from checkpoints import checkpoint_files
@@ -14,6 +17,7 @@ from compilation.compilers import NoCompiler
 from compilation.float8 import in_16_bits
 from data.padding import NO_WORK, WORK, Collator
 from data.sampler import EvalSampler, TrainSampler
+from loop import sharding
 from loop.occurring_rows import follow_decay
 from measuring.hardware import process_age_seconds
 from measuring.meter import Meter
@@ -42,9 +46,11 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         eval_collator: Collator,
         scorer: Optional[Any],
         keeper: CheckpointKeeper,
+        sharding_kind: str = sharding.NO_SHARDING,
         **options: Any,
     ) -> None:
         allow_numpy_states()
+        self._shards, self._is_sharded = sharding_kind != sharding.NO_SHARDING, False
         # Only text generation needs the cache of keys and values. Newer versions of Trainer disable it themselves, but
         # then save a model that generates slowly.
         self._use_cache = getattr(options["model"].config, "use_cache", None)
@@ -88,14 +94,24 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         if best is None or best.step in (None, self.state.global_step):
             return False
         with self.meter.phase("load_best"):
-            if ranks.on_first_host():
-                self._load_from_checkpoint(str(self.keeper.best_checkpoint()))
+            folder = self.keeper.best_checkpoint() if ranks.on_first_host() else None
+            if self._is_sharded:
+                sharding.load_weights(self.model, folder)
+                return True
+            if folder is not None:
+                self._load_from_checkpoint(str(folder))
             hosts.broadcast_weights(self.model)
         return True
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
-        """Create the optimizer. Its weight decay also shrinks rows of the embeddings that it does not have."""
+        """Create the optimizer. Its weight decay also shrinks rows of the embeddings that it does not have.
+
+        A model is sharded before, because the optimizer must update the parts.
+        """
         created = self.optimizer is None
+        if self._shards and created:
+            sharding.shard(self.model, self.accelerator)
+            self._is_sharded = True
         optimizer = super().create_optimizer(*args, **kwargs)
         if created:
             follow_decay(self.model, optimizer)
@@ -144,7 +160,10 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def save_model(self, *args: Any, **kwargs: Any) -> None:
         """Save the model with `use_cache` as it was before training."""
         self._set_use_cache(self._use_cache)
-        super().save_model(*args, **kwargs)
+        if self._is_sharded:
+            self._save(*args[:1], state_dict=sharding.gathered_weights(self.model))
+        else:
+            super().save_model(*args, **kwargs)
         self._set_use_cache(False)
 
     def log(self, logs: Dict[str, float], *args: Any, **kwargs: Any) -> None:
@@ -188,6 +207,28 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             raise CheckpointNotWritten(
                 f"cannot write the checkpoint of step {self.state.global_step} in {self.keeper.folder}: {reason[0]}"
             ) from error
+
+    def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
+        if not self._is_sharded:
+            super()._save_optimizer_and_scheduler(output_dir)
+            return
+        states = sharding.gathered_states(self.optimizer)
+        if self.args.should_save:
+            torch.save(states, Path(output_dir) / OPTIMIZER_NAME)
+            torch.save(self.lr_scheduler.state_dict(), Path(output_dir) / SCHEDULER_NAME)
+
+    def _load_optimizer_and_scheduler(self, checkpoint: Optional[str]) -> None:
+        if checkpoint is None or not self._is_sharded:
+            super()._load_optimizer_and_scheduler(checkpoint)
+            return
+        read = partial(torch.load, map_location="cpu", weights_only=True, mmap=True)
+        sharding.load_states(self.optimizer, read(Path(checkpoint) / OPTIMIZER_NAME))
+        self.lr_scheduler.load_state_dict(read(Path(checkpoint) / SCHEDULER_NAME))
+
+    def _move_model_to_device(self, model: Any, device: Any) -> None:
+        """Leave a model that will be sharded in the CPU's memory. Its parts are moved one layer after the other."""
+        if not self._shards:
+            super()._move_model_to_device(model, device)
 
     def _set_use_cache(self, use_cache: Optional[bool]) -> None:
         if self._use_cache is not None:

@@ -155,7 +155,8 @@ def row_metrics(model: Any) -> Dict[str, int]:
 def _is_allowed(settings: Settings, model_type: str) -> bool:
     if settings.arguments.optimizer != "auto" or model_type not in MODEL_TYPES:
         return False
-    if settings.device_kind == "xla":
+    # Sharding divides all rows among the processes. A second, whole copy would use the memory that it saves.
+    if settings.device_kind == "xla" or settings.arguments.sharding != "none":
         return False
     # A loss scale skips steps, and with them their weight decay.
     follows = hasattr(torch.optim.Optimizer, "register_step_post_hook") and settings.precision != "fp16"

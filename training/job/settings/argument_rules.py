@@ -11,6 +11,7 @@ CHOICES: Dict[str, Sequence[str]] = {
     "compiler": tuple(COMPILERS),
     "compile_scope": ("layers", "model"),
     "compile_mode": ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
+    "sharding": ("none", "fsdp2"),
     "weights": ("pretrained", "random"),
     "precision": ("auto", "fp32", "bf16", "fp16", "fp8"),
     "attention": ("auto", "sdpa", "eager", "flash_attention_2"),

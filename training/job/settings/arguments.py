@@ -84,6 +84,8 @@ class Arguments:
     """Inductor: mode of torch.compile."""
     compile_dynamic: Optional[bool] = None
     """Inductor: one program for all lengths. None lets the job decide."""
+    sharding: str = "none"
+    """none: every process holds the whole model; fsdp2: each holds a part of it (see `loop/sharding.py`)."""
     model: str = ""
     """Name on the Hub; ignored when the job has a channel `model`."""
     model_revision: Optional[str] = None

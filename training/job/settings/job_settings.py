@@ -4,6 +4,8 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
+import torch
+
 from checkpoints import checkpoint_files
 from checkpoints.best_evaluation import BestEvaluation
 from checkpoints.checkpoint_files import NO_PROGRESS, Progress
@@ -18,6 +20,7 @@ from reporting.errors import ArgumentError, BadData
 from reporting.events import Events
 from settings.arguments import Arguments, parse
 from settings.folders import Folders, read_folders
+from settings.sharding_checks import check_sharding
 from settings.trainer_arguments import global_batch_size
 from tasks import TASKS
 from weights.pretrained import Pretrained
@@ -177,6 +180,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     device_kind = compiler.device_kind or hardware.device_kind()
     if arguments.kernels == "liger":
         liger.check(device_kind)
+    check_sharding(arguments, device_kind, ranks.count(), torch.__version__)
     precision = compiler.auto_precision if arguments.precision == "auto" else arguments.precision
     attention = compiler.auto_attention if arguments.attention == "auto" else arguments.attention
     train, validation = (_channel(folder, arguments.task) for folder in (folders.train, folders.validation))

@@ -51,7 +51,8 @@ def check_same(checkpoint: Path, before: Dict[str, Any], now: Dict[str, Any]) ->
 
 def _with_current_names(before: Dict[str, Any]) -> Dict[str, Any]:
     """Return an identity with the current names and values. An earlier version may have written it."""
-    current = {EARLIER_NAMES.get(name, name): value for name, value in before.items()}
+    # Earlier versions did not shard.
+    current = {"sharding": "none", **{EARLIER_NAMES.get(name, name): value for name, value in before.items()}}
     if current.get("max_steps") == -1:
         current["max_steps"] = None
     elif current.get("max_steps"):

@@ -1,0 +1,46 @@
+"""A job that cannot shard its model says why, before the training."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from reporting.errors import Unsupported
+from settings.arguments import parse
+from settings.sharding_checks import check_sharding
+from tests.support.job.arguments import job_argv
+
+
+def check(kind: str = "cuda", processes: int = 2, version: str = "2.11.0+cu130", **arguments: Any) -> None:
+    check_sharding(parse(job_argv(**{"sharding": "fsdp2", **arguments})), kind, processes, version)
+
+
+@pytest.mark.parametrize(
+    "setting",
+    [
+        {},
+        {"kind": "cpu", "processes": 1, "version": "2.6.0"},
+        {"compiler": "inductor"},
+        {"sharding": "none", "version": "1.13.1", "kind": "xla"},
+        {"processes": 1, "calibration_batch_sizes": "8,16"},
+    ],
+)
+def test_settings_that_fit(setting: dict[str, Any]) -> None:
+    check(**setting)
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"version": "2.5.1"}, "sharding fsdp2 needs torch 2.6 or later, but torch 2.5.1 is installed"),
+        ({"kind": "xla", "compiler": "neuron"}, "compiler neuron runs on XLA devices: use compiler none"),
+        ({"compiler": "inductor", "compile_scope": "model"}, "needs compile_scope layers, not model"),
+        ({"compiler": "inductor", "compile_mode": "reduce-overhead"}, "compile_mode reduce-overhead, which records"),
+        ({"calibration_batch_sizes": "8,16"}, "does not work in a calibration of several processes"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(Unsupported) as error:
+        check(**setting)
+    assert message in str(error.value)

@@ -1,0 +1,140 @@
+"""Shard a model's parameters, gradients and optimizer states over all processes: FSDP2.
+
+`fully_shard` (torch 2.6, https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html) replaces every
+parameter by a DTensor of which each process holds a part. A layer's parameters are gathered before it runs and released
+after it, and its gradients are averaged into parts as soon as they are complete. Matrix products use the same autocast
+as without sharding and gradients are averaged in single precision, so the losses are equal up to rounding.
+
+`fully_shard` is called here and not through accelerate's plugin, which refuses CPUs and a single process, and which
+would write checkpoints in a format of its own. Saved models and checkpoints are plain: rank 0 gathers one tensor after
+the other in its CPU memory.
+"""
+
+from pathlib import Path
+from typing import Any, Dict, List, Optional
+
+import torch
+
+from compilation.compilers import repeated_layers
+from weights import safetensors_files
+
+NO_SHARDING = "none"
+
+
+def shard(model: Any, accelerator: Any) -> None:
+    """Shard a model in place, on the accelerator's device. All processes must call this with equal weights.
+
+    Call it before the optimizer is created, because it replaces the parameters. accelerate then adds autocast, but no
+    DistributedDataParallel. The peak of a GPU's memory stays low if the weights are still in the CPU's memory.
+    """
+    from torch.distributed.device_mesh import init_device_mesh
+    from torch.distributed.fsdp import fully_shard
+
+    device = accelerator.device
+    _connect_single_process(device)
+    accelerator.prepare_model(model, device_placement=False, evaluation_mode=True)
+    mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
+    for layer in repeated_layers(model):
+        fully_shard(layer, mesh=mesh)
+    fully_shard(model, mesh=mesh)
+    # accelerate leaves a prepared model as it is. Otherwise, it would wrap it again.
+    model._is_accelerate_prepared = True
+
+
+def gathered_weights(model: Any) -> Dict[str, Any]:
+    """Return the model's plain state dictionary in the CPU's memory, on rank 0. Others return an empty one.
+
+    All processes must call this. Tensors that are shared in the model stay shared.
+    """
+    _release_gathered(model)
+    gathered: Dict[int, Any] = {}
+    weights = {}
+    for name, value in model.state_dict(keep_vars=True).items():
+        if id(value) not in gathered:
+            gathered[id(value)] = _gathered(value)
+        weights[name] = gathered[id(value)]
+    return weights if torch.distributed.get_rank() == 0 else {}
+
+
+def load_weights(model: Any, folder: Optional[Path]) -> None:
+    """Load a saved model into a sharded one. All processes must call this; only rank 0 needs the folder."""
+    saved = safetensors_files.read(folder) if folder and torch.distributed.get_rank() == 0 else {}
+    _release_gathered(model)
+    names: Dict[int, List[str]] = {}
+    values = model.state_dict(keep_vars=True)
+    for name, value in values.items():
+        # Files contain a shared tensor only once, under any of its names.
+        names.setdefault(id(value), []).append(name)
+    with torch.no_grad():
+        for each in names.values():
+            value = values[each[0]]
+            whole = next((saved[name] for name in each if name in saved), None)
+            _fill(value, torch.empty(value.shape, dtype=value.dtype) if whole is None else whole)
+
+
+def gathered_states(optimizer: Any) -> Dict[str, Any]:
+    """Return the optimizer's plain state dictionary in the CPU's memory, on rank 0. All processes must call this.
+
+    On other ranks, the tensors are None.
+    """
+    gathered: Dict[str, Any] = _gathered(optimizer.state_dict())
+    return gathered
+
+
+def load_states(optimizer: Any, states: Dict[str, Any]) -> None:
+    """Load a plain state dictionary into the optimizer of a sharded model. All processes must call this.
+
+    The tensors of rank 0 count. Those of other ranks need only have the same shapes.
+    """
+    parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
+    sharded = {
+        number: {name: _sharded_like(parameters[number], value) for name, value in values.items()}
+        for number, values in states["state"].items()
+    }
+    optimizer.load_state_dict({**states, "state": sharded})
+
+
+def _connect_single_process(device: Any) -> None:
+    """Create the process group of a job with one process, which Trainer does not create."""
+    if not torch.distributed.is_initialized():
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
+
+
+def _release_gathered(model: Any) -> None:
+    """Make all parameters parts again. After an evaluation, those outside of the layers are still gathered."""
+    from torch.distributed.fsdp import FSDPModule
+
+    for module in model.modules():
+        if isinstance(module, FSDPModule):
+            module.reshard()
+
+
+def _gathered(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {name: _gathered(each) for name, each in value.items()}
+    if isinstance(value, (list, tuple)):
+        return type(value)(_gathered(each) for each in value)
+    if not isinstance(value, torch.Tensor):
+        return value
+    whole = value.full_tensor() if hasattr(value, "full_tensor") else value
+    return whole.detach().cpu() if torch.distributed.get_rank() == 0 else None
+
+
+def _sharded_like(parameter: Any, value: Any) -> Any:
+    """Return a tensor of the parameter's shape as a DTensor with the same parts, and anything else as it is."""
+    if not isinstance(value, torch.Tensor) or not value.dim() or not hasattr(parameter, "device_mesh"):
+        return value
+    from torch.distributed.tensor import distribute_tensor
+
+    return distribute_tensor(value.to(parameter.to_local().device), parameter.device_mesh, parameter.placements)
+
+
+def _fill(value: Any, whole: Any) -> None:
+    """Overwrite a parameter or buffer with rank 0's values."""
+    if hasattr(value, "full_tensor"):
+        value.to_local().copy_(_sharded_like(value, whole.to(value.dtype)).to_local())
+        return
+    if torch.distributed.get_rank() == 0:
+        value.copy_(whole)
+    torch.distributed.broadcast(value, src=0)
