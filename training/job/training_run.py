@@ -36,6 +36,7 @@ from estimating.probe import Probe
 from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
 from loop.occurring_rows import parameter_count, row_metrics, use_occurring_rows
+from loop.padding_free import use_padding_free
 from loop.samplers import eval_sampler, train_sampler
 from loop.trainer_callback import Reporter
 from measuring import hardware, own_cpus, result_metrics
@@ -71,6 +72,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))
     settings, decision = settle(settings, model, control, meter, events, environment)
     use_occurring_rows(model, settings)
+    use_padding_free(model, settings)
     trainer, sampler = _trainer(settings, model, meter)
     trainer.add_callback(control)
     reporter = _reporter(settings, trainer, sampler, events, stop)
