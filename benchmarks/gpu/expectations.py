@@ -11,7 +11,7 @@ from benchmarks.gpu.cards import Cards
 from benchmarks.gpu.paths import AMPERE, GpuPath
 from training.contract.events import Event
 
-CHECKED_FIELDS = ("precision", "attention", "compile_scope", "compile_mode")
+CHECKED_FIELDS = ("precision", "attention", "padding", "compile_scope", "compile_mode")
 """Settings for which a job must report the value that the path sets."""
 
 

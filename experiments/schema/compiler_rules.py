@@ -1,4 +1,4 @@
-"""Rules of the compilers, beside those of SageMaker in `training.services.sagemaker.sdk_rules`."""
+"""Rules of the compilers and of padding `none`. SageMaker's are in `training.services.sagemaker.sdk_rules`."""
 
 from __future__ import annotations
 
@@ -20,6 +20,23 @@ def check_options(experiment: ExperimentFields) -> None:
         if value == ExperimentFields.model_fields[name].default or experiment.compiler == compiler:
             continue
         raise ValueError(f"{name} requires compiler {compiler!r}; the compiler is {experiment.compiler!r}")
+
+
+def check_padding_free(experiment: ExperimentFields) -> None:
+    """Raise `ValueError` for a field that does not fit padding `none`."""
+    if experiment.padding != "none":
+        return
+    if experiment.compiler != "none":
+        raise ValueError(
+            f"padding 'none' and compiler {experiment.compiler!r} cannot be combined: the number of tokens changes at "
+            f"every step. Use compiler 'none', or padding 'auto'"
+        )
+    if experiment.attention != "auto":
+        raise ValueError(
+            f"padding 'none' needs attention 'auto', not {experiment.attention!r}: it has its own implementation"
+        )
+    if experiment.machine.model_parallel:
+        raise ValueError("padding 'none' and machine.model_parallel cannot be combined: the library splits the layers")
 
 
 def check_neuron(experiment: ExperimentFields) -> None:

@@ -132,9 +132,12 @@ class ExperimentFields(Frozen):
     precision: Literal["auto", "fp32", "bf16", "fp16"] = "auto"
     """Number format of the computation. `auto` takes bf16 on a GPU that supports it natively, else fp16. On a CPU, the
     first job of a group tries bf16 and fp32 for a few steps, and all jobs of the group take the faster one."""
-    padding: Literal["auto", "longest", "buckets", "max_length"] = "auto"
+    padding: Literal["auto", "longest", "buckets", "max_length", "none"] = "auto"
     """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` is `buckets` with
-    inductor on a GPU and on XLA devices (Trainium), otherwise `longest`, on a GPU a multiple of 8."""
+    inductor on a GPU and on XLA devices (Trainium), otherwise `longest`, on a GPU a multiple of 8. `none` computes no
+    padding in the model's layers: for ALBERT, BERT, DistilBERT, ELECTRA, GPT-2 and RoBERTa, in 16 bits on a GPU of
+    compute capability 8.0, with transformers 5; needs compiler `none` and attention `auto`. On a CPU it is slow, and
+    only of use to check results."""
     bucket_lengths: BucketLengths | None = None
     """Bucket lengths in tokens, ascending. None chooses them from the data."""
     length_grouping: bool = True

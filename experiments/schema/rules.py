@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from experiments.schema.aws_fields import check_group_budget
-from experiments.schema.compiler_rules import check_neuron, check_options
+from experiments.schema.compiler_rules import check_neuron, check_options, check_padding_free
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.machine_fields import Machine
 from experiments.schema.quality_metrics import BEST_POSSIBLE, TARGET_METRICS, Target, check_metric
@@ -57,6 +57,7 @@ def _checks(experiment: ExperimentFields) -> tuple[Check, ...]:
             _check_push,
             _check_service,
             check_neuron,
+            check_padding_free,
         ),
         *(_check_stride, _check_labels, _check_best, _check_metrics, _check_calibration, _check_cadences),
     )

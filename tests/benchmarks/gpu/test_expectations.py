@@ -97,6 +97,7 @@ def test_paths_that_a_machine_cannot_run_are_explained() -> None:
     assert reasons == {
         "bf16": "it needs compute capability 8.0, and Tesla T4 has 7.5",
         "flash-attention": "it needs compute capability 8.0, and Tesla T4 has 7.5",
+        "padding-free": "it needs compute capability 8.0, and Tesla T4 has 7.5",
         "two-gpus": "it needs 2 GPUs, and this machine has 1",
     }
     without = replace(H100, packages=frozenset())

@@ -14,6 +14,7 @@ from transformers import AutoConfig
 
 from loop import padding_free
 from loop.padding_free import install
+from loop.varlen_attention import PackedRows, check_device, flash_attention
 from reporting.errors import Unsupported
 
 TYPES = ("albert", "bert", "distilbert", "gpt2", "roberta")
@@ -21,22 +22,43 @@ LENGTHS = ([3, 7, 5, 1], [4, 4, 4], [6], [2, 2, 9, 2])
 VOCABULARY, PAD = 40, 1
 SIZES = {
     "albert": {
-        **{"hidden_size": 16, "num_hidden_layers": 3, "num_attention_heads": 2, "intermediate_size": 32},
-        **{"embedding_size": 8, "hidden_dropout_prob": 0.0, "classifier_dropout_prob": 0.0},
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "embedding_size": 8,
+        "hidden_dropout_prob": 0.0,
+        "classifier_dropout_prob": 0.0,
         "attention_probs_dropout_prob": 0.0,
     },
     "distilbert": {
-        **{"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32},
-        **{"dropout": 0.0, "attention_dropout": 0.0, "seq_classif_dropout": 0.0, "qa_dropout": 0.0},
+        "dim": 16,
+        "n_layers": 2,
+        "n_heads": 2,
+        "hidden_dim": 32,
+        "dropout": 0.0,
+        "attention_dropout": 0.0,
+        "seq_classif_dropout": 0.0,
+        "qa_dropout": 0.0,
     },
     "gpt2": {
-        **{"n_embd": 16, "n_layer": 2, "n_head": 2},
-        **{"embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0, "bos_token_id": 0, "eos_token_id": 0},
+        "n_embd": 16,
+        "n_layer": 2,
+        "n_head": 2,
+        "embd_pdrop": 0.0,
+        "attn_pdrop": 0.0,
+        "resid_pdrop": 0.0,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
     },
 }
 BERT = {
-    **{"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32},
-    **{"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0},
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
 }
 
 
@@ -185,6 +207,21 @@ def test_a_model_that_keeps_its_own_attention_is_refused() -> None:
     tokens = torch.full((2, 4), 5)
     with pytest.raises(Unsupported, match=r"^padding none needs transformers 5, in which BertEncoder can use"):
         model(input_ids=tokens, attention_mask=torch.ones_like(tokens))
+
+
+@pytest.mark.parametrize("width", [8, 13])
+def test_the_kernel_of_gpus_gets_arguments_that_it_accepts(width: int) -> None:
+    """Only shapes are computed here, since the kernel needs a GPU."""
+    rows = PackedRows(batch_of([3, 7])["attention_mask"])
+    query = torch.empty(1, 2, 10, width, dtype=torch.bfloat16, device="meta")
+    rows.cumulative = rows.cumulative.to("meta")
+    assert flash_attention(query, query, query, rows, 0.1, False, None).shape == (1, 10, 2, width)
+
+
+def test_a_gpu_needs_16_bits() -> None:
+    check_device("cpu", "fp32")
+    with pytest.raises(Unsupported, match=r"^padding none needs precision bf16, fp16 or auto on a GPU, not fp32: "):
+        check_device("cuda", "fp32")
 
 
 def test_every_supported_type_has_layers_with_attention() -> None:
