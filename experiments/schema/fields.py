@@ -135,9 +135,8 @@ class ExperimentFields(Frozen):
     padding: Literal["auto", "longest", "buckets", "max_length", "none"] = "auto"
     """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` is `buckets` with
     inductor on a GPU and on XLA devices (Trainium), otherwise `longest`, on a GPU a multiple of 8. `none` computes no
-    padding in the model's layers: for ALBERT, BERT, DistilBERT, ELECTRA, GPT-2 and RoBERTa, in 16 bits on a GPU of
-    compute capability 8.0, with transformers 5; needs compiler `none` and attention `auto`. On a CPU it is slow, and
-    only of use to check results."""
+    padding in the layers of ALBERT, BERT, CamemBERT, DistilBERT, ELECTRA, GPT-2, RoBERTa and XLM-RoBERTa. It needs
+    transformers 5, compiler `none` and attention `auto`, and on a GPU bf16 or fp16 and compute capability 8.0."""
     bucket_lengths: BucketLengths | None = None
     """Bucket lengths in tokens, ascending. None chooses them from the data."""
     length_grouping: bool = True

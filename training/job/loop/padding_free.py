@@ -2,7 +2,7 @@
 
 Batches stay padded outside of the layers, so labels, positions, poolers and heads are those of padded training. A hook
 in front of the layers removes the padding: rows x length x width becomes 1 x tokens x width. A hook behind them puts it
-back as zeros. In between, every product, norm and dropout is computed for each token alone, except attention, which
+back as zeros. In between, every product, norm and dropout is computed for each token separately, except attention, which
 has an implementation of its own (`varlen_attention.py`).
 """
 

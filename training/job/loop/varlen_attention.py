@@ -2,10 +2,10 @@
 
 On a GPU, PyTorch's FlashAttention kernel takes the boundaries of the rows. It is the operator below `varlen_attn` and
 below attention over nested tensors. We call the operator because `varlen_attn` has no dropout, and nearly all
-pretrained encoders train with a dropout of 0.1. Elsewhere, each row is computed separately: correct, but slow.
+pretrained encoders train with a dropout of 0.1. Elsewhere, each row is computed separately.
 """
 
-from typing import Any, List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 import torch
 from torch.nn import functional
@@ -113,10 +113,8 @@ def reference_attention(
 ) -> Any:
     """Return the attention, 1 x tokens x heads x width, one row after the other. On any device and in any precision."""
     parts = zip(*(each.split(rows.lengths(), dim=2) for each in (query, key, value)))
-    outputs = [
-        functional.scaled_dot_product_attention(*part, dropout_p=dropout, is_causal=is_causal, scale=scaling)
-        for part in parts
-    ]
+    options: Dict[str, Any] = {"dropout_p": dropout, "is_causal": is_causal, "scale": scaling}
+    outputs = [functional.scaled_dot_product_attention(*part, **options) for part in parts]
     return torch.cat(outputs, dim=2).transpose(1, 2)
 
 
