@@ -11,7 +11,7 @@ from benchmarks.gpu.cards import Cards
 from benchmarks.gpu.paths import AMPERE, GpuPath
 from training.contract.events import Event
 
-CHECKED_FIELDS = ("precision", "attention", "kernels", "compile_scope", "compile_mode", "sharding")
+CHECKED_FIELDS = ("precision", "attention", "padding", "kernels", "compile_scope", "compile_mode", "sharding")
 """Settings for which a job must report the value that the path sets."""
 
 

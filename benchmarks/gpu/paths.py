@@ -143,6 +143,14 @@ PATHS = (
         reference="decoder",
     ),
     GpuPath(
+        name="padding-free",
+        title="bf16 without padding in the layers",
+        # Those of the demo compare compilers, which need padding.
+        fields={"padding": "none", "attention": "auto", "precision": "bf16", "compare.arms": "[{}]"},
+        capability=AMPERE,
+        loss_margin=EQUAL_IN_16_BITS,
+    ),
+    GpuPath(
         name="accumulation",
         title="gradients of two half batches added up",
         fields=ACCUMULATION,

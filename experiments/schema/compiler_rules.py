@@ -1,4 +1,4 @@
-"""Rules of the compilers and of sharding, beside those of SageMaker in `training.services.sagemaker.sdk_rules`."""
+"""Rules of compilers, sharding and padding `none`. SageMaker's are in `training.services.sagemaker.sdk_rules`."""
 
 from __future__ import annotations
 
@@ -25,6 +25,23 @@ def check_options(experiment: ExperimentFields) -> None:
         if value == ExperimentFields.model_fields[name].default or experiment.compiler == compiler:
             continue
         raise ValueError(f"{name} requires compiler {compiler!r}; the compiler is {experiment.compiler!r}")
+
+
+def check_padding_free(experiment: ExperimentFields) -> None:
+    """Raise `ValueError` for a field that does not fit padding `none`."""
+    if experiment.padding != "none":
+        return
+    if experiment.compiler != "none":
+        raise ValueError(
+            f"padding 'none' and compiler {experiment.compiler!r} cannot be combined: the number of tokens changes at "
+            f"every step. Use compiler 'none', or padding 'auto'"
+        )
+    if experiment.attention != "auto":
+        raise ValueError(
+            f"padding 'none' needs attention 'auto', not {experiment.attention!r}: it has its own implementation"
+        )
+    if experiment.machine.model_parallel:
+        raise ValueError("padding 'none' and machine.model_parallel cannot be combined: the library splits the layers")
 
 
 def check_xla(experiment: ExperimentFields) -> None:
@@ -84,3 +101,7 @@ def check_sharding(experiment: ExperimentFields) -> None:
             "calibration and sharding 'fsdp2' cannot be combined on several devices: a calibration takes steps on one "
             "device at a time"
         )
+
+
+CHECKS = (check_xla, check_sharding, check_padding_free)
+"""Checks of a task's training. `check_options` also applies to scripts."""

@@ -134,9 +134,11 @@ class ExperimentFields(Frozen):
     first job of a group tries bf16 and fp32 for a few steps, and all jobs of the group take the faster one. `fp8` is
     bf16 with 8 bits in the linear layers of the repeated layers, in training only. It needs a GPU of compute capability
     8.9 or higher (L4, L40S, H100) and the package `torchao`, and is made for `compiler: inductor`."""
-    padding: Literal["auto", "longest", "buckets", "max_length"] = "auto"
+    padding: Literal["auto", "longest", "buckets", "max_length", "none"] = "auto"
     """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` is `buckets` with
-    inductor on a GPU and on XLA devices (Trainium), otherwise `longest`, on a GPU a multiple of 8."""
+    inductor on a GPU and on XLA devices (Trainium), otherwise `longest`, on a GPU a multiple of 8. `none` computes no
+    padding in the layers of ALBERT, BERT, CamemBERT, DistilBERT, ELECTRA, GPT-2, RoBERTa and XLM-RoBERTa. It needs
+    transformers 5, compiler `none` and attention `auto`, and on a GPU bf16 or fp16 and compute capability 8.0."""
     bucket_lengths: BucketLengths | None = None
     """Bucket lengths in tokens, ascending. None chooses them from the data."""
     length_grouping: bool = True

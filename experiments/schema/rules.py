@@ -11,7 +11,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from experiments.schema.aws_fields import check_group_budget
-from experiments.schema.compiler_rules import check_options, check_sharding, check_xla
+from experiments.schema.compiler_rules import CHECKS, check_options
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.machine_fields import Machine
 from experiments.schema.quality_metrics import BEST_POSSIBLE, TARGET_METRICS, Target, check_metric
@@ -56,8 +56,7 @@ def _checks(experiment: ExperimentFields) -> tuple[Check, ...]:
             _check_buckets,
             _check_push,
             _check_service,
-            check_xla,
-            check_sharding,
+            *CHECKS,
         ),
         *(_check_stride, _check_labels, _check_best, _check_metrics, _check_calibration, _check_cadences),
     )

@@ -101,6 +101,7 @@ def test_paths_that_a_machine_cannot_run_are_explained() -> None:
         "fp8": "it needs compute capability 8.9, and Tesla T4 has 7.5",
         "fp8-compiled": "it needs compute capability 8.9, and Tesla T4 has 7.5",
         "liger": "it needs the package liger_kernel, which is not installed",
+        "padding-free": "it needs compute capability 8.0, and Tesla T4 has 7.5",
         "two-gpus": "it needs 2 GPUs, and this machine has 1",
         "two-gpus-sharded": "it needs 2 GPUs, and this machine has 1",
         "sharded": "it needs compute capability 8.0, and Tesla T4 has 7.5",

@@ -19,7 +19,7 @@ from experiments.planning.load import load_fields
 from tests.conftest import ROOT
 
 CPU = Cards(kind="cpu", name="this CPU", count=1, capability=(9, 0), packages=frozenset())
-RUN_HERE = ("fp32", "sdpa", "accumulation")
+RUN_HERE = ("fp32", "sdpa", "padding-free", "accumulation")
 
 
 @pytest.mark.slow

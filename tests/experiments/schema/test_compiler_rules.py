@@ -44,6 +44,22 @@ def test_other_fields_are_refused(fields: dict[str, str], message: str) -> None:
     assert message in str(error.value)
 
 
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"compiler": "inductor"}, "padding 'none' and compiler 'inductor' cannot be combined: the number of tokens"),
+        ({"attention": "sdpa"}, "padding 'none' needs attention 'auto', not 'sdpa'"),
+        ({**TRN1, "padding": "none"}, "padding 'none' and compiler 'neuron' cannot be combined"),
+    ],
+)
+def test_fields_that_do_not_fit_padding_none_are_refused(fields: dict[str, str], message: str) -> None:
+    without_arms = {"padding": "none", "compare.arms": "[{}]"}
+    assert load("demo", without_arms).padding == "none"
+    with pytest.raises(InputError) as error:
+        load("demo", {**without_arms, **fields})
+    assert message in str(error.value)
+
+
 def test_options_need_their_compiler() -> None:
     with pytest.raises(InputError) as error:
         load("demo", {"compile_mode": "max-autotune"})

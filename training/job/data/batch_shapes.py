@@ -27,6 +27,8 @@ class Batches(NamedTuple):
     """Tokens of each row, padding included."""
     masked: np.ndarray
     """True for each batch with padding."""
+    positions: np.ndarray
+    """Positions that the model's layers compute: rows times length, or the tokens with padding `none`."""
 
 
 def planned_batches(order: np.ndarray, lengths: np.ndarray, batch_size: int, padding: Padding) -> Batches:
@@ -40,7 +42,12 @@ def planned_batches(order: np.ndarray, lengths: np.ndarray, batch_size: int, pad
     longest, shortest = np.maximum.reduceat(ordered, starts), np.minimum.reduceat(ordered, starts)
     rows = np.maximum(np.add.reduceat((order < len(lengths)).astype(int), starts), 1)
     padded = padding.lengths(longest, shortest)
-    return Batches(np.full_like(rows, batch_size) if padding.fills_up else rows, padded, shortest < padded)
+    filled = np.full_like(rows, batch_size) if padding.fills_up else rows
+    positions = filled * padded
+    if padding.is_packed:
+        # A batch of only duplicates keeps one of them.
+        positions = np.maximum(np.add.reduceat(np.where(order < len(lengths), ordered, 0), starts), shortest)
+    return Batches(filled, padded, shortest < padded, positions)
 
 
 def planned_shapes(
@@ -56,7 +63,7 @@ def planned_shapes(
         if len(cut) == 0:
             break
         max_batches -= -(-len(cut) // batch_size)
-        distinct = np.unique(np.stack(planned_batches(cut, lengths, batch_size, padding), axis=1), axis=0)
+        distinct = np.unique(np.stack(planned_batches(cut, lengths, batch_size, padding)[:3], axis=1), axis=0)
         shapes |= {Shape(int(n), int(length), bool(masked)) for n, length, masked in distinct}
     return sorted(shapes)
 
@@ -64,12 +71,11 @@ def planned_shapes(
 def step_positions(
     order: np.ndarray, lengths: np.ndarray, batch_size: int, batches_per_step: int, padding: Padding
 ) -> np.ndarray:
-    """Return the number of token positions in each optimizer step: rows × tokens, padding included, in all processes.
+    """Return the number of token positions in each optimizer step, in all processes (see `Batches.positions`).
 
     The last step may have fewer batches than the others.
     """
-    batches = planned_batches(order, lengths, batch_size, padding)
-    positions = batches.rows * batches.lengths
+    positions = planned_batches(order, lengths, batch_size, padding).positions
     return np.asarray(np.add.reduceat(positions, np.arange(0, len(positions), batches_per_step)))
 
 

@@ -11,10 +11,12 @@ from data.channels import DUPLICATE, ChannelMetadata, Row
 IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
 
-PADDING_KINDS = ("longest", "buckets", "max_length")
+PADDING_KINDS = ("longest", "buckets", "max_length", "none")
 
 WORK = "work"
 """Key under which a training batch carries its `Work`."""
+PACKED_TOKENS = "packed_tokens"
+"""Key under which a batch of padding `none` carries its number of tokens, so that the model does not wait for it."""
 
 
 class Work(NamedTuple):
@@ -25,7 +27,8 @@ class Work(NamedTuple):
     tokens: int
     """Tokens of those rows, without padding."""
     positions: int
-    """Rows times batch length, with filler rows and padding."""
+    """Rows times batch length, with filler rows and padding. With padding `none`, the tokens with those of filler rows:
+    the model's layers compute no others, though its embeddings and its head do."""
     pairs: int = 0
     """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row."""
 
@@ -51,7 +54,7 @@ class Padding:
     """If True, pad at least one row of each batch if `max_length` permits. Models skip the attention mask of a batch
     without padding, which a compiler treats as a different program."""
     multiple: int = 1
-    """With `longest`, round the length of each batch up to a multiple of this number of tokens."""
+    """With `longest` and `none`, round the length of each batch up to a multiple of this number of tokens."""
 
     def __post_init__(self) -> None:
         if self.kind not in PADDING_KINDS:
@@ -60,7 +63,13 @@ class Padding:
     @property
     def is_static(self) -> bool:
         """True if only a few lengths occur."""
-        return self.kind != "longest"
+        return self.kind in ("buckets", "max_length")
+
+    @property
+    def is_packed(self) -> bool:
+        """True if the model's layers compute no padding (see `loop/padding_free.py`). Batches are padded for the rest
+        of the model."""
+        return self.kind == "none"
 
     @property
     def fills_up(self) -> bool:
@@ -73,7 +82,7 @@ class Padding:
             return np.full_like(longest, self.max_length)
         required = np.minimum(longest + 1, self.max_length) if self.leaves_room else longest
         required = np.where(longest == shortest, required, longest)
-        if self.kind == "longest":
+        if self.kind in ("longest", "none"):
             return np.asarray(np.minimum(-(-required // self.multiple) * self.multiple, self.max_length))
         buckets = np.array([length for length in self.bucket_lengths if length < self.max_length] + [self.max_length])
         return np.asarray(buckets[np.searchsorted(buckets, required)])
@@ -156,11 +165,13 @@ class Collator:
             filler = self._metadata.pad_token_type_id
             arrays["token_type_ids"] = self._pad_column(filled, "token_type_ids", length, filler)
         batch: Dict[str, Any] = {name: torch.from_numpy(array) for name, array in arrays.items()}
+        if self._padding.is_packed:
+            batch[PACKED_TOKENS] = int(mask.sum())
         if self._batch_size:
             batch[WORK] = Work(
                 samples=len(rows),
                 tokens=int(lengths.sum()),
-                positions=len(filled) * length,
+                positions=int(mask.sum()) if self._padding.is_packed else len(filled) * length,
                 pairs=int((lengths.astype(np.int64) ** 2).sum()),
             )
         return batch

@@ -12,7 +12,7 @@ import numpy as np
 import torch
 
 from data.batch_shapes import Shape, planned_shapes
-from data.padding import WORK, Collator
+from data.padding import Collator
 from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
 from loop.samplers import train_sampler
@@ -105,7 +105,7 @@ class FreeSteps:
 
     def _forward_and_backward(self, batch: Batch, model: Any) -> None:
         device = self._trainer.args.device
-        moved = {name: value if name == WORK else value.to(device) for name, value in batch.items()}
+        moved = {name: value.to(device) if hasattr(value, "to") else value for name, value in batch.items()}
         self._trainer.training_step(model, moved)
 
     def _batches(self, planned: Plan, step: int) -> List[Batch]:

@@ -93,7 +93,7 @@ def _evaluation_positions(settings: Settings, rows: Rows) -> int:
     batches = planned_batches(
         np.arange(len(lengths)), lengths, settings.arguments.eval_batch_size, settings.eval_padding
     )
-    return int((batches.rows * batches.lengths).sum())
+    return int(batches.positions.sum())
 
 
 class Probe(TrainerCallback):  # type: ignore[misc]

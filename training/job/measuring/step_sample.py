@@ -69,8 +69,7 @@ def plan(
     order: np.ndarray, lengths: np.ndarray, batch_size: int, batches_per_step: int, processes: int, padding: Padding
 ) -> Plan:
     """Return the steps of an epoch in this order. An incomplete last step is left out, unless it is the only step."""
-    batches = planned_batches(order, lengths, batch_size, padding)
-    positions = batches.rows * batches.lengths
+    positions = planned_batches(order, lengths, batch_size, padding).positions
     at = int(positions.argmax())
     steps = np.add.reduceat(positions, np.arange(0, len(positions), batches_per_step))
     complete_steps = len(lengths) // (batch_size * batches_per_step)

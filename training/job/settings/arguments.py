@@ -24,7 +24,8 @@ class Arguments:
     """Number format of matrix products. auto selects bf16 on a GPU that computes it fast, else fp16. On a CPU, a trial
     (see `tuning`) or the CPU's flags choose between bf16 and fp32. fp8 is bf16 with 8 bits in the repeated layers."""
     padding: str
-    """longest: the batch's longest row; buckets: the smallest of `bucket_lengths` that fits; max_length."""
+    """longest: the batch's longest row; buckets: the smallest of `bucket_lengths` that fits; max_length; none: the
+    model's layers compute no padding."""
     length_grouping: bool
     """Batch rows of similar length together, unless all are padded to `max_length`."""
     attention: str
@@ -231,6 +232,7 @@ def _check_together(arguments: Arguments) -> None:
     _check_best(arguments)
     if arguments.padding in ("auto", "buckets") and not arguments.bucket_lengths:
         raise ArgumentError(f"padding {arguments.padding!r} needs bucket_lengths")
+    _check_padding_free(arguments)
     if arguments.push_to_hub is not None and not arguments.save_model:
         raise ArgumentError("push_to_hub needs the trained model, but save_model is False")
     if arguments.calibration_batch_sizes and (arguments.probe_precision or arguments.push_to_hub):
@@ -240,6 +242,20 @@ def _check_together(arguments: Arguments) -> None:
         raise ArgumentError("target_metric and target_value must be set together")
     if arguments.target_stop and arguments.target_metric is None:
         raise ArgumentError("target_stop is True, but target_metric is not set")
+
+
+def _check_padding_free(arguments: Arguments) -> None:
+    if arguments.padding != "none":
+        return
+    if arguments.compiler != "none":
+        raise ArgumentError(
+            f"padding 'none' and compiler {arguments.compiler!r} cannot be combined: the number of tokens changes at "
+            "every step"
+        )
+    if arguments.attention != "auto":
+        raise ArgumentError(
+            f"padding 'none' needs attention 'auto', not {arguments.attention!r}: it has its own implementation"
+        )
 
 
 def _check_best(arguments: Arguments) -> None:

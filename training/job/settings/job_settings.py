@@ -191,7 +191,10 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
         compiler=compiler,
         device_kind=device_kind,
         precision=hardware.precision(precision, device_kind),
-        attention=hardware.attention(attention, device_kind, train.metadata.max_length),
+        # Without padding, the model gets an implementation of our own after the trial.
+        attention=attention
+        if arguments.padding == "none"
+        else hardware.attention(attention, device_kind, train.metadata.max_length),
         dropout=dropout.resolved(arguments.dropout, device_kind, compiler.compiles_here),
         processes=ranks.count(),
         train=train,

@@ -11,7 +11,7 @@ import torch
 from checkpoints.random_states import preserve_random_states
 from compilation import dropout
 from data.batch_shapes import planned_batches
-from data.padding import Collator
+from data.padding import PACKED_TOKENS, Collator
 from loop.samplers import train_sampler
 from settings.job_settings import Settings
 from weights.pretrained import set_attention
@@ -66,7 +66,10 @@ class TrialSteps:
         """Take the next steps on this many rows of the batch."""
         settings = self._settings
         collator = Collator(settings.padding, settings.train.metadata, settings.task.targets)
-        self._batch = collator([settings.train.rows[int(number)] for number in self._numbers[:rows]])
+        batch = collator([settings.train.rows[int(number)] for number in self._numbers[:rows]])
+        # The model of a trial computes padding, even if that of the training does not.
+        batch.pop(PACKED_TOKENS, None)
+        self._batch = batch
         self.rows, self.tokens = rows, int(self._batch["input_ids"].shape[1])
 
     def seconds(self, candidate: Candidate) -> float:
@@ -148,7 +151,7 @@ def _middle_batch(settings: Settings) -> Tuple[np.ndarray, int]:
     order, lengths = train_sampler(settings).order(0), settings.train.rows.lengths
     size = settings.arguments.batch_size
     batches = planned_batches(order, lengths, size, settings.padding)
-    positions = batches.rows * batches.lengths
+    positions = batches.positions
     by_size = np.argsort(positions, kind="stable")
     done = np.cumsum(positions[by_size])
     middle = int(by_size[np.searchsorted(done, done[-1] / 2)])

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.batch_shapes import Shape, planned_shapes, representatives
+from data.batch_shapes import Shape, planned_batches, planned_shapes, representatives
 from data.channels import ChannelMetadata, Rows
 from data.padding import WORK, Collator, Padding
 from data.sampler import deal_to_processes
@@ -20,6 +20,7 @@ PADDINGS = st.sampled_from(
         Padding("buckets", 20, (5, 11)),
         Padding("buckets", 20, (5, 11), leaves_room=True),
         Padding("max_length", 20),
+        Padding("none", 20),
     ]
 )
 
@@ -58,6 +59,13 @@ def test_planned_shapes_equal_the_collators_shapes(
         mask = collator(batch)["attention_mask"]
         collated.add(Shape(*mask.shape, bool((mask == 0).any())))
     assert set(planned_shapes([order, order], np.array(lengths), batch_size, max_batches, padding)) == collated
+
+
+def test_positions_without_padding_are_the_tokens() -> None:
+    # The last batch has a row and a duplicate of it, which has the number of a row in a second round.
+    order, lengths = np.array([0, 1, 2, 3, 4, 9]), np.array([3, 5, 5, 2, 7])
+    assert planned_batches(order, lengths, 2, Padding("none", 20)).positions.tolist() == [8, 7, 7]
+    assert planned_batches(order, lengths, 2, Padding("longest", 20)).positions.tolist() == [10, 10, 7]
 
 
 def test_work_counts_every_position_of_the_shape() -> None:

@@ -10,7 +10,7 @@ import pytest
 import torch
 
 from data.channels import ChannelMetadata
-from data.padding import IGNORED_LABEL, WORK, Collator, Padding, Work, padding_kind
+from data.padding import IGNORED_LABEL, PACKED_TOKENS, WORK, Collator, Padding, Work, padding_kind
 from tasks import classification
 
 METADATA = ChannelMetadata(
@@ -115,6 +115,17 @@ def test_batches_are_not_filled_for_varying_shapes_or_evaluation(padding: Paddin
 
 
 REPEAT_ROW = {**row(4, 0), "is_duplicate": True}
+
+
+def test_a_packed_batch_counts_its_tokens_as_positions() -> None:
+    packed = Padding("none", 12, multiple=8)
+    batch = Collator(packed, METADATA, classification.targets, batch_size=4)([row(3), row(2)])
+    assert batch["input_ids"].shape == (2, 8)
+    assert batch[PACKED_TOKENS] == 5
+    assert batch[WORK] == Work(samples=2, tokens=5, positions=5, pairs=13)
+    evaluated = Collator(packed, METADATA, classification.targets)([row(2), REPEAT_ROW, REPEAT_ROW])
+    # A filler row is computed, too.
+    assert evaluated[PACKED_TOKENS] == 6
 
 
 def test_duplicates_count_as_no_work_and_have_no_label() -> None:

@@ -49,6 +49,8 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
         (["--max_steps", "9"], "set exactly one of epochs and max_steps"),
         (["--bucket_lengths", "32,16"], "bucket_lengths is '32,16': it must be ascending whole numbers"),
         (["--padding", "buckets"], "padding 'buckets' needs bucket_lengths"),
+        (["--padding", "none", "--compiler", "inductor"], "padding 'none' and compiler 'inductor' cannot be combined"),
+        (["--padding", "none", "--attention", "eager"], "padding 'none' needs attention 'auto', not 'eager'"),
         (["--eval_strategy", "steps"], "eval_strategy 'steps' requires eval_steps"),
         (["--save_strategy", "steps"], "save_strategy 'steps' requires save_steps"),
         (

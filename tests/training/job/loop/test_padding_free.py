@@ -1,0 +1,229 @@
+"""Padding-free batches give the loss and the gradients of padded ones."""
+
+from __future__ import annotations
+
+import json
+from copy import deepcopy
+from pathlib import Path
+from typing import Any
+
+import pytest
+import torch
+import transformers
+from transformers import AutoConfig
+
+from loop import padding_free
+from loop.padding_free import install
+from loop.varlen_attention import PackedRows, check_device, flash_attention
+from reporting.errors import Unsupported
+
+TYPES = ("albert", "bert", "distilbert", "gpt2", "roberta")
+LENGTHS = ([3, 7, 5, 1], [4, 4, 4], [6], [2, 2, 9, 2])
+VOCABULARY, PAD = 40, 1
+SIZES = {
+    "albert": {
+        "hidden_size": 16,
+        "num_hidden_layers": 3,
+        "num_attention_heads": 2,
+        "intermediate_size": 32,
+        "embedding_size": 8,
+        "hidden_dropout_prob": 0.0,
+        "classifier_dropout_prob": 0.0,
+        "attention_probs_dropout_prob": 0.0,
+    },
+    "distilbert": {
+        "dim": 16,
+        "n_layers": 2,
+        "n_heads": 2,
+        "hidden_dim": 32,
+        "dropout": 0.0,
+        "attention_dropout": 0.0,
+        "seq_classif_dropout": 0.0,
+        "qa_dropout": 0.0,
+    },
+    "gpt2": {
+        "n_embd": 16,
+        "n_layer": 2,
+        "n_head": 2,
+        "embd_pdrop": 0.0,
+        "attn_pdrop": 0.0,
+        "resid_pdrop": 0.0,
+        "bos_token_id": 0,
+        "eos_token_id": 0,
+    },
+}
+BERT = {
+    "hidden_size": 16,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 2,
+    "intermediate_size": 32,
+    "hidden_dropout_prob": 0.0,
+    "attention_probs_dropout_prob": 0.0,
+}
+
+
+def new_model(model_type: str, head: str = "SequenceClassification", **options: Any) -> Any:
+    sizes = {**SIZES.get(model_type, BERT), "vocab_size": VOCABULARY, "pad_token_id": PAD, **options}
+    torch.manual_seed(1)
+    config = AutoConfig.for_model(model_type, num_labels=3 if head == "SequenceClassification" else 2, **sizes)
+    model = getattr(transformers, f"AutoModelFor{head}").from_config(config)
+    with torch.no_grad():
+        # New biases are zero, which would hide that a value is added to padding.
+        for parameter in model.parameters():
+            parameter.add_(torch.randn_like(parameter) * 0.1)
+    return model.train()
+
+
+def batch_of(lengths: list[int], side: str = "right") -> dict[str, Any]:
+    random = torch.Generator().manual_seed(2)
+    ids = torch.full((len(lengths), max(lengths) + 1), PAD)
+    for row, length in zip(ids, lengths, strict=True):
+        row[slice(length) if side == "right" else slice(-length, None)] = torch.randint(
+            2, VOCABULARY, (length,), generator=random
+        )
+    return {"input_ids": ids, "attention_mask": (ids != PAD).long()}
+
+
+def loss_and_gradients(model: Any, batch: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    loss = model(**batch).loss
+    loss.backward()
+    gradients = {name: each.grad for name, each in model.named_parameters() if each.grad is not None}
+    return loss.detach(), gradients
+
+
+def assert_equal(model: Any, batch: dict[str, Any]) -> None:
+    packed = deepcopy(model)
+    install(packed)
+    loss, gradients = loss_and_gradients(model, batch)
+    own_loss, own_gradients = loss_and_gradients(packed, batch)
+    torch.testing.assert_close(own_loss, loss, atol=1e-6, rtol=1e-5)
+    assert list(own_gradients) == list(gradients)
+    for name, gradient in gradients.items():
+        torch.testing.assert_close(own_gradients[name], gradient, atol=2e-6, rtol=1e-4, msg=name)
+
+
+@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
+@pytest.mark.parametrize("model_type", TYPES)
+def test_a_classifier_has_the_same_loss_and_gradients(model_type: str, lengths: list[int]) -> None:
+    batch = batch_of(lengths)
+    assert_equal(new_model(model_type), {**batch, "labels": torch.arange(len(lengths)) % 3})
+
+
+@pytest.mark.parametrize("model_type", ["bert", "gpt2", "roberta"])
+def test_a_causal_language_model_has_the_same_loss_and_gradients(model_type: str) -> None:
+    batch = batch_of([3, 7, 5, 2])
+    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    options = {"is_decoder": True} if model_type != "gpt2" else {}
+    assert_equal(new_model(model_type, "CausalLM", **options), {**batch, "labels": labels})
+
+
+@pytest.mark.parametrize("model_type", ["gpt2", "distilbert"])
+def test_rows_padded_on_the_left_have_the_same_loss_and_gradients(model_type: str) -> None:
+    batch = batch_of([3, 7, 5], side="left")
+    head = "CausalLM" if model_type == "gpt2" else "TokenClassification"
+    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    # The padding in front of a row would predict its first token.
+    labels[torch.arange(3), -torch.tensor([3, 7, 5])] = -100
+    assert_equal(
+        new_model(model_type, head), {**batch, "labels": labels if head == "CausalLM" else labels.clip(-100, 1)}
+    )
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_padding_has_no_share_in_the_loss_of_question_answering(model_type: str) -> None:
+    model, lengths = new_model(model_type, "QuestionAnswering"), [3, 7, 5]
+    packed = deepcopy(model)
+    install(packed)
+    starts, ends = torch.tensor([1, 2, 0]), torch.tensor([2, 6, 4])
+    batch = {**batch_of(lengths), "start_positions": starts, "end_positions": ends}
+    loss = packed(**batch).loss
+    one_by_one = [
+        model(
+            **{name: each[at : at + 1, :length] if each.ndim > 1 else each[at : at + 1] for name, each in batch.items()}
+        )
+        for at, length in enumerate(lengths)
+    ]
+    torch.testing.assert_close(loss, torch.stack([each.loss for each in one_by_one]).mean(), atol=1e-6, rtol=1e-5)
+    with torch.autocast("cpu", torch.bfloat16):
+        assert packed(**batch).loss.isfinite()
+
+
+@pytest.mark.parametrize("model_type", TYPES)
+def test_evaluation_has_the_same_logits(model_type: str) -> None:
+    model = new_model(model_type).eval()
+    packed = deepcopy(model)
+    install(packed)
+    batch = batch_of([3, 7, 5, 1])
+    with torch.no_grad():
+        torch.testing.assert_close(packed(**batch).logits, model(**batch).logits, atol=1e-6, rtol=1e-5)
+
+
+def test_layers_compute_only_tokens() -> None:
+    model = new_model("bert")
+    install(model)
+    shapes: list[Any] = []
+    layer = model.bert.encoder.layer[0]
+    layer.intermediate.register_forward_hook(lambda module, args, output: shapes.append(tuple(output.shape)))
+    model(**batch_of([3, 7, 5, 1]), packed_tokens=16)
+    assert shapes == [(1, 16, 32)]
+
+
+def test_dropout_of_attention_is_applied() -> None:
+    model = new_model("bert", attention_probs_dropout_prob=0.5)
+    install(model)
+    batch = batch_of([3, 7])
+    assert not torch.equal(model(**batch).logits, model(**batch).logits)
+    model.eval()
+    assert torch.equal(model(**batch).logits, model(**batch).logits)
+
+
+def test_a_saved_model_is_a_plain_model(tmp_path: Path) -> None:
+    model = new_model("bert").eval()
+    packed = deepcopy(model)
+    install(packed)
+    for name, each in (("plain", model), ("packed", packed)):
+        each.save_pretrained(tmp_path / name)
+    plain, own = (json.loads((tmp_path / name / "config.json").read_text("utf-8")) for name in ("plain", "packed"))
+    assert own == plain
+    reloaded = type(model).from_pretrained(tmp_path / "packed").eval()
+    batch = batch_of([3, 7])
+    torch.testing.assert_close(reloaded(**batch).logits, model(**batch).logits)
+
+
+def test_other_models_are_refused() -> None:
+    config = AutoConfig.for_model(
+        "deberta-v2", vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=1, num_attention_heads=2
+    )
+    model = transformers.AutoModelForSequenceClassification.from_config(config)
+    with pytest.raises(Unsupported, match=r"^padding none does not support models of type deberta-v2, only albert, "):
+        install(model)
+
+
+def test_a_model_that_keeps_its_own_attention_is_refused() -> None:
+    model = new_model("bert")
+    install(model)
+    model.config._attn_implementation = "sdpa"
+    # Without padding, that attention would run, over all rows as if they were one.
+    tokens = torch.full((2, 4), 5)
+    with pytest.raises(Unsupported, match=r"^padding none needs transformers 5, in which BertEncoder can use"):
+        model(input_ids=tokens, attention_mask=torch.ones_like(tokens))
+
+
+@pytest.mark.parametrize("width", [8, 13])
+def test_the_kernel_of_gpus_gets_arguments_that_it_accepts(width: int) -> None:
+    """Only shapes are computed here, since the kernel needs a GPU."""
+    rows = PackedRows(batch_of([3, 7])["attention_mask"])
+    query = torch.empty(1, 2, 10, width, dtype=torch.bfloat16, device="meta")
+    rows.cumulative = rows.cumulative.to("meta")
+    assert flash_attention(query, query, query, rows, 0.1, False, None).shape == (1, 10, 2, width)
+
+
+def test_a_gpu_needs_16_bits() -> None:
+    check_device("cpu", "fp32")
+    with pytest.raises(Unsupported, match=r"^padding none needs precision bf16, fp16 or auto on a GPU, not fp32: "):
+        check_device("cuda", "fp32")
+
+
+def test_every_supported_type_has_layers_with_attention() -> None:
+    for model_type in padding_free.MODEL_TYPES:
+        assert_equal(new_model(model_type), {**batch_of([3, 7]), "labels": torch.tensor([0, 1])})
