@@ -1,6 +1,8 @@
-"""Changes to a loaded model before it trains, which leave its state dictionary as it was."""
+"""Changes to a loaded model and to PyTorch before a training, which leave the model's state dictionary as it was."""
 
 from typing import Any
+
+import torch
 
 from compilation import float8, liger
 from loop.occurring_rows import use_occurring_rows
@@ -19,3 +21,16 @@ def prepare_model(model: Any, settings: Settings) -> None:
     if settings.precision == "fp8":
         float8.convert(model)
     use_padding_free(model, settings)
+    if settings.device_kind == "cuda":
+        leave_out_cudnn_attention()
+
+
+def leave_out_cudnn_attention() -> None:
+    """Compute scaled dot products with PyTorch's other kernels.
+
+    cuDNN makes a plan for each new shape of batch, and batches padded to their longest row have many shapes. On an
+    H200, a plan took 0.15 s, as long as several steps; the first use of another kernel took 0.0006 s.
+    """
+    # Earlier versions of torch do not use cuDNN for attention.
+    if hasattr(torch.backends.cuda, "enable_cudnn_sdp"):
+        torch.backends.cuda.enable_cudnn_sdp(False)

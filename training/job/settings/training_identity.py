@@ -23,6 +23,9 @@ MAY_CHANGE = frozenset(
 VALUES_PER_PARAMETER = 256
 """Values of each parameter that are hashed: enough to distinguish models of the same shape, and fast to read."""
 
+EARLIER_VALUES = {"kernels": "torch", "sharding": "none"}
+"""Settings that earlier versions did not have -> what they did."""
+
 
 def identity(settings: Settings, model: Any) -> Dict[str, Any]:
     """Return everything that determines the trained weights, by name: settings, data, and the initial model."""
@@ -38,8 +41,6 @@ def check_same(checkpoint: Path, before: Dict[str, Any], now: Dict[str, Any]) ->
     if before.get("dropout") == "auto":
         # Earlier versions did not record which implementation they used. It was the one that the rule still selects.
         before["dropout"] = now.get("dropout")
-    # Earlier versions had no other kernels.
-    before.setdefault("kernels", "torch")
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
     if names:
         differing = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in names)
@@ -51,8 +52,7 @@ def check_same(checkpoint: Path, before: Dict[str, Any], now: Dict[str, Any]) ->
 
 def _with_current_names(before: Dict[str, Any]) -> Dict[str, Any]:
     """Return an identity with the current names and values. An earlier version may have written it."""
-    # Earlier versions did not shard.
-    current = {"sharding": "none", **{EARLIER_NAMES.get(name, name): value for name, value in before.items()}}
+    current = {**EARLIER_VALUES, **{EARLIER_NAMES.get(name, name): value for name, value in before.items()}}
     if current.get("max_steps") == -1:
         current["max_steps"] = None
     elif current.get("max_steps"):

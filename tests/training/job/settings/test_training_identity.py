@@ -10,7 +10,9 @@ from reporting.errors import ArgumentError
 from settings.training_identity import check_same
 
 
-def test_a_checkpoint_without_kernels_used_those_of_torch() -> None:
-    check_same(Path("checkpoint-1"), {"seed": 1}, {"seed": 1, "kernels": "torch"})
-    with pytest.raises(ArgumentError, match="kernels was 'torch' and is 'liger'"):
-        check_same(Path("checkpoint-1"), {"seed": 1}, {"seed": 1, "kernels": "liger"})
+@pytest.mark.parametrize(("name", "earlier", "new"), [("kernels", "torch", "liger"), ("sharding", "none", "fsdp2")])
+def test_a_checkpoint_without_a_setting_has_the_earlier_value(name: str, earlier: str, new: str) -> None:
+    now = {"seed": 1, "kernels": "torch", "sharding": "none"}
+    check_same(Path("checkpoint-1"), {"seed": 1}, now)
+    with pytest.raises(ArgumentError, match=f"{name} was '{earlier}' and is '{new}'"):
+        check_same(Path("checkpoint-1"), {"seed": 1}, {**now, name: new})
