@@ -2,8 +2,8 @@
 
 Batches stay padded outside of the layers, so labels, positions, poolers and heads are those of padded training. A hook
 in front of the layers removes the padding: rows x length x width becomes 1 x tokens x width. A hook behind them puts it
-back as zeros. In between, products, norms and dropout are computed for each token, and attention has an implementation
-of its own (`varlen_attention.py`).
+back as zeros. In between, every product, norm and dropout is computed for each token separately. Only attention relates
+tokens to each other, so it has an implementation of its own (`varlen_attention.py`).
 """
 
 from typing import Any, Dict, Optional, Tuple

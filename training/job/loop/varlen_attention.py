@@ -1,8 +1,8 @@
 """Attention over rows that follow each other without padding, as an implementation that transformers can look up.
 
 On a GPU, PyTorch's FlashAttention kernel takes the boundaries of the rows. It is the operator below `varlen_attn` and
-below attention over nested tensors. We call the operator because `varlen_attn` has no dropout, and nearly all
-pretrained encoders train with a dropout of 0.1. Elsewhere, each row is computed separately.
+below attention over nested tensors. We call the operator because `varlen_attn` has no dropout, and BERT,
+RoBERTa, DistilBERT and GPT-2 have one of 0.1 by default. Elsewhere, each row is computed separately.
 """
 
 from typing import Any, Dict, List, Optional, Tuple
