@@ -21,15 +21,16 @@ def prepare_model(model: Any, settings: Settings) -> None:
     if settings.precision == "fp8":
         float8.convert(model)
     use_padding_free(model, settings)
-    if settings.device_kind == "cuda":
+    if settings.device_kind == "cuda" and not settings.eval_padding.is_static:
         leave_out_cudnn_attention()
 
 
 def leave_out_cudnn_attention() -> None:
     """Compute scaled dot products with PyTorch's other kernels.
 
-    cuDNN makes a plan for each new shape of batch, and batches padded to their longest row have many shapes. On an
-    H200, a plan took 0.15 s, as long as several steps; the first use of another kernel took 0.0006 s.
+    cuDNN makes a plan for each new shape of batch, and batches padded to their longest row have many shapes: on an
+    H200, a plan took 0.15 s, as long as several steps, and the first use of another kernel 0.0006 s. After that, both
+    are equally fast up to 128 tokens; at 384, cuDNN is twice as fast (docs/decisions/0204).
     """
     # Earlier versions of torch do not use cuDNN for attention.
     if hasattr(torch.backends.cuda, "enable_cudnn_sdp"):
