@@ -63,7 +63,9 @@ def check_sharding(experiment: ExperimentFields) -> None:
         )
     machine = experiment.machine
     if machine.launcher in ("smddp", "smp", "xla"):
-        raise ValueError(f"sharding 'fsdp2' needs machine.launcher 'torchrun' or 'pytorchddp', not {machine.launcher!r}")
+        raise ValueError(
+            f"sharding 'fsdp2' needs machine.launcher 'torchrun' or 'pytorchddp', not {machine.launcher!r}"
+        )
     version = machine.image.versions().get("pytorch", "") if machine.image else ""
     if "." in version and tuple(int(part) for part in version.split(".")[:2]) < SHARDING_SINCE:
         raise ValueError(f"sharding 'fsdp2' needs torch 2.6 or later, but machine.image.pytorch is {version}")

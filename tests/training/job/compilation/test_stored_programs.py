@@ -24,6 +24,7 @@ ARGUMENTS = SimpleNamespace(
     gradient_accumulation_steps=1,
     optimizer="adamw",
     compile_scope="layers",
+    sharding="none",
     compile_mode="default",
 )
 URI = f"s3://{BUCKET}/trainfare/compiled/image/key"
