@@ -3,11 +3,12 @@
 `fully_shard` (torch 2.6, https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html) replaces every
 parameter by a DTensor of which each process holds a part. A layer's parameters are gathered before it runs and released
 after it, and its gradients are averaged into parts as soon as they are complete. Matrix products use the same autocast
-as without sharding and gradients are averaged in single precision, so the losses are equal up to rounding.
+as without sharding and gradients are averaged in single precision, so the losses are equal up to rounding. A process
+averages gradients after every batch of a step: whole gradients would need the memory that sharding saves.
 
-`fully_shard` is called here and not through accelerate's plugin, which refuses CPUs and a single process, and which
-would write checkpoints in a format of its own. Saved models and checkpoints are plain: rank 0 gathers one tensor after
-the other in its CPU memory.
+`fully_shard` is called here and not through accelerate's plugin, with which Trainer needs several processes and writes
+checkpoints in a format of its own. Saved models and checkpoints are plain: rank 0 gathers one tensor after the other
+in its CPU's memory.
 """
 
 from pathlib import Path

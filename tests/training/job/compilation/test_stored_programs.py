@@ -25,6 +25,7 @@ ARGUMENTS = SimpleNamespace(
     optimizer="adamw",
     kernels="torch",
     compile_scope="layers",
+    sharding="none",
     compile_mode="default",
 )
 URI = f"s3://{BUCKET}/trainfare/compiled/image/key"

@@ -84,11 +84,11 @@ def test_two_processes_train_and_resume_the_same_with_sharding(new_job: NewJob) 
     whole, sharded = (with_checkpoints(new_job(name)) for name in ("none", "fsdp2"))
     expected = whole.run(TORCHRUN, **TRAINING)
     ended = sharded.run(TORCHRUN, sharding="fsdp2", **TRAINING)
-    assert ended.losses == pytest.approx(expected.losses, rel=1e-4)
+    losses = ended.losses
+    assert losses == pytest.approx(expected.losses, rel=1e-4)
     assert_equal_models(sharded, whole)
-    names = [
-        sorted(path.name for path in (job.folder / "checkpoints/checkpoint-6").iterdir()) for job in (sharded, whole)
-    ]
+    checkpoints = [job.folder / "checkpoints/checkpoint-6" for job in (sharded, whole)]
+    names = [sorted(path.name for path in checkpoint.iterdir()) for checkpoint in checkpoints]
     assert names[0] == names[1]
 
     for folder in (sharded.folder / "checkpoints").iterdir():
@@ -98,7 +98,7 @@ def test_two_processes_train_and_resume_the_same_with_sharding(new_job: NewJob) 
     resumed = sharded.run(TORCHRUN, sharding="fsdp2", **TRAINING)
     assert resumed.events("start")[-1]["resumed_from_step"] == 3
     # The events of both starts are in one file.
-    assert resumed.losses == ended.losses + ended.losses[3:]
+    assert resumed.losses == losses + losses[3:]
     assert_equal_models(sharded, whole)
 
 
@@ -106,7 +106,14 @@ def test_two_processes_train_and_resume_the_same_with_sharding(new_job: NewJob) 
 def test_the_best_weights_are_loaded_into_the_parts(new_job: NewJob) -> None:
     """A learning rate that is far too high makes the first evaluation the best one."""
     job = with_checkpoints(new_job("job"))
-    arguments = {**TRAINING, "learning_rate": 1.0, "best_metric": "eval_loss", "eval_steps": 1, "save_steps": 1}
+    arguments = {
+        **TRAINING,
+        "lr_scheduler": "constant",
+        "learning_rate": 9.0,
+        "best_metric": "eval_loss",
+        "eval_steps": 1,
+        "save_steps": 1,
+    }
     ended = job.run(TORCHRUN, sharding="fsdp2", **arguments)
     best = int(ended.result["metrics"]["best/step"])
     assert best < ended.result["steps"]
