@@ -109,7 +109,7 @@ def test_a_plan_on_sagemaker_only_reads_and_shows_the_request_that_is_sent(
 @pytest.mark.parametrize(
     ("wrong", "messages"),
     [
-        ({"epochs": -1, "padding": "none", "batch_sise": 3}, ["unknown field 'batch_sise'", "epochs must", "padding"]),
+        ({"epochs": -1, "padding": "tight", "batch_sise": 3}, ["unknown field 'batch_sise'", "epochs must", "padding"]),
         ({"data.columns.text": "Text", "precision": "fp16"}, ["precision 'fp16' needs a GPU", "no column 'Text'"]),
         ({"compare.arms": "[{batch_size: 0}, {epochs: x}]"}, ["batch_size must be greater", "epochs must be a"]),
     ],
