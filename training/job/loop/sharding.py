@@ -37,9 +37,11 @@ def shard(model: Any, accelerator: Any) -> None:
     mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
     for layer in repeated_layers(model):
         fully_shard(layer, mesh=mesh)
+    name = type(model).__name__
     fully_shard(model, mesh=mesh)
-    # accelerate leaves a prepared model as it is. Otherwise, it would wrap it again.
-    model._is_accelerate_prepared = True
+    # The saved configuration names the model's class, whose name now starts with FSDP.
+    type(model).__name__ = name
+    _keep_prepared(accelerator, model)
 
 
 def gathered_weights(model: Any) -> Dict[str, Any]:
@@ -93,6 +95,16 @@ def load_states(optimizer: Any, states: Dict[str, Any]) -> None:
         for number, values in states["state"].items()
     }
     optimizer.load_state_dict({**states, "state": sharded})
+
+
+def _keep_prepared(accelerator: Any, model: Any) -> None:
+    """Make accelerate leave this model as it is. It would wrap it in DistributedDataParallel when Trainer starts."""
+    prepare = accelerator.prepare_model
+
+    def prepare_other(given: Any, *args: Any, **kwargs: Any) -> Any:
+        return given if given is model else prepare(given, *args, **kwargs)
+
+    accelerator.prepare_model = prepare_other
 
 
 def _connect_single_process(device: Any) -> None:

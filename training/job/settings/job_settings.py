@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 
 import torch
+import transformers
 
 from checkpoints import checkpoint_files
 from checkpoints.best_evaluation import BestEvaluation
@@ -180,7 +181,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     device_kind = compiler.device_kind or hardware.device_kind()
     if arguments.kernels == "liger":
         liger.check(device_kind)
-    check_sharding(arguments, device_kind, ranks.count(), torch.__version__)
+    check_sharding(arguments, device_kind, ranks.count(), torch.__version__, transformers.__version__)
     precision = compiler.auto_precision if arguments.precision == "auto" else arguments.precision
     attention = compiler.auto_attention if arguments.attention == "auto" else arguments.attention
     train, validation = (_channel(folder, arguments.task) for folder in (folders.train, folders.validation))

@@ -12,15 +12,17 @@ from settings.sharding_checks import check_sharding
 from tests.support.job.arguments import job_argv
 
 
-def check(kind: str = "cuda", processes: int = 2, version: str = "2.11.0+cu130", **arguments: Any) -> None:
-    check_sharding(parse(job_argv(**{"sharding": "fsdp2", **arguments})), kind, processes, version)
+def check(
+    kind: str = "cuda", processes: int = 2, version: str = "2.11.0+cu130", library: str = "5.17.0", **arguments: Any
+) -> None:
+    check_sharding(parse(job_argv(**{"sharding": "fsdp2", **arguments})), kind, processes, version, library)
 
 
 @pytest.mark.parametrize(
     "setting",
     [
         {},
-        {"kind": "cpu", "processes": 1, "version": "2.6.0"},
+        {"kind": "cpu", "processes": 1, "version": "2.6.0", "library": "4.49.0"},
         {"compiler": "inductor"},
         {"sharding": "none", "version": "1.13.1", "kind": "xla"},
         {"processes": 1, "calibration_batch_sizes": "8,16"},
@@ -34,6 +36,7 @@ def test_settings_that_fit(setting: dict[str, Any]) -> None:
     ("setting", "message"),
     [
         ({"version": "2.5.1"}, "sharding fsdp2 needs torch 2.6 or later, but torch 2.5.1 is installed"),
+        ({"library": "4.23.1"}, "needs transformers 4.49 or later, but transformers 4.23.1 is installed"),
         ({"kind": "xla", "compiler": "neuron"}, "compiler neuron runs on XLA devices: use compiler none"),
         ({"compiler": "inductor", "compile_scope": "model"}, "needs compile_scope layers, not model"),
         ({"compiler": "inductor", "compile_mode": "reduce-overhead"}, "compile_mode reduce-overhead, which records"),
