@@ -49,7 +49,10 @@ class Chosen:
     @classmethod
     def by_name(cls, names: Collection[str]) -> Chosen:
         """Return those of these names, and the paths that they are compared with."""
-        needed = {*names, *(path.reference for path in PATHS if path.name in names)}
+        needed = set(names)
+        # A reference runs before its path, and may have a reference, too.
+        for path in reversed(PATHS):
+            needed |= {path.reference} if path.name in needed else set()
         paths = [path for path in PATHS if path.name in needed]
         return cls(paths, [each for each in runnable(GPU_WORKLOADS, DATA.is_dir()) if each.name in names])
 

@@ -27,16 +27,13 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "weights": experiment.first_weights,
         "compiler": experiment.compiler,
         **_compile_options(experiment),
-        # Requests without sharding keep the arguments of earlier versions.
-        "sharding": None if experiment.sharding == "none" else experiment.sharding,
+        **_newer_options(experiment),
         "precision": experiment.precision,
         "padding": experiment.padding,
         "bucket_lengths": ",".join(map(str, bucket_lengths)) if experiment.padding in {"auto", "buckets"} else None,
         "length_grouping": experiment.length_grouping,
         "attention": experiment.attention,
         "dropout": experiment.dropout,
-        # The default is left out, so that jobs keep the arguments of earlier versions.
-        "kernels": experiment.kernels if experiment.kernels != "torch" else None,
         "optimizer": experiment.optimizer,
         "dataloader_workers": experiment.dataloader_workers,
         "max_length": experiment.max_length,
@@ -67,6 +64,12 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
     }
     arguments |= _target(experiment) | _push(experiment) | _probe(experiment) | _calibration(experiment)
     return {name: value for name, value in arguments.items() if value is not None}
+
+
+def _newer_options(experiment: Experiment) -> dict[str, Scalar | None]:
+    """Return options that earlier versions did not have; None for a default, so that other requests stay the same."""
+    options = {"sharding": experiment.sharding, "kernels": experiment.kernels}
+    return {name: None if value == Experiment.model_fields[name].default else value for name, value in options.items()}
 
 
 def _compile_options(experiment: Experiment) -> dict[str, Scalar | None]:

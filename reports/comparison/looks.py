@@ -19,7 +19,8 @@ from tracking.groups.metric_scales import COLUMN, common_scales, read_scales
 _ALIKE = frozenset(
     {
         *("hp_seed", "hp_save_model", "hp_save_strategy", "hp_save_steps", "hp_bucket_lengths", "hp_allocator"),
-        *("hp_compiler", "hp_compile_scope", "hp_compile_mode", "hp_compile_dynamic", "hp_sharding"),
+        *("hp_compiler", "hp_compile_scope", "hp_compile_mode", "hp_compile_dynamic"),
+        *("hp_kernels", "hp_sharding"),
     }
 )
 """Settings with which the same seed still trains the same model, up to rounding. Repeats differ in the seed."""

@@ -57,6 +57,8 @@ def test_a_part_of_the_acceptance_can_be_chosen() -> None:
     assert lines[-1] == "Nothing was run."
     assert not any("Short jobs" in line for line in lines)
     assert Chosen.by_name([path.name for path in PATHS]).notes() == []
+    chain = Chosen.by_name(["compile-accumulation"])
+    assert [path.name for path in chain.paths] == ["fp32", "accumulation", "compile-accumulation"]
 
 
 def test_paths_without_time_have_failed(tmp_path: Path) -> None:

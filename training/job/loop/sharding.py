@@ -78,7 +78,7 @@ def load_weights(model: Any, folder: Optional[Path]) -> None:
 def gathered_states(optimizer: Any) -> Dict[str, Any]:
     """Return the optimizer's plain state dictionary in the CPU's memory, on rank 0. All processes must call this.
 
-    On other ranks, the tensors are None.
+    Other ranks get None in place of each tensor.
     """
     gathered: Dict[str, Any] = _gathered(optimizer.state_dict())
     return gathered
@@ -87,7 +87,7 @@ def gathered_states(optimizer: Any) -> Dict[str, Any]:
 def load_states(optimizer: Any, states: Dict[str, Any]) -> None:
     """Load a plain state dictionary into the optimizer of a sharded model. All processes must call this.
 
-    The tensors of rank 0 count. Those of other ranks need only have the same shapes.
+    Only the values of rank 0 are used. The tensors of other ranks must have the same shapes.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     sharded = {
