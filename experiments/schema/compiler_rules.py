@@ -69,8 +69,8 @@ def _check_neuron(experiment: ExperimentFields) -> None:
         )
     if experiment.precision == "fp16":
         raise ValueError("compiler 'neuron' needs precision 'bf16', 'fp32' or 'auto', which is bf16, not 'fp16'")
-    if experiment.attention == "flash_attention_2":
-        raise ValueError("compiler 'neuron' needs attention 'eager', 'sdpa' or 'auto', not 'flash_attention_2'")
+    if experiment.attention in ("flash_attention_2", "blockwise"):
+        raise ValueError(f"compiler 'neuron' needs attention 'eager', 'sdpa' or 'auto', not {experiment.attention!r}")
     if experiment.calibration is not None:
         raise ValueError("calibration and compiler 'neuron' cannot be combined: each batch size would be compiled")
 

@@ -143,9 +143,11 @@ class ExperimentFields(Frozen):
     """Bucket lengths in tokens, ascending. None chooses them from the data."""
     length_grouping: bool = True
     """Batch rows of similar length together. Has no effect with `padding: max_length`."""
-    attention: Literal["auto", "sdpa", "eager", "flash_attention_2"] = "auto"
+    attention: Literal["auto", "blockwise", "sdpa", "eager", "flash_attention_2"] = "auto"
     """Attention implementation. `auto` takes the default of transformers. On a CPU, for rows of up to 1,024 tokens, it
-    takes the faster of eager and sdpa, found by a trial as for `precision`. `flash_attention_2` needs its package."""
+    takes the fastest of `blockwise`, `eager` and `sdpa`, found by a trial as for `precision`. `blockwise` is our own,
+    for training on a CPU, and computes in parts that fit in the CPU's caches; evaluations then use `eager`.
+    `flash_attention_2` needs its package."""
     dropout: Literal["auto", "bulk", "torch"] = "auto"
     """Random numbers of dropout on a CPU: `bulk` draws bits in bulk, `torch` draws one number per element, and `auto`
     takes the faster one, found by a trial as for `precision`. A GPU always uses `torch`."""

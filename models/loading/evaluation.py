@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import asdict, dataclass
 
 FORMATS = ("fp32", "bf16", "fp16")
+EVALUATED_WITH = {"auto": None, "blockwise": "eager"}
+"""Attention of a training -> that of its evaluations, where they differ or it is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,7 +43,7 @@ def evaluation_of(params: Mapping[str, str], task: str) -> Evaluation:
     max_length = None if task == "causal-lm" else _number(params.get("hp.max_length"))
     return Evaluation(
         precision=precision if precision in FORMATS else None,
-        attention=None if attention == "auto" else attention,
+        attention=EVALUATED_WITH.get(attention, attention) if attention else None,
         batch_size=_number(params.get("hp.eval_batch_size")),
         pads_to_max_length=params.get("hp.padding") == "max_length",
         max_length=max_length,

@@ -3,7 +3,7 @@
 Batches stay padded outside of the layers, so labels, positions, poolers and heads are those of padded training. A hook
 in front of the layers removes the padding: rows x length x width becomes 1 x tokens x width. A hook behind them puts it
 back as zeros. In between, every product, norm and dropout is computed for each token separately. Only attention relates
-tokens to each other, so it has an implementation of its own (`varlen_attention.py`).
+tokens to each other, so it has an implementation of its own (`attention/varlen.py`).
 """
 
 from typing import Any, Dict, Optional, Tuple
@@ -11,9 +11,9 @@ from typing import Any, Dict, Optional, Tuple
 import torch
 from torch import nn
 
+from attention import varlen
+from attention.varlen import PackedRows
 from data.padding import PACKED_TOKENS
-from loop import varlen_attention
-from loop.varlen_attention import PackedRows
 from reporting.errors import Unsupported
 from settings.job_settings import Settings
 from weights.pretrained import set_attention
@@ -29,7 +29,7 @@ def use_padding_free(model: Any, settings: Settings) -> None:
     """
     if settings.padding.kind != "none":
         return
-    varlen_attention.check_device(settings.device_kind, settings.precision)
+    varlen.check_device(settings.device_kind, settings.precision)
     install(model)
 
 
@@ -42,7 +42,7 @@ def install(model: Any) -> None:
             "longest"
         )
     _register()
-    if not set_attention(model, varlen_attention.NAME):
+    if not set_attention(model, varlen.NAME):
         raise _unsupported_version(model_type)
     _Hooks().attach(model)
 
@@ -113,7 +113,7 @@ def _register() -> None:
     except ImportError:
         raise _unsupported_version("models") from None
     # No function that makes masks is registered. Models then make none.
-    AttentionInterface.register(varlen_attention.NAME, varlen_attention.attend)
+    AttentionInterface.register(varlen.NAME, varlen.attend)
 
 
 def _unsupported_version(name: str) -> Unsupported:

@@ -14,7 +14,7 @@ CHOICES: Dict[str, Sequence[str]] = {
     "sharding": ("none", "fsdp2"),
     "weights": ("pretrained", "random"),
     "precision": ("auto", "fp32", "bf16", "fp16", "fp8"),
-    "attention": ("auto", "sdpa", "eager", "flash_attention_2"),
+    "attention": ("auto", "blockwise", "sdpa", "eager", "flash_attention_2"),
     "kernels": ("torch", "liger"),
     "optimizer": ("auto", "adamw"),
     "dropout": ("auto", "bulk", "torch"),

@@ -29,8 +29,9 @@ class Arguments:
     length_grouping: bool
     """Batch rows of similar length together, unless all are padded to `max_length`."""
     attention: str
-    """Attention implementation. auto selects the default of transformers. For rows of up to 1,024 tokens on a CPU, it
-    selects eager, or the faster one of eager and sdpa in a trial."""
+    """Attention implementation. blockwise is ours, for training on a CPU (see `attention/blockwise.py`); evaluations
+    then use eager. auto selects the default of transformers. For rows of up to 1,024 tokens on a CPU, it selects
+    blockwise if the model can use it, else eager, or the fastest of these and sdpa in a trial."""
     dropout: str
     """Random bits of dropout on a CPU: bulk draws them in bulk, torch draws one number per element. auto selects bulk,
     or the faster one in a trial."""

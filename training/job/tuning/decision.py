@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 ALLOWED: Mapping[str, Any] = {
     "precision": ("fp32", "bf16"),
-    "attention": ("eager", "sdpa"),
+    "attention": ("blockwise", "eager", "sdpa"),
     "dropout": ("bulk", "torch"),
     "threads": range(1, 4097),
 }

@@ -13,6 +13,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 
 import torch
 
+from attention import operation
 from compilation import dropout
 from measuring.machine_load import JOB_NAME, group_of
 from measuring.meter import Meter
@@ -23,6 +24,7 @@ from tuning.decision import ALLOWED, Decision, message
 from tuning.decision_files import FOLDER_VARIABLE, DecisionFiles
 from tuning.keys import group_key, setting_key
 from tuning.thread_control import ThreadControl
+from tuning.trial_steps import TrialSteps, undone
 from weights.pretrained import can_set_attention, set_attention
 
 
@@ -43,6 +45,7 @@ def settle(
     A trial is timed as the phase `trial`, including the wait for the trial of another job.
     """
     control.check()
+    settings = with_blockwise(settings, model)
     is_open = bool(environment.get(FOLDER_VARIABLE) and open_fields(settings, model, control))
     with meter.phase("trial") if is_open else nullcontext():
         chosen, is_new = choose(settings, model, control, environment)
@@ -51,9 +54,30 @@ def settle(
     if "threads" in chosen.values:
         torch.set_num_threads(chosen.values["threads"])
     settings = applied(settings, model, chosen.values)
+    set_attention(model, settings.attention)
     if settings.dropout == "bulk":
         dropout.install(settings.compiler.compiles_here)
     return settings, chosen
+
+
+def with_blockwise(settings: Settings, model: Any) -> Settings:
+    """Return the settings with blockwise attention where `auto` prefers it, and make it available to the model.
+
+    That is on a CPU, up to `hardware.LONGEST_EAGER_TOKENS`, if the model computes the same with it as before.
+    """
+    compiles = settings.compiler.compiles_here
+    if settings.attention == operation.NAME:
+        operation.register(compiles)
+    is_open = settings.device_kind == "cpu" and settings.arguments.attention == "auto"
+    if not is_open or settings.attention != "eager" or not can_set_attention(model):
+        return settings
+    if not getattr(model, "_supports_attention_backend", False) or not operation.register(compiles):
+        return settings
+    with undone(model):
+        steps = TrialSteps(settings, model)
+        steps.use_one_layer()
+        agrees = steps.agrees(operation.NAME)
+    return replace(settings, attention=operation.NAME) if agrees else settings
 
 
 def choose(settings: Settings, model: Any, control: ThreadControl, environment: Mapping[str, str]) -> Chosen:
@@ -77,7 +101,7 @@ def open_fields(settings: Settings, model: Any, control: ThreadControl) -> List[
     arguments = settings.arguments
     fields = ["precision"] if arguments.precision == "auto" else []
     # Long rows keep the default of transformers, which needs less memory.
-    if arguments.attention == "auto" and settings.attention == "eager" and can_set_attention(model):
+    if arguments.attention == "auto" and settings.attention in ("blockwise", "eager") and can_set_attention(model):
         fields.append("attention")
     if arguments.dropout == "auto" and settings.dropout == "bulk":
         fields.append("dropout")
@@ -92,8 +116,10 @@ def with_values(settings: Settings, values: Mapping[str, Any]) -> Settings:
 def applied(settings: Settings, model: Any, values: Mapping[str, Any]) -> Settings:
     """Set the model's attention as chosen, and return the settings with the values that are now in effect."""
     values = dict(values)
-    if "attention" in values and not set_attention(model, values["attention"]):
-        # Another model of the group has this implementation, but this one does not.
+    attention = values.get("attention")
+    is_refused = attention == operation.NAME and settings.attention != attention
+    if attention and (is_refused or not set_attention(model, attention)):
+        # Another model of the group can use this implementation, but this one cannot.
         del values["attention"]
     return with_values(settings, values)
 

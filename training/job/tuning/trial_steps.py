@@ -16,6 +16,10 @@ from loop.samplers import train_sampler
 from settings.job_settings import Settings
 from weights.pretrained import set_attention
 
+LOGITS_TOLERANCE = 1e-3
+"""Largest difference of a logit, relative to the largest logit, that counts as rounding."""
+TARGETS = ("labels", "start_positions", "end_positions")
+
 
 @dataclass(frozen=True)
 class Candidate:
@@ -24,7 +28,7 @@ class Candidate:
     precision: str
     """fp32 | bf16."""
     attention: str
-    """eager | sdpa, or auto for a model whose implementation is not varied."""
+    """blockwise | eager | sdpa, or auto for a model whose implementation is not varied."""
     dropout: str
     """bulk | torch."""
     threads: Optional[int]
@@ -64,13 +68,43 @@ class TrialSteps:
 
     def use_rows(self, rows: int) -> None:
         """Take the next steps on this many rows of the batch."""
+        self._use([int(number) for number in self._numbers[:rows]])
+
+    def _use(self, numbers: List[int]) -> None:
         settings = self._settings
         collator = Collator(settings.padding, settings.train.metadata, settings.task.targets)
-        batch = collator([settings.train.rows[int(number)] for number in self._numbers[:rows]])
+        batch = collator([settings.train.rows[number] for number in numbers])
         # The model of a trial computes padding, even if that of the training does not.
         batch.pop(PACKED_TOKENS, None)
         self._batch = batch
-        self.rows, self.tokens = rows, int(self._batch["input_ids"].shape[1])
+        self.rows, self.tokens = len(numbers), int(self._batch["input_ids"].shape[1])
+
+    def agrees(self, attention: str) -> bool:
+        """Return True if the model computes the same with an implementation of attention as with its present one.
+
+        Compared are the logits of two rows, one of them padded, in 32 bits and without dropout.
+        """
+        lengths, present = self._settings.train.rows.lengths, self._model.config._attn_implementation
+        self._use([int(np.argmin(lengths)), int(self._numbers[0])])
+        self._model.eval()
+        try:
+            expected = self._logits()
+            if not set_attention(self._model, attention):
+                return False
+            # Models differ in what they pass to attention, and an implementation can refuse it.
+            difference = (self._logits() - expected).abs().max()
+            return bool(difference <= LOGITS_TOLERANCE * expected.abs().max())
+        except (RuntimeError, TypeError, ValueError):
+            return False
+        finally:
+            self._model.train()
+            set_attention(self._model, present)
+
+    def _logits(self) -> Any:
+        # With gradients, as some implementations compute differently without them.
+        output = self._model(**{name: value for name, value in self._batch.items() if name not in TARGETS})
+        logits = next(iter(output.values())) if isinstance(output, dict) else output[0]
+        return logits.detach()[self._batch["attention_mask"].bool()] if logits.dim() > 2 else logits.detach()
 
     def seconds(self, candidate: Candidate) -> float:
         """Take a step with a candidate and return its seconds. The weights do not change.

@@ -8,6 +8,7 @@ from typing import Any, Dict, Optional
 
 import transformers
 
+from attention import operation
 from reporting.errors import ArgumentError, Unsupported
 from weights import safetensors_files
 
@@ -33,7 +34,8 @@ class Pretrained:
     weights: str = "pretrained"
     """pretrained | random. With random, the weights are initialised from the configuration."""
     attention: str = "auto"
-    """Attention implementation: auto | sdpa | eager | flash_attention_2. With auto, transformers selects it."""
+    """Attention implementation: auto | blockwise | sdpa | eager | flash_attention_2. With auto, transformers selects
+    it."""
 
     @property
     def is_folder(self) -> bool:
@@ -118,6 +120,10 @@ def save_tokenizer(location: str, revision: Optional[str], folder: Path) -> None
 def _attention(attention: str) -> Dict[str, Any]:
     if attention == "auto":
         return {}
+    if attention == operation.NAME and not operation.register():
+        raise Unsupported(
+            f"attention {attention} needs transformers 5, but {transformers.__version__} is installed: use auto"
+        )
     # The argument exists since transformers 4.36. Earlier versions had only eager attention.
     if tuple(int(part) for part in transformers.__version__.split(".")[:2]) >= (4, 36):
         return {"attn_implementation": attention}

@@ -50,6 +50,8 @@ def check_settings(spec: JobSpec) -> None:
             )
         if spec.hyperparameters.get("kernels") == "liger" and not has_gpu:
             raise InputError(f"kernels 'liger' needs an NVIDIA GPU, but {each} has {described(each)}: use 'torch'")
+        if spec.hyperparameters.get("attention") == "blockwise" and devices is not None:
+            raise InputError(f"attention 'blockwise' is for CPUs, but {each} has {described(each)}: use 'auto'")
 
 
 def device_notes(spec: JobSpec) -> Iterator[str]:

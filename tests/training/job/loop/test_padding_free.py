@@ -12,9 +12,9 @@ import torch
 import transformers
 from transformers import AutoConfig
 
+from attention.varlen import PackedRows, check_device, flash_attention
 from loop import padding_free
 from loop.padding_free import install
-from loop.varlen_attention import PackedRows, check_device, flash_attention
 from reporting.errors import Unsupported
 
 TYPES = ("albert", "bert", "distilbert", "gpt2", "roberta")

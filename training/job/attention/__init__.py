@@ -1,0 +1,1 @@
+"""Implementations of attention that the job adds to those of transformers."""

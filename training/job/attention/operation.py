@@ -1,0 +1,164 @@
+"""Blockwise attention as an operation that PyTorch can derive and compile, and that transformers can look up."""
+
+from typing import Any, Optional, Tuple
+
+import torch
+
+from attention import blockwise
+from attention.blocks import score_count
+from attention.blockwise import Options
+from compilation.dropout import CAN_COMPILE, LEVELS
+
+NAME = "blockwise"
+"""Name of the implementation in the registry of transformers."""
+UNSUPPORTED = ("softcap", "s_aux", "position_bias")
+"""Arguments with which some models change the scores in ways that this implementation does not."""
+
+
+def attend(
+    module: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    attention_mask: Optional[Any],
+    scaling: Optional[float] = None,
+    dropout: float = 0.0,
+    is_causal: Optional[bool] = None,
+    **more: Any,
+) -> Tuple[Any, None]:
+    """Return the attention, batch x queries x heads x width, and no weights.
+
+    Arguments are those of transformers' implementations: `query`, `key` and `value` are batch x heads x tokens x width.
+    Keys and values may have fewer heads, each for several heads of the queries. Raises `ValueError` for an argument
+    that is not supported.
+    """
+    for name in UNSUPPORTED:
+        if more.get(name) is not None:
+            raise ValueError(f"attention {NAME} does not support {name}")
+    if torch.is_autocast_enabled("cpu"):
+        query, key, value = (each.to(torch.get_autocast_dtype("cpu")) for each in (query, key, value))
+    groups = query.shape[1] // key.shape[1]
+    if groups > 1:
+        key, value = (each.repeat_interleave(groups, dim=1) for each in (key, value))
+    scaling = query.shape[-1] ** -0.5 if scaling is None else scaling
+    is_causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
+    # As in transformers' `sdpa`: a model that sees only earlier tokens passes a mask, or none if all tokens are real.
+    causal = bool(is_causal) and attention_mask is None and query.shape[2] > 1
+    if not torch.is_grad_enabled():
+        return _eager(query, key, value, attention_mask, scaling, causal), None
+    options = Options(scaling, round(dropout * LEVELS), causal)
+    if _is_compiling():
+        return torch.ops.trainfare.blockwise_attention(query, key, value, attention_mask, *options)[0], None
+    return _Blockwise.apply(query, key, value, attention_mask, options), None
+
+
+def _eager(query: Any, key: Any, value: Any, mask: Optional[Any], scaling: float, causal: bool) -> Any:
+    """Compute as transformers' `eager` does, whose numbers predictions repeat. For evaluations."""
+    scores = torch.matmul(query, key.transpose(2, 3)) * scaling
+    if causal:
+        mask = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril()
+    if mask is not None:
+        if mask.dtype == torch.bool:
+            mask = torch.zeros(mask.shape, device=mask.device).masked_fill(~mask, torch.finfo(torch.float32).min)
+        scores = scores + mask
+    weights = torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
+    return torch.matmul(weights, value).transpose(1, 2).contiguous()
+
+
+def register(compiles: bool = False) -> bool:
+    """Add the implementation to the registry of transformers. Return False if this version has none.
+
+    A compiler needs an operation with known shapes. Start-up is billed, so other jobs skip its registration.
+    """
+    try:
+        from transformers import AttentionInterface, AttentionMaskInterface
+        from transformers.masking_utils import sdpa_mask
+    except ImportError:
+        return False
+    if compiles:
+        if not CAN_COMPILE:
+            return False
+        if not hasattr(torch.ops.trainfare, "blockwise_attention"):
+            _register_operation()
+    AttentionInterface.register(NAME, attend)
+    AttentionMaskInterface.register(NAME, sdpa_mask)
+    return True
+
+
+class _Blockwise(torch.autograd.Function):  # type: ignore[misc]
+    @staticmethod
+    def forward(context: Any, query: Any, key: Any, value: Any, mask: Optional[Any], options: Options) -> Any:
+        keeps = any(context.needs_input_grad)
+        output, weights, draws = blockwise.forward(query, key, value, mask, options, keeps)
+        context.save_for_backward(query, key, value, weights, draws)
+        context.options = options
+        return output
+
+    @staticmethod
+    def backward(context: Any, gradient: Any) -> Tuple[Any, ...]:
+        query, key, value, weights, factors = context.saved_tensors
+        return (*blockwise.backward(gradient, query, key, value, weights, factors, context.options), None, None)
+
+
+def _is_compiling() -> bool:
+    return hasattr(torch, "compiler") and getattr(torch.compiler, "is_compiling", bool)()
+
+
+def _register_operation() -> None:
+    from torch import Tensor
+    from torch.library import custom_op
+
+    @custom_op("trainfare::blockwise_attention", mutates_args=())  # type: ignore[untyped-decorator]
+    def attention(
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        mask: Optional[Tensor],
+        scaling: float,
+        dropped: int,
+        is_causal: bool,
+    ) -> Tuple[Tensor, Tensor, Tensor]:
+        options = Options(scaling, dropped, is_causal)
+        output, weights, draws = blockwise.forward(query, key, value, mask, options, keeps=True)
+        return output, weights, draws
+
+    @attention.register_fake  # type: ignore[untyped-decorator]
+    def _(
+        query: Tensor, key: Tensor, value: Tensor, mask: Any, scaling: float, dropped: int, is_causal: bool
+    ) -> Tuple[Tensor, Tensor, Tensor]:
+        batch, heads, length, _ = query.shape
+        count = score_count(blockwise.sizes_of(query, key, Options(scaling, dropped, is_causal)))
+        draws = query.new_empty(count if dropped else 0, dtype=torch.bfloat16)
+        return query.new_empty(batch, length, heads, value.shape[3]), query.new_empty(count), draws
+
+    @custom_op("trainfare::blockwise_attention_backward", mutates_args=())  # type: ignore[untyped-decorator]
+    def attention_backward(
+        gradient: Tensor,
+        query: Tensor,
+        key: Tensor,
+        value: Tensor,
+        weights: Tensor,
+        draws: Tensor,
+        scaling: float,
+        dropped: int,
+        is_causal: bool,
+    ) -> Tuple[Tensor, Tensor, Tensor]:
+        options = Options(scaling, dropped, is_causal)
+        results = blockwise.backward(gradient, query, key, value, weights, draws, options)
+        of_query, of_key, of_value = (each.contiguous() for each in results)
+        return of_query, of_key, of_value
+
+    @attention_backward.register_fake  # type: ignore[untyped-decorator]
+    def _(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Tuple[Tensor, Tensor, Tensor]:
+        return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape)
+
+    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
+        query, key, value, _, *options = inputs
+        ctx.save_for_backward(query, key, value, *output[1:])
+        ctx.options = options
+
+    def derive(ctx: Any, gradient: Any, *_: Any) -> Tuple[Any, ...]:
+        results = torch.ops.trainfare.blockwise_attention_backward(gradient, *ctx.saved_tensors, *ctx.options)
+        return (*results, None, None, None, None)
+
+    attention.register_autograd(derive, setup_context=setup_context)
