@@ -28,6 +28,7 @@ def test_fields_with_few_shapes_pass(fields: dict[str, str]) -> None:
     [
         ({"padding": "longest"}, "compiler 'neuron' needs padding 'max_length' or 'buckets', not 'longest'"),
         ({"precision": "fp16"}, "needs precision 'bf16', 'fp32' or 'auto', which is bf16, not 'fp16'"),
+        ({"attention": "blockwise"}, "needs attention 'eager', 'sdpa' or 'auto', not 'blockwise'"),
         ({"attention": "flash_attention_2"}, "needs attention 'eager', 'sdpa' or 'auto', not 'flash_attention_2'"),
         ({"precision": "fp8"}, "compiler 'neuron' cannot use precision 'fp8': use 'bf16'"),
         ({"kernels": "liger"}, "compiler 'neuron' cannot use kernels 'liger': use 'torch'"),

@@ -24,6 +24,10 @@ def test_a_training_in_8_bits_was_evaluated_in_bf16() -> None:
     assert evaluation_of({**PARAMS, "hp.precision": "fp8"}, "classification").precision == "bf16"
 
 
+def test_a_training_with_blockwise_attention_was_evaluated_with_eager() -> None:
+    assert evaluation_of({**PARAMS, "hp.attention": "blockwise"}, "classification").attention == "eager"
+
+
 def test_unknown_settings_keep_their_defaults() -> None:
     assert evaluation_of({}, "") == evaluation_from_json(None) == UNKNOWN
     script = {"hp.precision": "mixed", "hp.attention": "auto", "hp.eval_batch_size": "auto", "hp.max_length": "9"}

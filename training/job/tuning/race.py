@@ -45,9 +45,6 @@ def run_race(count: int, measure: Callable[[int], float], has_time: Callable[[],
         if not has_time():
             return Race({}, 0, False)
         warmups[index] = measure(index)
-        if index == 0 and has_time():
-            # The first step of all also prepares what every candidate needs.
-            warmups[index] = min(warmups[index], measure(index))
     fastest = min(warmups.values())
     left = [index for index in range(count) if warmups[index] <= CLEARLY_SLOWER * fastest]
     seconds: Dict[int, List[float]] = {index: [] if index in left else [warmups[index]] for index in range(count)}

@@ -52,7 +52,7 @@ def test_a_training_after_a_trial_equals_one_with_the_chosen_values(
     """Equal to the bit: the trial restores weights and random states, and dropout draws the same numbers."""
     tried = in_group(new_job("tried"), tmp_path / "decisions").run(**AUTO)
     values = chosen(tried)
-    assert set(values.values()) <= {"fp32", "bf16", "eager", "sdpa", "bulk", "torch"}
+    assert set(values.values()) <= {"fp32", "bf16", "blockwise", "eager", "sdpa", "bulk", "torch"}
     fixed = new_job("fixed").run(**values)
     assert chosen(fixed) == values
     assert tried.losses == fixed.losses
@@ -61,7 +61,11 @@ def test_a_training_after_a_trial_equals_one_with_the_chosen_values(
     assert all(value in note for value in values.values())
     metrics = tried.result["metrics"]
     rates = {name: value for name, value in metrics.items() if name.startswith("trial/") and "samples" in name}
-    assert {"trial/fp32_eager_samples_per_second", "trial/dropout_torch_samples_per_second"} <= rates.keys()
+    assert {
+        "trial/fp32_eager_samples_per_second",
+        "trial/fp32_blockwise_samples_per_second",
+        "trial/dropout_torch_samples_per_second",
+    } <= rates.keys()
     assert all(rate > 0 for rate in rates.values())
     assert metrics["trial/rows"] == 8
     phases = {event["phase"]: event["seconds"] for event in tried.events("phase")}
@@ -112,7 +116,11 @@ def test_a_resumed_job_keeps_the_values_of_its_checkpoint(job: Any, tmp_path: Pa
     for checkpoint in (job.folder / "checkpoints").glob("checkpoint-*"):
         if checkpoint.name != "checkpoint-2":
             checkpoint.rename(tmp_path / checkpoint.name)
-    swapped = {"precision": {"fp32": "bf16"}, "attention": {"eager": "sdpa"}, "dropout": {"bulk": "torch"}}
+    swapped = {
+        "precision": {"fp32": "bf16"},
+        "attention": {"eager": "sdpa", "blockwise": "sdpa"},
+        "dropout": {"bulk": "torch"},
+    }
     set_decision(folder, **{name: swap.get(values[name], next(iter(swap))) for name, swap in swapped.items()})
     (job.folder / "output/data/events.jsonl").unlink()
     resumed = in_group(job, folder).run(**AUTO, **saving, epochs=2)
@@ -125,7 +133,7 @@ def test_a_resumed_job_keeps_the_values_of_its_checkpoint(job: Any, tmp_path: Pa
 def test_without_a_shared_folder_the_rules_decide(job: Any) -> None:
     ended = job.run(**AUTO, max_steps=2)
     values = chosen(ended)
-    assert values["attention"] == "eager"
+    assert values["attention"] == "blockwise"
     assert values["dropout"] == "bulk"
     assert "trial" not in {event["phase"] for event in ended.events("phase")}
 
@@ -133,7 +141,7 @@ def test_without_a_shared_folder_the_rules_decide(job: Any) -> None:
 @pytest.mark.slow
 def test_several_processes_use_the_same_values(job: Any, tmp_path: Path) -> None:
     ended = in_group(job, tmp_path / "decisions").run(TORCHRUN, **AUTO, max_steps=2)
-    assert set(chosen(ended).values()) <= {"fp32", "bf16", "eager", "sdpa", "bulk", "torch"}
+    assert set(chosen(ended).values()) <= {"fp32", "bf16", "blockwise", "eager", "sdpa", "bulk", "torch"}
     assert len(trial_notes(ended)) <= 1
 
 

@@ -108,7 +108,7 @@ def test_idle_devices_and_unknown_types_are_noted() -> None:
     assert "2026-11-25" in unknown
 
 
-FP8, LIGER = {"precision": "fp8"}, {"kernels": "liger"}
+FP8, LIGER, BLOCKWISE = {"precision": "fp8"}, {"kernels": "liger"}, {"attention": "blockwise"}
 
 
 @pytest.mark.parametrize(
@@ -117,6 +117,11 @@ FP8, LIGER = {"precision": "fp8"}, {"kernels": "liger"}
         ("ml.g5.xlarge", FP8, "such as L4, L40S and H100, but ml.g5.xlarge has 1 A10G GPU with 22 GiB: use precision"),
         ("ml.p4d.24xlarge", FP8, "ml.p4d.24xlarge has 8 A100 GPUs with 40 GiB each: use precision 'bf16'"),
         ("ml.m5.large", FP8, "but ml.m5.large has no GPU: use precision 'bf16'"),
+        (
+            "ml.g5.xlarge",
+            BLOCKWISE,
+            "attention 'blockwise' is for CPUs, but ml.g5.xlarge has 1 A10G GPU with 22 GiB: use 'auto'",
+        ),
         ("ml.m5.large", LIGER, "kernels 'liger' needs an NVIDIA GPU, but ml.m5.large has no GPU: use 'torch'"),
         ("ml.trn1.2xlarge", LIGER, "needs an NVIDIA GPU, but ml.trn1.2xlarge has 1 Trainium chip with 32 GiB"),
     ],
