@@ -18,7 +18,8 @@ from benchmarks.support.workloads import REAL_SIZES, RECIPE, SMALL_ENCODER, Work
 MIN_GAIN = 1.93
 """Published gain from the compiler with its larger batch (SQuAD with ALBERT)."""
 MIN_EMOTION_GAIN = 80.0
-MIN_UTILISATION = 0.5
+MIN_UTILISATION, MIN_SMALL_UTILISATION = 0.5, 0.45
+"""For models of base size and above, and for MiniLM."""
 
 FILES = {"workloads": SMALL_ENCODER, "real_sizes": REAL_SIZES}
 """Workloads in each result file."""
@@ -77,8 +78,9 @@ def _figures(name: str, workload: Workload, results: Sequence[Mapping[str, Any]]
 
     utilisation = [flops / peak for flops in values("throughput/model_flops_per_second")]
     with_attention = [flops / peak for flops in values("throughput/model_flops_with_attention_per_second")]
-    is_enough = statistics.median(utilisation) >= MIN_UTILISATION
-    target = None if name.endswith("recipe") else f"at least {MIN_UTILISATION:g}"
+    least = MIN_SMALL_UTILISATION if workload.model == "MiniLM" else MIN_UTILISATION
+    is_enough = statistics.median(utilisation) >= least
+    target = None if name.endswith("recipe") else f"at least {least:g}"
     return [
         median_row(f"{name}: samples", values("throughput/steady_samples_per_second"), "samples/s"),
         median_row(f"{name}: real tokens", values("throughput/steady_tokens_per_second"), "tokens/s"),

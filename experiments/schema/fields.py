@@ -132,11 +132,12 @@ class ExperimentFields(Frozen):
     precision: Literal["auto", "fp32", "bf16", "fp16", "fp8"] = "auto"
     """Number format of the computation. `auto` takes bf16 on a GPU that supports it natively, else fp16. On a CPU, the
     first job of a group tries bf16 and fp32 for a few steps, and all jobs of the group take the faster one. `fp8` is
-    bf16 with 8 bits in the linear layers of the repeated layers, in training only. It needs a GPU of compute capability
+    bf16 with FP8 in the linear layers of the repeated layers, in training only. It needs a GPU of compute capability
     8.9 or higher (L4, L40S, H100) and the package `torchao`, and is made for `compiler: inductor`."""
     padding: Literal["auto", "longest", "buckets", "max_length", "none"] = "auto"
     """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` is `buckets` with
-    inductor on a GPU and on XLA devices (Trainium), otherwise `longest`, on a GPU a multiple of 8. `none` computes no
+    inductor on a GPU and on XLA devices (Trainium), otherwise `longest`, rounded up to a
+    multiple of 8 on a GPU. `none` computes no
     padding in the layers of ALBERT, BERT, CamemBERT, DistilBERT, ELECTRA, GPT-2, RoBERTa and XLM-RoBERTa. It needs
     transformers 5, compiler `none` and attention `auto`, and on a GPU bf16 or fp16 and compute capability 8.0."""
     bucket_lengths: BucketLengths | None = None
@@ -149,8 +150,8 @@ class ExperimentFields(Frozen):
     for training on a CPU, and computes in parts that fit in the CPU's caches; evaluations then use `eager`.
     `flash_attention_2` needs its package."""
     dropout: Literal["auto", "bulk", "torch"] = "auto"
-    """Random numbers of dropout on a CPU: `bulk` draws bits in bulk, `torch` draws one number per element, and `auto`
-    takes the faster one, found by a trial as for `precision`. A GPU always uses `torch`."""
+    """Random numbers of dropout on a CPU: `bulk` draws 64 bits for four elements, `torch` one number for each, and
+    `auto` takes the faster one, found by a trial as for `precision`. A GPU always uses `torch`."""
     kernels: Literal["torch", "liger"] = "torch"
     """Kernels of norms, rotary embeddings, MLPs and the loss of language models: those of PyTorch, or Liger's, for
     decoders such as Llama, Mistral and Qwen. `liger` needs an NVIDIA GPU and the package `liger-kernel`."""
@@ -171,8 +172,8 @@ class ExperimentFields(Frozen):
     """Inductor: mode of `torch.compile`. `reduce-overhead` and `max-autotune` use CUDA graphs on a GPU; the latter also
     measures several kernels for each matrix product."""
     compile_dynamic: bool | None = None
-    """Inductor: one program for all lengths (true), or one per length (false). None means one for all lengths with
-    padding `longest`, and on a CPU with several bucket lengths; otherwise one per length."""
+    """Inductor: one program for all lengths (true), or one per length (false). If it is not set: one for all lengths if
+    padding is `longest`, or on a CPU with several bucket lengths; otherwise one per length."""
     sharding: Literal["none", "fsdp2"] = "none"
     """Several devices: each holds the whole model (`none`: DDP), or a part of its weights, gradients and optimizer
     states (`fsdp2`: PyTorch's `fully_shard`), which needs less memory and more communication. Needs torch 2.6."""

@@ -7,8 +7,8 @@ BLOCK_BYTES = 3 << 20
 QUERIES = 256
 """Queries in a block of causal attention, which leaves out the keys after the last of them."""
 KEY_MULTIPLES = {2: 32}
-"""Bytes of a number -> multiple to which keys are filled up: the 16-bit numbers in a vector register, because PyTorch's
-softmax takes four times as long for 24 of them as for 32. Other numbers are not filled up."""
+"""Size of an element in bytes -> multiple to which the number of keys is padded. A vector register holds 32 elements of
+16 bits, and PyTorch's softmax takes four times as long for 24 of them as for 32. Other elements need no padding."""
 
 
 class Sizes(NamedTuple):
@@ -18,7 +18,7 @@ class Sizes(NamedTuple):
     heads: Any
     queries: Any
     keys: Any
-    """With those that fill up, see `filled`."""
+    """Padding included, see `padded_count`."""
     is_causal: bool
     """Query i sees the keys 0 to i, and there is no other mask."""
 
@@ -32,19 +32,19 @@ class Block(NamedTuple):
     flat: slice
     """The same heads, counted over batch x heads."""
     queries: slice
-    keys: int
+    key_end: int
     """No query of the block sees this key or a later one."""
-    numbers: slice
+    scores: slice
     """Position of the block's scores among the scores of all blocks."""
 
     @property
     def shape(self) -> Tuple[int, int, int]:
         """Shape of the scores: heads of all rows, queries, keys."""
-        return self.flat.stop - self.flat.start, self.queries.stop - self.queries.start, self.keys
+        return self.flat.stop - self.flat.start, self.queries.stop - self.queries.start, self.key_end
 
 
-def filled(keys: Any, number_bytes: int) -> Any:
-    """Return the number of keys, filled up to a multiple that suits numbers of this size."""
+def padded_count(keys: Any, number_bytes: int) -> Any:
+    """Return the number of keys, padded to a multiple that suits elements of this size."""
     multiple = KEY_MULTIPLES.get(number_bytes, 1)
     return (keys + multiple - 1) // multiple * multiple
 
@@ -63,19 +63,19 @@ def blocks(sizes: Sizes, number_bytes: int) -> Iterator[Block]:
     """Yield the blocks: all heads of several rows, or some heads of one row."""
     queries = min(sizes.queries, QUERIES) if sizes.is_causal else sizes.queries
     fitting = max(1, BLOCK_BYTES // (queries * sizes.keys * number_bytes))
-    rows, heads = max(1, fitting // sizes.heads), _even(sizes.heads, fitting)
+    rows, heads = max(1, fitting // sizes.heads), _balanced_size(sizes.heads, fitting)
     end = 0
     for of_rows in _parts(sizes.batch, rows):
         for of_heads in _parts(sizes.heads, heads):
             first = of_rows.start * sizes.heads + of_heads.start
             count = (of_rows.stop - of_rows.start) * (of_heads.stop - of_heads.start)
             for of_queries in _parts(sizes.queries, queries):
-                keys = min(filled(of_queries.stop, number_bytes), sizes.keys) if sizes.is_causal else sizes.keys
+                keys = min(padded_count(of_queries.stop, number_bytes), sizes.keys) if sizes.is_causal else sizes.keys
                 begin, end = end, end + count * (of_queries.stop - of_queries.start) * keys
                 yield Block(of_rows, of_heads, slice(first, first + count), of_queries, keys, slice(begin, end))
 
 
-def _even(count: int, most: int) -> int:
+def _balanced_size(count: int, most: int) -> int:
     """Return the size of parts of at most `most` that are equally large, or nearly so."""
     return -(-count // -(-count // most))
 

@@ -6,14 +6,15 @@ block follow each other while its numbers are in the caches, as in FlashAttentio
 https://arxiv.org/abs/2205.14135), and numbers stay in the precision of the matrix products; softmax computes in 32 bits
 inside. Unlike in FlashAttention, the weights are kept for the backward pass: to compute them again would take longer.
 
-The result is that of any other implementation up to rounding. Dropout rounds its rate as `compilation/dropout.py` does.
+Without dropout, the result is that of any other implementation up to rounding. The rate of dropout is rounded, see
+`compilation/dropout.py`.
 """
 
 from typing import Any, NamedTuple, Optional, Tuple
 
 import torch
 
-from attention.blocks import Block, Sizes, blocks, filled, score_count
+from attention.blocks import Block, Sizes, blocks, padded_count, score_count
 from compilation.dropout import draw_factors, scale_of
 
 
@@ -40,11 +41,11 @@ def forward(query: Any, key: Any, value: Any, mask: Optional[Any], options: Opti
     query, key, value = _flat(query, length), _flat(key, sizes.keys), _flat(value, sizes.keys)
     count = score_count(sizes) if keeps else 0
     weights = query.new_empty(count)
-    draws = query.new_empty(count if options.dropped else 0, dtype=torch.bfloat16)
+    factors_of_all = query.new_empty(count if options.dropped else 0, dtype=torch.bfloat16)
     output = query.new_empty(batch * heads, length, value.shape[2])
     for block in blocks(sizes, query.element_size()):
-        keys = key[block.flat, : block.keys].transpose(1, 2)
-        scores = weights[block.numbers].view(block.shape) if keeps else query.new_empty(block.shape)
+        keys = key[block.flat, : block.key_end].transpose(1, 2)
+        scores = weights[block.scores].view(block.shape) if keeps else query.new_empty(block.shape)
         torch.baddbmm(scores, query[block.flat, block.queries], keys, beta=0, alpha=options.scaling, out=scores)
         if added is not None:
             _add_mask(scores, added, block)
@@ -53,17 +54,17 @@ def forward(query: Any, key: Any, value: Any, mask: Optional[Any], options: Opti
         if options.dropped:
             factors = draw_factors(scores.numel(), options.dropped)
             if keeps:
-                draws[block.numbers] = factors
+                factors_of_all[block.scores] = factors
             kept = scores * factors.view(block.shape).to(scores.dtype)
-        values = value[block.flat, : block.keys]
+        values = value[block.flat, : block.key_end]
         output[block.flat, block.queries] = _product(kept, values, scale_of(options.dropped))
-    return output.view(batch, heads, length, -1).transpose(1, 2).contiguous(), weights, draws
+    return output.view(batch, heads, length, -1).transpose(1, 2).contiguous(), weights, factors_of_all
 
 
 def backward(
-    gradient: Any, query: Any, key: Any, value: Any, weights: Any, draws: Any, options: Options
+    gradient: Any, query: Any, key: Any, value: Any, weights: Any, factors_of_all: Any, options: Options
 ) -> Tuple[Any, Any, Any]:
-    """Return the gradients of `query`, `key` and `value` of `forward`, whose results were `weights` and `draws`.
+    """Return the gradients of `query`, `key` and `value`, from the weights and factors that `forward` returned.
 
     `gradient` is that of the attention, batch x queries x heads x width.
     """
@@ -71,26 +72,26 @@ def backward(
     shapes = query.shape, key.shape, value.shape
     gradient = _flat(gradient.to(query.dtype).transpose(1, 2), query.shape[2])
     query, key, value = _flat(query, query.shape[2]), _flat(key, sizes.keys), _flat(value, sizes.keys)
-    of_query, of_key, of_value = torch.empty_like(query), torch.zeros_like(key), torch.zeros_like(value)
+    grad_query, grad_key, grad_value = torch.empty_like(query), torch.zeros_like(key), torch.zeros_like(value)
     for block in blocks(sizes, query.element_size()):
-        at, seen = (block.flat, block.queries), (block.flat, slice(block.keys))
-        kept = of_scores = weights[block.numbers].view(block.shape)
+        at, seen = (block.flat, block.queries), (block.flat, slice(block.key_end))
+        kept = of_scores = weights[block.scores].view(block.shape)
         of_weights = _product(gradient[at], value[seen].transpose(1, 2), scale_of(options.dropped))
         if options.dropped:
-            factors = draws[block.numbers].view(block.shape).to(of_weights.dtype)
+            factors = factors_of_all[block.scores].view(block.shape).to(of_weights.dtype)
             kept, of_weights = kept * factors, of_weights.mul_(factors)
-        of_value[seen] += _product(kept.transpose(1, 2), gradient[at], scale_of(options.dropped))
+        grad_value[seen] += _product(kept.transpose(1, 2), gradient[at], scale_of(options.dropped))
         of_scores = torch._softmax_backward_data(of_weights, of_scores, -1, of_scores.dtype)
-        of_query[at] = _product(of_scores, key[seen], options.scaling)
-        of_key[seen] += _product(of_scores.transpose(1, 2), query[at], options.scaling)
-    results = zip((of_query, of_key, of_value), shapes)
+        grad_query[at] = _product(of_scores, key[seen], options.scaling)
+        grad_key[seen] += _product(of_scores.transpose(1, 2), query[at], options.scaling)
+    results = zip((grad_query, grad_key, grad_value), shapes)
     query, key, value = (each.view(*shape[:2], -1, shape[3])[:, :, : shape[2]] for each, shape in results)
     return query, key, value
 
 
 def sizes_of(query: Any, key: Any, options: Options) -> Sizes:
     """Return the sizes of an attention, from tensors of batch x heads x tokens x width."""
-    keys = filled(key.shape[2], key.element_size())
+    keys = padded_count(key.shape[2], key.element_size())
     return Sizes(query.shape[0], query.shape[1], query.shape[2], keys, options.is_causal)
 
 
@@ -105,7 +106,7 @@ def _flat(tensor: Any, length: int) -> Any:
 
 
 def _added_mask(mask: Optional[Any], sizes: Sizes, keys: int, like: Any) -> Optional[Any]:
-    """Return the mask as numbers to add to the scores, with keys that fill up as never seen; None for no mask."""
+    """Return the mask as numbers to add to the scores, with padding keys masked; None for no mask."""
     if mask is None and not sizes.is_causal and keys == sizes.keys:
         return None
     lowest = torch.finfo(like.dtype).min
@@ -125,7 +126,7 @@ def _added_mask(mask: Optional[Any], sizes: Sizes, keys: int, like: Any) -> Opti
 def _add_mask(scores: Any, added: Any, block: Block) -> None:
     heads = block.heads if added.shape[1] > 1 else slice(None)
     rows = block.rows.stop - block.rows.start
-    scores.view(rows, -1, *block.shape[1:]).add_(added[block.rows, heads, block.queries, : block.keys])
+    scores.view(rows, -1, *block.shape[1:]).add_(added[block.rows, heads, block.queries, : block.key_end])
 
 
 def _product(left: Any, right: Any, factor: float) -> Any:

@@ -1,4 +1,4 @@
-"""Blockwise attention as an operation that PyTorch can derive and compile, and that transformers can look up."""
+"""Blockwise attention as a differentiable operation that can be compiled, and that transformers can look up."""
 
 from typing import Any, Optional, Tuple
 
@@ -53,7 +53,7 @@ def attend(
 
 
 def _eager(query: Any, key: Any, value: Any, mask: Optional[Any], scaling: float, causal: bool) -> Any:
-    """Compute as transformers' `eager` does, whose numbers predictions repeat. For evaluations."""
+    """Compute as transformers' `eager` does, so that predictions give the same numbers. For evaluations."""
     scores = torch.matmul(query, key.transpose(2, 3)) * scaling
     if causal:
         mask = torch.ones(scores.shape[2:], dtype=torch.bool, device=scores.device).tril()
@@ -89,8 +89,8 @@ class _Blockwise(torch.autograd.Function):  # type: ignore[misc]
     @staticmethod
     def forward(context: Any, query: Any, key: Any, value: Any, mask: Optional[Any], options: Options) -> Any:
         keeps = any(context.needs_input_grad)
-        output, weights, draws = blockwise.forward(query, key, value, mask, options, keeps)
-        context.save_for_backward(query, key, value, weights, draws)
+        output, weights, factors = blockwise.forward(query, key, value, mask, options, keeps)
+        context.save_for_backward(query, key, value, weights, factors)
         context.options = options
         return output
 
@@ -119,8 +119,8 @@ def _register_operation() -> None:
         is_causal: bool,
     ) -> Tuple[Tensor, Tensor, Tensor]:
         options = Options(scaling, dropped, is_causal)
-        output, weights, draws = blockwise.forward(query, key, value, mask, options, keeps=True)
-        return output, weights, draws
+        output, weights, factors = blockwise.forward(query, key, value, mask, options, keeps=True)
+        return output, weights, factors
 
     @attention.register_fake  # type: ignore[untyped-decorator]
     def _(
@@ -128,8 +128,8 @@ def _register_operation() -> None:
     ) -> Tuple[Tensor, Tensor, Tensor]:
         batch, heads, length, _ = query.shape
         count = score_count(blockwise.sizes_of(query, key, Options(scaling, dropped, is_causal)))
-        draws = query.new_empty(count if dropped else 0, dtype=torch.bfloat16)
-        return query.new_empty(batch, length, heads, value.shape[3]), query.new_empty(count), draws
+        factors = query.new_empty(count if dropped else 0, dtype=torch.bfloat16)
+        return query.new_empty(batch, length, heads, value.shape[3]), query.new_empty(count), factors
 
     @custom_op("trainfare::blockwise_attention_backward", mutates_args=())  # type: ignore[untyped-decorator]
     def attention_backward(
@@ -138,15 +138,15 @@ def _register_operation() -> None:
         key: Tensor,
         value: Tensor,
         weights: Tensor,
-        draws: Tensor,
+        factors: Tensor,
         scaling: float,
         dropped: int,
         is_causal: bool,
     ) -> Tuple[Tensor, Tensor, Tensor]:
         options = Options(scaling, dropped, is_causal)
-        results = blockwise.backward(gradient, query, key, value, weights, draws, options)
-        of_query, of_key, of_value = (each.contiguous() for each in results)
-        return of_query, of_key, of_value
+        results = blockwise.backward(gradient, query, key, value, weights, factors, options)
+        grad_query, grad_key, grad_value = (each.contiguous() for each in results)
+        return grad_query, grad_key, grad_value
 
     @attention_backward.register_fake  # type: ignore[untyped-decorator]
     def _(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Tuple[Tensor, Tensor, Tensor]:
@@ -157,8 +157,8 @@ def _register_operation() -> None:
         ctx.save_for_backward(query, key, value, *output[1:])
         ctx.options = options
 
-    def derive(ctx: Any, gradient: Any, *_: Any) -> Tuple[Any, ...]:
+    def differentiate(ctx: Any, gradient: Any, *_: Any) -> Tuple[Any, ...]:
         results = torch.ops.trainfare.blockwise_attention_backward(gradient, *ctx.saved_tensors, *ctx.options)
         return (*results, None, None, None, None)
 
-    attention.register_autograd(derive, setup_context=setup_context)
+    attention.register_autograd(differentiate, setup_context=setup_context)

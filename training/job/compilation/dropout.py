@@ -1,7 +1,8 @@
 """Fast dropout on a CPU: random bits are drawn in bulk.
 
-PyTorch draws one random number for each element, on one core. That takes a fifth of a BERT's training step. Here, each
-draw gives 64 bits, and an element uses 16 of them. The generator is PyTorch's, so checkpoints restore it.
+Recent versions of PyTorch draw one random number for each element, on one core. That takes a fifth of a BERT's training
+step. Here, each draw gives 64 bits, and an element uses 16 of them. The generator is PyTorch's, so checkpoints
+restore it.
 """
 
 from typing import Any, Tuple

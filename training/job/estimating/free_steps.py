@@ -10,6 +10,7 @@ from typing import Any, Dict, Iterator, List, Optional
 
 import numpy as np
 import torch
+from transformers import Trainer
 
 from data.batch_shapes import Shape, planned_shapes
 from data.padding import Collator
@@ -127,7 +128,9 @@ def optimizer_step(trainer: Any) -> None:
     optimizer, model, norm = trainer.optimizer, trainer.model_wrapped, trainer.args.max_grad_norm
     if scaler is not None:
         scaler.unscale_(optimizer)
-    if norm > 0:
+    if norm > 0 and hasattr(Trainer, "_clip_grad_norm"):
+        trainer._clip_grad_norm(model)
+    elif norm > 0:
         clip = accelerator.clip_grad_norm_ if accelerator else torch.nn.utils.clip_grad_norm_
         clip(model.parameters(), norm)
     if scaler is not None:

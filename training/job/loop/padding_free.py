@@ -19,7 +19,7 @@ from settings.job_settings import Settings
 from weights.pretrained import set_attention
 
 MODEL_TYPES = ("albert", "bert", "camembert", "distilbert", "electra", "gpt2", "roberta", "xlm-roberta")
-"""Models in whose layers only attention relates tokens to each other, through no position but its order in the row."""
+"""Models whose layers mix tokens only in attention, and use no position beyond the order within a row."""
 
 
 def use_padding_free(model: Any, settings: Settings) -> None:
@@ -83,7 +83,7 @@ class _Hooks:
     def _unpack(self, module: Any, args: Any, output: Any) -> Any:
         assert self.rows is not None
         if not self.rows.attentions:
-            # Attention of its own would mix the rows.
+            # The model's own attention would mix the rows.
             raise _unsupported_version(type(module).__name__)
         if isinstance(output, torch.Tensor):
             return self.rows.unpack(output)
@@ -112,7 +112,7 @@ def _register() -> None:
         from transformers import AttentionInterface
     except ImportError:
         raise _unsupported_version("models") from None
-    # No function that makes masks is registered. Models then make none.
+    # Without a registered function for masks, models build none.
     AttentionInterface.register(varlen.NAME, varlen.attend)
 
 

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from attention import blocks
-from attention.blocks import Sizes, filled, score_count
+from attention.blocks import Sizes, padded_count, score_count
 
 CASES = [
     (Sizes(3, 4, 37, 64, False), 2),
@@ -28,12 +28,12 @@ def test_each_pair_is_in_one_block(
     seen = np.zeros((sizes.batch * sizes.heads, sizes.queries, sizes.keys), dtype=int)
     end = 0
     for block in blocks.blocks(sizes, number_bytes):
-        seen[block.flat, block.queries, : block.keys] += 1
+        seen[block.flat, block.queries, : block.key_end] += 1
         heads = np.arange(sizes.batch * sizes.heads).reshape(sizes.batch, sizes.heads)[block.rows, block.heads]
         assert heads.ravel().tolist() == list(range(block.flat.start, block.flat.stop))
         # The scores of all blocks follow each other.
-        assert block.numbers == slice(end, end + int(np.prod(block.shape)))
-        end = block.numbers.stop
+        assert block.scores == slice(end, end + int(np.prod(block.shape)))
+        end = block.scores.stop
     assert end == score_count(sizes)
     query, key = np.indices(seen.shape[1:])
     is_needed = key <= query if sizes.is_causal else np.ones_like(seen[0], dtype=bool)
@@ -52,6 +52,6 @@ def test_blocks_are_about_equally_large() -> None:
     assert shapes == [(6, 384, 384), (6, 384, 384)]
 
 
-def test_keys_of_16_bits_are_filled_up() -> None:
-    assert [filled(keys, 2) for keys in (1, 32, 33)] == [32, 32, 64]
-    assert filled(33, 4) == 33
+def test_keys_of_16_bits_are_padded_count_up() -> None:
+    assert [padded_count(keys, 2) for keys in (1, 32, 33)] == [32, 32, 64]
+    assert padded_count(33, 4) == 33

@@ -11,9 +11,10 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+import transformers
 
 from compilation import dropout
-from tests.support.job.job_process import TORCHRUN
+from tests.support.job.job_process import TORCHRUN, VOCABULARY, Job
 from tuning.trial_steps import layer_stacks, undone
 
 AUTO = {"precision": "auto", "attention": "auto", "dropout": "auto"}
@@ -136,6 +137,18 @@ def test_without_a_shared_folder_the_rules_decide(job: Any) -> None:
     assert values["attention"] == "blockwise"
     assert values["dropout"] == "bulk"
     assert "trial" not in {event["phase"] for event in ended.events("phase")}
+
+
+def test_a_model_that_changes_its_scores_keeps_eager_attention(tmp_path: Path) -> None:
+    """Gemma 2 limits its scores, which blockwise attention does not."""
+    transformers.set_seed(1)
+    config = transformers.Gemma2Config(
+        vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=2, num_attention_heads=2, num_key_value_heads=1,
+        head_dim=8, intermediate_size=32, max_position_embeddings=16, pad_token_id=0,
+    )  # fmt: skip
+    transformers.Gemma2ForSequenceClassification(config).save_pretrained(tmp_path / "gemma")
+    ended = Job(tmp_path / "job", tmp_path / "gemma").run(**AUTO, max_steps=2)
+    assert chosen(ended)["attention"] == "eager"
 
 
 @pytest.mark.slow
