@@ -11,7 +11,7 @@ from compilation.dropout import CAN_COMPILE, LEVELS
 
 NAME = "blockwise"
 """Name of the implementation in the registry of transformers."""
-UNSUPPORTED = ("softcap", "s_aux", "position_bias")
+UNSUPPORTED = ("head_mask", "softcap", "s_aux", "position_bias")
 """Arguments with which some models change the scores in ways that this implementation does not."""
 
 

@@ -54,7 +54,8 @@ def settle(
     if "threads" in chosen.values:
         torch.set_num_threads(chosen.values["threads"])
     settings = applied(settings, model, chosen.values)
-    set_attention(model, settings.attention)
+    if settings.attention == operation.NAME:
+        set_attention(model, operation.NAME)
     if settings.dropout == "bulk":
         dropout.install(settings.compiler.compiles_here)
     return settings, chosen

@@ -16,8 +16,8 @@ from loop.samplers import train_sampler
 from settings.job_settings import Settings
 from weights.pretrained import set_attention
 
-LOGITS_TOLERANCE = 1e-3
-"""Largest difference of a logit, relative to the largest logit, that counts as rounding."""
+TOLERANCE = 1e-3
+"""Largest difference between hidden states, relative to the largest number, that counts as rounding."""
 TARGETS = ("labels", "start_positions", "end_positions")
 
 
@@ -82,29 +82,29 @@ class TrialSteps:
     def agrees(self, attention: str) -> bool:
         """Return True if the model computes the same with an implementation of attention as with its present one.
 
-        Compared are the logits of two rows, one of them padded, in 32 bits and without dropout.
+        Compared are the hidden states of two rows, one of them padded, in 32 bits and without dropout.
         """
         lengths, present = self._settings.train.rows.lengths, self._model.config._attn_implementation
         self._use([int(np.argmin(lengths)), int(self._numbers[0])])
         self._model.eval()
         try:
-            expected = self._logits()
+            expected = self._hidden_states()
             if not set_attention(self._model, attention):
                 return False
             # Models differ in what they pass to attention, and an implementation can refuse it.
-            difference = (self._logits() - expected).abs().max()
-            return bool(difference <= LOGITS_TOLERANCE * expected.abs().max())
+            difference = (self._hidden_states() - expected).abs().max()
+            return bool(difference <= TOLERANCE * expected.abs().max())
         except (RuntimeError, TypeError, ValueError):
             return False
         finally:
             self._model.train()
             set_attention(self._model, present)
 
-    def _logits(self) -> Any:
-        # With gradients, as some implementations compute differently without them.
-        output = self._model(**{name: value for name, value in self._batch.items() if name not in TARGETS})
-        logits = next(iter(output.values())) if isinstance(output, dict) else output[0]
-        return logits.detach()[self._batch["attention_mask"].bool()] if logits.dim() > 2 else logits.detach()
+    def _hidden_states(self) -> Any:
+        # With gradients, as some implementations compute differently without them. Not the head: the logits of a
+        # language model would take gigabytes.
+        inputs = {name: value for name, value in self._batch.items() if name not in TARGETS}
+        return self._model.base_model(**inputs)[0].detach()[self._batch["attention_mask"].bool()]
 
     def seconds(self, candidate: Candidate) -> float:
         """Take a step with a candidate and return its seconds. The weights do not change.
