@@ -15,6 +15,8 @@ from training.staging.rows.examples import short_text
 
 LONGEST_KEY = 80
 """Characters of a key that a message shows."""
+LONG_VALUE = re.compile(r"""(?<!\w)(['"])([^'"]{201,})\1(?!\w)""")
+"""A quoted value that is too long for a message. An apostrophe follows a letter."""
 
 
 def messages(error: ValidationError, document: Document, other_locations: Mapping[str, str]) -> list[str]:
@@ -31,7 +33,7 @@ def messages(error: ValidationError, document: Document, other_locations: Mappin
 
 def rule_message(rule: str, document: Document, other_locations: Mapping[str, str]) -> str:
     """Return the message for a rule between fields, with the location of the first field that it names."""
-    message = _printable(rule)
+    message = _printable(_with_short_values(rule))
     return f"{message} ({_location(_field_named_in(message), document, other_locations)})"
 
 
@@ -40,7 +42,7 @@ def _message(problem: Any, document: Document, other_locations: Mapping[str, str
     name = dotted(path)
     shown = _printable(dotted([_short(part) for part in path]))
     if problem["type"] == "value_error":
-        message = _printable(str(problem["ctx"]["error"]))
+        message = _printable(_with_short_values(str(problem["ctx"]["error"])))
         return f"{message} ({_location(_field_named_in(message) or path, document, other_locations)})"
     if problem["type"] == "missing":
         return f"{shown} is missing ({_location(path[:-1], document, other_locations)})"
@@ -49,6 +51,11 @@ def _message(problem: Any, document: Document, other_locations: Mapping[str, str
         return unknown_field(name, location)
     value = problem.get("ctx", {}).get("actual_length", short_text(problem["input"]))
     return f"{shown} {_rule(problem, name)}, not {value} ({location}){_hint(problem)}"
+
+
+def _with_short_values(rule: str) -> str:
+    """Return a message about a rule between fields, whose quoted values are cut in the middle if they are long."""
+    return LONG_VALUE.sub(lambda match: f"{match[1]}{_short(match[2])}{match[1]}", rule)
 
 
 def _short(part: str | int) -> str | int:

@@ -288,3 +288,12 @@ def test_packing_is_the_default_of_causal_language_modelling() -> None:
 
     requests = [staging_request(load("sst2-gpt2", {"packing": text})) for text in ("null", "true", "false")]
     assert [request.packing for request in requests] == [True, True, False]
+
+
+def test_a_long_value_is_cut_in_the_message_of_a_rule() -> None:
+    """The apostrophes in the words of the message are no quotation marks."""
+    with pytest.raises(InputError) as error:
+        load("sst2-gpt2", {"model_type": "gpt2" + "[" * 3000, "tokenizer": "null"})
+    assert len(str(error.value)) < 400
+    assert str(error.value).startswith("tokenizer is required with model_type 'gpt2[[[")
+    assert "…[[[" in str(error.value)
