@@ -31,6 +31,9 @@ ARGUMENTS = {
     "save_total_limit": 1,
 }
 
+EPOCHS, STEPS = 20, 500
+"""Of a training that takes several seconds, so that it is still running when the test kills it."""
+
 
 @pytest.fixture
 def home(tmp_path: Path) -> Path:
@@ -75,10 +78,10 @@ def numbers(curve: dict[int, Any]) -> dict[int, Any]:
 
 @pytest.mark.slow
 def test_a_second_job_resumes_the_training_of_a_killed_one(home: Path) -> None:
-    whole = numbers(losses(events_of(start(home, "whole", "checkpoints of whole", 1, epochs=4))))
-    assert sorted(whole) == list(range(1, 101))
+    whole = numbers(losses(events_of(start(home, "whole", "checkpoints of whole", 1, epochs=EPOCHS))))
+    assert sorted(whole) == list(range(1, STEPS + 1))
 
-    first = start(home, "first", "checkpoints of both", 1, epochs=4)
+    first = start(home, "first", "checkpoints of both", 1, epochs=EPOCHS)
     events_of(first, until_step=5)
     for process in marked_processes(str(home / "state" / "jobs" / "first" / "opt" / "ml")):
         os.kill(process, signal.SIGKILL)
@@ -86,10 +89,10 @@ def test_a_second_job_resumes_the_training_of_a_killed_one(home: Path) -> None:
     assert first.describe()["TrainingJobStatus"] == "Failed"
     assert failure_of(first.describe(), before, [])[0] == "Killed"
 
-    second = events_of(start(home, "second", "checkpoints of both", 1, epochs=4))
+    second = events_of(start(home, "second", "checkpoints of both", 1, epochs=EPOCHS))
     (begun,) = (event for event in second if event.kind == "start")
     assert 4 <= begun.fields["resumed_from_step"] <= max(losses(before))
     after = numbers(losses(second))
-    assert sorted(after) == list(range(begun.fields["resumed_from_step"] + 1, 101))
+    assert sorted(after) == list(range(begun.fields["resumed_from_step"] + 1, STEPS + 1))
     assert numbers(losses(before)) | after == whole
     assert [event.kind for event in second if event.kind == "failure"] == []
