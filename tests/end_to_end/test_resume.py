@@ -32,7 +32,7 @@ ARGUMENTS = {
 }
 
 EPOCHS, STEPS = 20, 500
-"""Of a training that takes several seconds, so that it is still running when the test kills it."""
+"""Length of a training that takes several seconds: it must still be running when the test kills it."""
 
 
 @pytest.fixture
