@@ -75,19 +75,18 @@ $(VENV)/bin/python:
 PIP := -m pip install --quiet --disable-pip-version-check --no-deps --no-compile
 PIP_LOCKED := $(PIP) --require-hashes -r
 COMPILE := -m compileall -qq -j 0 -x '/tests?/' $(VENV)/lib
-# Without an NVIDIA GPU, PyTorch's build for CPUs is installed first, if pip's settings offer it: it is far smaller.
+# Without an NVIDIA GPU, PyTorch's build for CPUs is installed, if pip's settings offer it: it is far smaller.
 TORCH_FOR_CPU = command -v nvidia-smi >/dev/null || $(1) $(PIP_LOCKED) requirements-cpu.lock 2>/dev/null || true
-# pip unpacks on one core, so it runs three times at once: for that build, and for the other packages in two halves.
-HALVES := $(VENV)/half-0.lock $(VENV)/half-1.lock
-SPLIT := awk -v half=$(VENV)/half- '/^[^ \#]/ {name = $$1; count += name !~ /^torch==/} name !~ /^torch==/ {print > (half (count % 2) ".lock")}'
+# pip unpacks on one core, so three run at once: for that build, and for two halves of the other packages.
+HALF := $(VENV)/half
+SPLIT := awk -v half=$(HALF) '/^[^ \#]/ {name = $$1; count += name !~ /^torch==/} name !~ /^torch==/ {print > (half (count % 2) ".lock")}'
 # The build for GPUs names the packages that it needs on Linux; the build for CPUs names none.
 IS_GPU_BUILD := -c 'import sys; from importlib.metadata import requires; sys.exit("nvidia-" not in str(requires("torch")))'
 
 $(RUNTIME): requirements.lock requirements-cpu.lock requirements-gpu.lock pyproject.toml | $(VENV)/bin/python
-	@command -v nvidia-smi >/dev/null || { $(SPLIT) requirements.lock; \
-		$(BIN)/python $(PIP_LOCKED) requirements-cpu.lock 2>/dev/null & \
-		$(BIN)/python $(PIP_LOCKED) $(word 1,$(HALVES)) & \
-		$(BIN)/python $(PIP_LOCKED) $(word 2,$(HALVES)); code=$$?; wait; exit $$code; }
+	@$(SPLIT) requirements.lock
+	@($(call TORCH_FOR_CPU,$(BIN)/python)) & $(BIN)/python $(PIP_LOCKED) $(HALF)0.lock & \
+		$(BIN)/python $(PIP_LOCKED) $(HALF)1.lock; code=$$?; wait; exit $$code
 	$(BIN)/python $(PIP_LOCKED) requirements.lock
 	@if [ "$$(uname -s)" = Linux ] && $(BIN)/python $(IS_GPU_BUILD); then \
 		$(BIN)/python $(PIP_LOCKED) requirements-gpu.lock; fi

@@ -4,10 +4,9 @@ from typing import Any, Optional, Tuple
 
 import torch
 
-from attention import blockwise
-from attention.blocks import score_count
+from attention import blockwise, compiled
 from attention.blockwise import Options
-from compilation.dropout import CAN_COMPILE, LEVELS
+from compilation.dropout import CAN_COMPILE, LEVELS, is_compiling
 
 NAME = "blockwise"
 """Name of the implementation in the registry of transformers."""
@@ -47,8 +46,8 @@ def attend(
     if not torch.is_grad_enabled():
         return _eager(query, key, value, attention_mask, scaling, causal), None
     options = Options(scaling, round(dropout * LEVELS), causal)
-    if _is_compiling():
-        return torch.ops.trainfare.blockwise_attention(query, key, value, attention_mask, *options)[0], None
+    if is_compiling():
+        return compiled.attend(query, key, value, attention_mask, options), None
     return _Blockwise.apply(query, key, value, attention_mask, options), None
 
 
@@ -78,8 +77,7 @@ def register(compiles: bool = False) -> bool:
     if compiles:
         if not CAN_COMPILE:
             return False
-        if not hasattr(torch.ops.trainfare, "blockwise_attention"):
-            _register_operation()
+        compiled.register()
     AttentionInterface.register(NAME, attend)
     AttentionMaskInterface.register(NAME, sdpa_mask)
     return True
@@ -98,67 +96,3 @@ class _Blockwise(torch.autograd.Function):  # type: ignore[misc]
     def backward(context: Any, gradient: Any) -> Tuple[Any, ...]:
         query, key, value, weights, factors = context.saved_tensors
         return (*blockwise.backward(gradient, query, key, value, weights, factors, context.options), None, None)
-
-
-def _is_compiling() -> bool:
-    return hasattr(torch, "compiler") and getattr(torch.compiler, "is_compiling", bool)()
-
-
-def _register_operation() -> None:
-    from torch import Tensor
-    from torch.library import custom_op
-
-    @custom_op("trainfare::blockwise_attention", mutates_args=())  # type: ignore[untyped-decorator]
-    def attention(
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        mask: Optional[Tensor],
-        scaling: float,
-        dropped: int,
-        is_causal: bool,
-    ) -> Tuple[Tensor, Tensor, Tensor]:
-        options = Options(scaling, dropped, is_causal)
-        output, weights, factors = blockwise.forward(query, key, value, mask, options, keeps=True)
-        return output, weights, factors
-
-    @attention.register_fake  # type: ignore[untyped-decorator]
-    def _(
-        query: Tensor, key: Tensor, value: Tensor, mask: Any, scaling: float, dropped: int, is_causal: bool
-    ) -> Tuple[Tensor, Tensor, Tensor]:
-        batch, heads, length, _ = query.shape
-        count = score_count(blockwise.sizes_of(query, key, Options(scaling, dropped, is_causal)))
-        factors = query.new_empty(count if dropped else 0, dtype=torch.bfloat16)
-        return query.new_empty(batch, length, heads, value.shape[3]), query.new_empty(count), factors
-
-    @custom_op("trainfare::blockwise_attention_backward", mutates_args=())  # type: ignore[untyped-decorator]
-    def attention_backward(
-        gradient: Tensor,
-        query: Tensor,
-        key: Tensor,
-        value: Tensor,
-        weights: Tensor,
-        factors: Tensor,
-        scaling: float,
-        dropped: int,
-        is_causal: bool,
-    ) -> Tuple[Tensor, Tensor, Tensor]:
-        options = Options(scaling, dropped, is_causal)
-        results = blockwise.backward(gradient, query, key, value, weights, factors, options)
-        grad_query, grad_key, grad_value = (each.contiguous() for each in results)
-        return grad_query, grad_key, grad_value
-
-    @attention_backward.register_fake  # type: ignore[untyped-decorator]
-    def _(gradient: Tensor, query: Tensor, key: Tensor, value: Tensor, *_: Any) -> Tuple[Tensor, Tensor, Tensor]:
-        return query.new_empty(query.shape), key.new_empty(key.shape), value.new_empty(value.shape)
-
-    def setup_context(ctx: Any, inputs: Any, output: Any) -> None:
-        query, key, value, _, *options = inputs
-        ctx.save_for_backward(query, key, value, *output[1:])
-        ctx.options = options
-
-    def differentiate(ctx: Any, gradient: Any, *_: Any) -> Tuple[Any, ...]:
-        results = torch.ops.trainfare.blockwise_attention_backward(gradient, *ctx.saved_tensors, *ctx.options)
-        return (*results, None, None, None, None)
-
-    attention.register_autograd(differentiate, setup_context=setup_context)

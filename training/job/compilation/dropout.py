@@ -87,13 +87,14 @@ def _masked(values: torch.Tensor, factors: torch.Tensor, scale: float) -> torch.
 
 
 def _dropout(input: torch.Tensor, dropped: int) -> torch.Tensor:
-    if _is_compiling():
+    if is_compiling():
         # The compiler treats the draw as one opaque operation and fuses the product with its neighbours.
-        return input * torch.ops.trainfare.draw_kept(input, dropped) * (LEVELS / (LEVELS - dropped))
+        return input * torch.ops.trainfare.draw_kept(input, dropped) * scale_of(dropped)
     return _BulkDropout.apply(input, dropped)
 
 
-def _is_compiling() -> bool:
+def is_compiling() -> bool:
+    """Return True while a compiler traces the model."""
     return hasattr(torch, "compiler") and getattr(torch.compiler, "is_compiling", bool)()
 
 

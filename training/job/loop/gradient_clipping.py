@@ -14,6 +14,8 @@ class OptimizerClipping:
     def __init__(self, model: Any, optimizer: Any, max_norm: float) -> None:
         self._parameters = list(model.parameters())
         self._optimizer, self._max_norm = optimizer, max_norm
+        # A step that was not clipped must not be scaled.
+        optimizer.register_step_post_hook(lambda *_: setattr(optimizer, "grad_scale", None))
 
     def clip(self) -> Any:
         """Let the next step divide the gradients if their norm exceeds the maximum. Return the norm, a tensor."""

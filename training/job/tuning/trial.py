@@ -19,12 +19,12 @@ from measuring.machine_load import JOB_NAME, group_of
 from measuring.meter import Meter
 from reporting.events import Events
 from settings.job_settings import Settings
+from tuning.attention_check import agrees
 from tuning.candidates import try_candidates
 from tuning.decision import ALLOWED, Decision, message
 from tuning.decision_files import FOLDER_VARIABLE, DecisionFiles
 from tuning.keys import group_key, setting_key
 from tuning.thread_control import ThreadControl
-from tuning.trial_steps import TrialSteps, undone
 from weights.pretrained import can_set_attention, set_attention
 
 
@@ -74,11 +74,7 @@ def with_blockwise(settings: Settings, model: Any) -> Settings:
         return settings
     if not getattr(model, "_supports_attention_backend", False) or not operation.register(compiles):
         return settings
-    with undone(model):
-        steps = TrialSteps(settings, model)
-        steps.use_one_layer()
-        agrees = steps.agrees(operation.NAME)
-    return replace(settings, attention=operation.NAME) if agrees else settings
+    return replace(settings, attention=operation.NAME) if agrees(settings, model, operation.NAME) else settings
 
 
 def choose(settings: Settings, model: Any, control: ThreadControl, environment: Mapping[str, str]) -> Chosen:

@@ -3,7 +3,7 @@
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 import torch
@@ -15,10 +15,6 @@ from data.padding import PACKED_TOKENS, Collator
 from loop.samplers import train_sampler
 from settings.job_settings import Settings
 from weights.pretrained import set_attention
-
-TOLERANCE = 1e-3
-"""Largest difference between hidden states, relative to the largest number, that counts as rounding."""
-TARGETS = ("labels", "start_positions", "end_positions")
 
 
 @dataclass(frozen=True)
@@ -55,9 +51,7 @@ class TrialSteps:
 
     def use_one_layer(self) -> None:
         """Take the next steps with one layer of each stack of equal layers, which has nearly all that matters."""
-        for stack, modules in self._stacks:
-            stack._modules.clear()
-            stack._modules.update(list(modules.items())[:1])
+        keep_one_layer(stack for stack, _ in self._stacks)
         self.layers = len(self._stacks)
 
     def use_all_layers(self) -> None:
@@ -68,43 +62,8 @@ class TrialSteps:
 
     def use_rows(self, rows: int) -> None:
         """Take the next steps on this many rows of the batch."""
-        self._use([int(number) for number in self._numbers[:rows]])
-
-    def _use(self, numbers: List[int]) -> None:
-        settings = self._settings
-        collator = Collator(settings.padding, settings.train.metadata, settings.task.targets)
-        batch = collator([settings.train.rows[number] for number in numbers])
-        # The model of a trial computes padding, even if that of the training does not.
-        batch.pop(PACKED_TOKENS, None)
-        self._batch = batch
-        self.rows, self.tokens = len(numbers), int(self._batch["input_ids"].shape[1])
-
-    def agrees(self, attention: str) -> bool:
-        """Return True if the model computes the same with an implementation of attention as with its present one.
-
-        Compared are the hidden states of two rows, one of them padded, in 32 bits and without dropout.
-        """
-        lengths, present = self._settings.train.rows.lengths, self._model.config._attn_implementation
-        self._use([int(np.argmin(lengths)), int(self._numbers[0])])
-        self._model.eval()
-        try:
-            expected = self._hidden_states()
-            if not set_attention(self._model, attention):
-                return False
-            # Models differ in what they pass to attention, and an implementation can refuse it.
-            difference = (self._hidden_states() - expected).abs().max()
-            return bool(difference <= TOLERANCE * expected.abs().max())
-        except (RuntimeError, TypeError, ValueError):
-            return False
-        finally:
-            self._model.train()
-            set_attention(self._model, present)
-
-    def _hidden_states(self) -> Any:
-        # With gradients, as some implementations compute differently without them. Not the head: the logits of a
-        # language model would take gigabytes.
-        inputs = {name: value for name, value in self._batch.items() if name not in TARGETS}
-        return self._model.base_model(**inputs)[0].detach()[self._batch["attention_mask"].bool()]
+        self._batch = batch_of(self._settings, self._numbers[:rows])
+        self.rows, self.tokens = rows, int(self._batch["input_ids"].shape[1])
 
     def seconds(self, candidate: Candidate) -> float:
         """Take a step with a candidate and return its seconds. The weights do not change.
@@ -129,6 +88,22 @@ class TrialSteps:
         if candidate.attention != "auto":
             set_attention(self._model, candidate.attention)
         dropout.install() if candidate.dropout == "bulk" else dropout.remove()
+
+
+def batch_of(settings: Settings, numbers: Iterable[int]) -> Dict[str, Any]:
+    """Return these rows of the training data as a batch for a model that computes padding."""
+    collator = Collator(settings.padding, settings.train.metadata, settings.task.targets)
+    batch = collator([settings.train.rows[int(number)] for number in numbers])
+    # The model of a trial computes padding, even if that of the training does not.
+    batch.pop(PACKED_TOKENS, None)
+    return batch
+
+
+def keep_one_layer(stacks: Iterable[Any]) -> None:
+    """Remove all layers but the first from each stack."""
+    for stack in stacks:
+        for name in list(stack._modules)[1:]:
+            del stack._modules[name]
 
 
 @contextmanager
