@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import os
 import sys
 import tempfile
 from collections.abc import Collection, Sequence
@@ -20,6 +21,8 @@ from benchmarks.support.workloads import Workload
 MINUTES = 30
 PATHS_SHARE = 0.5
 """Share of the time after which no further path is started, so that the workloads have the rest."""
+PARALLEL = max(1, min(8, (os.cpu_count() or 1) // 2))
+"""Paths to run at a time by default. Starting a job keeps two cores busy and takes longer than its training."""
 NO_GPU = 2
 
 
@@ -31,7 +34,12 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--only", nargs="+", choices=names, default=names, metavar="NAME", help="paths and workloads to run"
     )
-    parser.add_argument("--parallel", type=int, default=1, help="paths to run at a time, whose speeds are not stated")
+    parser.add_argument(
+        "--parallel",
+        type=int,
+        default=PARALLEL,
+        help=f"paths to run at a time, here by default {PARALLEL}; with 1, their speeds are stated",
+    )
     options = parser.parse_args(arguments)
     chosen = Chosen.by_name(options.only)
     cards = cards_here()

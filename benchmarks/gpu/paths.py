@@ -60,6 +60,11 @@ class GpuPath:
         """Number of devices, each with a process, that the job must use."""
         return int(self.fields.get("machine.devices", 1))
 
+    @property
+    def fills_memory(self) -> bool:
+        """True if the job asks for more memory than a GPU has, so that jobs beside it could fail."""
+        return bool(self.failure or self.too_large)
+
     def job_fields(self) -> dict[str, str]:
         """Return all fields of the path's job."""
         return {**COMMON, **self.fields}

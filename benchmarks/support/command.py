@@ -80,7 +80,7 @@ def attempt(
     done = subprocess.run(
         _command(verb, fields),
         cwd=ROOT,
-        env={**_environment(folder, offline), **({VARIABLE: str(slots)} if slots else {})},
+        env={**environment_of(folder, offline), **({VARIABLE: str(slots)} if slots else {})},
         capture_output=True,
         text=True,
     )
@@ -112,7 +112,7 @@ def compare(folder: Path, fields: Mapping[str, str]) -> str:
     """
     group = ""
     with subprocess.Popen(
-        _command("compare", fields), cwd=ROOT, env=_environment(folder), stdout=subprocess.PIPE, text=True
+        _command("compare", fields), cwd=ROOT, env=environment_of(folder), stdout=subprocess.PIPE, text=True
     ) as process:
         for line in process.stdout or ():
             print(f"  {line}", end="", flush=True)
@@ -128,7 +128,8 @@ def _command(verb: str, fields: Mapping[str, str]) -> list[str]:
     return [sys.executable, "-m", "experiments", verb, *options]
 
 
-def _environment(folder: Path, offline: bool = True) -> dict[str, str]:
+def environment_of(folder: Path, offline: bool = True) -> dict[str, str]:
+    """Return this process's environment, with state and tracking database under `folder`."""
     return {
         **os.environ,
         "TRAINFARE_HOME": str(folder / "home"),

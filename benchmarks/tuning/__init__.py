@@ -1,4 +1,4 @@
-"""Choices of `auto` on a CPU compared with all fixed choices, and jobs beside other processes.
+"""Our defaults on a CPU: next to fixed choices, a well-tuned Trainer and the recipe, and with less of the CPU.
 
-Run `python -m benchmarks auto` and `python -m benchmarks neighbours`.
+Run `python -m benchmarks` with `auto`, `tuned_trainer`, `seeds`, `neighbours` or `first_result`.
 """

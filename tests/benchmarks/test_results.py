@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import json
 
-from benchmarks.support.results import FOLDER, PAGE, SUMMARY, page
+import pytest
+
+from benchmarks.support.results import FOLDER, PAGE, SUMMARY, is_same_kind, page
 
 
 def test_the_page_is_that_of_the_result_files() -> None:
@@ -13,5 +15,31 @@ def test_the_page_is_that_of_the_result_files() -> None:
 
 def test_every_line_of_the_summary_was_measured() -> None:
     for _, name, row_name in SUMMARY:
-        rows = json.loads((FOLDER / f"{name}.json").read_text())["rows"]
-        assert row_name in [row["name"] for row in rows]
+        results = json.loads((FOLDER / f"{name}.json").read_text())
+        assert row_name in [row["name"] for row in results[0]["rows"]]
+
+
+def test_a_file_has_one_result_of_each_kind_of_machine() -> None:
+    for file in FOLDER.glob("*.json"):
+        machines = [result["machine"] for result in json.loads(file.read_text())]
+        for number, machine in enumerate(machines):
+            assert not any(is_same_kind(machine, other) for other in machines[:number]), file
+
+
+@pytest.mark.parametrize(
+    ("changed", "is_same"),
+    [
+        ({}, True),
+        ({"memory_gib": 64.0}, True),
+        # Results of before do not state the instructions.
+        ({"instructions": None}, True),
+        ({"instructions": "AVX-512"}, False),
+        ({"processor": "AMD EPYC"}, False),
+        ({"gpu": "NVIDIA H100"}, False),
+    ],
+)
+def test_machines_are_of_one_kind_if_processor_instructions_and_gpu_are_equal(
+    changed: dict[str, object], is_same: bool
+) -> None:
+    machine = {"processor": "Xeon", "instructions": "AMX", "gpu": None, "memory_gib": 23.5}
+    assert is_same_kind(machine, machine | changed) is is_same

@@ -48,6 +48,11 @@ def test_speeds_of_paths_that_run_at_the_same_time_are_not_stated(tmp_path: Path
     assert findings.notes[1] == "2 paths ran at a time, so their speeds are not stated."
 
 
+def test_paths_that_fill_the_memory_run_by_themselves() -> None:
+    assert [path.name for path in PATHS if path.fills_memory] == ["calibration", "out-of-memory"]
+    assert [path for path in PATHS if path.fills_memory] == list(PATHS[-2:])
+
+
 def test_a_part_of_the_acceptance_can_be_chosen() -> None:
     chosen = Chosen.by_name(["sdpa", "squad-albert"])
     assert [path.name for path in chosen.paths] == ["fp32", "sdpa"]
@@ -76,6 +81,8 @@ def test_gains_and_losses_are_compared_with_the_recipe() -> None:
     gain, loss = rows["squad, none: gain"], rows["squad, none: eval_loss minus the recipe's"]
     assert (gain.value, gain.met, loss.met) == (2.5, True, False)
     assert rows["squad, inductor: trainings that completed, with the recipe's"].met is False
+    unequal = workload_rows("squad", {"recipe": result, "none": ours}, has_equal_loss=False)
+    assert [row.met for row in unequal if row.unit == "nats"] == [None]
 
 
 def split(fields: dict[str, str]) -> tuple[str, dict[str, str]]:

@@ -8,6 +8,7 @@ from compilation import float8, liger
 from loop.occurring_rows import use_occurring_rows
 from loop.padding_free import use_padding_free
 from settings.job_settings import Settings
+from tasks.token_loss import use_token_loss
 
 
 def prepare_model(model: Any, settings: Settings) -> None:
@@ -21,8 +22,17 @@ def prepare_model(model: Any, settings: Settings) -> None:
     if settings.precision == "fp8":
         float8.convert(model)
     use_padding_free(model, settings)
+    if _loss_is_memory_bound(settings):
+        use_token_loss(model)
     if settings.device_kind == "cuda" and not settings.eval_padding.is_static:
         leave_out_cudnn_attention()
+
+
+def _loss_is_memory_bound(settings: Settings) -> bool:
+    """Return whether PyTorch computes a language model's loss on a CPU. A compiled model has its own program for it."""
+    arguments = settings.arguments
+    is_eager = arguments.compiler == "none" or (arguments.compiler, arguments.compile_scope) == ("inductor", "layers")
+    return arguments.task == "causal-lm" and settings.device_kind == "cpu" and is_eager
 
 
 def leave_out_cudnn_attention() -> None:
