@@ -38,7 +38,7 @@ def main(arguments: Sequence[str]) -> int:
         "--parallel",
         type=int,
         default=PARALLEL,
-        help=f"paths to run at a time, here by default {PARALLEL}; with 1, their speeds are stated",
+        help=f"paths to run at a time, here by default {PARALLEL}; with 1, their speeds are reported",
     )
     options = parser.parse_args(arguments)
     chosen = Chosen.by_name(options.only)

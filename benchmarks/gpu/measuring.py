@@ -30,7 +30,7 @@ class Deadline:
         self._end = time.monotonic() + seconds
 
     def limits(self) -> dict[str, str]:
-        """Return the time limit of the next job as a field; empty if less than a minute is left."""
+        """Return the field that limits the next job's time; empty if less than a minute is left."""
         left = min(LONGEST_JOB_SECONDS, int(self._end - time.monotonic()))
         return {"machine.max_run_seconds": str(left)} if left >= 60 else {}
 
@@ -51,15 +51,15 @@ class Findings:
 def try_paths(
     paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: Deadline, echo: Echo, parallel: int = 1
 ) -> Findings:
-    """Run a job along each path, `parallel` at a time, and compare what it reports with the expectations.
+    """Run one job for each path, `parallel` at a time, and compare what it reports with the expectations.
 
-    A path that needs what this machine does not have is named in a note. One for which no time is left has failed.
+    A path that this machine does not have the means for is named in a note. One without time counts as failed.
     """
     findings = Findings(
         [], [f"{cards.count} x {cards.name}. Each path is a short training of the demo's model or of a small Llama."]
     )
     if parallel > 1:
-        findings.notes.append(f"{parallel} paths ran at a time, so their speeds are not stated.")
+        findings.notes.append(f"{parallel} paths ran at a time, so their speeds are not reported.")
     model = str(model_without_dropout(folder))
     losses: dict[str, float] = {}
 
@@ -129,7 +129,7 @@ def _speed(name: str, metrics: Mapping[str, float]) -> list[Row]:
     rate, utilisation = (metrics.get(f"throughput/{metric}") for metric in ("steady_samples_per_second", "mfu"))
     rows = [] if rate is None else [Row(name=f"{name}: steady samples", value=rate, unit="samples/s")]
     if utilisation is not None:
-        rows.append(Row(name=f"{name}: utilisation", value=utilisation, unit="of the card's peak in 16 bits"))
+        rows.append(Row(name=f"{name}: utilisation", value=utilisation, unit="of the card's 16-bit peak"))
     return rows
 
 
@@ -149,7 +149,7 @@ def _short(findings: Findings, path: GpuPath) -> str:
 def measure_workloads(
     workloads: Sequence[Workload], has_rows: bool, folder: Path, deadline: Deadline, echo: Echo
 ) -> Findings:
-    """Train each workload once by the recipe and by our defaults; compare speeds, and losses after equal steps."""
+    """Train each workload once with the settings of each side. Compare their speeds, and losses after equal steps."""
     weights = "random weights and shared rows" if has_rows else "the published weights and rows from the Hub"
     findings = Findings([], [f"Every side trains once with {weights}, the same batch size and the same seed."])
     if not has_rows:
@@ -173,7 +173,7 @@ def measure_workloads(
 def workload_rows(name: str, results: Mapping[str, Mapping[str, float]], *, has_equal_loss: bool = True) -> list[Row]:
     """Return the speed of each side that completed, our gains, and the differences of the losses.
 
-    The differences have no target if the losses cannot be equal: those of questions depend on the padding.
+    The differences have no target if the losses cannot be equal: those of question answering depend on the padding.
     """
     rows = [row for side, result in results.items() for row in _speed(f"{name}, {side}", result)]
     for side in ("none", "inductor"):

@@ -30,7 +30,7 @@ COMMON = {
     "attention": "eager",
     "compiler": "none",
 }
-"""Fields of all paths. Those of a path replace them."""
+"""Fields of all paths. A path's own fields replace them."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,23 +41,23 @@ class GpuPath:
     title: str
     fields: Mapping[str, str] = field(default_factory=dict)
     capability: tuple[int, int] = (0, 0)
-    """Least compute capability."""
+    """Lowest compute capability that supports the path."""
     gpus: int = 1
     package: str = ""
     """Package that must be installed."""
     reference: str = "fp32"
-    """Name of the path with whose evaluation loss this one's is compared. It runs before this one."""
+    """Name of the path whose evaluation loss this one must have. It is judged before this one."""
     loss_margin: float | None = EQUAL_IN_32_BITS
     """Largest difference of the evaluation loss from the reference's, in nats. None: it is not compared."""
     is_compiled: bool = False
     failure: str = ""
     """Class of the failure with which the job must end; "" if it must complete."""
     too_large: int | None = None
-    """Batch size that a calibration must find too large; None for a training."""
+    """Batch size that a calibration must report as too large; None if the job trains."""
 
     @property
     def processes(self) -> int:
-        """Number of devices, each with a process, that the job must use."""
+        """Number of devices that the job must use, with one process on each."""
         return int(self.fields.get("machine.devices", 1))
 
     @property
@@ -78,7 +78,8 @@ def _compiled(name: str, title: str, **fields: str) -> GpuPath:
 
 
 ONE_LENGTH = {"padding": "buckets", "bucket_lengths": "[64]"}
-"""One program, because measuring its kernels takes minutes. The rows of each batch stay the same."""
+"""Every batch has one length, so only one program is compiled: autotuning takes minutes for each. The rows of a batch
+stay the same."""
 TOO_LARGE = 1_500
 """Batch size whose eager attention at length 512 needs about 300 GB, more than any GPU has."""
 FULL_LENGTH = {"max_length": "512", "padding": "max_length"}
@@ -103,15 +104,15 @@ PATHS = (
     GpuPath(name="fp16", title="fp16 with a loss scale", fields={"precision": "fp16"}, loss_margin=EQUAL_IN_16_BITS),
     GpuPath(
         name="auto",
-        title="the precision, attention and optimizer that `auto` takes",
+        title="the precision, attention and optimizer that `auto` chooses",
         fields={"precision": "auto", "attention": "auto", "optimizer": "auto"},
         loss_margin=EQUAL_IN_16_BITS,
     ),
     GpuPath(name="adamw", title="AdamW without the fused kernel", fields={"optimizer": "adamw"}),
-    GpuPath(name="sdpa", title="attention by PyTorch's scaled dot product", fields={"attention": "sdpa"}),
+    GpuPath(name="sdpa", title="PyTorch's scaled dot product attention", fields={"attention": "sdpa"}),
     GpuPath(
         name="flash-attention",
-        title="attention by FlashAttention 2",
+        title="FlashAttention 2",
         fields={"attention": "flash_attention_2", "precision": "bf16"},
         capability=AMPERE,
         package="flash_attn",
@@ -150,14 +151,14 @@ PATHS = (
     GpuPath(
         name="padding-free",
         title="bf16 without padding in the layers",
-        # Those of the demo compare compilers, which need padding.
+        # The demo's own arms compare compilers, which need padding.
         fields={"padding": "none", "attention": "auto", "precision": "bf16", "compare.arms": "[{}]"},
         capability=AMPERE,
         loss_margin=EQUAL_IN_16_BITS,
     ),
     GpuPath(
         name="accumulation",
-        title="gradients of two half batches added up",
+        title="gradients accumulated over two half batches",
         fields=ACCUMULATION,
         loss_margin=OTHER_BATCHES,
     ),
@@ -167,18 +168,18 @@ PATHS = (
     _compiled("reduce-overhead", "CUDA graphs", compile_mode="reduce-overhead"),
     GpuPath(
         name="compile-accumulation",
-        title="CUDA graphs whose gradients are added up",
+        title="CUDA graphs with accumulated gradients",
         fields={"compiler": "inductor", "compile_mode": "reduce-overhead", **ACCUMULATION},
         is_compiled=True,
         reference="accumulation",
     ),
     _compiled(
         "no-cudagraphs",
-        "measured kernels without CUDA graphs",
+        "autotuned kernels without CUDA graphs",
         compile_mode="max-autotune-no-cudagraphs",
         **ONE_LENGTH,
     ),
-    _compiled("max-autotune", "measured kernels with CUDA graphs", compile_mode="max-autotune", **ONE_LENGTH),
+    _compiled("max-autotune", "autotuned kernels with CUDA graphs", compile_mode="max-autotune", **ONE_LENGTH),
     GpuPath(
         name="two-gpus",
         title="two processes with half a batch each",

@@ -1,8 +1,8 @@
-"""The losses of the real-size models by our defaults and by the recipe, over several seeds: do they differ by chance?
+"""Losses of the real-size models with our defaults and with the recipe, over several seeds: are ours higher?
 
-One side trains as the published recipe does, but without its padding, which costs time and changes no loss of a
-classifier. In one pair of trainings, the seed and so the first weights are the same; the order of the rows and the
-random numbers for dropout are not.
+One side trains as the published recipe does, but pads to the longest row of a batch: padding to the maximum length
+would cost time and does not change the loss of a classifier. Within a pair of runs, the seed and so the first weights
+are the same; the order of the rows and the random numbers for dropout are not.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ SIDES = {
     "defaults": {"compiler": "none"},
 }
 WORKLOADS = [workload for workload in REAL_SIZES if workload.quality == "eval_loss"]
-"""The losses of the others depend on the padding."""
+"""Without question answering, whose loss depends on the padding."""
 VALIDATION_ROWS = "200"
 
 
@@ -43,23 +43,23 @@ def losses(workload: Workload, folder: Path) -> dict[str, list[float]]:
 
 
 def rows(workload: Workload, measured: dict[str, list[float]]) -> list[Row]:
-    """Return the mean difference of the sides, the largest of one seed, and the spread of the recipe's losses."""
+    """Return the mean difference of the sides, the largest for any one seed, and the spread of the recipe's losses."""
     name = f"{workload.name} ({workload.model})"
     pairs = list(zip(measured["defaults"], measured["recipe"], strict=True))
     interval = paired_interval(measured["defaults"], measured["recipe"])
     if interval is None:
-        sys.exit("error: BENCH_ROUNDS must be at least 2, for an interval of the difference.")
+        sys.exit("error: BENCH_ROUNDS, the number of seeds, must be at least 2 for an interval.")
     return [
         Row(
             name=f"{name}: defaults minus recipe, mean",
             value=interval.estimate,
             unit="nats",
             n=len(pairs),
-            target=f"the 95 % interval, {interval.low:.3f} to {interval.high:.3f}, begins at or below 0",
+            target=f"not higher: the 95 % interval, {interval.low:.3f} to {interval.high:.3f}, begins at or below 0",
             met=interval.low <= 0,
         ),
         Row(
-            name=f"{name}: defaults minus recipe, largest of one seed",
+            name=f"{name}: defaults minus recipe, largest for any one seed",
             value=max((ours - theirs for ours, theirs in pairs), key=abs),
             unit="nats",
             n=len(pairs),
@@ -76,8 +76,9 @@ def rows(workload: Workload, measured: dict[str, list[float]]) -> list[Row]:
 def main(names: Sequence[str]) -> None:
     """Measure the named workloads, or all, and write the figures after each."""
     check_data()
-    note = f"Published batch sizes and learning rates, random weights, {VALIDATION_ROWS} rows evaluated. " + "; ".join(
-        f"{each.name} trains {each.samples} samples" for each in WORKLOADS
+    note = (
+        f"Published batch sizes and learning rates, random weights, evaluated on {VALIDATION_ROWS} rows. "
+        + "; ".join(f"{each.name} trains on {each.samples} samples" for each in WORKLOADS)
     )
     figures: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:

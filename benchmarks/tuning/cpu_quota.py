@@ -1,4 +1,4 @@
-"""A quota of CPU time, as containers have it."""
+"""A CPU quota like that of a container."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ PERIOD_MICROSECONDS = 100_000
 
 
 def can_limit_cpus() -> bool:
-    """Return whether this process may set quotas: as root, with version 1 of Linux's control groups."""
+    """Return whether this process may set CPU quotas: it must be root, and Linux must use cgroups v1."""
     return os.access(CONTROLLER / "cgroup.procs", os.W_OK) and (CONTROLLER / "cpu.cfs_quota_us").exists()
 
 
 @contextmanager
-def half_of_the_cpus() -> Iterator[None]:
-    """Let this process, and those that it starts in the context, use half of the CPU time together."""
+def half_of_the_cpu_time() -> Iterator[None]:
+    """Limit this process, and those that it starts in the context, to half of the CPU time together."""
     group = CONTROLLER / f"trainfare-{os.getpid()}"
     group.mkdir()
     try:

@@ -45,7 +45,7 @@ def test_speeds_of_paths_that_run_at_the_same_time_are_not_stated(tmp_path: Path
     findings = try_paths(paths, CPU, tmp_path, Deadline(1_200), lines.append, parallel=2)
     assert [row.unit for row in findings.rows] == ["differences"] * 2
     assert lines == ["  fp32: as expected", "  sdpa: as expected"]
-    assert findings.notes[1] == "2 paths ran at a time, so their speeds are not stated."
+    assert findings.notes[1] == "2 paths ran at a time, so their speeds are not reported."
 
 
 def test_paths_that_fill_the_memory_run_by_themselves() -> None:

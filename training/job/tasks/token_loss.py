@@ -1,20 +1,20 @@
 """The cross-entropy of language models on a CPU, computed for a few tokens at a time.
 
-The logits are the largest tensors of a training step: tokens x vocabulary. PyTorch passes over them eight times, and
-each time they come from memory. Here a few tokens' logits stay in the CPU's cache for the loss and for its gradient.
+The logits are the largest tensors of a training step: tokens x vocabulary. transformers and PyTorch read or write
+them in memory eight times. Here a few tokens' logits stay in the CPU's cache for the loss and for its gradient.
 """
 
 from typing import Any, Optional, Tuple
 
 import torch
 
-TOKENS = 16
-"""Tokens that are computed at a time: with 50,000 words of vocabulary, 3 MB in single precision."""
+TOKENS_AT_A_TIME = 16
+"""With a vocabulary of 50,000, their logits take 3 MB in single precision."""
 IGNORED = -100
 
 
 def use_token_loss(model: Any) -> bool:
-    """Let a language model compute its loss with `causal_lm_loss` in training. Return False if it has another loss."""
+    """Make a language model use `causal_lm_loss` in training. Return False if its loss is not transformers' own."""
     try:
         from transformers.loss.loss_utils import ForCausalLMLoss
     except ImportError:
@@ -23,7 +23,7 @@ def use_token_loss(model: Any) -> bool:
         return False
 
     def loss_function(logits: Any, labels: Any, vocab_size: int, **more: Any) -> Any:
-        # Evaluations keep the arithmetic that predictions of other tools have.
+        # Evaluations use transformers' own loss, so that they equal what other tools compute.
         loss = causal_lm_loss if torch.is_grad_enabled() else ForCausalLMLoss
         return loss(logits, labels, vocab_size, **more)
 
@@ -40,7 +40,7 @@ def causal_lm_loss(
     shift_labels: Optional[Any] = None,
     **more: Any,
 ) -> Any:
-    """Return the summed loss of the tokens divided by `num_items_in_batch`, or by their number.
+    """Return the summed loss of the tokens divided by `num_items_in_batch`, or by the number that are not ignored.
 
     Takes what transformers' `ForCausalLMLoss` takes, and returns the same up to rounding: `logits` is rows x tokens x
     vocabulary, `labels` rows x tokens.
@@ -58,25 +58,25 @@ class _TokenLoss(torch.autograd.Function):  # type: ignore[misc]
     def forward(context: Any, logits: Any, targets: Any, count: float) -> Any:
         gradient = torch.empty_like(logits)
         loss = torch.zeros((), dtype=torch.float64)
-        for start in range(0, len(targets), TOKENS):
-            part = slice(start, start + TOKENS)
+        for start in range(0, len(targets), TOKENS_AT_A_TIME):
+            part = slice(start, start + TOKENS_AT_A_TIME)
             gradient[part], losses = _gradient_and_losses(logits[part].float(), targets[part], count)
             loss += losses.sum(dtype=torch.float64)
         context.save_for_backward(gradient)
         return (loss / count).float()
 
     @staticmethod
-    def backward(context: Any, factor: Any) -> Tuple[Any, None, None]:
+    def backward(context: Any, loss_gradient: Any) -> Tuple[Any, None, None]:
         (gradient,) = context.saved_tensors
-        return (gradient if factor == 1 else gradient * factor.to(gradient.dtype)), None, None
+        return (gradient if loss_gradient == 1 else gradient * loss_gradient.to(gradient.dtype)), None, None
 
 
 def _gradient_and_losses(logits: Any, targets: Any, count: float) -> Tuple[Any, Any]:
     """Return the gradient of the mean loss, tokens x vocabulary, and each token's loss."""
-    is_counted = (targets != IGNORED).float().unsqueeze(1)
-    positions = targets.clamp(min=0).unsqueeze(1)
+    weights = (targets != IGNORED).float().unsqueeze(1)
+    token_ids = targets.clamp(min=0).unsqueeze(1)
     log_probabilities = torch.log_softmax(logits, dim=1)
-    losses = -log_probabilities.gather(1, positions) * is_counted
+    losses = -log_probabilities.gather(1, token_ids) * weights
     gradient = log_probabilities.exp_()
-    gradient.scatter_add_(1, positions, -torch.ones_like(is_counted))
-    return gradient.mul_(is_counted / count), losses
+    gradient.scatter_add_(1, token_ids, -torch.ones_like(weights))
+    return gradient.mul_(weights / count), losses

@@ -73,16 +73,14 @@ def from_json(text: str) -> Optional[Decision]:
 
 
 def message(decision: Decision) -> str:
-    """Return the line for the log: the values, and the rates behind them."""
+    """Return the line for the log: the values, and where the rates behind them are."""
     values = [f"{name} {value}" for name, value in decision.values.items()]
     if not values:
         return ""
     text = f"auto chose {_listed(values)}"
     if decision.samples_per_second:
-        rates = ", ".join(f"{name} {rate:.3g}" for name, rate in decision.samples_per_second.items())
-        text += f": {rates} samples/s without the optimizer (trial of {decision.seconds:.1f} s"
-        text += f" on {decision.rows} rows of {decision.tokens} tokens in {decision.layers} layers, by "
-        text += f"{decision.source or 'this job'})"
+        origin = f" by {decision.source}" if decision.source else ""
+        text += f" in a trial of {decision.seconds:.1f} s{origin} (the rates are the metrics trial/*)"
     return f"{text}; {decision.remark}" if decision.remark else text
 
 

@@ -9,13 +9,13 @@ import torch
 import transformers
 from transformers.loss.loss_utils import ForCausalLMLoss
 
-from tasks.token_loss import IGNORED, TOKENS, causal_lm_loss, use_token_loss
+from tasks.token_loss import IGNORED, TOKENS_AT_A_TIME, causal_lm_loss, use_token_loss
 
 VOCABULARY = 301
 TOLERANCE = {torch.float32: 1e-6, torch.bfloat16: 8e-3}
 
 
-def batch(dtype: torch.dtype, rows: int = 3, tokens: int = 2 * TOKENS + 3) -> tuple[Any, Any]:
+def batch(dtype: torch.dtype, rows: int = 3, tokens: int = 2 * TOKENS_AT_A_TIME + 3) -> tuple[Any, Any]:
     """Return logits and labels, some of which are ignored."""
     generator = torch.Generator().manual_seed(5)
     logits = (5 * torch.randn(rows, tokens, VOCABULARY, generator=generator)).to(dtype).requires_grad_()
