@@ -190,8 +190,8 @@ def cost_sentence(comparison: Comparison) -> str:
     notes += [f"{negative} with a negative cost, which does not count"] if negative else []
     text = f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
     trial = math.fsum(job.trial_seconds for job in comparison.jobs)
-    tried = "tried the values of `auto`, once, and do not count in comparisons"
-    return f"{text} {figure(trial)} of them {tried}." if trial else text
+    spent = f"The trial for `auto` took {figure(trial)} of them, once. Comparisons leave it out."
+    return f"{text} {spent}" if trial else text
 
 
 def _share(comparison: Comparison, kind: Literal["failed", "stopped"]) -> str:

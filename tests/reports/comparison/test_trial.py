@@ -22,6 +22,6 @@ def test_a_trial_counts_in_the_total_and_not_in_the_ratio(tracked: Tracked) -> N
     assert contrast.verdict.ratio.estimate == pytest.approx(1.0)
     assert comparison.billable_instance_seconds == 610
     assert cost_sentence(comparison) == (
-        "6 jobs took 610 billable instance seconds in all. 10.0 of them tried the values of `auto`, once, and do not "
-        "count in comparisons."
+        "6 jobs took 610 billable instance seconds in all. The trial for `auto` took 10.0 of them, once. Comparisons "
+        "leave it out."
     )
