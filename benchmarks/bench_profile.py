@@ -22,10 +22,20 @@ KINDS = {
     "matrix products": ("mm", "addmm", "bmm", "baddbmm", "linear", "mkldnn_linear", "matmul"),
     "dropout": ("random_", "native_dropout", "native_dropout_backward", "bernoulli_", "ge"),
     "optimizer": ("_fused_adamw_", "Optimizer.step", "Optimizer.zero_grad"),
-    "gradient norm": ("_foreach_norm", "linalg_vector_norm", "_foreach_mul_", "stack"),
+    "gradient norm": ("_foreach_norm", "linalg_vector_norm", "_foreach_mul_", "stack", "dot"),
     "embeddings": ("embedding_dense_backward", "index_select", "embedding"),
     "normalisation": ("native_layer_norm", "native_layer_norm_backward"),
-    "activation and softmax": ("gelu", "gelu_backward", "_softmax", "_softmax_backward_data", "tanh", "pow"),
+    "activation and softmax": (
+        "gelu",
+        "gelu_backward",
+        "_softmax",
+        "_softmax_backward_data",
+        "_log_softmax",
+        "exp_",
+        "tanh",
+        "tanh_backward",
+        "pow",
+    ),
     "casts and copies": ("copy_", "cat", "clone", "contiguous", "fill_", "zero_"),
     "sums and products of elements": ("add", "add_", "mul", "mul_", "div", "sum", "sub", "where", "masked_fill"),
 }
@@ -83,6 +93,9 @@ def main(names: Sequence[str]) -> None:
             "steps a little.",
             "Speed of the matrix products: 6 FLOP for each multiplied parameter and position, divided by the time of "
             "all matrix products. Padding counts; attention's own products do not.",
+            "It is the utilisation that a step would reach if nothing else took time: it limits what faster "
+            "elementwise operations, casts and optimizers can gain. Small matrices reach less of the peak of large "
+            "ones, and least of all with AMX, whose peak is the highest.",
         ],
         is_part=bool(names),
     )
