@@ -93,9 +93,9 @@ def main(names: Sequence[str]) -> None:
             "steps a little.",
             "Speed of the matrix products: 6 FLOP for each multiplied parameter and position, divided by the time of "
             "all matrix products. Padding counts; attention's own products do not.",
-            "It is the utilisation that a step would reach if nothing else took time: it limits what faster "
-            "elementwise operations, casts and optimizers can gain. Small matrices reach less of the peak of large "
-            "ones, and least of all with AMX, whose peak is the highest.",
+            "Utilisation could reach this speed if nothing else took time and nothing were padded: it limits what "
+            "faster elementwise operations, casts and optimizers can gain. Small matrices reach less of the peak of "
+            "large ones, and least of all with AMX, whose peak is the highest.",
         ],
         is_part=bool(names),
     )

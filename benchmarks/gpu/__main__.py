@@ -67,7 +67,7 @@ class Chosen:
     def notes(self) -> list[str]:
         """Return a note for a result file if anything was left out on purpose."""
         left_out = [each.name for each in PATHS if each not in self.paths]
-        return [f"Left out by --only: {', '.join(left_out)}."] if left_out else []
+        return [f"Not run, because --only chose others: {', '.join(left_out)}."] if left_out else []
 
 
 def plan(chosen: Chosen, cards: Cards | None, has_rows: bool, minutes: float) -> list[str]:

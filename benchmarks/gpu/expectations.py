@@ -38,8 +38,8 @@ def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss:
     """Return a sentence for each expectation that does not hold."""
     kind = reported.failure[0] if reported.failure else ""
     if kind != path.failure:
-        ending = f"it ended with {kind}: {reported.failure[1]}" if reported.failure else "it completed"
-        return [f"{path.failure or 'a completed job'} was expected: {ending}"]
+        ending = f"ended with {kind}: {reported.failure[1]}" if reported.failure else "completed"
+        return [f"{path.failure or 'a completed job'} was expected, but it {ending}"]
     if path.failure:
         return []
     if path.too_large:

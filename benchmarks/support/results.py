@@ -33,12 +33,12 @@ compared only within one run, on one machine. Targets that were missed are liste
 
 SUMMARY = (
     (
-        "How many times as fast as the published recipe are our defaults, at equal loss (emotion, no compiler)?",
+        "How much faster are our defaults than the published recipe, at equal loss (emotion, no compiler)?",
         "workloads",
         "emotion (MiniLM), none: speed-up over the recipe",
     ),
     (
-        "And how many times as fast as a well-tuned Trainer, on the worst workload?",
+        "And how much faster than a well-tuned Trainer, on the worst workload?",
         "tuned_trainer",
         "smallest speed-up over the tuned Trainer",
     ),

@@ -1,8 +1,8 @@
 """Losses of the real-size models with our defaults and with the recipe, over several seeds: are ours higher?
 
 One side trains as the published recipe does, but pads to the longest row of a batch: padding to the maximum length
-would cost time and does not change the loss of a classifier. Within a pair of runs, the seed and so the first weights
-are the same; the order of the rows and the random numbers for dropout are not.
+would cost time and does not change the loss of a classifier. Within a pair of runs, the seed, and so the initial
+weights, are the same; the order of the rows and the random numbers for dropout are not.
 """
 
 from __future__ import annotations

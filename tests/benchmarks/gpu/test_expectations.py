@@ -76,9 +76,9 @@ def test_failures_are_expected_or_not() -> None:
     out_of_memory = Reported(failure=("OutOfMemory", "CUDA out of memory"), events=())
     path = BY_NAME["out-of-memory"]
     assert differences(path, out_of_memory, T4, 1.0) == []
-    assert differences(path, completed(path), T4, 1.0) == ["OutOfMemory was expected: it completed"]
+    assert differences(path, completed(path), T4, 1.0) == ["OutOfMemory was expected, but it completed"]
     [sentence] = differences(REFERENCE, out_of_memory, T4, None)
-    assert sentence == "a completed job was expected: it ended with OutOfMemory: CUDA out of memory"
+    assert sentence == "a completed job was expected, but it ended with OutOfMemory: CUDA out of memory"
 
 
 def test_a_calibration_finds_a_batch_that_does_not_fit() -> None:

@@ -57,7 +57,7 @@ def test_a_part_of_the_acceptance_can_be_chosen() -> None:
     chosen = Chosen.by_name(["sdpa", "squad-albert"])
     assert [path.name for path in chosen.paths] == ["fp32", "sdpa"]
     assert [workload.name for workload in chosen.workloads] == ["squad-albert"]
-    assert chosen.notes()[0].startswith("Left out by --only: bf16, fp16,")
+    assert chosen.notes()[0].startswith("Not run, because --only chose others: bf16, fp16,")
     lines = plan(Chosen.by_name(["squad-albert"]), None, True, 5)
     assert lines[-1] == "Nothing was run."
     assert not any("Short jobs" in line for line in lines)

@@ -14,7 +14,7 @@ IGNORED = -100
 
 
 def use_token_loss(model: Any) -> bool:
-    """Make a language model use `causal_lm_loss` in training. Return False if its loss is not transformers' own."""
+    """Make a language model use `causal_lm_loss` in training. Return False if it has another loss, which it keeps."""
     try:
         from transformers.loss.loss_utils import ForCausalLMLoss
     except ImportError:
@@ -40,7 +40,7 @@ def causal_lm_loss(
     shift_labels: Optional[Any] = None,
     **more: Any,
 ) -> Any:
-    """Return the summed loss of the tokens divided by `num_items_in_batch`, or by the number that are not ignored.
+    """Return the summed loss of the tokens divided by `num_items_in_batch`, or by the number of tokens that count.
 
     Takes what transformers' `ForCausalLMLoss` takes, and returns the same up to rounding: `logits` is rows x tokens x
     vocabulary, `labels` rows x tokens.
