@@ -71,7 +71,7 @@ def try_paths(
         own.mkdir()
         return _reported(own, {"model": model, **path.job_fields(), **limits}, slots=own / "slots")
 
-    for path, reported in _run_all(paths, run, parallel):
+    for path, reported in run_all(paths, run, parallel):
         if reported and (loss := reported.metrics.get("eval_loss")) is not None:
             losses[path.name] = loss
         lines = _judge(path, reported, cards, losses.get(path.reference), findings, with_speed=parallel == 1)
@@ -80,7 +80,7 @@ def try_paths(
     return findings
 
 
-def _run_all(
+def run_all(
     paths: Sequence[GpuPath], run: Callable[[GpuPath], Reported | None], parallel: int
 ) -> Iterator[tuple[GpuPath, Reported | None]]:
     """Run `parallel` paths at a time, then those that fill the memory, one by one. Yield what each reported."""
