@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -21,10 +22,22 @@ def wordpiece() -> PreTrainedTokenizerFast:
     tokenizer.normalizer = normalizers.BertNormalizer()
     tokenizer.pre_tokenizer = pre_tokenizers.BertPreTokenizer()
     special = ["[PAD]", "[UNK]", "[CLS]", "[SEP]"]
-    tokenizer.train_from_iterator(CORPUS, trainers.WordPieceTrainer(vocab_size=120, special_tokens=special))
+    tokenizer.model = models.WordPiece(_pieces(tokenizer, special), unk_token="[UNK]")
     tokenizer.post_processor = processors.BertProcessing(("[SEP]", 3), ("[CLS]", 2))
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), special, strict=True))
     return PreTrainedTokenizerFast(tokenizer_object=tokenizer, model_input_names=INPUT_NAMES, **names)
+
+
+def _pieces(tokenizer: Any, special: list[str]) -> dict[str, int]:
+    """Return the ids of WordPiece's tokens: characters, and every second word.
+
+    A trainer would choose other tokens each time, and a model with random weights would give other answers.
+    """
+    pieces = tokenizer.pre_tokenizer.pre_tokenize_str(tokenizer.normalizer.normalize_str(" ".join(CORPUS)))
+    words = [word for word, _ in pieces]
+    starts = sorted({*(word[0] for word in words), *words[::2]})
+    continuations = sorted({f"##{character}" for word in words for character in word[1:]})
+    return {token: number for number, token in enumerate([*special, *starts, *continuations])}
 
 
 def byte_level() -> PreTrainedTokenizerFast:
@@ -72,6 +85,10 @@ def _sentencepiece(special: list[str], pair: str, **options: Any) -> PreTrainedT
     tokenizer.pre_tokenizer = pre_tokenizers.Metaspace()
     trainer = trainers.UnigramTrainer(vocab_size=160, special_tokens=special, unk_token="<unk>")
     tokenizer.train_from_iterator(CORPUS * 5, trainer)
+    # The trainer orders equally likely tokens differently each time.
+    tokens = json.loads(tokenizer.to_str())["model"]["vocab"]
+    rest = sorted(tokens[len(special) :])
+    tokenizer.model = models.Unigram([*map(tuple, tokens[: len(special)]), *map(tuple, rest)], unk_id=1)
     known = [(name, tokenizer.token_to_id(name)) for name in special[2:]]
     tokenizer.post_processor = processors.TemplateProcessing(single="$A", pair=pair, special_tokens=known)
     names = dict(zip(("pad_token", "unk_token", "cls_token", "sep_token"), special, strict=True))
