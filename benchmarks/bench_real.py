@@ -170,8 +170,8 @@ def main(argv: Sequence[str]) -> None:
             "Real jobs through `trainfare compare` with its defaults. Same: the demo with 100 rows on one core; the "
             "arms differ in a field without effect. Gain: a small training whose baseline sleeps after every step, so "
             "that the other arm costs 15 % less in its script. Starting and ending the job is the same for both.",
-            "All comparisons alone, and the first two of each kind beside other load, were judged by version 2 of the "
-            "rules, and the others by version 3. The versions differ in the levels of the looks.",
+            "All comparisons without other load, and the first two of each kind beside it, were judged by version 2 of "
+            "the rules, and the others by version 3. The versions differ in the levels of the looks.",
             "The other load takes more than half of each core. Beside it, a gain of 15 % is within the spread of nine "
             "repeats, so the verdict is inconclusive.",
         ],

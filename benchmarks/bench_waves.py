@@ -247,9 +247,8 @@ def main() -> None:
             "batch size at equal samples (benchmarks/recorded/grids). The recorded accuracies are those of "
             f"{len(noise.quality)} jobs. The margin of quality is {MARGIN:g}.",
             "A failed job costs half of a successful one on average. An arm that fails in 30 % and else costs 10 % "
-            "less is therefore 9 % dearer for each usable model. It is called cheaper where its failures did not "
-            "happen to occur before the look that stopped it. Even all nine repeats miss that target, see decision "
-            "0132.",
+            "less is therefore 9 % dearer for each usable model. It is called cheaper if it had not yet "
+            "failed at the look that stopped it. Even all nine repeats miss that target, see decision 0132.",
         ],
     )
 

@@ -69,7 +69,7 @@ def seconds_of(ran: Ran, phase: str) -> list[float]:
 
 
 def lives(draws: random.Random) -> Iterator[float]:
-    """Yield exponential times between two kills, in seconds."""
+    """Yield times between two kills, in seconds, from an exponential distribution."""
     return (draws.expovariate(1 / MEAN_LIFE_SECONDS) for _ in itertools.count())
 
 
@@ -143,10 +143,9 @@ def main() -> None:
         result_rows(estimate, training, [each.seconds for each in whole], killed),
         [
             f"Three layers of MiniLM from scratch on emotion, one core, {STEPS} steps of 16 rows, a checkpoint every "
-            f"{SAVE_STEPS} steps. Each start is "
-            f"killed (SIGKILL) after an exponential time with a mean of {MEAN_LIFE_SECONDS:g} s, and starts "
-            "again from its last complete checkpoint. Seconds are CPU seconds, because the machine had other "
-            "work: they pass at the same rate in every training.",
+            f"{SAVE_STEPS} steps. Each start is killed (SIGKILL) after {MEAN_LIFE_SECONDS:g} s on average, at "
+            "times from an exponential distribution, and starts again from its last complete checkpoint. Seconds are "
+            "CPU seconds, because the machine had other work: they pass at the same rate in every training.",
             f"Expected from the start-up ({times.startup_seconds:.1f} s), the checkpoints ({checkpoints:.2f} s) and "
             "the total time of uninterrupted trainings, which ran between the killed ones.",
         ],

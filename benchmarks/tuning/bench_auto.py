@@ -77,7 +77,7 @@ def result_rows(name: str, fields: Mapping[str, str], folder: Path) -> tuple[lis
         trials.append(float(run.result()["time/trial_seconds"]))
         values = run.first("start").fields["hyperparameters"]
         threads = run.first("start").fields["threads"]
-        chosen.append(f"{', '.join(str(values[field]) for field in FIELDS)}, {threads} threads")
+        chosen.append(f"{', '.join(str(values[field]) for field in FIELDS)}, {threads} thread{'s' * (threads != 1)}")
         for at in rates if number % 2 else reversed(rates):
             rates[at].append(rate(train(folder, {**fields, **choices[at]})))
         print(f"  {name}, round {number}: {automatic[-1]:.1f}, {chosen[-1]}", file=sys.stderr, flush=True)
