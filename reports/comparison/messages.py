@@ -16,7 +16,7 @@ from reports.comparison.look_verdict import INCLUDES_ZERO
 from reports.comparison.verdict import Verdict
 from reports.model.numbers import TOO_FEW, change, change_interval, durations, factor, figure, score, signed
 from reports.model.wording import capitalized, counted, joined, short
-from training.contract.failures import one_line_reason
+from training.contract.failures import failure_text
 
 _ADD_SAMPLES = (
     "add `samples` to the experiment file, with an expression that matches the log, such as "
@@ -274,8 +274,7 @@ def failure_sentences(arm: Arm) -> list[str]:
         by_class.setdefault(job.text.get("failure_class") or "", []).append(job)
     sentences = []
     for name, jobs in by_class.items():
-        message = short(one_line_reason(jobs[0].text.get("failure_message") or ""), 160).rstrip(".")
-        why = ", ".join(filter(None, (name, message)))
+        why = short(failure_text(name, jobs[0].text.get("failure_message") or ""), 160).rstrip(".")
         sentences.append(f"{counted(len(jobs), 'job')} of “{arm.label}” failed{f': {why}' if why else ''}.")
     return sentences
 

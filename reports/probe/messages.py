@@ -8,7 +8,7 @@ from reports.model.numbers import factor, figure, money
 from reports.model.wording import counted, joined
 from reports.probe.projections import Probes, Range, arms_with_higher_loss
 from reports.spot.text import spot_sentences
-from training.contract.failures import one_line_reason
+from training.contract.failures import failure_text
 
 CAVEAT = (
     "An interval is for the next job: it covers the noise of the measured steps and the spread between jobs of one "
@@ -100,7 +100,7 @@ def _failed(probes: Probes) -> list[str]:
         job = arm.jobs[0]
         reason = job.text.get("failure_message") or "too few steps to project"
         failure_class = job.text.get("failure_class") or job.status.lower()
-        why = "it was stopped" if job.stopped else f"{failure_class}, {one_line_reason(reason)}"
+        why = "it was stopped" if job.stopped else failure_text(failure_class, reason)
         failures.append(f"“{arm.label}” has no projection: {why}")
     return failures
 

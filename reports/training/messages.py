@@ -7,7 +7,7 @@ from reports.comparison.arms import Arm, Job
 from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.model.numbers import figure, money, score
 from reports.model.wording import short
-from training.contract.failures import one_line_reason
+from training.contract.failures import failure_text
 
 _MAX_CHARACTERS = 200
 """Length at which a failure message is cut."""
@@ -20,8 +20,8 @@ def headline(job: Job, measure: Measure | None) -> str:
     if job.stopped:
         return f"The training was stopped after {seconds_text(job)}."
     if job.failed:
-        reason = short(one_line_reason(job.text.get("failure_message") or ""), _MAX_CHARACTERS).rstrip(".")
-        why = ", ".join(filter(None, (job.text.get("failure_class"), reason)))
+        reason = failure_text(job.text.get("failure_class") or "", job.text.get("failure_message") or "")
+        why = short(reason, _MAX_CHARACTERS).rstrip(".")
         return f"The training failed after {seconds_text(job)}{f': {why}' if why else ''}."
     quality = score(job.number(measure.column)) if measure else ""
     return f"The training took {seconds_text(job)}{f' and reached {measure.label} {quality}' if measure else ''}."

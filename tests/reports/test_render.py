@@ -52,7 +52,7 @@ def test_a_comparison_in_every_form(tracked: Any) -> None:
     assert answer in markdown(report)
     assert summary(report)["headline"] == answer
     assert "OutOfMemory: asked for <2 GiB>" in page.text
-    failure = "1 job of “inductor” failed: OutOfMemory, asked for <2 GiB>."
+    failure = "1 job of “inductor” failed: OutOfMemory: asked for <2 GiB>."
     for form in (page.text, printed(report), markdown_text(report)):
         assert failure in " ".join(form.split())
     assert chart_names(report) == {

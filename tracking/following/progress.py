@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from training.contract.events import Event
 from training.contract.exceptions import TRACEBACK
-from training.contract.failures import one_line_reason
+from training.contract.failures import failure_text
 
 _QUIET_SECONDS = 10.0
 """Shortest time between two lines that report a step."""
@@ -99,7 +99,7 @@ class Progress:
             return
         if failure:
             # Only the last line of a traceback is printed; the run contains the whole traceback.
-            self._line(f"ended with {failure[0]}: {one_line_reason(failure[1])}")
+            self._line(f"failed: {failure_text(*failure)}")
             return
         figures = (
             ("projected/billable_seconds", "{:,.0f} s billable projected"),

@@ -68,6 +68,12 @@ def one_line_reason(reason: str) -> str:
     return repair_last_traceback(lines)[-1] if lines else ""
 
 
+def failure_text(failure_class: str, reason: str) -> str:
+    """Return the class and the reason's line, such as `Error: no such file`. A class that begins the line suffices."""
+    line = one_line_reason(reason)
+    return line if line.startswith(failure_class) else f"{failure_class}: {line}" if line else failure_class
+
+
 def vanished_description(name: str, known: Description | None, message: str) -> Description:
     """Return the description of a job that no longer exists at its service: failed, its other fields as last known."""
     now = datetime.now(UTC)

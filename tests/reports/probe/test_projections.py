@@ -91,7 +91,7 @@ def test_a_failed_arm_is_reported() -> None:
     no_projection = {f"projected_billable_seconds{end}": float("nan") for end in ("", "_low", "_high")}
     failed = row("b", 1, 1, status="FAILED", failure_class="Capacity", failure_message="no\nCapacityError: none left")
     projected = probes(row("a", 1000, 200), {**failed, **no_projection})
-    assert "“b” has no projection: Capacity, CapacityError: none left" in sentences(projected)
+    assert "“b” has no projection: CapacityError: none left" in sentences(projected)
     # The relative error is 20 %, but 5 % was requested.
     assert any(sentence.startswith("“a” ran out of samples") for sentence in sentences(projected))
     assert headline(probes({**failed, **no_projection})) == "No projection: no arm trained for long enough."

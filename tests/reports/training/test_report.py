@@ -41,7 +41,7 @@ def test_one_training_states_its_outcome_without_comparing(tracked: Any) -> None
         (
             "FAILED",
             {"platform.failure_class": "OutOfMemory", "platform.failure_message": "no memory is left"},
-            "The training failed after 7.00 billable seconds: OutOfMemory, no memory is left.",
+            "The training failed after 7.00 billable seconds: OutOfMemory: no memory is left.",
             "failed (train demo)",
         ),
         (

@@ -9,7 +9,7 @@ import pytest
 
 from training.contract.events import FAILURE_CLASSES, Event
 from training.contract.exceptions import last_exception, repair_last_traceback
-from training.contract.failures import failure_of, one_line_reason, vanished_description
+from training.contract.failures import failure_of, failure_text, one_line_reason, vanished_description
 
 
 def failed(reason: str) -> dict[str, Any]:
@@ -85,6 +85,20 @@ def test_the_one_line_reason_of_an_error_is_its_last_line() -> None:
     assert one_line_reason(EXIT_1.format("Traceback:\nValueError: no such label")) == "ValueError: no such label"
     assert one_line_reason("ClientError: channel 'train': '/x' does not exist.\n").endswith("'/x' does not exist.")
     assert one_line_reason("") == ""
+
+
+@pytest.mark.parametrize(
+    ("failure_class", "reason", "text"),
+    [
+        ("Error", "Traceback:\nValueError: no such label", "Error: ValueError: no such label"),
+        ("Killed", 'ExitCode -9\nExtraInfo "Killed by SIGKILL"', "Killed by SIGKILL"),
+        ("OutOfMemory", 'ExitCode -9\nExtraInfo "OutOfMemory: Killed by SIGKILL"', "OutOfMemory: Killed by SIGKILL"),
+        ("Error", "", "Error"),
+        ("", "it vanished", "it vanished"),
+    ],
+)
+def test_a_failure_names_its_class_once(failure_class: str, reason: str, text: str) -> None:
+    assert failure_text(failure_class, reason) == text
 
 
 def test_the_one_line_reason_of_a_killed_job_is_the_signal() -> None:

@@ -35,7 +35,7 @@ def test_a_job_without_capacity_fails_and_costs_nothing(terminal: Terminal, acco
     account.jobs.faults.no_capacity.add("ml.g5.xlarge")
     output = terminal("train", {"max_usd": 10_000_000})
     assert output.code == 1
-    assert "ended with Capacity: CapacityError: Unable to provision requested ML compute capacity" in output.out
+    assert "failed: CapacityError: Unable to provision requested ML compute capacity" in output.out
     assert "It cost nothing, and starts again in 0 s (attempt 2 of 3)" in output.out
     [run] = terminal.runs()
     tags = run.data.tags

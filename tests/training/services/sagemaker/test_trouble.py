@@ -62,8 +62,8 @@ def test_one_job_completes_while_others_hang_or_vanish(terminal: Terminal, accou
     runs = {run.data.tags["platform.job_name"][-4:]: run for run in terminal.runs()}
     states = {name: (run.info.status, run.data.tags.get("platform.failure_class")) for name, run in runs.items()}
     assert states == {"a0r0": ("FINISHED", None), "a1r0": ("FAILED", "TimeLimit"), "a2r0": ("FAILED", "Vanished")}
-    assert "ended with TimeLimit: it ran longer than its limit of 3 seconds" in output.out
-    assert re.search("ended with Vanished: Job demo-.*a2r0 does not exist at SageMaker .* it may have been", output.out)
+    assert "failed: TimeLimit: it ran longer than its limit of 3 seconds" in output.out
+    assert re.search("failed: Vanished: Job demo-.*a2r0 does not exist at SageMaker .* it may have been", output.out)
     assert len(terminal.curve(runs["a0r0"])) == 8
 
 
