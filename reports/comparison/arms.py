@@ -101,8 +101,10 @@ class Job:
         return seconds if 0 < seconds < self.number("cost_billable_seconds") else 0.0
 
     def compared(self, column: str) -> float:
-        """Return the number that comparisons use, or NaN if it is missing: a cost without that of the trial."""
+        """Return the number that comparisons use, or NaN if it is missing: costs and times without the trial."""
         value = self.number(column)
+        if column == "target_seconds":
+            return value - self.trial_seconds
         if column in _COSTS and self.trial_seconds:
             return value * (1 - self.trial_seconds / self.number("cost_billable_seconds"))
         return value

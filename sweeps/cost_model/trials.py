@@ -124,6 +124,7 @@ def _outcome(attrs: Mapping[str, Any], state: State) -> TrialOutcome:
         failure=failure,
         billable_instance_seconds=float(attrs.get("billable_seconds") or 0.0),
         usd=attrs.get("usd"),
+        share_for_auto=float(attrs.get("share_for_auto") or 0.0),
         samples=int(attrs.get("samples") or 0),
         steady_samples_per_second=_number(attrs.get("steady_samples_per_second")),
         quality=_number(attrs.get("quality")),

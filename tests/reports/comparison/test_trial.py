@@ -25,3 +25,10 @@ def test_a_trial_counts_in_the_total_and_not_in_the_ratio(tracked: Tracked) -> N
         "6 jobs took 610 billable instance seconds in all. The trial for `auto` took 10.0 of them, once. Comparisons "
         "leave it out."
     )
+
+
+def test_the_time_up_to_a_target_is_without_the_trial(tracked: Tracked) -> None:
+    tracked.trained("none", 0, 100.0, metrics={"time/trial_seconds": 10.0, "target/seconds": 60.0}, baseline=True)
+    tracked.trained("none", 1, 90.0, metrics={"target/seconds": 50.0}, baseline=True)
+    [arm] = compare(job_tables.jobs(tracked.client, tracked.group), tracked.group).arms
+    assert arm.values("target_seconds") == [50.0, 50.0]

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from sweeps.space.objective import Objective, Quality, TrialOutcome, cost_of
 from sweeps.workers.outcome import attributes, seconds_of
-from sweeps.workers.trial_jobs import curve
+from sweeps.workers.trial_jobs import curve, share_for_auto
 from training.contract.events import Event
 
 STARTED = 1_700_000_000.0
@@ -32,3 +34,21 @@ def test_the_cost_of_a_trial_is_in_instance_seconds() -> None:
     ended = TrialOutcome(billable_instance_seconds=200.0, samples=160, quality=0.7)
     assert cost_of(Objective(cost="billable_seconds", quality=QUALITY, target=0.7), ended) == 200.0
     assert attributes(ended)["billable_seconds"] == 200.0
+
+
+def test_the_choice_of_auto_is_paid_but_not_compared() -> None:
+    # 4 of 100 billed seconds on each of two instances.
+    share = share_for_auto({"time/trial_seconds": 4.0, "cost/billable_seconds": 100.0})
+    ended = TrialOutcome(billable_instance_seconds=200.0, usd=0.5, share_for_auto=share, samples=160)
+    assert cost_of(Objective(cost="billable_seconds"), ended) == pytest.approx(192.0)
+    assert cost_of(Objective(cost="usd"), ended) == pytest.approx(0.48)
+    stored = attributes(ended)
+    assert (stored["billable_seconds"], stored["share_for_auto"]) == (200.0, pytest.approx(0.04))
+    assert "share_for_auto" not in attributes(TrialOutcome(billable_instance_seconds=200.0))
+
+
+@pytest.mark.parametrize(
+    "metrics", [{}, {"cost/billable_seconds": 100.0}, {"time/trial_seconds": 4.0, "cost/billable_seconds": 3.0}]
+)
+def test_without_a_trial_the_whole_cost_is_compared(metrics: dict[str, float]) -> None:
+    assert share_for_auto(metrics) == 0
