@@ -12,8 +12,9 @@ from pydantic import BaseModel
 
 from experiments.schema.compiler_rules import OPTIONS
 from experiments.schema.fields import ExperimentFields
+from experiments.schema.other_names import meant_field
 from experiments.schema.yaml_document import parse, scalar
-from training.contract.errors import InputError, InputErrors, nearest
+from training.contract.errors import InputError, InputErrors
 
 Tree = dict[str, Any]
 
@@ -141,7 +142,8 @@ def unknown_field(name: str, location: str) -> str:
     known = known_fields()
     leaf = name.rpartition(".")[2]
     inner = next((field for field in known if field.rpartition(".")[2] == leaf), None)
-    hint = f" Did you mean '{inner}'?" if inner else nearest(name, known)
+    meant = inner or meant_field(name, known)
+    hint = f" Did you mean '{meant}'?" if meant else ""
     return f"unknown field {name[:80]!r} ({location}).{hint}"
 
 

@@ -170,5 +170,10 @@ class StorageError(TrainfareError):
 
 def nearest(value: str, known: Iterable[str]) -> str:
     """Return ` Did you mean 'x'?` for the known name closest to `value`, or an empty string."""
-    matches = difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)
-    return f" Did you mean {matches[0]!r}?" if matches else ""
+    name = nearest_name(value, known)
+    return f" Did you mean {name!r}?" if name else ""
+
+
+def nearest_name(value: str, known: Iterable[str]) -> str | None:
+    """Return the known name closest to `value`, or None if none is close."""
+    return next(iter(difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)), None)
