@@ -93,7 +93,7 @@ def comparison_rows(kind: str, rates: dict[str, list[float]], targets: Mapping[s
     for name in ours:
         ratios = [mine / other for mine, other in zip(rates[name], rates[theirs], strict=True)]
         target = targets.get(name)
-        description = f"at least {target:g} times the pipeline's" if target else None
+        description = f"at least {target:g} x" if target else None
         met = statistics.median(ratios) >= target if target else None
         rows.append(median_row(f"{kind}: {name} ÷ {theirs}", ratios, "x", description, met))
     return rows
@@ -132,7 +132,7 @@ def products_row(pipe: Any, texts: Sequence[str], rows_per_second: float) -> Row
     encoder = pipe.model.base_model.encoder
     flop = 2 * tokens * sum(weights.numel() for weights in encoder.parameters() if weights.ndim == 2)
     reached = flop / len(texts) * rows_per_second / peak_flops_per_second("fp32")
-    return Row(name="file of long texts: matrix products in fp32", value=reached, unit="of the matmul")
+    return Row(name="file of long texts: matrix products in fp32", value=reached, unit="of the matmul peak")
 
 
 def read_answers(file: Path) -> list[dict[str, Any]]:

@@ -71,7 +71,7 @@ def result_rows(workload: Workload, profile: Profile, ideal_seconds: float) -> l
         for kind, spent in sorted(seconds.items(), key=lambda item: -item[1])
     ]
     reached = ideal_seconds * profile.steps / seconds["matrix products"]
-    return [*rows, Row(name=f"{name}: speed of the matrix products", value=reached, unit="of the matmul")]
+    return [*rows, Row(name=f"{name}: speed of the matrix products", value=reached, unit="of the matmul peak")]
 
 
 def main(names: Sequence[str]) -> None:
@@ -91,11 +91,12 @@ def main(names: Sequence[str]) -> None:
         [
             "The experiment's defaults, measured by PyTorch's profiler from the fourth step on. The profiler slows the "
             "steps a little.",
-            "Speed of the matrix products: 6 FLOP for each multiplied parameter and position, divided by the time of "
-            "all matrix products. Padding counts; attention's own products do not.",
-            "Utilisation could reach this speed if nothing else took time and nothing were padded: it limits what "
-            "faster elementwise operations, casts and optimizers can gain. Small matrices reach less of the peak of "
-            "large ones, and least of all with AMX, whose peak is the highest.",
+            "Speed of the matrix products, as a share of the peak of large products: 6 FLOP for each multiplied "
+            "parameter and position, divided by the time of all matrix products. Padding counts; attention's own "
+            "products do not.",
+            "This share would be the utilisation if all other operations took no time and nothing were padded: it "
+            "bounds what faster elementwise operations, casts and optimizers can gain. Small matrices fall further "
+            "short of the peak than large ones, most of all with AMX, which has the highest peak.",
         ],
         is_part=bool(names),
     )

@@ -133,7 +133,7 @@ def rows(comparisons: Sequence[Comparison]) -> Iterator[Row]:
 
 def _jobs_row(name: str, comparisons: Sequence[Comparison]) -> Row:
     value = fmean(each.jobs for each in comparisons)
-    return Row(name=name, value=value, unit="jobs in the mean", n=len(comparisons))
+    return Row(name=name, value=value, unit="jobs on average", n=len(comparisons))
 
 
 def _comparison(cells: Mapping[str, Any]) -> Comparison:

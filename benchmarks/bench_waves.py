@@ -67,11 +67,11 @@ def draws(noise: Noise) -> dict[str, Draw]:
         "jobs in their recorded order": in_order(noise.seconds),
         "normal noise of the same spread": normal(noise.spread),
         "heavy tails (t, 3 degrees of freedom)": heavy(noise.spread),
-        "slow spells": with_spells(plain),
+        "slow periods": with_spells(plain),
         "each job 2 % slower than the last": with_drift(plain),
     }
     if len(noise.disturbed_seconds):
-        kinds["all jobs beside other load, as recorded"] = resampled(noise.disturbed_seconds)
+        kinds["recorded noise of a busy machine"] = resampled(noise.disturbed_seconds)
     return kinds
 
 
@@ -79,7 +79,7 @@ def slowdowns(noise: Noise) -> dict[str, Draw]:
     """Return the kinds of slowdowns of disturbed jobs by name."""
     kinds: dict[str, Draw] = {"2 to 10 times as slow": two_to_ten}
     if len(noise.slowdowns):
-        kinds["as slow as recorded beside other load"] = resampled(noise.slowdowns)
+        kinds["as slow as recorded on a busy machine"] = resampled(noise.slowdowns)
     return kinds
 
 
@@ -110,10 +110,12 @@ def _equal_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Ro
     for name, draw in draws(noise).items():
         ended = simulated(replace(plain, seconds=draw))
         yield _at_most(f"false verdicts: {name}", ended, is_decided)
-        yield _jobs_row(f"jobs until two equal settings stop: {name}", ended, MAX_JOBS if name == PLAIN else None)
+        yield _jobs_row(
+            f"jobs of a comparison of two equal settings: {name}", ended, MAX_JOBS if name == PLAIN else None
+        )
     others = {
         "whole seconds, jobs of 40 s": replace(plain, whole_seconds=True),
-        "a new launcher attaches after every job": replace(plain, interrupts=True),
+        "the launcher is replaced after every job": replace(plain, interrupts=True),
         "4 equal settings": replace(plain, arms=(Setting(),) * 4),
         "8 equal settings": replace(plain, arms=(Setting(),) * 8),
     }
@@ -124,13 +126,13 @@ def _equal_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Ro
 def _failure_rows(plain: Waves, simulated: Simulated) -> Iterator[Row]:
     """Yield the rows of arms whose jobs fail. An arm that fails more often than the baseline is truly dearer."""
     both = (Setting(failure_rate=0.1),) * 2
-    yield _at_most("false verdicts: both fail in 10 %", simulated(replace(plain, arms=both)), is_decided)
+    yield _at_most("false verdicts: both fail in 10 % of their jobs", simulated(replace(plain, arms=both)), is_decided)
     for rate in (0.1, 0.3):
         one = replace(plain, arms=(Setting(), Setting(failure_rate=rate)))
-        name = f"an arm that fails in {100 * rate:.0f} %, and else costs the same, is called cheaper"
+        name = f"an arm that fails in {100 * rate:.0f} % of its jobs, and otherwise costs the same, is called cheaper"
         yield _at_most(name, simulated(one), is_cheaper)
     dearer = replace(plain, arms=(Setting(), Setting(ratio=GAIN, failure_rate=0.3)))
-    name = "an arm that fails in 30 %, and else costs 10 % less, is called cheaper"
+    name = "an arm that fails in 30 % of its jobs, and otherwise costs 10 % less, is called cheaper"
     yield _at_most(name, simulated(dearer), is_cheaper)
 
 
@@ -142,7 +144,7 @@ def _disturbed_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterato
             label = f"one job in ten disturbed, {name}, when_disturbed: {rule}"
             ended = simulated(waves)
             yield _at_most(f"false verdicts: {label}", ended, is_decided)
-            yield _jobs_row(f"jobs until two equal settings stop: {label}", ended, None)
+            yield _jobs_row(f"jobs of a comparison of two equal settings: {label}", ended, None)
             gain = simulated(replace(waves, arms=(Setting(), Setting(ratio=GAIN))))
             yield from _detection_rows("a gain of 10 %", label, gain)
 
@@ -153,12 +155,20 @@ def _cache_rows(plain: Waves, simulated: Simulated) -> Iterator[Row]:
     both = replace(plain, arms=(compiled, compiled))
     one = replace(plain, arms=(Setting(), compiled))
     many = Design(trainings=MANY)
-    yield _at_most("false verdicts: both start cold, one training", simulated(both), is_decided)
-    yield _at_most("false verdicts: both start cold, many trainings", simulated(replace(both, design=many)), is_decided)
-    yield _at_most("false verdicts: one starts cold, many trainings", simulated(replace(one, design=many)), is_decided)
-    yield _at_most("an arm that starts cold is called cheaper for one training", simulated(one), is_cheaper)
+    yield _at_most("false verdicts: both start with a cold cache, one training", simulated(both), is_decided)
+    yield _at_most(
+        "false verdicts: both start with a cold cache, many trainings",
+        simulated(replace(both, design=many)),
+        is_decided,
+    )
+    yield _at_most(
+        "false verdicts: one starts with a cold cache, many trainings", simulated(replace(one, design=many)), is_decided
+    )
+    yield _at_most(
+        "an arm that starts with a cold cache is called cheaper for one training", simulated(one), is_cheaper
+    )
     gain = replace(plain, arms=(Setting(), Setting(ratio=GAIN, cold_ratio=COLD_RATIO)), design=many)
-    yield from _detection_rows("a gain of 10 %", "one starts cold, many trainings", simulated(gain))
+    yield from _detection_rows("a gain of 10 %", "one starts with a cold cache, many trainings", simulated(gain))
 
 
 def _gain_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Row]:
@@ -171,7 +181,7 @@ def _gain_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Row
     ended = simulated(replace(plain, arms=(Setting(), better, *others)))
     yield from _detection_rows("a gain of 10 %", "one of 7 arms", ended)
     fail = replace(plain, arms=(Setting(failure_rate=0.1), Setting(ratio=GAIN, failure_rate=0.1)))
-    yield from _detection_rows("a gain of 10 %", "both fail in 10 %", simulated(fail))
+    yield from _detection_rows("a gain of 10 %", "both fail in 10 % of their jobs", simulated(fail))
 
 
 def _quality_rows(noise: Noise, plain: Waves, simulated: Simulated) -> Iterator[Row]:
@@ -213,7 +223,7 @@ def _two_rows(label: str, name: str, ended: Sequence[Ended], targets: tuple[floa
     value = 100 * fmean(map(first_is_cheaper, ended))
     target: dict[str, Any] = {"target": f"at least {targets[0]:g} %", "met": value >= targets[0]} if targets else {}
     yield Row(name=f"{label} found: {name}", value=value, unit="%", n=len(ended), **target)
-    yield _jobs_row(f"jobs until {label} is found: {name}", ended, targets[1] if targets else None)
+    yield _jobs_row(f"jobs of a comparison with {label}: {name}", ended, targets[1] if targets else None)
 
 
 def _at_most(name: str, ended: Sequence[Ended], predicate: Is) -> Row:
@@ -225,7 +235,7 @@ def _at_most(name: str, ended: Sequence[Ended], predicate: Is) -> Row:
 def _jobs_row(name: str, ended: Sequence[Ended], most: float | None) -> Row:
     value = fmean(each.jobs for each in ended)
     target: dict[str, Any] = {"target": f"at most {most:g}", "met": value <= most} if most else {}
-    return Row(name=name, value=value, unit="jobs in the mean", n=len(ended), **target)
+    return Row(name=name, value=value, unit="jobs on average", n=len(ended), **target)
 
 
 def main() -> None:
@@ -236,19 +246,20 @@ def main() -> None:
         list(rows(noise)),
         [
             "Looks after 3, 5, 7 and 9 repeats of an arm, with the arms' order reversed every round. A gain below 5 % "
-            "is not worth having. An arm stops when its cost is shown to differ and its quality to be kept or lost, or "
-            "when a gain worth having is ruled out. The error of 5 % is spent over the looks, and divided among "
+            "is not worth having. An arm stops when its cost is shown to differ and its quality to be kept or worse, "
+            "or when a gain worth having is ruled out. The allowed error of 5 % is divided over the looks, and among "
             "several arms by Holm's rule.",
             "Three repeats are judged by Welch's t on the logarithms, five and more by ranks: the median of all pairs' "
             "ratios, with the interval of Mann and Whitney's exact test. Arms with cold and warm jobs are judged by "
-            "means.",
+            "geometric means.",
             f"Recorded noise: the deviations of {len(noise.seconds)} jobs of {len(noise.settings)} settings from their "
-            "setting's mean. The jobs are repeats with different seeds (benchmarks/recorded/repeats), and jobs of one "
-            "batch size at equal samples (benchmarks/recorded/grids). The recorded accuracies are those of "
-            f"{len(noise.quality)} jobs. The margin of quality is {MARGIN:g}.",
-            "A failed job costs half of a successful one on average. An arm that fails in 30 % and else costs 10 % "
-            "less is therefore 9 % dearer for each usable model. It is called cheaper if it had not yet "
-            "failed at the look that stopped it. Even all nine repeats miss that target, see decision 0132.",
+            "setting's mean. The jobs are repeats with different seeds (benchmarks/recorded/repeats), and jobs of "
+            "the same batch size and number of samples (benchmarks/recorded/grids). The recorded accuracies are those "
+            f"of {len(noise.quality)} jobs. The margin of quality is {MARGIN:g}.",
+            "A failed job costs half of a successful one on average. An arm that fails in 30 % of its jobs and "
+            "otherwise costs 10 % less is therefore 9 % dearer for each usable model. It is called cheaper if none of "
+            "its jobs had failed by the look that stopped it. Running all nine repeats would miss that target, too "
+            "(decision 0132).",
         ],
     )
 

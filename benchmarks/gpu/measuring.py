@@ -13,13 +13,17 @@ from benchmarks.gpu.cards import Cards
 from benchmarks.gpu.expectations import Reported, differences
 from benchmarks.gpu.models import model_without_dropout
 from benchmarks.gpu.paths import GpuPath
-from benchmarks.gpu.workload_sides import EQUAL_LOSS, MIN_GAIN, SIDES, WITHDRAWN, runnable, side_fields
+from benchmarks.gpu.workload_sides import EQUAL_LOSS, MIN_GAIN, OURS, SIDES, WITHDRAWN, runnable, side_fields
 from benchmarks.support.command import NoJob, attempt
 from benchmarks.support.results import Row
 from benchmarks.support.workloads import Workload
 
-NO_TIME = "no time was left"
+NO_TIME = "because the time limit was reached"
 LONGEST_JOB_SECONDS = 600
+_CHECKED = (
+    "Each path is a short training of the demo's model or of a small Llama. The device, the settings in use, the "
+    "losses and the memory are checked; a job that does not complete is one failed check."
+)
 Echo = Callable[[str], None]
 
 
@@ -55,9 +59,7 @@ def try_paths(
 
     A path that this machine does not have the means for is named in a note. One without time counts as failed.
     """
-    findings = Findings(
-        [], [f"{cards.count} x {cards.name}. Each path is a short training of the demo's model or of a small Llama."]
-    )
+    findings = Findings([], [f"{cards.count} x {cards.name}. {_CHECKED}"])
     if parallel > 1:
         findings.notes.append(f"{parallel} paths ran at a time, so their speeds are not reported.")
     model = str(model_without_dropout(folder))
@@ -106,7 +108,7 @@ def _judge(
         notes = [f"{path.name} was not run: {reason}."]
     elif reported is None:
         findings.rows.append(_outcome(path, [NO_TIME]))
-        notes = [f"{path.name} was not run: {NO_TIME}."]
+        notes = [f"{path.name} was not run, {NO_TIME}."]
     else:
         sentences = differences(path, reported, cards, reference_loss)
         findings.rows += [_outcome(path, sentences), *(_speed(path.name, reported.metrics) if with_speed else [])]
@@ -119,7 +121,7 @@ def _outcome(path: GpuPath, sentences: Sequence[str]) -> Row:
     return Row(
         name=f"{path.name}: {path.title}",
         value=len(sentences),
-        unit="differences",
+        unit="failed checks",
         target="0",
         met=not sentences,
     )
@@ -150,15 +152,19 @@ def measure_workloads(
     workloads: Sequence[Workload], has_rows: bool, folder: Path, deadline: Deadline, echo: Echo
 ) -> Findings:
     """Train each workload once with the settings of each side. Compare their speeds, and losses after equal steps."""
-    weights = "random weights and shared rows" if has_rows else "the published weights and rows from the Hub"
-    findings = Findings([], [f"Every side trains once with {weights}, the same batch size and the same seed."])
+    weights = "Weights are random" if has_rows else "Weights and rows are the published ones, from the Hub"
+    note = (
+        "Each workload trains once with the published recipe, and once with our defaults without and with a compiler. "
+        f"{weights}; rows, batch size and seed are the same on all sides."
+    )
+    findings = Findings([], [note])
     if not has_rows:
         findings.notes += [f"{name} was not run: its data is no longer on the Hub." for name in sorted(WITHDRAWN)]
     for workload in runnable(workloads, has_rows):
         results = {}
         for side in SIDES:
             if not (limits := deadline.limits()):
-                findings.notes.append(f"{workload.name}, {side} was not run: {NO_TIME}.")
+                findings.notes.append(f"{workload.name}, {side}: not run, {NO_TIME}.")
                 continue
             reported = _reported(folder, {**side_fields(workload, side, has_rows), **limits}, offline=has_rows)
             if reported.failure:
@@ -176,7 +182,7 @@ def workload_rows(name: str, results: Mapping[str, Mapping[str, float]], *, has_
     The differences have no target if the losses cannot be equal: those of question answering depend on the padding.
     """
     rows = [row for side, result in results.items() for row in _speed(f"{name}, {side}", result)]
-    for side in ("none", "inductor"):
+    for side in OURS:
         sides = [results.get("recipe"), results.get(side)]
         rates, losses = (
             [each[metric] if each else math.nan for each in sides]
@@ -184,7 +190,7 @@ def workload_rows(name: str, results: Mapping[str, Mapping[str, float]], *, has_
         )
         gain, difference = rates[1] / rates[0], losses[1] - losses[0]
         if math.isnan(gain):
-            label = f"{name}, {side}: trainings that completed, with the recipe's"
+            label = f"{name}, {side}: completed trainings, ours and the recipe's"
             completed = sum(each is not None for each in sides)
             rows.append(Row(name=label, value=completed, unit="", target="2", met=False))
             continue

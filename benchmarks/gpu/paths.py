@@ -93,7 +93,7 @@ DECODER = {
 """A small language model with random weights: Liger has no kernels for the demo's encoder."""
 
 PATHS = (
-    GpuPath(name="fp32", title="32 bits, eager attention, no compiler: the reference of the losses"),
+    GpuPath(name="fp32", title="32 bits, eager attention, no compiler: the reference for the losses"),
     GpuPath(
         name="bf16",
         title="bf16 by autocast",
@@ -137,7 +137,7 @@ PATHS = (
     ),
     GpuPath(
         name="decoder",
-        title="a small Llama from scratch: the reference of Liger's losses",
+        title="a small Llama from scratch: the reference for Liger's losses",
         fields=DECODER,
         reference="decoder",
     ),

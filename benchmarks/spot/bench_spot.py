@@ -97,7 +97,7 @@ def result_rows(estimate: SpotEstimate, training: Training, whole: list[float], 
         Row(name="expected kills of a training", value=estimate.spot.interruptions, unit="kills"),
         Row(name="measured kills of a training, mean", value=kills, unit="kills", n=len(killed)),
         median_row(
-            "measured over the model's seconds with the same kills",
+            "measured ÷ predicted seconds, with the same kills",
             [one / other for one, other in zip(seconds, replayed, strict=True)],
             "x",
             "median within 10 %",
@@ -142,10 +142,10 @@ def main() -> None:
         "spot",
         result_rows(estimate, training, [each.seconds for each in whole], killed),
         [
-            f"Three layers of MiniLM from scratch on emotion, one core, {STEPS} steps of 16 rows, a checkpoint every "
-            f"{SAVE_STEPS} steps. Each start is killed (SIGKILL) after {MEAN_LIFE_SECONDS:g} s on average, at "
-            "times from an exponential distribution, and starts again from its last complete checkpoint. Seconds are "
-            "CPU seconds, because the machine had other work: they pass at the same rate in every training.",
+            f"A MiniLM of three layers, from scratch on emotion, one core: {STEPS} steps of 16 rows, a checkpoint "
+            f"every {SAVE_STEPS} steps. Each run is killed (SIGKILL) after {MEAN_LIFE_SECONDS:g} s on average, at "
+            "times from an exponential distribution, and resumes from its last complete checkpoint. Times are "
+            "CPU seconds, which other work on the machine hardly changes.",
             f"Expected from the start-up ({times.startup_seconds:.1f} s), the checkpoints ({checkpoints:.2f} s) and "
             "the total time of uninterrupted trainings, which ran between the killed ones.",
         ],

@@ -28,31 +28,31 @@ The benchmarks generate this page from `benchmarks/results/*.json`. Do not edit 
 
 Each section is one benchmark (`bench_<name>.py` in `benchmarks/`), a part of one (`attacks_<part>`), or a part of
 `make accept-gpu` (`gpu-<part>`), with a table for each kind of machine that it was run on. Unless its name says
-otherwise, a value is the median of n measurements, and its spread is half of their interquartile range. Speeds are
-compared only within one run, on one machine. Targets that were missed are listed too.
+otherwise, a value is the median of n measurements, and its spread is half of their interquartile range (of a mean: half
+of its 95 % interval). Speeds are compared only within one run, on one machine. Targets that were missed are listed too.
 """
 
 SUMMARY = (
     (
-        "How much faster are our defaults than the published recipe, at equal loss (emotion, no compiler)?",
+        "How many times as fast as the published recipe are our defaults, at equal loss (emotion, no compiler)?",
         "workloads",
-        "emotion (MiniLM), none: speed-up over the recipe",
+        "emotion (MiniLM), ours uncompiled: speed-up over the recipe",
     ),
     (
-        "And how much faster than a well-tuned Trainer, on the worst workload?",
+        "How many times as fast as a well-tuned Trainer are they, on the workload with the smallest gain?",
         "tuned_trainer",
         ": speed-up over the tuned Trainer",
     ),
     (
-        "How fast are the settings that `auto` chooses, relative to the best fixed ones, at worst?",
+        "In the worst case, how fast are the settings that `auto` chooses, relative to the best fixed ones?",
         "auto",
         ": auto / best",
     ),
     ("How much does tracking slow down a training step?", "overhead", "platform above plain script: steady step"),
     (
-        "What share of its speed does a job keep beside a busy process, on two CPUs?",
+        "How fast is a job beside a busy process, relative to alone (two CPUs)?",
         "neighbours",
-        "our defaults: rate with 1 busy process ÷ alone",
+        "our defaults: speed beside 1 busy process ÷ alone",
     ),
     (
         "How long does the demo's comparison take beside a busy process, on two CPUs?",
@@ -63,7 +63,7 @@ SUMMARY = (
     ("How often is a gain of 10 % detected?", "waves", "a gain of 10 % found: recorded noise"),
     ("How many values of metrics were lost while 200 jobs ran at once?", "following", "points lost"),
     (
-        "How many times as fast as Transformers' pipeline do we predict long texts, in the fastest number format?",
+        "How many times as fast as Transformers' pipeline do we predict long texts, in our fastest number format?",
         "prediction",
         "file of long texts: predict, fastest ÷ pipeline",
     ),

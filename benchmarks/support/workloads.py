@@ -104,7 +104,7 @@ SMALL_ENCODER = (
     Workload(
         name="sst2-gpt2",
         experiment="sst2-gpt2",
-        model="GPT-2 (random weights)",
+        model="GPT-2, random weights",
         data={**SST2_TEXT, "data.train_rows": "4000", "data.validation_rows": "200"},
         batch_size=4,
         samples=24,

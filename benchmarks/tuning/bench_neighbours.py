@@ -59,7 +59,7 @@ def rows(name: str, undisturbed: list[float], beside: dict[int, list[float]], *,
     """Return the figures of one side. Ours has a target beside one process."""
     figures = [median_row(f"{name}, alone", undisturbed, "samples/s")]
     for count, values in beside.items():
-        figure = median_row(f"{name}: rate with {count} busy process{'es' * (count > 1)} ÷ alone", values, "x")
+        figure = median_row(f"{name}: speed beside {count} busy process{'es' * (count > 1)} ÷ alone", values, "x")
         if is_ours and count == 1:
             figure = median_row(figure.name, values, "x", f"at least {LEAST_KEPT:g}", figure.value >= LEAST_KEPT)
         figures.append(figure)

@@ -51,21 +51,24 @@ def rows(workload: Workload, measured: dict[str, list[float]]) -> list[Row]:
         sys.exit("error: BENCH_ROUNDS, the number of seeds, must be at least 2 for an interval.")
     return [
         Row(
-            name=f"{name}: defaults minus recipe, mean",
+            name=f"{name}: loss of our defaults minus the recipe's, mean",
             value=interval.estimate,
             unit="nats",
             n=len(pairs),
-            target=f"not higher: the 95 % interval, {interval.low:.3f} to {interval.high:.3f}, begins at or below 0",
+            target=(
+                f"not shown to be higher: the 95 % interval, {interval.low:.3f} to {interval.high:.3f}, starts at or "
+                "below 0"
+            ),
             met=interval.low <= 0,
         ),
         Row(
-            name=f"{name}: defaults minus recipe, largest for any one seed",
+            name=f"{name}: loss of our defaults minus the recipe's, largest difference of one seed",
             value=max((ours - theirs for ours, theirs in pairs), key=abs),
             unit="nats",
             n=len(pairs),
         ),
         Row(
-            name=f"{name}: recipe, standard deviation between seeds",
+            name=f"{name}: loss of the recipe, standard deviation between seeds",
             value=statistics.stdev(measured["recipe"]),
             unit="nats",
             n=len(pairs),

@@ -44,7 +44,7 @@ def test_speeds_of_paths_that_run_at_the_same_time_are_not_stated(tmp_path: Path
     lines: list[str] = []
     paths = [path for path in PATHS if path.name in ("fp32", "sdpa")]
     findings = try_paths(paths, CPU, tmp_path, Deadline(1_200), lines.append, parallel=2)
-    assert [row.unit for row in findings.rows] == ["differences"] * 2
+    assert [row.unit for row in findings.rows] == ["failed checks"] * 2
     assert lines == ["  fp32: as expected", "  sdpa: as expected"]
     assert findings.notes[1] == "2 paths ran at a time, so their speeds are not reported."
 
@@ -82,7 +82,7 @@ def test_a_part_of_the_acceptance_can_be_chosen() -> None:
 def test_paths_without_time_have_failed(tmp_path: Path) -> None:
     findings = try_paths(PATHS[:2], CPU, tmp_path, Deadline(30), lambda line: None)
     assert [row.met for row in findings.rows] == [False, False]
-    assert findings.notes[1:] == [f"{path.name} was not run: {NO_TIME}." for path in PATHS[:2]]
+    assert findings.notes[1:] == [f"{path.name} was not run, {NO_TIME}." for path in PATHS[:2]]
     missed = measure_workloads(GPU_WORKLOADS[:1], True, tmp_path, Deadline(30), lambda line: None)
     assert not missed.has_passed
 
@@ -90,11 +90,11 @@ def test_paths_without_time_have_failed(tmp_path: Path) -> None:
 def test_gains_and_losses_are_compared_with_the_recipe() -> None:
     result = {"throughput/steady_samples_per_second": 100.0, "eval_loss": 1.0}
     ours = {"throughput/steady_samples_per_second": 250.0, "eval_loss": 1.2}
-    rows = {row.name: row for row in workload_rows("squad", {"recipe": result, "none": ours})}
-    gain, loss = rows["squad, none: gain"], rows["squad, none: eval_loss minus the recipe's"]
+    rows = {row.name: row for row in workload_rows("squad", {"recipe": result, "ours uncompiled": ours})}
+    gain, loss = rows["squad, ours uncompiled: gain"], rows["squad, ours uncompiled: eval_loss minus the recipe's"]
     assert (gain.value, gain.met, loss.met) == (2.5, True, False)
-    assert rows["squad, inductor: trainings that completed, with the recipe's"].met is False
-    unequal = workload_rows("squad", {"recipe": result, "none": ours}, has_equal_loss=False)
+    assert rows["squad, ours with inductor: completed trainings, ours and the recipe's"].met is False
+    unequal = workload_rows("squad", {"recipe": result, "ours uncompiled": ours}, has_equal_loss=False)
     assert [row.met for row in unequal if row.unit == "nats"] == [None]
 
 
