@@ -21,7 +21,7 @@ from benchmarks.support.workloads import Workload
 MINUTES = 30
 PATHS_SHARE = 0.5
 """Share of the time after which no further path is started, so that the workloads have the rest."""
-PARALLEL = max(1, min(8, (os.cpu_count() or 1) // 2))
+PARALLEL = max(1, min(8, len(os.sched_getaffinity(0)) // 2))
 """Paths to run at a time by default. Starting a job keeps two cores busy and takes longer than its training."""
 NO_GPU = 2
 

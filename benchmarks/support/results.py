@@ -182,17 +182,10 @@ def _summary(results: Mapping[str, Sequence[Any]]) -> str:
     lines = ["| question | answer | target | met | machine | section |", "| --- | ---: | --- | --- | --- | --- |"]
     for question, name, ending in SUMMARY:
         measured = [(_smallest(result["rows"], ending), result["machine"]) for result in results[name]]
-        answers, targets, met, machines = (
-            "<br>".join(column)
-            for column in zip(
-                *(
-                    (_value(row), row["target"] or "", _MET[row["met"]], _machine(where))
-                    for row, where in measured
-                    if row
-                ),
-                strict=True,
-            )
-        )
+        cells = [
+            (_value(row), row["target"] or "", _MET[row["met"]], _machine(where)) for row, where in measured if row
+        ] or [("to be measured", "", "", "")]
+        answers, targets, met, machines = ("<br>".join(column) for column in zip(*cells, strict=True))
         lines.append(f"| {question} | {answers} | {targets} | {met} | {machines} | [{name}](#{name}) |")
     return "\n".join(lines)
 
@@ -257,5 +250,8 @@ _INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 and bf16", "avx512f"
 
 def _instructions() -> str:
     """Return the fastest instructions for matrix products that this CPU has."""
-    flags = set(Path("/proc/cpuinfo").read_text().split())
+    try:
+        flags = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        return ""
     return next((name for flag, name in _INSTRUCTIONS.items() if flag in flags), "")

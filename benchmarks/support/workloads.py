@@ -39,8 +39,9 @@ class Workload:
     quality: str = "eval_loss"
     """Metric that should be equal on all sides."""
     margin: float | None = 0.05
-    """Largest accepted difference in quality between sides, in the metric's unit. None if one run of each side, or too
-    few evaluated rows, say nothing: `bench_seeds` compares the losses of such workloads."""
+    """Largest accepted difference in quality between sides, in the metric's unit. None if a
+    difference would mean nothing, because each side runs once or few rows are evaluated: `bench_seeds` compares the
+    losses of such workloads."""
     recipe: Mapping[str, str] = field(default_factory=dict)
     """Fields that the reference recipe sets beyond `RECIPE`."""
 

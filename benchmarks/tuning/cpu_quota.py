@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import os
+import sys
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 CONTROLLER = Path("/sys/fs/cgroup/cpu")
 PERIOD_MICROSECONDS = 100_000
+SECONDS_TO_END = 10
 
 
 def can_limit_cpus() -> bool:
@@ -19,7 +22,8 @@ def can_limit_cpus() -> bool:
 @contextmanager
 def half_of_the_cpu_time() -> Iterator[None]:
     """Limit this process, and those that it starts in the context, to half of the CPU time together."""
-    group = CONTROLLER / f"trainfare-{os.getpid()}"
+    own = _own_group()
+    group = own / f"trainfare-{os.getpid()}"
     group.mkdir()
     try:
         cpus = len(os.sched_getaffinity(0))
@@ -28,5 +32,25 @@ def half_of_the_cpu_time() -> Iterator[None]:
         (group / "cgroup.procs").write_text(str(os.getpid()))
         yield
     finally:
-        (CONTROLLER / "cgroup.procs").write_text(str(os.getpid()))
-        group.rmdir()
+        (own / "cgroup.procs").write_text(str(os.getpid()))
+        _remove(group)
+
+
+def _own_group() -> Path:
+    """Return the control group of this process."""
+    for line in Path("/proc/self/cgroup").read_text().splitlines():
+        _, controllers, path = line.split(":", 2)
+        if "cpu" in controllers.split(",") and (CONTROLLER / path.lstrip("/")).is_dir():
+            return CONTROLLER / path.lstrip("/")
+    return CONTROLLER
+
+
+def _remove(group: Path) -> None:
+    """Remove a control group once the processes in it have ended. One that lasts longer is left, with a message."""
+    deadline = time.monotonic() + SECONDS_TO_END
+    while time.monotonic() < deadline:
+        with suppress(OSError):
+            group.rmdir()
+            return
+        time.sleep(0.1)
+    print(f"warning: {group} was not removed, because processes in it still run.", file=sys.stderr)

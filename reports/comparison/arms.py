@@ -19,6 +19,7 @@ from tracking.groups.metric_scales import COLUMN, read_scales
 from tracking.groups.planned_job import AGAIN, job_title
 from tracking.recording.compiler_check import warning
 from tracking.recording.deaths import EXCEPTION, MOMENT, recorded_death
+from training.contract.price import share_for_auto
 
 STEADY = "throughput_steady_samples_per_second"
 NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished", "Budget"})
@@ -95,18 +96,21 @@ class Job:
         return self.numbers.get(column, math.nan)
 
     @property
-    def trial_seconds(self) -> float:
-        """Seconds in which the job tried the values of `auto`. A group pays them once, and later groups do not."""
-        seconds = self.number("time_trial_seconds")
-        return seconds if 0 < seconds < self.number("cost_billable_seconds") else 0.0
+    def share_for_auto(self) -> float:
+        """Share of the billed seconds in which the job's last start chose the values of `auto`, or waited for that."""
+        return share_for_auto(self.number("time_trial_seconds"), self.number("cost_billable_seconds"))
 
     def compared(self, column: str) -> float:
-        """Return the number that comparisons use, or NaN if it is missing: costs and times without the trial."""
+        """Return the number that comparisons use, or NaN if it is missing.
+
+        Costs, and the seconds up to a target, are without the choice of the values of `auto`: later jobs and groups
+        do not pay for it.
+        """
         value = self.number(column)
         if column == "target_seconds":
-            return value - self.trial_seconds
-        if column in _COSTS and self.trial_seconds:
-            return value * (1 - self.trial_seconds / self.number("cost_billable_seconds"))
+            return value - self.share_for_auto * finite_or_zero(self.number("cost_billable_seconds"))
+        if column in _COSTS:
+            return value * (1 - self.share_for_auto)
         return value
 
     @property

@@ -8,7 +8,7 @@ from typing import Literal
 
 from judging.break_even import BreakEven
 from judging.quality import Quality
-from reports.comparison.arms import STEADY, Arm, Job
+from reports.comparison.arms import STEADY, Arm, Job, finite_or_zero
 from reports.comparison.cache_verdicts import state_sentences, trainings_phrase
 from reports.comparison.comparison import Comparison, Contrast, extra_seconds
 from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, has_common_currency, uses_other_machines
@@ -17,6 +17,10 @@ from reports.comparison.verdict import Verdict
 from reports.model.numbers import TOO_FEW, change, change_interval, durations, factor, figure, score, signed
 from reports.model.wording import capitalized, counted, joined, short
 from training.contract.failures import failure_text
+
+LEAST_TRIAL_SECONDS = 0.5
+"""Total below which the choice of the values of `auto` is not mentioned: to look up an earlier choice takes
+milliseconds."""
 
 _ADD_SAMPLES = (
     "add `samples` to the experiment file, with an expression that matches the log, such as "
@@ -189,9 +193,9 @@ def cost_sentence(comparison: Comparison) -> str:
     notes = [f"{unbilled} without a billing record"] if unbilled else []
     notes += [f"{negative} with a negative cost, which does not count"] if negative else []
     text = f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
-    trial = math.fsum(job.trial_seconds for job in comparison.jobs)
-    spent = f"The trial for `auto` took {figure(trial)} of them, once. Comparisons leave it out."
-    return f"{text} {spent}" if trial else text
+    trials = math.fsum(job.share_for_auto * finite_or_zero(job.number(BILLABLE)) for job in comparison.jobs)
+    spent = f"Of these, {figure(trials)} went into choosing the values of `auto`, which comparisons leave out."
+    return f"{text} {spent}" if trials >= LEAST_TRIAL_SECONDS else text
 
 
 def _share(comparison: Comparison, kind: Literal["failed", "stopped"]) -> str:

@@ -99,8 +99,7 @@ def _failed(probes: Probes) -> list[str]:
     for arm in probes.unprojected:
         job = arm.jobs[0]
         reason = job.text.get("failure_message") or "too few steps to project"
-        failure_class = job.text.get("failure_class") or job.status.lower()
-        why = "it was stopped" if job.stopped else failure_text(failure_class, reason)
+        why = "it was stopped" if job.stopped else failure_text(job.text.get("failure_class") or "", reason)
         failures.append(f"“{arm.label}” has no projection: {why}")
     return failures
 

@@ -103,7 +103,7 @@ class Sweep:
             return repeated
         own = [job for job in self.of_role("baseline") if job.succeeded and self._is_reached(job)]
         tried = [trial.cost for trial in self.trials if trial.has_value and trial.setting == self.base]
-        values = [job.number(self.column) for job in own] or tried
+        values = [job.compared(self.column) for job in own] or tried
         positive = [value for value in values if value > 0]
         return typical(positive) if positive else math.nan
 

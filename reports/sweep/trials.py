@@ -136,7 +136,7 @@ def trial_of(job: Job, spec: SweepSpec) -> Trial:
     """Return the trial of a sweep with this specification that a job ran."""
     quality = job.number(spec.metric or "")
     kind, end = _end(job, spec, quality)
-    cost = job.number(COST_COLUMNS.get(spec.cost, BILLABLE))
+    cost = job.compared(COST_COLUMNS.get(spec.cost, BILLABLE))
     return Trial(
         job=job,
         setting=setting_of(job),

@@ -41,7 +41,7 @@ def should_prune(
     record = best_trial(search, others)
     if record is None or record.outcome is None:
         return None
-    best_seconds = record.outcome.compared_seconds
+    best_seconds = record.outcome.billable_instance_seconds
     if billable_instance_seconds * _price(search, others) >= best_seconds * _price(search, [record]):
         spent = f"{billable_instance_seconds:.4g} billable seconds"
         return f"{spent} so far, no fewer than the {best_seconds:.4g} of the best trial"

@@ -79,8 +79,8 @@ class TrialOutcome:
     usd: float | None = None
     """Cost, if the price is known."""
     share_for_auto: float = 0.0
-    """Share of the cost in which the job chose the values of `auto`. Only the first job of a sweep pays for that, so
-    costs are compared without it."""
+    """Share of the cost that went into choosing the values of `auto`. Later jobs hardly pay for it, so costs are
+    compared without it."""
     samples: int = 0
     """Samples trained."""
     steady_samples_per_second: float = math.nan
@@ -91,18 +91,13 @@ class TrialOutcome:
     run_id: str | None = None
     """Id of the job's MLflow run."""
 
-    @property
-    def compared_seconds(self) -> float:
-        """Billable instance seconds, without those in which the job chose the values of `auto`."""
-        return self.billable_instance_seconds * (1 - self.share_for_auto)
-
 
 def cost_of(objective: Objective, outcome: TrialOutcome) -> float:
     """Return the job's cost under the objective, without the choice of `auto`; NaN if it is unknown."""
     if objective.cost == "usd":
         return math.nan if outcome.usd is None else outcome.usd * (1 - outcome.share_for_auto)
     if objective.cost == "billable_seconds":
-        return outcome.compared_seconds
+        return outcome.billable_instance_seconds * (1 - outcome.share_for_auto)
     return outcome.steady_samples_per_second
 
 

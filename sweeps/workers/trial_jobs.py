@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from sweeps.space.grid import Point
@@ -20,7 +20,7 @@ from tracking.recording.run_tables import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import InputError, QuotaError, TrackingError
 from training.contract.events import Event
-from training.contract.price import instance_seconds
+from training.contract.price import instance_seconds, share_for_auto
 from training.contract.service import Service
 
 
@@ -177,16 +177,12 @@ def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
         death=run.death,
         billable_instance_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
         usd=metrics.get("cost/usd"),
-        share_for_auto=share_for_auto(metrics),
+        share_for_auto=share_for_auto(
+            metrics.get("time/trial_seconds", 0.0), metrics.get("cost/billable_seconds", 0.0)
+        ),
         samples=int(metrics.get("samples", 0)),
         steady_samples_per_second=metrics.get("throughput/steady_samples_per_second", math.nan),
         quality=metrics.get(objective.quality.metric, math.nan) if objective.quality else math.nan,
         reached=None if objective.target is None else bool(metrics.get("target/reached")),
         run_id=run.opened.id,
     )
-
-
-def share_for_auto(metrics: Mapping[str, float]) -> float:
-    """Return the share of a job's billed seconds in which it chose the values of `auto`."""
-    seconds, billed = metrics.get("time/trial_seconds", 0.0), metrics.get("cost/billable_seconds", 0.0)
-    return seconds / billed if 0 < seconds < billed else 0.0

@@ -69,7 +69,8 @@ def one_line_reason(reason: str) -> str:
 
 
 def failure_text(failure_class: str, reason: str) -> str:
-    """Return the class and the reason's line, such as `Error: no such file`. A class that begins the line suffices."""
+    """Return the class and the reason's line, such as `Error: no such file`. The class is left out if the
+    line begins with it."""
     line = one_line_reason(reason)
     return line if line.startswith(failure_class) else f"{failure_class}: {line}" if line else failure_class
 

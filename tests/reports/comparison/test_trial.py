@@ -22,9 +22,14 @@ def test_a_trial_counts_in_the_total_and_not_in_the_ratio(tracked: Tracked) -> N
     assert contrast.verdict.ratio.estimate == pytest.approx(1.0)
     assert comparison.billable_instance_seconds == 610
     assert cost_sentence(comparison) == (
-        "6 jobs took 610 billable instance seconds in all. The trial for `auto` took 10.0 of them, once. Comparisons "
-        "leave it out."
+        "6 jobs took 610 billable instance seconds in all. Of these, 10.0 went into choosing the values of `auto`, "
+        "which comparisons leave out."
     )
+
+
+def test_looking_up_what_an_earlier_job_chose_is_not_mentioned(tracked: Tracked) -> None:
+    tracked.trained("none", 0, 100.0, metrics={"time/trial_seconds": 0.004}, baseline=True)
+    assert "auto" not in cost_sentence(compare(job_tables.jobs(tracked.client, tracked.group), tracked.group))
 
 
 def test_the_time_up_to_a_target_is_without_the_trial(tracked: Tracked) -> None:

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import pytest
 
 from sweeps.space.objective import Objective, Quality, TrialOutcome, cost_of
 from sweeps.workers.outcome import attributes, seconds_of
-from sweeps.workers.trial_jobs import curve, share_for_auto
+from sweeps.workers.trial_jobs import curve
 from training.contract.events import Event
+from training.contract.price import share_for_auto
 
 STARTED = 1_700_000_000.0
 QUALITY = Quality(metric="eval_loss", higher_is_better=False)
@@ -38,8 +41,7 @@ def test_the_cost_of_a_trial_is_in_instance_seconds() -> None:
 
 def test_the_choice_of_auto_is_paid_but_not_compared() -> None:
     # 4 of 100 billed seconds on each of two instances.
-    share = share_for_auto({"time/trial_seconds": 4.0, "cost/billable_seconds": 100.0})
-    ended = TrialOutcome(billable_instance_seconds=200.0, usd=0.5, share_for_auto=share, samples=160)
+    ended = TrialOutcome(billable_instance_seconds=200.0, usd=0.5, share_for_auto=share_for_auto(4.0, 100.0))
     assert cost_of(Objective(cost="billable_seconds"), ended) == pytest.approx(192.0)
     assert cost_of(Objective(cost="usd"), ended) == pytest.approx(0.48)
     stored = attributes(ended)
@@ -47,8 +49,6 @@ def test_the_choice_of_auto_is_paid_but_not_compared() -> None:
     assert "share_for_auto" not in attributes(TrialOutcome(billable_instance_seconds=200.0))
 
 
-@pytest.mark.parametrize(
-    "metrics", [{}, {"cost/billable_seconds": 100.0}, {"time/trial_seconds": 4.0, "cost/billable_seconds": 3.0}]
-)
-def test_without_a_trial_the_whole_cost_is_compared(metrics: dict[str, float]) -> None:
-    assert share_for_auto(metrics) == 0
+@pytest.mark.parametrize(("trial", "billed"), [(0.0, 100.0), (math.nan, 100.0), (4.0, math.nan), (4.0, 3.0)])
+def test_without_a_known_trial_the_whole_cost_is_compared(trial: float, billed: float) -> None:
+    assert share_for_auto(trial, billed) == 0

@@ -22,14 +22,14 @@ def prepare_model(model: Any, settings: Settings) -> None:
     if settings.precision == "fp8":
         float8.convert(model)
     use_padding_free(model, settings)
-    if _loss_is_memory_bound(settings):
+    if _can_use_token_loss(settings):
         use_token_loss(model)
     if settings.device_kind == "cuda" and not settings.eval_padding.is_static:
         leave_out_cudnn_attention()
 
 
-def _loss_is_memory_bound(settings: Settings) -> bool:
-    """Return whether PyTorch computes a language model's loss on a CPU. A compiled model has its own program for it."""
+def _can_use_token_loss(settings: Settings) -> bool:
+    """Return whether this is a language model on a CPU whose loss is not compiled with it."""
     arguments = settings.arguments
     is_eager = arguments.compiler == "none" or (arguments.compiler, arguments.compile_scope) == ("inductor", "layers")
     return arguments.task == "causal-lm" and settings.device_kind == "cpu" and is_eager

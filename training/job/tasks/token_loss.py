@@ -14,12 +14,16 @@ IGNORED = -100
 
 
 def use_token_loss(model: Any) -> bool:
-    """Make a language model use `causal_lm_loss` in training. Return False if it has another loss, which it keeps."""
+    """Make a language model use `causal_lm_loss` in training.
+
+    Return False if it keeps its loss, because that is another one or cannot be set (transformers before 4.49).
+    """
     try:
         from transformers.loss.loss_utils import ForCausalLMLoss
     except ImportError:
         return False
-    if model.loss_function is not ForCausalLMLoss:
+    can_set = getattr(getattr(type(model), "loss_function", None), "fset", None) is not None
+    if not can_set or model.loss_function is not ForCausalLMLoss:
         return False
 
     def loss_function(logits: Any, labels: Any, vocab_size: int, **more: Any) -> Any:
@@ -74,9 +78,11 @@ class _TokenLoss(torch.autograd.Function):  # type: ignore[misc]
 def _gradient_and_losses(logits: Any, targets: Any, count: float) -> Tuple[Any, Any]:
     """Return the gradient of the mean loss, tokens x vocabulary, and each token's loss."""
     weights = (targets != IGNORED).float().unsqueeze(1)
-    token_ids = targets.clamp(min=0).unsqueeze(1)
+    # Any other negative label is an error, as in PyTorch: `gather` refuses it.
+    token_ids = targets.masked_fill(targets == IGNORED, 0).unsqueeze(1)
     log_probabilities = torch.log_softmax(logits, dim=1)
     losses = -log_probabilities.gather(1, token_ids) * weights
     gradient = log_probabilities.exp_()
     gradient.scatter_add_(1, token_ids, -torch.ones_like(weights))
-    return gradient.mul_(weights / count), losses
+    # Without any token that counts, the loss is not a number and the gradient is zero, as in PyTorch.
+    return gradient.mul_(weights / (count or 1.0)), losses

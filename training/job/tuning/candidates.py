@@ -19,7 +19,7 @@ from tuning.thread_control import ThreadControl
 from tuning.trial_steps import Candidate, TrialSteps, undone
 
 BUDGET_SECONDS = 4.75
-"""Time after which no step begins. With the last step, a trial takes at most 5 s."""
+"""Time after which no step begins, so that a trial usually takes at most 5 s."""
 STAGES: Tuple[Tuple[Tuple[str, ...], float], ...] = (
     (("precision", "attention"), 0.7),
     (("dropout",), 0.85),
@@ -42,7 +42,7 @@ GROWTH = 4
 
 
 def try_candidates(settings: Settings, model: Any, fields: Sequence[str], control: ThreadControl) -> Decision:
-    """Return the fastest value of each field, from steps that take at most `BUDGET_SECONDS` together.
+    """Return the fastest value of each field, from steps of which none begins after `BUDGET_SECONDS`.
 
     All other fields keep their values in `settings`, which are also the preferred ones of `fields`. The number of
     threads is tried only if no other processes use the CPUs: beside them, the best number would hold for a moment.

@@ -62,8 +62,22 @@ def test_ignored_tokens_have_no_gradient() -> None:
 def test_without_any_label_the_loss_is_not_a_number_as_in_transformers() -> None:
     logits, labels = batch(torch.float32)
     nothing = torch.full_like(labels, IGNORED)
-    assert causal_lm_loss(logits, nothing, VOCABULARY).isnan()
-    assert ForCausalLMLoss(logits, nothing, VOCABULARY).isnan()
+    gradients = []
+    for loss_function in (causal_lm_loss, ForCausalLMLoss):
+        own = logits.detach().clone().requires_grad_()
+        loss = loss_function(own, nothing, VOCABULARY)
+        assert loss.isnan()
+        loss.backward()
+        gradients.append(own.grad)
+    torch.testing.assert_close(*gradients, equal_nan=True)
+
+
+@pytest.mark.parametrize("label", [-1, VOCABULARY])
+def test_a_label_outside_of_the_vocabulary_is_an_error(label: int) -> None:
+    logits, labels = batch(torch.float32)
+    labels[0, 1] = label
+    with pytest.raises((IndexError, RuntimeError)):
+        causal_lm_loss(logits, labels, VOCABULARY)
 
 
 def small_gpt2() -> Any:
@@ -97,3 +111,12 @@ def test_a_model_with_another_loss_keeps_it() -> None:
     before = model.loss_function
     assert not use_token_loss(model)
     assert model.loss_function is before
+
+
+def test_a_model_keeps_a_loss_that_cannot_be_set() -> None:
+    class Earlier(transformers.GPT2LMHeadModel):  # type: ignore[misc]
+        """As in transformers 4.46 to 4.48."""
+
+        loss_function = property(lambda self: ForCausalLMLoss)
+
+    assert not use_token_loss(Earlier(small_gpt2().config))
