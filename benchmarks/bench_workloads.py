@@ -28,7 +28,8 @@ NOTES = (
     "AdamW. Ours are the experiment's defaults. All sides have the same rows, batch size and seeds, and alternate.",
     "Utilisation is the training's FLOP/s divided by that of the best product of two 2048 x 2048 matrices in the same "
     "precision, measured just before. A training needs 6 FLOP for each multiplied parameter and real token. With "
-    "attention, its products count too: 12 FLOP for each layer, hidden unit and pair of tokens of a row.",
+    "attention, its products count too: 12 FLOP for each layer, hidden unit and pair of tokens of a row. These few "
+    "steps include slow first ones: the benchmark `utilisation` measures longer trainings.",
 )
 
 Runs = dict[str, list[Mapping[str, Any]]]
