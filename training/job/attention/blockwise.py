@@ -75,15 +75,15 @@ def backward(
     grad_query, grad_key, grad_value = torch.empty_like(query), torch.zeros_like(key), torch.zeros_like(value)
     for block in blocks(sizes, query.element_size()):
         at, seen = (block.flat, block.queries), (block.flat, slice(block.key_end))
-        kept = of_scores = weights[block.scores].view(block.shape)
-        of_weights = _product(gradient[at], value[seen].transpose(1, 2), scale_of(options.dropped))
+        kept = softmax = weights[block.scores].view(block.shape)
+        grad_softmax = _product(gradient[at], value[seen].transpose(1, 2), scale_of(options.dropped))
         if options.dropped:
-            factors = factors_of_all[block.scores].view(block.shape).to(of_weights.dtype)
-            kept, of_weights = kept * factors, of_weights.mul_(factors)
+            factors = factors_of_all[block.scores].view(block.shape).to(grad_softmax.dtype)
+            kept, grad_softmax = softmax * factors, grad_softmax.mul_(factors)
         grad_value[seen] += _product(kept.transpose(1, 2), gradient[at], scale_of(options.dropped))
-        of_scores = torch._softmax_backward_data(of_weights, of_scores, -1, of_scores.dtype)
-        grad_query[at] = _product(of_scores, key[seen], options.scaling)
-        grad_key[seen] += _product(of_scores.transpose(1, 2), query[at], options.scaling)
+        grad_scores = torch._softmax_backward_data(grad_softmax, softmax, -1, softmax.dtype)
+        grad_query[at] = _product(grad_scores, key[seen], options.scaling)
+        grad_key[seen] += _product(grad_scores.transpose(1, 2), query[at], options.scaling)
     results = zip((grad_query, grad_key, grad_value), shapes)
     query, key, value = (each.view(*shape[:2], -1, shape[3])[:, :, : shape[2]] for each, shape in results)
     return query, key, value

@@ -6,7 +6,7 @@ import torch
 
 from attention import blockwise, compiled
 from attention.blockwise import Options
-from compilation.dropout import CAN_COMPILE, LEVELS, is_compiling
+from compilation.dropout import HAS_CUSTOM_OPS, LEVELS, is_compiling
 
 NAME = "blockwise"
 """Name of the implementation in the registry of transformers."""
@@ -43,7 +43,7 @@ def attend(
     is_causal = getattr(module, "is_causal", False) if is_causal is None else is_causal
     # As in transformers' `sdpa`: a model that sees only earlier tokens passes a mask, or none if all tokens are real.
     causal = bool(is_causal) and attention_mask is None and query.shape[2] > 1
-    if not torch.is_grad_enabled():
+    if not torch.is_grad_enabled() and not dropout:
         return _eager(query, key, value, attention_mask, scaling, causal), None
     options = Options(scaling, round(dropout * LEVELS), causal)
     if is_compiling():
@@ -65,7 +65,9 @@ def _eager(query: Any, key: Any, value: Any, mask: Optional[Any], scaling: float
 
 
 def register(compiles: bool = False) -> bool:
-    """Add the implementation to the registry of transformers. Return False if this version has none.
+    """Add the implementation to the registry of transformers.
+
+    Return False if transformers has no such registry, or if torch cannot register operations for the compiler.
 
     A compiler needs an operation with known shapes. Start-up is billed, so other jobs skip its registration.
     """
@@ -75,7 +77,7 @@ def register(compiles: bool = False) -> bool:
     except ImportError:
         return False
     if compiles:
-        if not CAN_COMPILE:
+        if not HAS_CUSTOM_OPS:
             return False
         compiled.register()
     AttentionInterface.register(NAME, attend)

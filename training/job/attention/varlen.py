@@ -135,6 +135,5 @@ def check_device(device_kind: str, precision: str) -> None:
     is_available = getattr(torch.backends.cuda, "is_flash_attention_available", lambda: True)
     if not is_available() or not hasattr(torch.ops.aten, "_flash_attention_forward"):
         raise Unsupported(
-            f"padding none needs a torch with FlashAttention, which torch {torch.__version__} is not: use padding "
-            "longest"
+            f"padding none needs FlashAttention, which torch {torch.__version__} was built without: use padding longest"
         )

@@ -25,7 +25,8 @@ class NoCompiler:
     device_kind = ""
     """Kind of device that the compiler requires; empty means any."""
     compiles_here = False
-    """True if the job must warm up the compiler before the first step."""
+    """True if torch.compile compiles the model here: all shapes before the first step, with our operations registered.
+    """
     auto_precision = "auto"
     """Precision that `auto` stands for; `auto` leaves the choice to the device."""
     auto_attention = "auto"
@@ -39,7 +40,7 @@ class NoCompiler:
         return ""
 
     def begin_step(self) -> None:
-        """Prepare for the first forward and backward pass of an optimizer step. No parameter has a gradient."""
+        """Prepare for the first forward pass of an optimizer step, when no parameter has a gradient."""
 
     def mark_warm(self) -> None:
         """Record that all planned shapes are compiled. Any later compilation is a recompile."""
@@ -54,7 +55,7 @@ class NoCompiler:
         return {}
 
     def cache_state(self) -> str:
-        """Return off, cold, warm or partial: whether no, all or some compiled programs came from the cache on disk."""
+        """Return `off` without a cache, else `cold`, `partial` or `warm`: no, some or all programs were on disk."""
         return "off"
 
 
@@ -211,7 +212,7 @@ def repeated_layers(model: Any) -> List[Any]:
 
 
 def _allow_recompiles() -> None:
-    """Raise the limit above which dynamo stops compiling and runs eagerly: the number of planned shapes is known."""
+    """Raise the limit above which dynamo stops compiling and runs eagerly: each planned shape is a recompilation."""
     import torch._dynamo as dynamo
 
     name = "recompile_limit" if hasattr(dynamo.config, "recompile_limit") else "cache_size_limit"

@@ -9,7 +9,7 @@ from typing import Any, Tuple
 
 import torch
 
-_PYTORCHS = torch.nn.functional.dropout
+_TORCH_DROPOUT = torch.nn.functional.dropout
 
 ONE_IN_BF16 = 0x3F80
 """Bits of 1.0 in bf16."""
@@ -19,7 +19,7 @@ LEVELS = 1 << 16
 
 def resolved(requested: str, device_kind: str, compiles: bool) -> str:
     """Return the implementation that a job uses: `bulk` or `torch`. `auto` selects bulk wherever it is available."""
-    is_available = device_kind == "cpu" and (CAN_COMPILE or not compiles)
+    is_available = device_kind == "cpu" and (HAS_CUSTOM_OPS or not compiles)
     return "bulk" if requested != "torch" and is_available else "torch"
 
 
@@ -28,9 +28,9 @@ def install(compiles: bool = False) -> None:
 
     A compiler needs the draw registered as an operation. Start-up is billed, so other jobs skip the registration.
     """
-    if compiles and CAN_COMPILE:
+    if compiles and HAS_CUSTOM_OPS:
         _register()
-    original = _PYTORCHS
+    original = _TORCH_DROPOUT
 
     def dropout(input: torch.Tensor, p: float = 0.5, training: bool = True, inplace: bool = False) -> torch.Tensor:
         dropped = round(min(max(p, 0.0), 1.0) * LEVELS)
@@ -44,7 +44,7 @@ def install(compiles: bool = False) -> None:
 
 def remove() -> None:
     """Restore PyTorch's own dropout."""
-    torch.nn.functional.dropout = _PYTORCHS
+    torch.nn.functional.dropout = _TORCH_DROPOUT
 
 
 def draw_kept(shape: torch.Size, dropped: int) -> torch.Tensor:
@@ -109,4 +109,4 @@ def _register() -> None:
 
 
 # Custom operations exist since torch 2.4. With earlier versions, compiled models keep PyTorch's own dropout.
-CAN_COMPILE = hasattr(getattr(torch, "library", None), "custom_op")
+HAS_CUSTOM_OPS = hasattr(getattr(torch, "library", None), "custom_op")

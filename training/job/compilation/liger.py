@@ -62,11 +62,11 @@ def check_model_type(model_type: str, supported: Any) -> None:
 
 
 def options(task: str) -> Dict[str, bool]:
-    """Return the kernels that are switched off.
+    """Return Liger's arguments that switch kernels off.
 
     Liger's cross entropy would replace PyTorch's own function for the whole process, evaluation included. Its fused
-    loss belongs to language models: it would replace the forward pass of a classifier by that of a language model. It
-    computes no logits while the model trains, but does in evaluations, which read them.
+    loss belongs to language models: it would replace the forward pass of a classifier by that of a language model. In
+    training it computes no logits; in evaluations, which read them, it does.
     """
     off = {"cross_entropy": False}
     return off if task == "causal-lm" else {**off, "fused_linear_cross_entropy": False}

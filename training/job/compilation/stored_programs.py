@@ -22,9 +22,9 @@ from processes import ranks
 from reporting.events import Events
 
 URI_VARIABLE = "TRAINFARE_COMPILED_URI"
-"""Variable with the S3 prefix of the files. The launcher sets it, with a hash of the image in it."""
+"""Environment variable that holds the S3 prefix of the files. The launcher sets it, with a hash of the image in it."""
 KMS_VARIABLE = "TRAINFARE_COMPILED_KMS_KEY"
-"""Variable with the KMS key that encrypts the files, if one is set."""
+"""Environment variable that holds the KMS key that encrypts the files, if one is set."""
 ARGUMENTS = (
     *("padding", "attention", "dropout", "gradient_accumulation_steps", "optimizer", "kernels", "sharding"),
     *("compile_scope", "compile_mode"),
@@ -71,7 +71,9 @@ class StoredPrograms:
             artifacts = saved[0]
             content = hashlib.sha256(artifacts).hexdigest().encode() + b"\n" + artifacts
             if len(content) > MAX_BYTES:
-                self._note(f"the compiled programs are not stored: {_size(content)} exceed {MAX_BYTES >> 20} MiB")
+                self._note(
+                    f"the compiled programs are not stored: {_size(content)} exceeds the limit of {MAX_BYTES >> 20} MiB"
+                )
                 return
             _write(self._uri, content, self._kms_key)
             self._note(f"stored the compiled programs for later jobs, {_size(content)}: {self._uri}")

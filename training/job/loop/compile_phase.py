@@ -1,4 +1,4 @@
-"""Compile everything that a training will run before its first step, so that no step includes a compilation."""
+"""Before the first step, compile everything that a training will run, so that no step includes a compilation."""
 
 from typing import Any, List, Sequence
 
@@ -14,8 +14,9 @@ from settings.job_settings import Settings
 def is_dynamic(settings: Settings, shapes: Sequence[Shape]) -> bool:
     """Return True if one program should serve all lengths.
 
-    The argument `compile_dynamic` decides if it is set. Otherwise, on a CPU, one program serves all: programs with
-    symbolic lengths run as fast there as those with fixed lengths, and are compiled only once.
+    The argument `compile_dynamic` decides if it is set. Otherwise one program serves all if the padding allows any
+    length, and on a CPU as soon as there are several lengths: there, programs with symbolic lengths run as fast as
+    those with fixed lengths, and are compiled only once.
     """
     if settings.arguments.compile_dynamic is not None:
         return settings.arguments.compile_dynamic

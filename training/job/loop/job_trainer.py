@@ -52,9 +52,9 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     ) -> None:
         allow_numpy_states()
         self._shards, self._is_sharded = sharding_kind != sharding.NO_SHARDING, False
+        self._clipping: Optional[OptimizerClipping] = None
         # Only text generation needs the cache of keys and values. Newer versions of Trainer disable it themselves, but
         # then save a model that generates slowly.
-        self._clipping: Optional[OptimizerClipping] = None
         self._use_cache = getattr(options["model"].config, "use_cache", None)
         super().__init__(compute_metrics=scorer and _without_filler(scorer, len(options["eval_dataset"])), **options)
         self._set_use_cache(False)
@@ -106,9 +106,9 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return True
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
-        """Create the optimizer. Its weight decay also shrinks rows of the embeddings that it does not have.
+        """Create the optimizer, after sharding the model if asked: the optimizer must hold the sharded parameters.
 
-        A model is sharded before, because the optimizer must update the parts.
+        Rows of the embeddings that are not in the optimizer still get its weight decay.
         """
         created = self.optimizer is None
         if self._shards and created:
@@ -168,7 +168,10 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         """Save the model with `use_cache` as it was before training."""
         self._set_use_cache(self._use_cache)
         if self._is_sharded:
-            self._save(*args[:1], state_dict=sharding.gathered_weights(self.model))
+            # All processes gather, and one writes.
+            weights = sharding.gathered_weights(self.model)
+            if self.args.should_save:
+                self._save(*args[:1], state_dict=weights)
         else:
             super().save_model(*args, **kwargs)
         self._set_use_cache(False)

@@ -125,7 +125,7 @@ def use_occurring_rows(model: Any, settings: Settings) -> None:
 
 
 def follow_decay(model: Any, optimizer: Any) -> None:
-    """Note, after each step of the optimizer, the weight decay due to the rows that it does not have."""
+    """After each step of the optimizer, record the weight decay that the rows outside of it still have to get."""
     embeddings = occurring_rows(model)
     if embeddings is None:
         return

@@ -60,11 +60,11 @@ class _Hooks:
             if hasattr(module, "is_causal"):
                 module.padding_free = self
         model.register_forward_pre_hook(self._begin, with_kwargs=True)
-        # Between GPT-2's layers and its head, the module that contains the layers also looks up the embeddings.
-        # ALBERT runs the same layer several times, so only the module around it begins and ends once.
-        whole = parent is not model.base_model
-        (parent if whole else layers[0]).register_forward_pre_hook(self._pack, with_kwargs=True)
-        (parent if whole else layers[-1]).register_forward_hook(self._unpack)
+        # Most models have an encoder around their layers, which begins and ends once even if a layer runs again,
+        # as in ALBERT. GPT-2's layers are directly in the base model, which also looks up the embeddings.
+        has_encoder = parent is not model.base_model
+        (parent if has_encoder else layers[0]).register_forward_pre_hook(self._pack, with_kwargs=True)
+        (parent if has_encoder else layers[-1]).register_forward_hook(self._unpack)
         if hasattr(model, "qa_outputs"):
             model.qa_outputs.register_forward_hook(self._exclude_padding)
 
@@ -120,6 +120,6 @@ def _unsupported_version(name: str) -> Unsupported:
     import transformers
 
     return Unsupported(
-        f"padding none needs transformers 5, in which {name} can use an attention that we register, but "
+        f"padding none needs transformers 5 or later, in which {name} can use an attention that we register, but "
         f"{transformers.__version__} is installed: use padding longest"
     )

@@ -12,7 +12,9 @@ from tasks.token_loss import use_token_loss
 
 
 def prepare_model(model: Any, settings: Settings) -> None:
-    """Apply what the settings ask for: kernels, 8-bit layers, smaller embeddings and layers without padding.
+    """Apply what the settings ask for: kernels, 8-bit layers, smaller embeddings, layers without padding and losses.
+
+    A GPU's cuDNN is left out of attention if batches have many shapes: those of evaluations are the most varied.
 
     Raises `Unsupported` if the model cannot have them.
     """

@@ -25,7 +25,7 @@ NO_SHARDING = "none"
 def shard(model: Any, accelerator: Any) -> None:
     """Shard a model in place, on the accelerator's device. All processes must call this with equal weights.
 
-    Call it before the optimizer is created, because it replaces the parameters. accelerate then adds autocast, but no
+    Call it before the optimizer is created, because it replaces the parameters. accelerate adds autocast, but no
     DistributedDataParallel. The peak of a GPU's memory stays low if the weights are still in the CPU's memory.
     """
     from torch.distributed.device_mesh import init_device_mesh
@@ -72,6 +72,8 @@ def load_weights(model: Any, folder: Optional[Path]) -> None:
         for each in names.values():
             value = values[each[0]]
             whole = next((saved[name] for name in each if name in saved), None)
+            if whole is None and torch.distributed.get_rank() == 0:
+                raise KeyError(f"the model in {folder} has no weight {each[0]}")
             _fill(value, torch.empty(value.shape, dtype=value.dtype) if whole is None else whole)
 
 
@@ -87,7 +89,7 @@ def gathered_states(optimizer: Any) -> Dict[str, Any]:
 def load_states(optimizer: Any, states: Dict[str, Any]) -> None:
     """Load a plain state dictionary into the optimizer of a sharded model. All processes must call this.
 
-    Only the values of rank 0 are used. The tensors of other ranks must have the same shapes.
+    Of tensors with dimensions, only the values of rank 0 are used; those of other ranks must have the same shapes.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     sharded = {
@@ -115,7 +117,7 @@ def _connect_single_process(device: Any) -> None:
 
 
 def _release_gathered(model: Any) -> None:
-    """Make all parameters parts again. After an evaluation, those outside of the layers are still gathered."""
+    """Shard all parameters again. After an evaluation, those outside of the layers are still gathered."""
     from torch.distributed.fsdp import FSDPModule
 
     for module in model.modules():

@@ -52,7 +52,10 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self._sampler.set_epoch(self._epoch)
 
     def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
-        """Time the step. Make Trainer log the last loss, and save a checkpoint if the job has to stop."""
+        """Time the step, and make Trainer log the last loss.
+
+        If the job has to stop, end the training: `on_epoch_end` then saves the checkpoint.
+        """
         meter = self._trainer.meter
         meter.end_step()
         if state.global_step >= state.max_steps or self._trainer.is_at_target:

@@ -29,9 +29,9 @@ STAGES: Tuple[Tuple[Tuple[str, ...], float], ...] = (
 attention depend on each other. The others do not, so they are tried with the best precision and attention."""
 STEP_SECONDS = 0.25
 """Longest step for which the trial uses the whole batch and model."""
-MOST_LIKELY_SHORTER = 4.0
-"""Factor by which a step on the whole batch may be shorter than one row's step times the rows: small products use the
-CPU badly."""
+MAX_BATCHING_GAIN = 4.0
+"""Factor by which a row may take less time in a step on the whole batch than in a step on one row: small products use
+the CPU badly."""
 EMULATED = 4.0
 """Factor of the step on one row beyond which a precision is left out. Below, it may still be the faster one on more
 rows: the conversion of the weights takes the same time for any number of rows."""
@@ -45,7 +45,7 @@ def try_candidates(settings: Settings, model: Any, fields: Sequence[str], contro
     """Return the fastest value of each field, from steps of which none begins after `BUDGET_SECONDS`.
 
     All other fields keep their values in `settings`, which are also the preferred ones of `fields`. The number of
-    threads is tried only if no other processes use the CPUs: beside them, the best number would hold for a moment.
+    threads is tried only if no other processes use the CPUs: beside them, the best number would hold only for a moment.
     """
     trial = _Trial(settings, model, control)
     with undone(model):
@@ -75,7 +75,8 @@ class _Trial:
         self._fastest_of_one_row = self._best
         """Candidate with the fastest precision on one row."""
         self._wall_seconds = 0.0
-        """Duration of the latest step, which `TrialSteps.seconds` does not always return."""
+        """Wall-clock seconds of the latest step, from which `limit_size` extrapolates. `TrialSteps.seconds` may be CPU
+        seconds."""
         self.remarks: List[str] = []
 
     def compare_on_one_row(self, fields: Sequence[str]) -> None:
@@ -88,10 +89,12 @@ class _Trial:
         candidates = _combinations(self._best, [name for name in fields if name == "precision"])
         seconds: Dict[str, float] = {}
         wall_seconds: Dict[str, float] = {}
+        # Only now, not between the candidates: all must be timed with the same clock.
+        self._check()
         # The first step of a precision takes longer. It counts only if a second one would take too long.
         for candidate in candidates * 2:
             if not seconds or self._has_time_until(STAGES[0][1]):
-                seconds[candidate.precision] = self._step(candidate)
+                seconds[candidate.precision] = self._timed(candidate)
                 wall_seconds[candidate.precision] = self._wall_seconds
         fastest = min(seconds, key=lambda precision: seconds[precision])
         self._fastest_of_one_row = replace(self._best, precision=fastest)
@@ -104,10 +107,10 @@ class _Trial:
             self._values["precision"] = fastest
 
     def limit_size(self) -> None:
-        """Find steps that take at most `STEP_SECONDS`: the whole batch, or one layer, or one layer with fewer rows."""
+        """Choose steps of about `STEP_SECONDS` at most: on the whole batch, with one layer, or with fewer rows, too."""
         steps, seconds_of_one_row = self._steps, self._wall_seconds
         least = min(steps.max_rows, -(-LEAST_TOKENS // steps.tokens))
-        if seconds_of_one_row * steps.max_rows * max(steps.max_layers, 1) <= MOST_LIKELY_SHORTER * STEP_SECONDS:
+        if seconds_of_one_row * steps.max_rows * max(steps.max_layers, 1) <= MAX_BATCHING_GAIN * STEP_SECONDS:
             steps.use_all_layers()
             self._resize(steps.max_rows)
             if self._wall_seconds <= STEP_SECONDS:
@@ -129,7 +132,7 @@ class _Trial:
 
     def run_stage(self, fields: Sequence[str], share: float) -> None:
         """Try all combinations of these fields. The stage ends when `share` of the budget is used."""
-        # Not during the race: the clock has to stay the same.
+        # Only now, not during the race: all candidates must be timed with the same clock.
         self._check()
         if "threads" in fields:
             if not self._control.is_quiet:
@@ -137,6 +140,7 @@ class _Trial:
             self._best = replace(self._best, threads=self._control.largest)
         candidates = [each for each in _combinations(self._best, fields) if each.precision not in self._emulated]
         if len(candidates) == 1:
+            self._values.update({name: getattr(self._best, name) for name in fields})
             return
         steps = self._steps
         # The first step on these rows also prepares what all candidates need, so it would make the first one look slow.
@@ -156,6 +160,9 @@ class _Trial:
 
     def _step(self, candidate: Candidate) -> float:
         self._check()
+        return self._timed(candidate)
+
+    def _timed(self, candidate: Candidate) -> float:
         started = time.monotonic()
         seconds = self._steps.seconds(candidate)
         self._wall_seconds = max(time.monotonic() - started, 1e-6)

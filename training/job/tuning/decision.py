@@ -18,9 +18,11 @@ class Decision:
     """Values for `auto`, with the trial that they come from."""
 
     values: Dict[str, Any] = field(default_factory=dict)
-    """Chosen values of the fields in `ALLOWED`. A field that is fixed or was not measured is absent."""
+    """Chosen values of the fields in `ALLOWED`. A fixed field is absent. `remark` states if one was chosen without
+    measurements."""
     samples_per_second: Dict[str, float] = field(default_factory=dict)
-    """Rate of each candidate: forward and backward pass without the optimizer. A key is like `bf16_eager`."""
+    """Rate of each candidate: forward and backward pass without the optimizer. A key is like `bf16_eager`. With one
+    thread, or beside busy processes, the rate is per second of CPU time, summed over the threads."""
     seconds: float = 0.0
     """Duration of the trial."""
     rows: int = 0
@@ -35,7 +37,10 @@ class Decision:
     """Name of the job that ran the trial."""
 
     def merged(self, other: "Decision") -> "Decision":
-        """Return this decision with the values and measurements of another one that it does not have."""
+        """Return this decision with the values and measurements of another one that it does not have.
+
+        The description of the trial (duration, batch, remark, source) is this decision's if it has measurements.
+        """
         return replace(
             self if self.samples_per_second else other,
             values={**other.values, **self.values},

@@ -1,10 +1,10 @@
 """Decide from the load of the CPUs whether this job's threads have enough of them. Pure."""
 
 CROWDED_ABOVE = 0.6
-"""The CPUs become crowded when other processes use more than this part of a CPU that a thread needs. Beside threads
-that wait in a loop, a process that is always busy gets only two thirds of one CPU out of two."""
+"""The CPUs become crowded when the job's threads lack more than this many CPUs. The limit is below 0.67: beside two
+spinning threads on two CPUs, a process that is always busy gets no more."""
 FREE_BELOW = 0.25
-"""The threads have enough CPUs again when other processes use less than this part of one that a thread needs."""
+"""The CPUs are free again when the threads lack less than this."""
 CALM_READINGS = 2
 """Consecutive readings with free CPUs after which the CPUs are no longer crowded."""
 
@@ -16,7 +16,7 @@ class SharedCpus:
         """Begin with free CPUs. `cpus` is the number of CPUs of the job."""
         self._cpus = cpus
         self.is_crowded = False
-        """True if other processes leave fewer CPUs than the job has threads."""
+        """True while several threads lack CPUs, by the limits above."""
         self._calm = 0
 
     def update(self, others_cpus: float, threads: int) -> bool:

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Callable, Dict, List, Sequence
 
 MAX_ROUNDS = 7
-"""Rounds after which candidates that are still close count as equal."""
+"""Rounds after which the race ends."""
 MIN_GAIN = 1.02
 """A candidate replaces the preferred one only if its steps are faster by at least this factor."""
 ERROR_OF_ONE = 0.25
@@ -23,7 +23,8 @@ class Race:
     """Timings of candidates, by index. The first candidate is the preferred one."""
 
     seconds: Dict[int, List[float]]
-    """Seconds of each timed step of each candidate, without its warm-up. A candidate that left early has fewer."""
+    """Seconds of each timed step of each candidate, without its warm-up. A candidate that left early has
+    fewer, and one that its warm-up excluded has only that."""
     winner: int
     """Index of the chosen candidate."""
     is_complete: bool

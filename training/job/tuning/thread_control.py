@@ -10,13 +10,14 @@ from measuring import own_cpus
 from measuring.machine_load import job_cpus
 from measuring.own_cpus import CpuReading
 from processes import ranks
+from reporting.errors import Unsupported
 from reporting.events import Events
 from tuning.neighbours import SharedCpus
 from tuning.thread_waits import ThreadWaits
 
 INTERVAL_SECONDS = 0.5
-"""Shortest time between two readings. In shorter times, moments of work of the command that follows the job would count
-as a busy process."""
+"""Shortest time between two readings. In shorter times, bursts of work of the command that reports on the job would
+look like a busy process."""
 CORES_VARIABLE = "TRAINFARE_CORES"
 THREADS_VARIABLE = "OMP_NUM_THREADS"
 SERVICE_CPUS_VARIABLE = "SM_NUM_CPUS"
@@ -25,9 +26,17 @@ SERVICE_CPUS_VARIABLE = "SM_NUM_CPUS"
 def set_threads(environment: Mapping[str, str]) -> None:
     """Set the number of threads at the start of the job: OMP_NUM_THREADS, or at most one for each usable CPU."""
     if environment.get(THREADS_VARIABLE):
-        torch.set_num_threads(int(environment[THREADS_VARIABLE]))
+        torch.set_num_threads(_first_number(environment[THREADS_VARIABLE]))
     if not is_fixed(environment):
         torch.set_num_threads(min(torch.get_num_threads(), own_cpus.usable_cpus()))
+
+
+def _first_number(text: str) -> int:
+    """Return the number of threads of the outermost level: OpenMP allows a list, with a number for each level."""
+    first = text.split(",")[0].strip()
+    if not first.isdecimal() or int(first) == 0:
+        raise Unsupported(f"{THREADS_VARIABLE} must begin with a whole number above 0, but it is {text!r}")
+    return int(first)
 
 
 def is_fixed(environment: Mapping[str, str]) -> bool:
@@ -48,14 +57,14 @@ class ThreadControl(TrainerCallback):  # type: ignore[misc]
         self,
         events: Events,
         first: Optional[CpuReading],
-        is_fixed: bool = False,
+        threads_are_fixed: bool = False,
         read: Callable[[], Optional[CpuReading]] = own_cpus.read,
     ) -> None:
-        """Measure from this reading on; with None, never. `is_fixed` states that the number of threads must stay."""
+        """Measure from this reading on; with None, never. The number of threads may be required to stay."""
         self._events, self._read = events, read
         self._waits, self._cpus = ThreadWaits(), SharedCpus(job_cpus())
-        self._last = first if self._waits.can_block else None
-        self.largest = torch.get_num_threads() if first and not is_fixed else 0
+        self._last = first
+        self.largest = torch.get_num_threads() if first and not threads_are_fixed else 0
         """Number of threads that a trial may reduce; 0 if it is fixed."""
         self._steps = self._blocked_steps = 0
         self._was_reported = False
@@ -78,8 +87,8 @@ class ThreadControl(TrainerCallback):  # type: ignore[misc]
         if self._waits.are_blocking and not self._was_reported:
             self._was_reported = True
             text = (
-                f"other processes use {others:.1f} of {job_cpus()} CPUs: threads block instead of spinning until these "
-                "are free"
+                f"other processes use {others:.1f} of {job_cpus()} CPUs: until they stop, this job's waiting threads "
+                "block instead of spinning"
             )
             self._events.emit("note", message=text)
 
@@ -94,7 +103,7 @@ class ThreadControl(TrainerCallback):  # type: ignore[misc]
         self.check()
 
     def metrics(self) -> Dict[str, float]:
-        """Return `machine/*` about the threads; empty if nothing was measured."""
-        if self._last is None or not self._steps:
+        """Return `machine/*` about the threads; empty if nothing was measured, or if they cannot block."""
+        if self._last is None or not self._steps or not self._waits.can_block:
             return {}
         return {"machine/steps_with_blocked_threads_percent": 100 * self._blocked_steps / self._steps}

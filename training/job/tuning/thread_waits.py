@@ -64,8 +64,10 @@ class _IdleThreads:
     def _run(self) -> None:
         # Each thread calls free(NULL), which does nothing, and then waits for further work.
         nothing = ctypes.cast(ctypes.CDLL(None).free, ctypes.c_void_p)
-        self._library.GOMP_parallel(nothing, None, self._count, 0)
-        self._ready.set()
+        try:
+            self._library.GOMP_parallel(nothing, None, self._count, 0)
+        finally:
+            self._ready.set()
         self._end.wait()
 
 

@@ -205,7 +205,7 @@ def test_a_model_that_keeps_its_own_attention_is_refused() -> None:
     model.config._attn_implementation = "sdpa"
     # Without padding, that attention would run, over all rows as if they were one.
     tokens = torch.full((2, 4), 5)
-    with pytest.raises(Unsupported, match=r"^padding none needs transformers 5, in which BertEncoder can use"):
+    with pytest.raises(Unsupported, match=r"^padding none needs transformers 5 or later, in which BertEncoder can use"):
         model(input_ids=tokens, attention_mask=torch.ones_like(tokens))
 
 

@@ -13,6 +13,7 @@ import pytest
 import torch
 
 from measuring.own_cpus import CpuReading, others_cpus, read, usable_cpus
+from reporting.errors import Unsupported
 from tests.conftest import ROOT
 from tests.support.job.noted import Noted
 from tuning.neighbours import SharedCpus
@@ -129,14 +130,15 @@ def test_threads_block_while_the_cpus_are_crowded(two_threads: None) -> None:
     assert quiet == [False, False, False, True, True]
     assert control.metrics() == {"machine/steps_with_blocked_threads_percent": 60.0}
     assert events.messages == [
-        f"other processes use {cpus:.1f} of {cpus} CPUs: threads block instead of spinning until these are free"
+        f"other processes use {cpus:.1f} of {cpus} CPUs: until they stop, this job's waiting threads "
+        "block instead of spinning"
     ]
     assert torch.get_num_threads() == 2
 
 
 def test_a_fixed_number_is_not_for_a_trial(two_threads: None) -> None:
     first = CpuReading(0.0, 0.0, 0.0)
-    assert ThreadControl(Noted(), first, is_fixed=True).largest == 0
+    assert ThreadControl(Noted(), first, threads_are_fixed=True).largest == 0
     assert ThreadControl(Noted(), first).largest == 2
 
 
@@ -194,5 +196,8 @@ def test_a_real_neighbour_is_measured(two_threads: None) -> None:
 
 
 def test_threads_at_the_start_follow_the_variable(two_threads: None) -> None:
-    set_threads({"OMP_NUM_THREADS": "1"})
+    # OpenMP allows a number for each level of nested threads.
+    set_threads({"OMP_NUM_THREADS": "1,2"})
     assert torch.get_num_threads() == 1
+    with pytest.raises(Unsupported, match="must begin with a whole number above 0, but it is 'all'"):
+        set_threads({"OMP_NUM_THREADS": "all"})
