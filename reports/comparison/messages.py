@@ -18,10 +18,6 @@ from reports.model.numbers import TOO_FEW, change, change_interval, durations, f
 from reports.model.wording import capitalized, counted, joined, short
 from training.contract.failures import failure_text
 
-LEAST_TRIAL_SECONDS = 0.5
-"""Total below which the choice of the values of `auto` is not mentioned: to look up an earlier choice takes
-milliseconds."""
-
 _ADD_SAMPLES = (
     "add `samples` to the experiment file, with an expression that matches the log, such as "
     "script: {metrics: {samples: 'samples ([0-9]+)'}}"
@@ -195,7 +191,8 @@ def cost_sentence(comparison: Comparison) -> str:
     text = f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
     trials = math.fsum(job.share_for_auto * finite_or_zero(job.number(BILLABLE)) for job in comparison.jobs)
     spent = f"Of these, {figure(trials)} went into choosing the values of `auto`, which comparisons leave out."
-    return f"{text} {spent}" if trials >= LEAST_TRIAL_SECONDS else text
+    # Jobs that only look up an earlier choice take milliseconds.
+    return f"{text} {spent}" if trials >= 0.5 else text
 
 
 def _share(comparison: Comparison, kind: Literal["failed", "stopped"]) -> str:
