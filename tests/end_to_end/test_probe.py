@@ -44,7 +44,7 @@ def test_machines_are_compared_by_their_projected_cost(
             assert metrics[f"projected/usd{end}"] == pytest.approx(seconds * usd[name] / 3600)
         assert metrics["projected/checkpoints"] == 10
         assert 0 < metrics["time/seconds_per_checkpoint"] <= metrics["time/checkpoint_seconds"]
-    assert "“ml.p3.2xlarge” has no projection: Capacity, " in " ".join(done.stdout.split())
+    assert "“ml.p3.2xlarge” has no projection: CapacityError: " in " ".join(done.stdout.split())
     assert "“ml.g5.xlarge” would cost" in done.stdout
     assert "USD" in done.stdout
     printed = " ".join(done.stdout.split())
