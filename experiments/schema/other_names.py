@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Collection
 
 from training.contract.errors import nearest_name
 
-FIELDS = {
+OTHER_NAMES = {
     "learning_rate": "base_learning_rate",
     "lr": "base_learning_rate",
     "lr_scheduler_type": "lr_scheduler",
@@ -52,7 +52,12 @@ FIELDS = {
 """Name elsewhere -> field of an experiment."""
 
 
-def meant_field(name: str, known: Iterable[str]) -> str | None:
-    """Return the field in `known` that a user most likely meant by `name`, or None if no name is close."""
-    match = nearest_name(name, [*known, *FIELDS])
-    return FIELDS.get(match, match) if match else None
+def meant_field(name: str, known: Collection[str]) -> str | None:
+    """Return the field in `known` that a user most likely meant by `name`, or None if no name is close.
+
+    A name that is right but for its section counts first, then the name of another tool, then the closest spelling.
+    """
+    leaf = name.rpartition(".")[2]
+    inner = next((field for field in known if field.rpartition(".")[2] == leaf), None)
+    match = inner or (leaf if leaf in OTHER_NAMES else nearest_name(name, [*known, *OTHER_NAMES]))
+    return OTHER_NAMES.get(match, match) if match else None

@@ -12,7 +12,7 @@ from pydantic import BaseModel
 
 from experiments.schema.compiler_rules import OPTIONS
 from experiments.schema.fields import ExperimentFields
-from experiments.schema.other_names import FIELDS, meant_field
+from experiments.schema.other_names import meant_field
 from experiments.schema.yaml_document import parse, scalar
 from training.contract.errors import InputError, InputErrors
 
@@ -139,10 +139,7 @@ def _is_open(name: str) -> bool:
 
 def unknown_field(name: str, location: str) -> str:
     """Return the message for a field that does not exist, with a suggestion."""
-    known = known_fields()
-    leaf = name.rpartition(".")[2]
-    inner = next((field for field in known if field.rpartition(".")[2] == leaf), None)
-    meant = inner or FIELDS.get(leaf) or meant_field(name, known)
+    meant = meant_field(name, known_fields())
     hint = f" Did you mean '{meant}'?" if meant else ""
     return f"unknown field {name[:80]!r} ({location}).{hint}"
 

@@ -190,7 +190,7 @@ def cost_sentence(comparison: Comparison) -> str:
     notes += [f"{negative} with a negative cost, which does not count"] if negative else []
     text = f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
     trials = math.fsum(job.share_for_auto * finite_or_zero(job.number(BILLABLE)) for job in comparison.jobs)
-    spent = f"Of these, {figure(trials)} went into choosing the values of `auto`, which comparisons leave out."
+    spent = f"Choosing the values of `auto` took {figure(trials)} of these seconds, which comparisons leave out."
     # Jobs that only look up an earlier choice take milliseconds.
     return f"{text} {spent}" if trials >= 0.5 else text
 

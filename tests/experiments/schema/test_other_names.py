@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.schema.other_names import FIELDS
+from experiments.schema.other_names import OTHER_NAMES
 from experiments.schema.overrides import known_fields, unknown_field
 
 
 def test_other_names_stand_for_fields_and_are_none_themselves() -> None:
-    assert set(FIELDS.values()) <= known_fields().keys()
-    assert not FIELDS.keys() & known_fields().keys()
+    assert set(OTHER_NAMES.values()) <= known_fields().keys()
+    assert not OTHER_NAMES.keys() & known_fields().keys()
 
 
 @pytest.mark.parametrize(
@@ -22,6 +22,7 @@ def test_other_names_stand_for_fields_and_are_none_themselves() -> None:
         ("fp16", "precision"),
         ("max_learning_rat", "max_learning_rate"),
         ("train_rows", "data.train_rows"),
+        ("machine.use_spot_instances", "machine.spot"),
     ],
 )
 def test_the_field_that_was_meant_is_suggested(name: str, field: str) -> None:

@@ -22,7 +22,7 @@ def test_a_trial_counts_in_the_total_and_not_in_the_ratio(tracked: Tracked) -> N
     assert contrast.verdict.ratio.estimate == pytest.approx(1.0)
     assert comparison.billable_instance_seconds == 610
     assert cost_sentence(comparison) == (
-        "6 jobs took 610 billable instance seconds in all. Of these, 10.0 went into choosing the values of `auto`, "
+        "6 jobs took 610 billable instance seconds in all. Choosing the values of `auto` took 10.0 of these seconds, "
         "which comparisons leave out."
     )
 
