@@ -12,17 +12,18 @@ import tempfile
 from collections.abc import Sequence
 from pathlib import Path
 
+from benchmarks.bench_workloads import MIN_SMALL_UTILISATION, MIN_UTILISATION
 from benchmarks.support.command import train
 from benchmarks.support.data import check_data
 from benchmarks.support.matmul_peak import peak_flops_per_second
 from benchmarks.support.results import Row, median_row, write
 from benchmarks.support.workloads import WORKLOADS, Workload
+from benchmarks.tuning.bench_tuned_trainer import PACKED
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 3))
 STEPS = {"emotion": 100, "reviews": 60, "mnli": 60, "squad": 16, "sst2-gpt2": 10, "emotion-bert": 40, "squad-albert": 6}
 """Optimizer steps of each workload; others are left out."""
 STEPS_TO_WARM_UP = 3
-LEAST, LEAST_OF_MINILM = 0.5, 0.45
 
 
 def shares(workload: Workload, folder: Path) -> tuple[list[float], list[float]]:
@@ -33,7 +34,7 @@ def shares(workload: Workload, folder: Path) -> tuple[list[float], list[float]]:
         peak = max(map(peak_flops_per_second, ("fp32", "bf16")))
         steps = STEPS[workload.name]
         own = {"max_steps": str(steps), "steady_after_steps": str(STEPS_TO_WARM_UP), "seed": str(seed)}
-        if "data.train_rows" in workload.data and workload.name != "sst2-gpt2":
+        if "data.train_rows" in workload.data and workload.name not in PACKED:
             own["data.train_rows"] = str(steps * workload.batch_size)
         result = train(folder, workload.fields(**own, compiler="none")).result()
         without.append(result["throughput/model_flops_per_second"] / peak)
@@ -45,7 +46,7 @@ def shares(workload: Workload, folder: Path) -> tuple[list[float], list[float]]:
 def rows(workload: Workload, without: Sequence[float], including: Sequence[float]) -> list[Row]:
     """Return the figures of a workload."""
     name = f"{workload.name} ({workload.model})"
-    least = LEAST_OF_MINILM if workload.model == "MiniLM" else LEAST
+    least = MIN_SMALL_UTILISATION if workload.model == "MiniLM" else MIN_UTILISATION
     met = statistics.median(without) >= least
     return [
         median_row(f"{name}: utilisation", without, "of the matmul peak", f"at least {least:g}", met),
