@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -18,6 +19,8 @@ from benchmarks.support.command import NoJob, attempt
 from benchmarks.support.results import Row
 from benchmarks.support.workloads import Workload
 
+RATE = "_samples_per_second"
+TRIAL_RATE = re.compile(f"trial/.+{RATE}")
 NO_TIME = "because the time limit was reached"
 LONGEST_JOB_SECONDS = 600
 _CHECKED = (
@@ -154,7 +157,7 @@ def measure_workloads(
     """Train each workload once with the settings of each side. Compare their speeds, and losses after equal steps."""
     weights = "Weights are random" if has_rows else "Weights and rows are the published ones, from the Hub"
     note = (
-        "Each workload trains once with the published recipe, and once with our defaults without and with a compiler. "
+        "Each workload trains once with the published recipe, and with our defaults once for each compiler setting. "
         f"{weights}; rows, batch size and seed are the same on all sides."
     )
     findings = Findings([], [note])
@@ -182,6 +185,8 @@ def workload_rows(name: str, results: Mapping[str, Mapping[str, float]], *, has_
     The differences have no target if the losses cannot be equal: those of question answering depend on the padding.
     """
     rows = [row for side, result in results.items() for row in _speed(f"{name}, {side}", result)]
+    if uncompiled := results.get("ours uncompiled"):
+        rows += trial_rows(name, uncompiled)
     for side in OURS:
         sides = [results.get("recipe"), results.get(side)]
         rates, losses = (
@@ -200,3 +205,12 @@ def workload_rows(name: str, results: Mapping[str, Mapping[str, float]], *, has_
         is_equal = abs(difference) <= EQUAL_LOSS
         rows.append(replace(row, target=f"within {EQUAL_LOSS:g}", met=is_equal) if has_equal_loss else row)
     return rows
+
+
+def trial_rows(name: str, metrics: Mapping[str, float]) -> list[Row]:
+    """Return the speed of each implementation of attention in the trial of `auto`: its steps have no optimizer."""
+    rates = {metric: metrics[metric] for metric in metrics if TRIAL_RATE.fullmatch(metric)}
+    return [
+        Row(name=f"{name}, trial of {metric[len('trial/') : -len(RATE)]} attention", value=rate, unit="samples/s")
+        for metric, rate in sorted(rates.items())
+    ]

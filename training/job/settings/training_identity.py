@@ -38,9 +38,10 @@ def identity(settings: Settings, model: Any) -> Dict[str, Any]:
 def check_same(checkpoint: Path, before: Dict[str, Any], now: Dict[str, Any]) -> None:
     """Raise `ArgumentError` when a checkpoint belongs to a different training."""
     before = _with_current_names(before)
-    if before.get("dropout") == "auto":
-        # Earlier versions did not record which implementation they used. It was the one that the rule still selects.
-        before["dropout"] = now.get("dropout")
+    for name in ("dropout", "attention"):
+        if before.get(name) == "auto":
+            # Earlier versions did not record the implementation. It was the one that the rule still selects.
+            before[name] = now.get(name)
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
     if names:
         differing = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in names)

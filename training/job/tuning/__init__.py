@@ -1,4 +1,4 @@
-"""Values of `auto` on a CPU, chosen by a trial of a few real steps, and threads beside other processes.
+"""Values of `auto`, chosen by a trial of a few real steps, and a CPU's threads beside other processes.
 
 Open `trial.py` first. The rules by device are in `measuring/hardware.py`.
 """

@@ -4,15 +4,18 @@ With a compiler, candidates are measured uncompiled all the same: compiling each
 and a group that compares compilers needs the same values in all arms.
 """
 
+import math
 import time
 from dataclasses import replace
 from itertools import product
-from typing import Any, Callable, Dict, List, Sequence, Tuple
+from typing import Any, Dict, List, Sequence, Tuple
 
 import torch
 
+from measuring.memory import reset_peak
 from reporting.failure import failure_class
 from settings.job_settings import Settings
+from tuning.attention_candidates import attention_candidates
 from tuning.decision import Decision
 from tuning.race import run_race
 from tuning.thread_control import ThreadControl
@@ -46,19 +49,28 @@ def try_candidates(settings: Settings, model: Any, fields: Sequence[str], contro
 
     All other fields keep their values in `settings`, which are also the preferred ones of `fields`. The number of
     threads is tried only if no other processes use the CPUs: beside them, the best number would hold only for a moment.
+    On a GPU, the model stays there afterwards.
     """
     trial = _Trial(settings, model, control)
     with undone(model):
         try:
-            trial.compare_on_one_row(fields)
-            trial.limit_size()
+            if settings.device_kind == "cuda":
+                trial.warm_up()
+            else:
+                trial.compare_on_one_row(fields)
+                trial.limit_size()
             for names, share in STAGES:
                 trial.run_stage([name for name in names if name in fields], share)
         except Exception as error:
             if failure_class(error) != "OutOfMemory":
                 raise
             trial.remarks.append("a step of the trial did not fit in memory")
-    return trial.decision()
+    decision = trial.decision()
+    if settings.device_kind == "cuda":
+        # The peak that the job reports is that of its training.
+        del trial
+        reset_peak(settings.device_kind)
+    return decision
 
 
 class _Trial:
@@ -67,6 +79,8 @@ class _Trial:
     def __init__(self, settings: Settings, model: Any, control: ThreadControl) -> None:
         self._started, self._control = time.monotonic(), control
         self._steps = TrialSteps(settings, model)
+        self._is_on_cpu = settings.device_kind == "cpu"
+        self._attentions = attention_candidates(settings, model)
         self._best = Candidate(settings.precision, settings.attention, settings.dropout, None)
         self._values: Dict[str, Any] = {}
         self._rates: Dict[str, float] = {}
@@ -79,6 +93,14 @@ class _Trial:
         seconds."""
         self.remarks: List[str] = []
 
+    def warm_up(self) -> None:
+        """Choose steps on the whole batch, with one layer if they take long. A GPU's first step loads its kernels."""
+        self._steps.use_rows(self._steps.max_rows)
+        for _ in range(2):
+            self._step(self._best)
+        if self._wall_seconds > STEP_SECONDS:
+            self._steps.use_one_layer()
+
     def compare_on_one_row(self, fields: Sequence[str]) -> None:
         """Leave out a precision that the CPU only emulates: its steps take many times as long, even on one row.
 
@@ -86,7 +108,7 @@ class _Trial:
         """
         self._steps.use_one_layer()
         self._steps.use_rows(1)
-        candidates = _combinations(self._best, [name for name in fields if name == "precision"])
+        candidates = self._combinations([name for name in fields if name == "precision"])
         seconds: Dict[str, float] = {}
         wall_seconds: Dict[str, float] = {}
         # Only now, not between the candidates: all must be timed with the same clock.
@@ -138,7 +160,7 @@ class _Trial:
             if not self._control.is_quiet:
                 return
             self._best = replace(self._best, threads=self._control.largest)
-        candidates = [each for each in _combinations(self._best, fields) if each.precision not in self._emulated]
+        candidates = [each for each in self._combinations(fields) if each.precision not in self._emulated]
         if len(candidates) == 1:
             self._values.update({name: getattr(self._best, name) for name in fields})
             return
@@ -146,17 +168,30 @@ class _Trial:
         # The first step on these rows also prepares what all candidates need, so it would make the first one look slow.
         if self._has_time_until(share):
             self._step(candidates[0])
-        race = run_race(len(candidates), lambda at: steps.seconds(candidates[at]), lambda: self._has_time_until(share))
+        race = run_race(len(candidates), lambda at: self._tried(candidates[at]), lambda: self._has_time_until(share))
         for at, seconds in race.median_seconds().items():
-            self._rates[_label(candidates[at], fields)] = steps.rows / seconds
+            if seconds < math.inf:
+                self._rates[_label(candidates[at], fields)] = steps.rows / seconds
         if not race.is_complete:
             self.remarks.append(f"the trial had no time to compare {' and '.join(fields)}")
         self._best = candidates[race.winner]
         self._values.update({name: getattr(self._best, name) for name in fields})
 
+    def _tried(self, candidate: Candidate) -> float:
+        """Return the seconds of a step; infinite if another attention than the preferred one fails."""
+        try:
+            return self._steps.seconds(candidate)
+        except (RuntimeError, TypeError, ValueError, ImportError) as error:
+            if candidate.attention == self._best.attention:
+                raise
+            reason = str(error).strip().partition("\n")[0]
+            self.remarks.append(f"attention {candidate.attention} failed: {type(error).__name__}: {reason}")
+            return math.inf
+
     def _check(self) -> None:
         self._control.check()
-        self._steps.counts_cpu_time = torch.get_num_threads() == 1 or not self._control.is_quiet
+        is_crowded = torch.get_num_threads() == 1 or not self._control.is_quiet
+        self._steps.counts_cpu_time = self._is_on_cpu and is_crowded
 
     def _step(self, candidate: Candidate) -> float:
         self._check()
@@ -174,20 +209,20 @@ class _Trial:
         seconds = time.monotonic() - self._started
         return Decision(self._values, self._rates, seconds, steps.rows, steps.tokens, steps.layers, remark)
 
+    def _combinations(self, fields: Sequence[str]) -> List[Candidate]:
+        """Return the candidates, the preferred one first."""
+        best = self._best
+        others: Dict[str, List[Any]] = {
+            "precision": ["bf16", "fp32"],
+            "attention": self._attentions,
+            "dropout": ["bulk", "torch"],
+            "threads": [(best.threads or 1) // 2, 1],
+        }
+        values = [list(dict.fromkeys([getattr(best, name), *others[name]])) for name in fields]
+        return [replace(best, **dict(zip(fields, each))) for each in product(*values)]
+
     def _has_time_until(self, share: float) -> bool:
         return time.monotonic() < self._started + share * BUDGET_SECONDS
-
-
-def _combinations(best: Candidate, fields: Sequence[str]) -> List[Candidate]:
-    """Return the candidates, the preferred one first."""
-    others: Dict[str, Callable[[], List[Any]]] = {
-        "precision": lambda: ["bf16", "fp32"],
-        "attention": lambda: ["eager", "sdpa"],
-        "dropout": lambda: ["bulk", "torch"],
-        "threads": lambda: [(best.threads or 1) // 2, 1],
-    }
-    values = [list(dict.fromkeys([getattr(best, name), *others[name]()])) for name in fields]
-    return [replace(best, **dict(zip(fields, each))) for each in product(*values)]
 
 
 def _label(candidate: Candidate, fields: Sequence[str]) -> str:

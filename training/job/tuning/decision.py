@@ -6,7 +6,7 @@ from typing import Any, Dict, List, Mapping, Optional
 
 ALLOWED: Mapping[str, Any] = {
     "precision": ("fp32", "bf16"),
-    "attention": ("blockwise", "eager", "sdpa"),
+    "attention": ("blockwise", "eager", "sdpa", "flash_attention_2"),
     "dropout": ("bulk", "torch"),
     "threads": range(1, 4097),
 }

@@ -1,4 +1,6 @@
-"""Choose the values of `auto` on a CPU: look up what was chosen before, or try a few real steps.
+"""Choose the values of `auto`: look up what was chosen before, or try a few real steps.
+
+On a GPU, only attention is tried: rules decide the rest.
 
 In this order, a field takes its value from: the checkpoint that the job resumes from; the first job of the same group
 on the same kind of machine; an earlier trial with the same machine, model, shapes and versions; a trial now. Without
@@ -14,6 +16,7 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 import torch
 
 from attention import operation
+from attention.cudnn import leave_out_cudnn
 from compilation import dropout
 from measuring.machine_load import JOB_NAME, group_of
 from measuring.meter import Meter
@@ -45,7 +48,10 @@ def settle(
     A trial is timed as the phase `trial`, including the wait for the trial of another job.
     """
     control.check()
-    settings = with_blockwise(settings, model)
+    if settings.device_kind == "cuda" and not settings.eval_padding.is_static:
+        # The batches of evaluations vary most.
+        leave_out_cudnn()
+    settings = with_blockwise(with_attention_in_use(settings, model), model)
     is_open = bool(environment.get(FOLDER_VARIABLE) and open_fields(settings, model, control))
     with meter.phase("trial") if is_open else nullcontext():
         chosen, is_new = choose(settings, model, control, environment)
@@ -59,6 +65,16 @@ def settle(
     if settings.dropout == "bulk":
         dropout.install(settings.compiler.compiles_here)
     return settings, chosen
+
+
+def with_attention_in_use(settings: Settings, model: Any) -> Settings:
+    """Return the settings with the implementation that transformers chose, on a GPU, if they leave the choice to it.
+
+    Without padding, another one replaces it later.
+    """
+    in_use: Any = getattr(model.config, "_attn_implementation", None)
+    is_open = settings.attention == "auto" and settings.arguments.padding != "none" and settings.device_kind == "cuda"
+    return replace(settings, attention=in_use) if is_open and in_use in ALLOWED["attention"] else settings
 
 
 def with_blockwise(settings: Settings, model: Any) -> Settings:
@@ -92,10 +108,14 @@ def choose(settings: Settings, model: Any, control: ThreadControl, environment: 
 
 
 def open_fields(settings: Settings, model: Any, control: ThreadControl) -> List[str]:
-    """Return the fields that a trial may decide: on a CPU, those that are `auto` and have more than one candidate."""
+    """Return the fields that a trial may decide: those that are `auto` and have more than one candidate."""
+    arguments = settings.arguments
+    if settings.device_kind == "cuda":
+        # Transformers changes only the implementations that it chose itself. A sharded model may not fit on one GPU.
+        is_open = arguments.attention == "auto" and settings.attention in ("sdpa", "eager")
+        return ["attention"] if is_open and arguments.sharding == "none" and can_set_attention(model) else []
     if settings.device_kind != "cpu":
         return []
-    arguments = settings.arguments
     fields = ["precision"] if arguments.precision == "auto" else []
     # Long rows keep the default of transformers, which needs less memory.
     if arguments.attention == "auto" and settings.attention in ("blockwise", "eager") and can_set_attention(model):
@@ -131,7 +151,7 @@ def _shared(
     files: DecisionFiles, settings: Settings, model: Any, fields: List[str], control: ThreadControl, job: str
 ) -> Chosen:
     """Return the decision that all jobs of the group share, and complete it if it lacks a field."""
-    of_group = group_key(group_of(job)) if job else None
+    of_group = group_key(group_of(job), settings.device_kind) if job else None
     earlier = (files.read(of_group) if of_group else None) or Decision()
     chosen = earlier.only(fields)
     if not _missing(fields, chosen):

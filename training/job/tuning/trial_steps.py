@@ -13,8 +13,13 @@ from compilation import dropout
 from data.batch_shapes import planned_batches
 from data.padding import PACKED_TOKENS, Collator
 from loop.samplers import train_sampler
+from measuring.clocks import clock_for
+from processes import ranks
 from settings.job_settings import Settings
 from weights.pretrained import set_attention
+
+AUTOCAST = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp8": torch.bfloat16}
+"""Number format of autocast. `fp8` differs from bf16 only in layers that are converted after the trial."""
 
 
 @dataclass(frozen=True)
@@ -22,9 +27,9 @@ class Candidate:
     """Values of all fields that a trial may vary."""
 
     precision: str
-    """fp32 | bf16."""
+    """fp32 | bf16 | fp16 | fp8."""
     attention: str
-    """blockwise | eager | sdpa, or auto for a model whose implementation is not varied."""
+    """blockwise | eager | sdpa | flash_attention_2, or auto for a model whose implementation is not varied."""
     dropout: str
     """bulk | torch."""
     threads: Optional[int]
@@ -35,7 +40,8 @@ class TrialSteps:
     """Takes timed steps on the batch in the middle of the work: half of the positions are in smaller batches."""
 
     def __init__(self, settings: Settings, model: Any) -> None:
-        self._settings, self._model = settings, model
+        self._settings, self._model = settings, model.to(device_of(settings))
+        self._clock = clock_for(settings.device_kind)
         self._numbers, self.tokens = _middle_batch(settings)
         self.max_rows = len(self._numbers)
         """Rows of the whole batch."""
@@ -62,7 +68,8 @@ class TrialSteps:
 
     def use_rows(self, rows: int) -> None:
         """Take the next steps on this many rows of the batch."""
-        self._batch = batch_of(self._settings, self._numbers[:rows])
+        batch, device = batch_of(self._settings, self._numbers[:rows]), device_of(self._settings)
+        self._batch = {name: values.to(device) for name, values in batch.items()}
         self.rows, self.tokens = rows, int(self._batch["input_ids"].shape[1])
 
     def seconds(self, candidate: Candidate) -> float:
@@ -71,10 +78,11 @@ class TrialSteps:
         With `counts_cpu_time`, these are CPU seconds, unless the candidate changes the number of threads.
         """
         self._apply(candidate)
-        clock = time.process_time if self.counts_cpu_time and candidate.threads is None else time.perf_counter
+        clock = time.process_time if self.counts_cpu_time and candidate.threads is None else self._clock.now
         started = clock()
         # As Trainer does: the loss is computed under autocast, the gradients are not.
-        with torch.autocast("cpu", torch.bfloat16, enabled=candidate.precision == "bf16"):
+        number_format = AUTOCAST.get(candidate.precision)
+        with torch.autocast(self._settings.device_kind, number_format, enabled=number_format is not None):
             output = self._model(**self._batch)
         loss = output["loss"] if isinstance(output, dict) else output[0]
         loss.backward()
@@ -88,6 +96,14 @@ class TrialSteps:
         if candidate.attention != "auto":
             set_attention(self._model, candidate.attention)
         dropout.install() if candidate.dropout == "bulk" else dropout.remove()
+
+
+def device_of(settings: Settings) -> torch.device:
+    """Return the device of this process's training. A GPU becomes the current one."""
+    if settings.device_kind != "cuda":
+        return torch.device("cpu")
+    torch.cuda.set_device(ranks.local_rank())
+    return torch.device("cuda", ranks.local_rank())
 
 
 def batch_of(settings: Settings, numbers: Iterable[int]) -> Dict[str, Any]:
