@@ -5,10 +5,15 @@ from typing import Any, List, Sequence
 import numpy as np
 
 from checkpoints.random_states import preserve_random_states
+from compilation.compilers import CUDA_GRAPH_MODES
 from data.batch_shapes import Shape, representatives
 from data.channels import Row
 from data.padding import Collator, Padding
 from settings.job_settings import Settings
+
+RUNS_WITH_CUDA_GRAPHS = 3
+"""torch.compile runs a program once without a graph and records the graph in the second run. The third only replays it
+(torch/_inductor/cudagraph_trees.py)."""
 
 
 def is_dynamic(settings: Settings, shapes: Sequence[Shape]) -> bool:
@@ -25,7 +30,7 @@ def is_dynamic(settings: Settings, shapes: Sequence[Shape]) -> bool:
 
 
 def compile_shapes(trainer: Any, model: Any, shapes: Sequence[Shape], settings: Settings, dynamic: bool) -> None:
-    """Run one forward and backward pass, through the trainer, for each shape that needs a separate program.
+    """Run forward and backward passes, through the trainer, for each shape that needs a separate program.
 
     `model` is the trainer's model, with or without the wrapper for several processes. Gradients are cleared and random
     states restored, so the training itself does not change.
@@ -39,8 +44,14 @@ def compile_shapes(trainer: Any, model: Any, shapes: Sequence[Shape], settings: 
         for shape in chosen:
             collator = Collator(Padding("max_length", shape.length), settings.train.metadata, task.targets)
             batch = collator(synthetic_rows(shape, task.COLUMNS, settings.train.rows.types is not None))
-            trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
-            model.zero_grad()
+            for _ in range(runs_per_shape(settings.device_kind, settings.arguments.compile_mode)):
+                trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
+                model.zero_grad()
+
+
+def runs_per_shape(device_kind: str, compile_mode: str) -> int:
+    """Return after how many passes nothing is left to prepare. Only a GPU has CUDA graphs."""
+    return RUNS_WITH_CUDA_GRAPHS if device_kind == "cuda" and compile_mode in CUDA_GRAPH_MODES else 1
 
 
 def synthetic_rows(shape: Shape, columns: Sequence[str], has_types: bool) -> List[Row]:

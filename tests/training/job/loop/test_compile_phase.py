@@ -10,6 +10,8 @@ from typing import Any
 
 import pytest
 
+from loop.compile_phase import runs_per_shape
+
 BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "max_steps": 12}
 
 
@@ -77,3 +79,17 @@ def test_options_of_inductor_train_the_same(
     [start] = ended.events("start")
     for name, value in options.items():
         assert str(start["hyperparameters"][name]).lower() == value
+
+
+@pytest.mark.parametrize(
+    ("device_kind", "compile_mode", "runs"),
+    [
+        ("cuda", "reduce-overhead", 3),
+        ("cuda", "max-autotune", 3),
+        ("cuda", "max-autotune-no-cudagraphs", 1),
+        ("cuda", "default", 1),
+        ("cpu", "reduce-overhead", 1),
+    ],
+)
+def test_cuda_graphs_are_recorded_before_the_first_step(device_kind: str, compile_mode: str, runs: int) -> None:
+    assert runs_per_shape(device_kind, compile_mode) == runs
