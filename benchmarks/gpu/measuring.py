@@ -208,7 +208,7 @@ def workload_rows(name: str, results: Mapping[str, Mapping[str, float]], *, has_
 
 
 def trial_rows(name: str, metrics: Mapping[str, float]) -> list[Row]:
-    """Return the speed of each implementation of attention in the trial of `auto`: its steps have no optimizer."""
+    """Return the speed of each attention implementation in the trial of `auto`, whose steps have no optimizer."""
     rates = {metric: metrics[metric] for metric in metrics if TRIAL_RATE.fullmatch(metric)}
     return [
         Row(name=f"{name}, trial of {metric[len('trial/') : -len(RATE)]} attention", value=rate, unit="samples/s")

@@ -1,4 +1,5 @@
-"""The five workloads in their real sizes on a GPU: the published recipe, and ours by compiler setting."""
+"""The five workloads at full size on a GPU: with the published recipe, and with our defaults under each compiler
+setting."""
 
 from __future__ import annotations
 

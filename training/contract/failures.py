@@ -20,6 +20,9 @@ REASON_PATTERNS = (
     ("Killed", r"\bKilled( by|:)|\bSIGKILL\b"),
 )
 
+OTHER = "Error"
+"""Class of all failures that no other class describes."""
+
 STOPPED_BY = {"MaxRuntimeExceeded": "TimeLimit", "MaxWaitTimeExceeded": "TimeLimit"}
 
 
@@ -36,10 +39,10 @@ def failure_of(description: Description, events: Iterable[Event], log_tail: Sequ
     if event is not None:
         failure_class = str(event.fields.get("failure_class"))
         # A sibling process was killed. The others report only that they lost the connection to it.
-        if failure_class == "Error" and (killed := _class_of(reason)) is not None:
+        if failure_class == OTHER and (killed := _class_of(reason)) is not None:
             return killed, reason
         return failure_class, str(event.fields.get("message") or reason)
-    return _class_of(reason) or _class_of("\n".join(log_tail)) or "Error", reason or "".join(log_tail[-1:])
+    return _class_of(reason) or _class_of("\n".join(log_tail)) or OTHER, reason or "".join(log_tail[-1:])
 
 
 def lacks_capacity(description: Description) -> bool:
@@ -69,10 +72,13 @@ def one_line_reason(reason: str) -> str:
 
 
 def failure_text(failure_class: str, reason: str) -> str:
-    """Return the class and the reason's line, such as `Error: no such file`. The class is left out if the
-    line begins with it."""
+    """Return the class and the reason's line, such as `BadData: no such file`.
+
+    The class is left out if the line begins with it, and if it is `Error`.
+    """
     line = one_line_reason(reason)
-    return line if line.startswith(failure_class) else f"{failure_class}: {line}" if line else failure_class
+    names_class = line.startswith(failure_class) or failure_class == OTHER
+    return line if line and names_class else f"{failure_class}: {line}" if line else failure_class
 
 
 def vanished_description(name: str, known: Description | None, message: str) -> Description:
@@ -105,7 +111,7 @@ def _failure_event(events: Iterable[Event]) -> Event | None:
             failures = []
         elif event.kind == "failure" and event.fields.get("failure_class") in FAILURE_CLASSES:
             failures.append(event)
-    specific = [event for event in failures if event.fields["failure_class"] != "Error"]
+    specific = [event for event in failures if event.fields["failure_class"] != OTHER]
     return next(iter(specific or failures), None)
 
 

@@ -4,7 +4,7 @@
 
 1. Resolve the settings: parse the arguments, read and check the channels (`settings/job_settings.py`). With
    `push_to_hub`, check that the Hub repository accepts the token.
-2. Load the model (`weights/pretrained.py`). On a CPU, choose what is `auto` by a trial (`tuning/trial.py`). Build the
+2. Load the model (`weights/pretrained.py`). Choose what is `auto` by a trial (`tuning/trial.py`). Build the
    trainer, with its callbacks: one reports progress (`loop/trainer_callback.py`), one adapts the waits of threads to
    other processes (`tuning/thread_control.py`), and a probe adds one that ends the training early
    (`estimating/probe.py`).
@@ -36,7 +36,7 @@ from estimating.probe import Probe
 from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
 from loop.occurring_rows import parameter_count, row_metrics
-from loop.prepared_model import prepare_model
+from loop.prepared_model import prepare_loss, prepare_model
 from loop.samplers import eval_sampler, train_sampler
 from loop.trainer_callback import Reporter
 from measuring import hardware, own_cpus, result_metrics
@@ -113,11 +113,10 @@ def _load_model(settings: Settings) -> Any:
     # The seed determines the initial weights of new layers.
     transformers.set_seed(settings.arguments.seed)
     model = settings.task.load_model(settings.pretrained, settings.train.metadata)
-    for folder, channel in (
-        (settings.folders.train, settings.train),
-        (settings.folders.validation, settings.validation),
-    ):
+    folders = settings.folders
+    for folder, channel in ((folders.train, settings.train), (folders.validation, settings.validation)):
         check_tokens(channel.rows, model.config.vocab_size, folder)
+    prepare_loss(model, settings)
     return model
 
 

@@ -90,9 +90,10 @@ def test_the_one_line_reason_of_an_error_is_its_last_line() -> None:
 @pytest.mark.parametrize(
     ("failure_class", "reason", "text"),
     [
-        ("Error", "Traceback:\nValueError: no such label", "Error: ValueError: no such label"),
+        ("Error", "Traceback:\nValueError: no such label", "ValueError: no such label"),
         ("Killed", 'ExitCode -9\nExtraInfo "Killed by SIGKILL"', "Killed by SIGKILL"),
         ("OutOfMemory", 'ExitCode -9\nExtraInfo "OutOfMemory: Killed by SIGKILL"', "OutOfMemory: Killed by SIGKILL"),
+        ("BadData", "no such file", "BadData: no such file"),
         ("Error", "", "Error"),
         ("", "it vanished", "it vanished"),
     ],

@@ -39,6 +39,11 @@ class NoCompiler:
         """Set up the model to compile at its next run. Return a description for the log, which may be empty."""
         return ""
 
+    @property
+    def marks_steps(self) -> bool:
+        """True if `begin_step` does anything."""
+        return False
+
     def begin_step(self) -> None:
         """Prepare for the first forward pass of an optimizer step, when no parameter has a gradient."""
 
@@ -144,9 +149,13 @@ class Inductor(NoCompiler):
         mode = "" if self.mode == "default" else f", mode {self.mode}"
         return f"inductor compiles {modules}, {programs}{mode}"
 
+    @property
+    def marks_steps(self) -> bool:
+        return self.mode in CUDA_GRAPH_MODES and hasattr(torch.compiler, "cudagraph_mark_step_begin")
+
     def begin_step(self) -> None:
         # CUDA graphs reuse the memory of the last step's outputs (torch.compiler.cudagraph_mark_step_begin).
-        if self.mode in CUDA_GRAPH_MODES and hasattr(torch.compiler, "cudagraph_mark_step_begin"):
+        if self.marks_steps:
             torch.compiler.cudagraph_mark_step_begin()
 
     def mark_warm(self) -> None:

@@ -124,7 +124,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         """Count the batch's work and take the step."""
         self.meter.add_work(inputs.pop(WORK, NO_WORK))
         # A CUDA graph's gradients are in memory that the next step reuses, so a step must not begin while they exist.
-        if all(parameter.grad is None for parameter in model.parameters()):
+        if self.compiler.marks_steps and all(parameter.grad is None for parameter in model.parameters()):
             self.compiler.begin_step()
         return super().training_step(model, inputs, *args, **kwargs)
 

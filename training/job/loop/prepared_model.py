@@ -10,7 +10,7 @@ from tasks.token_loss import use_token_loss
 
 
 def prepare_model(model: Any, settings: Settings) -> None:
-    """Apply what the settings ask for: kernels, 8-bit layers, smaller embeddings, layers without padding and losses.
+    """Apply what the settings ask for: kernels, 8-bit layers, smaller embeddings and layers without padding.
 
     Raises `Unsupported` if the model cannot have them.
     """
@@ -20,6 +20,13 @@ def prepare_model(model: Any, settings: Settings) -> None:
     if settings.precision == "fp8":
         float8.convert(model)
     use_padding_free(model, settings)
+
+
+def prepare_loss(model: Any, settings: Settings) -> None:
+    """On a CPU, compute the loss of language models a few tokens at a time.
+
+    Call this before a trial of `auto`, which could otherwise need more memory than the training.
+    """
     if _can_use_token_loss(settings):
         use_token_loss(model)
 

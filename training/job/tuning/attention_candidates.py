@@ -1,7 +1,7 @@
 """Implementations of attention among which a trial chooses."""
 
 import importlib.util
-from typing import Any, List
+from typing import Any, List, Tuple
 
 import torch
 
@@ -12,32 +12,39 @@ FLASH = "flash_attention_2"
 FLASH_CAPABILITY = (8, 0)
 """First compute capability with kernels of FlashAttention 2: Ampere."""
 BYTES_PER_SCORE = 16
-"""Memory that eager attention keeps for the backward pass: scores, mask, softmax in 32 bits, and dropout."""
+"""Bytes per score that eager attention keeps for the backward pass: scores, mask, softmax in 32 bits, and dropout."""
 MAX_SHARE_OF_SCORES = 0.02
-"""Share of the GPU's memory that eager attention may need. Beyond it, reading and writing the scores takes longer than
-computing them, and a larger batch of the group might not fit."""
+"""Share of the GPU's memory that eager attention may need. Above it, eager attention is unlikely to win, and a larger
+batch of the group might not fit."""
 
 
 def attention_candidates(settings: Settings, model: Any) -> List[str]:
-    """Return the implementations to try on this device, without the preferred one, `settings.attention`.
+    """Return the implementations to compare on this device, beginning with the preferred one, `settings.attention`.
 
-    On a GPU, `model` may not have some of them, or they may need too much memory.
+    On a GPU, those that the model lacks or that need too much memory are left out.
     """
     if settings.device_kind == "cpu":
-        return ["eager", "sdpa"]
-    candidates = ["sdpa"] if can_use(model, "sdpa") else []
+        return list(dict.fromkeys([settings.attention, "eager", "sdpa"]))
     properties = torch.cuda.get_device_properties(torch.cuda.current_device())
-    needed = score_bytes(model.config, settings.arguments.batch_size, settings.train.metadata.max_length)
-    if needed <= MAX_SHARE_OF_SCORES * properties.total_memory:
+    return gpu_candidates(settings, model, properties.total_memory, (properties.major, properties.minor))
+
+
+def gpu_candidates(settings: Settings, model: Any, memory_bytes: int, capability: Tuple[int, int]) -> List[str]:
+    """Return the implementations to compare on a GPU with this memory and compute capability."""
+    candidates, arguments = [settings.attention], settings.arguments
+    if can_use(model, "sdpa"):
+        candidates.append("sdpa")
+    rows = max((arguments.batch_size, *arguments.calibration_batch_sizes))
+    if score_bytes(model.config, rows, settings.train.metadata.max_length) <= MAX_SHARE_OF_SCORES * memory_bytes:
         candidates.append("eager")
-    has_kernels = settings.precision != "fp32" and (properties.major, properties.minor) >= FLASH_CAPABILITY
-    if has_kernels and importlib.util.find_spec("flash_attn") and can_use(model, FLASH):
+    flash_runs_here = settings.precision != "fp32" and capability >= FLASH_CAPABILITY
+    if flash_runs_here and importlib.util.find_spec("flash_attn") and can_use(model, FLASH):
         candidates.append(FLASH)
-    return candidates
+    return list(dict.fromkeys(candidates))
 
 
 def can_use(model: Any, attention: str) -> bool:
-    """Return True if the model has an implementation. The one in use stays."""
+    """Return True if the model has an implementation. The current one is restored."""
     before = model.config._attn_implementation
     try:
         return set_attention(model, attention)
@@ -46,6 +53,7 @@ def can_use(model: Any, attention: str) -> bool:
 
 
 def score_bytes(config: Any, rows: int, tokens: int) -> float:
-    """Return the bytes of all scores of eager attention in a batch of `rows` x `tokens`; infinite if unknown."""
+    """Return the bytes that eager attention keeps for the backward pass of a batch of `rows` x `tokens`, over all
+    layers; infinity if unknown."""
     layers, heads = (getattr(config, name, None) for name in ("num_hidden_layers", "num_attention_heads"))
     return float(BYTES_PER_SCORE * layers * heads * rows * tokens**2) if layers and heads else float("inf")

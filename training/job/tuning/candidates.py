@@ -4,7 +4,6 @@ With a compiler, candidates are measured uncompiled all the same: compiling each
 and a group that compares compilers needs the same values in all arms.
 """
 
-import math
 import time
 from dataclasses import replace
 from itertools import product
@@ -17,7 +16,7 @@ from reporting.failure import failure_class
 from settings.job_settings import Settings
 from tuning.attention_candidates import attention_candidates
 from tuning.decision import Decision
-from tuning.race import run_race
+from tuning.race import StepFailed, run_race
 from tuning.thread_control import ThreadControl
 from tuning.trial_steps import Candidate, TrialSteps, undone
 
@@ -55,7 +54,7 @@ def try_candidates(settings: Settings, model: Any, fields: Sequence[str], contro
     with undone(model):
         try:
             if settings.device_kind == "cuda":
-                trial.warm_up()
+                trial.use_whole_batch()
             else:
                 trial.compare_on_one_row(fields)
                 trial.limit_size()
@@ -64,7 +63,7 @@ def try_candidates(settings: Settings, model: Any, fields: Sequence[str], contro
         except Exception as error:
             if failure_class(error) != "OutOfMemory":
                 raise
-            trial.remarks.append("a step of the trial did not fit in memory")
+            trial.shortcomings.append("a step of the trial did not fit in memory")
     decision = trial.decision()
     if settings.device_kind == "cuda":
         # The peak that the job reports is that of its training.
@@ -91,13 +90,15 @@ class _Trial:
         self._wall_seconds = 0.0
         """Wall-clock seconds of the latest step, from which `limit_size` extrapolates. `TrialSteps.seconds` may be CPU
         seconds."""
-        self.remarks: List[str] = []
+        self.shortcomings: List[str] = []
+        """Reasons why the trial chose without enough measurements."""
+        self._failures: List[str] = []
+        """Implementations that could not be measured, with the reasons."""
 
-    def warm_up(self) -> None:
-        """Choose steps on the whole batch, with one layer if they take long. A GPU's first step loads its kernels."""
+    def use_whole_batch(self) -> None:
+        """Choose steps on the whole batch, with one layer if they take long."""
         self._steps.use_rows(self._steps.max_rows)
-        for _ in range(2):
-            self._step(self._best)
+        self._step(self._best)
         if self._wall_seconds > STEP_SECONDS:
             self._steps.use_one_layer()
 
@@ -168,25 +169,25 @@ class _Trial:
         # The first step on these rows also prepares what all candidates need, so it would make the first one look slow.
         if self._has_time_until(share):
             self._step(candidates[0])
-        race = run_race(len(candidates), lambda at: self._tried(candidates[at]), lambda: self._has_time_until(share))
+        race = run_race(len(candidates), lambda at: self._raced(candidates, at), lambda: self._has_time_until(share))
         for at, seconds in race.median_seconds().items():
-            if seconds < math.inf:
-                self._rates[_label(candidates[at], fields)] = steps.rows / seconds
+            self._rates[_label(candidates[at], fields)] = steps.rows / seconds
         if not race.is_complete:
-            self.remarks.append(f"the trial had no time to compare {' and '.join(fields)}")
+            self.shortcomings.append(f"the trial had no time to compare {' and '.join(fields)}")
         self._best = candidates[race.winner]
         self._values.update({name: getattr(self._best, name) for name in fields})
 
-    def _tried(self, candidate: Candidate) -> float:
-        """Return the seconds of a step; infinite if another attention than the preferred one fails."""
+    def _raced(self, candidates: Sequence[Candidate], at: int) -> float:
+        """Return the seconds of a step. Raises `StepFailed` if another attention than the preferred one fails."""
+        attention = candidates[at].attention
         try:
-            return self._steps.seconds(candidate)
-        except (RuntimeError, TypeError, ValueError, ImportError) as error:
-            if candidate.attention == self._best.attention:
+            return self._steps.seconds(candidates[at])
+        except Exception as error:
+            if attention == self._best.attention:
                 raise
             reason = str(error).strip().partition("\n")[0]
-            self.remarks.append(f"attention {candidate.attention} failed: {type(error).__name__}: {reason}")
-            return math.inf
+            self._failures.append(f"attention {attention} failed: {type(error).__name__}: {reason}")
+            raise StepFailed(at) from error
 
     def _check(self) -> None:
         self._control.check()
@@ -205,9 +206,11 @@ class _Trial:
 
     def decision(self) -> Decision:
         """Return the outcome."""
-        steps, remark = self._steps, "; ".join(self.remarks)
-        seconds = time.monotonic() - self._started
-        return Decision(self._values, self._rates, seconds, steps.rows, steps.tokens, steps.layers, remark)
+        steps, remark = self._steps, "; ".join([*self.shortcomings, *self._failures])
+        seconds, is_complete = time.monotonic() - self._started, not self.shortcomings
+        return Decision(
+            self._values, self._rates, seconds, steps.rows, steps.tokens, steps.layers, remark, is_complete=is_complete
+        )
 
     def _combinations(self, fields: Sequence[str]) -> List[Candidate]:
         """Return the candidates, the preferred one first."""

@@ -32,9 +32,11 @@ class Decision:
     layers: int = 0
     """Layers of the model in the trial; 0 if they are not in a stack."""
     remark: str = ""
-    """Reason why the trial chose without enough measurements; empty otherwise."""
+    """Problems in the trial: too little time or memory, or an implementation that failed."""
     source: str = ""
     """Name of the job that ran the trial."""
+    is_complete: bool = True
+    """False if the trial chose without enough measurements, so that other groups should try again."""
 
     def merged(self, other: "Decision") -> "Decision":
         """Return this decision with the values and measurements of another one that it does not have.

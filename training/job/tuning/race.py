@@ -18,6 +18,14 @@ CLEARLY_SLOWER = 2.0
 """Factor by which the warm-up of a candidate may exceed the fastest one. A slower candidate is not timed again."""
 
 
+class StepFailed(Exception):
+    """A step with a candidate raised an error."""
+
+    def __init__(self, candidate: int) -> None:
+        super().__init__(candidate)
+        self.candidate = candidate
+
+
 @dataclass(frozen=True)
 class Race:
     """Timings of candidates, by index. The first candidate is the preferred one."""
@@ -39,16 +47,26 @@ class Race:
 def run_race(count: int, measure: Callable[[int], float], has_time: Callable[[], bool]) -> Race:
     """Time the candidates 0 to `count` - 1 until one has won or the time is over, and return the race.
 
-    `measure` takes a step with a candidate and returns its seconds. `has_time` is asked before every step.
+    `measure` takes a step with a candidate and returns its seconds. If it raises `StepFailed`, which it must not do for
+    candidate 0, the race starts again without that candidate. `has_time` is asked before every step.
     """
+    candidates = list(range(count))
+    while True:
+        try:
+            return _race(candidates, measure, has_time)
+        except StepFailed as failed:
+            candidates.remove(failed.candidate)
+
+
+def _race(candidates: Sequence[int], measure: Callable[[int], float], has_time: Callable[[], bool]) -> Race:
     warmups: Dict[int, float] = {}
-    for index in range(count):
+    for index in candidates:
         if not has_time():
             return Race({}, 0, False)
         warmups[index] = measure(index)
     fastest = min(warmups.values())
-    left = [index for index in range(count) if warmups[index] <= CLEARLY_SLOWER * fastest]
-    seconds: Dict[int, List[float]] = {index: [] if index in left else [warmups[index]] for index in range(count)}
+    left = [index for index in candidates if warmups[index] <= CLEARLY_SLOWER * fastest]
+    seconds: Dict[int, List[float]] = {index: [] if index in left else [warmups[index]] for index in candidates}
     for number in range(MAX_ROUNDS):
         if len(left) == 1 and seconds[left[0]]:
             break

@@ -16,18 +16,20 @@ from typing import Any, Dict, List, Mapping, NamedTuple, Tuple
 import torch
 
 from attention import operation
-from attention.cudnn import leave_out_cudnn
+from attention.cudnn import disable_cudnn_attention
 from compilation import dropout
 from measuring.machine_load import JOB_NAME, group_of
 from measuring.meter import Meter
 from reporting.events import Events
 from settings.job_settings import Settings
+from tuning.attention_candidates import attention_candidates
 from tuning.attention_check import agrees
 from tuning.candidates import try_candidates
 from tuning.decision import ALLOWED, Decision, message
 from tuning.decision_files import FOLDER_VARIABLE, DecisionFiles
 from tuning.keys import group_key, setting_key
 from tuning.thread_control import ThreadControl
+from tuning.trial_steps import load_kernels
 from weights.pretrained import can_set_attention, set_attention
 
 
@@ -50,9 +52,11 @@ def settle(
     control.check()
     if settings.device_kind == "cuda" and not settings.eval_padding.is_static:
         # The batches of evaluations vary most.
-        leave_out_cudnn()
+        disable_cudnn_attention()
     settings = with_blockwise(with_attention_in_use(settings, model), model)
     is_open = bool(environment.get(FOLDER_VARIABLE) and open_fields(settings, model, control))
+    if is_open and settings.device_kind == "cuda":
+        load_kernels(settings, model)
     with meter.phase("trial") if is_open else nullcontext():
         chosen, is_new = choose(settings, model, control, environment)
     if is_new and (text := message(chosen)):
@@ -68,13 +72,10 @@ def settle(
 
 
 def with_attention_in_use(settings: Settings, model: Any) -> Settings:
-    """Return the settings with the implementation that transformers chose, on a GPU, if they leave the choice to it.
-
-    Without padding, another one replaces it later.
-    """
+    """On a GPU, replace `auto` with the implementation that transformers chose. With `padding: none`, keep `auto`."""
     in_use: Any = getattr(model.config, "_attn_implementation", None)
-    is_open = settings.attention == "auto" and settings.arguments.padding != "none" and settings.device_kind == "cuda"
-    return replace(settings, attention=in_use) if is_open and in_use in ALLOWED["attention"] else settings
+    is_auto = settings.attention == "auto" and settings.arguments.padding != "none" and settings.device_kind == "cuda"
+    return replace(settings, attention=in_use) if is_auto and in_use in ALLOWED["attention"] else settings
 
 
 def with_blockwise(settings: Settings, model: Any) -> Settings:
@@ -111,9 +112,11 @@ def open_fields(settings: Settings, model: Any, control: ThreadControl) -> List[
     """Return the fields that a trial may decide: those that are `auto` and have more than one candidate."""
     arguments = settings.arguments
     if settings.device_kind == "cuda":
-        # Transformers changes only the implementations that it chose itself. A sharded model may not fit on one GPU.
-        is_open = arguments.attention == "auto" and settings.attention in ("sdpa", "eager")
-        return ["attention"] if is_open and arguments.sharding == "none" and can_set_attention(model) else []
+        # A sharded model may not fit on one GPU.
+        is_auto = arguments.attention == "auto" and settings.attention in ALLOWED["attention"]
+        is_open = is_auto and arguments.sharding == "none" and can_set_attention(model)
+        has_choice = is_open and (bool(settings.resumed) or len(attention_candidates(settings, model)) > 1)
+        return ["attention"] if has_choice else []
     if settings.device_kind != "cpu":
         return []
     fields = ["precision"] if arguments.precision == "auto" else []
@@ -135,6 +138,9 @@ def applied(settings: Settings, model: Any, values: Mapping[str, Any]) -> Settin
     values = dict(values)
     attention = values.get("attention")
     is_refused = attention == operation.NAME and settings.attention != attention
+    if attention and settings.device_kind == "cuda" and not settings.resumed:
+        # A job of the group with another precision or smaller batches may have chosen it.
+        is_refused = attention not in attention_candidates(settings, model)
     if attention and (is_refused or not set_attention(model, attention)):
         # Another model of the group can use this implementation, but this one cannot.
         del values["attention"]
@@ -164,7 +170,7 @@ def _shared(
         tried = try_candidates(with_values(settings, chosen.values), model, missing, control)
         tried = replace(tried, source=job)
         chosen, measured = chosen.merged(tried), measured.merged(tried)
-        if tried.values and not tried.remark and control.is_quiet:
+        if tried.values and tried.is_complete and control.is_quiet:
             files.write(setting, measured)
     rule = {"threads": control.largest, **{name: getattr(settings, name) for name in fields if name != "threads"}}
     # Later jobs of the group take the same values, even those for which the trial had no time.

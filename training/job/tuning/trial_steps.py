@@ -3,7 +3,7 @@
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Dict, Iterable, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterable, Iterator, List, Optional, Tuple
 
 import numpy as np
 import torch
@@ -15,6 +15,7 @@ from data.padding import PACKED_TOKENS, Collator
 from loop.samplers import train_sampler
 from measuring.clocks import clock_for
 from processes import ranks
+from reporting.failure import failure_class
 from settings.job_settings import Settings
 from weights.pretrained import set_attention
 
@@ -79,6 +80,12 @@ class TrialSteps:
         """
         self._apply(candidate)
         clock = time.process_time if self.counts_cpu_time and candidate.threads is None else self._clock.now
+        try:
+            return self._step_seconds(candidate, clock)
+        finally:
+            self._model.zero_grad(set_to_none=True)
+
+    def _step_seconds(self, candidate: Candidate, clock: Callable[[], float]) -> float:
         started = clock()
         # As Trainer does: the loss is computed under autocast, the gradients are not.
         number_format = AUTOCAST.get(candidate.precision)
@@ -86,9 +93,7 @@ class TrialSteps:
             output = self._model(**self._batch)
         loss = output["loss"] if isinstance(output, dict) else output[0]
         loss.backward()
-        seconds = clock() - started
-        self._model.zero_grad(set_to_none=True)
-        return seconds
+        return clock() - started
 
     def _apply(self, candidate: Candidate) -> None:
         if candidate.threads not in (None, torch.get_num_threads()):
@@ -96,6 +101,19 @@ class TrialSteps:
         if candidate.attention != "auto":
             set_attention(self._model, candidate.attention)
         dropout.install() if candidate.dropout == "bulk" else dropout.remove()
+
+
+def load_kernels(settings: Settings, model: Any) -> None:
+    """Take one step on a GPU, which loads the kernels. It is no part of a trial: otherwise, the training's first step
+    would load them."""
+    steps = TrialSteps(settings, model)
+    with undone(model):
+        steps.use_rows(steps.max_rows)
+        try:
+            steps.seconds(Candidate(settings.precision, settings.attention, settings.dropout, None))
+        except Exception as error:
+            if failure_class(error) != "OutOfMemory":
+                raise
 
 
 def device_of(settings: Settings) -> torch.device:

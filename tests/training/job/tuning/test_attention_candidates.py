@@ -1,4 +1,4 @@
-"""On a GPU, a trial tries only what the model has and what needs little memory. The rest is tried on a GPU."""
+"""On a GPU, a trial tries only what the model has and what needs little memory. `make accept-gpu` covers the rest."""
 
 from __future__ import annotations
 
@@ -7,12 +7,14 @@ from typing import Any
 
 import pytest
 import transformers
+from transformers.modeling_utils import ALL_ATTENTION_FUNCTIONS
 
 from reporting.events import Events
 from settings.job_settings import Settings, resolve_settings
 from tests.support.job.arguments import job_argv
 from tests.support.job.job_process import VOCABULARY, Job
-from tuning.attention_candidates import can_use, score_bytes
+from tuning.attention_candidates import can_use, gpu_candidates, score_bytes
+from tuning.candidates import try_candidates
 from tuning.thread_control import ThreadControl
 from tuning.trial import open_fields, with_attention_in_use
 
@@ -33,23 +35,38 @@ def loaded(attention: str) -> Any:
 
 
 @pytest.mark.parametrize(
-    ("in_use", "arguments", "attention", "fields"),
+    ("in_use", "arguments", "attention"),
     [
-        ("sdpa", {}, "sdpa", ["attention"]),
-        ("eager", {}, "eager", ["attention"]),
-        ("sdpa", {"precision": "auto", "dropout": "auto"}, "sdpa", ["attention"]),
-        ("sdpa", {"sharding": "fsdp2"}, "sdpa", []),
-        ("sdpa", {"padding": "none"}, "auto", []),
-        ("eager", {"attention": "eager"}, "eager", []),
+        ("sdpa", {"sharding": "fsdp2"}, "sdpa"),
+        ("sdpa", {"padding": "none"}, "auto"),
+        ("eager", {"attention": "eager"}, "eager"),
     ],
 )
-def test_only_an_attention_that_is_auto_is_tried(
-    job: Job, in_use: str, arguments: dict[str, Any], attention: str, fields: list[str]
+def test_nothing_is_tried_where_no_choice_is_open(
+    job: Job, in_use: str, arguments: dict[str, Any], attention: str
 ) -> None:
     model, events = loaded(in_use), Events(enabled=False)
     settings = with_attention_in_use(on_gpu(job, **arguments), model)
     assert settings.attention == attention
-    assert open_fields(settings, model, ThreadControl(events, None)) == fields
+    assert open_fields(settings, model, ThreadControl(events, None)) == []
+
+
+@pytest.mark.parametrize(
+    ("in_use", "arguments", "candidates"),
+    [
+        # The scores of 8 rows of 12 tokens, 2 layers and 2 heads need 73,728 bytes.
+        ("sdpa", {}, ["sdpa", "eager"]),
+        ("eager", {}, ["eager", "sdpa"]),
+        ("sdpa", {"batch_size": 16}, ["sdpa"]),
+        ("sdpa", {"calibration_batch_sizes": "8,16"}, ["sdpa"]),
+    ],
+)
+def test_eager_attention_is_tried_where_its_scores_are_small(
+    job: Job, in_use: str, arguments: dict[str, Any], candidates: list[str]
+) -> None:
+    model = loaded(in_use)
+    settings = with_attention_in_use(on_gpu(job, **{"batch_size": 8, **arguments}), model)
+    assert gpu_candidates(settings, model, 73_728 * 50, (9, 0)) == candidates
 
 
 def test_the_attention_in_use_stays_when_others_are_looked_up() -> None:
@@ -66,3 +83,20 @@ def test_the_memory_of_scores() -> None:
     # Other names of the same fields, and a configuration without them.
     assert score_bytes(transformers.GPT2Config(), 32, 64) == 301_989_888
     assert score_bytes(transformers.PretrainedConfig(), 32, 64) == float("inf")
+
+
+def test_an_attention_that_fails_is_left_out_and_named(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    def no_kernel(*tensors: Any, **options: Any) -> Any:
+        raise RuntimeError("no kernel for this shape\nsecond line")
+
+    settings = resolve_settings(job_argv(attention="auto"), job.environment, Events(enabled=False))
+    model, control = loaded("eager"), ThreadControl(Events(enabled=False), None)
+    monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "sdpa", no_kernel)
+    decision = try_candidates(settings, model, ["attention"], control)
+    assert decision.values == {"attention": "eager"}
+    assert decision.remark == "attention sdpa failed: RuntimeError: no kernel for this shape"
+    assert decision.samples_per_second.keys() == {"eager"}
+    # Another group would see the same.
+    assert decision.is_complete
+    assert model.config._attn_implementation == "eager"
+    assert all(parameter.grad is None for parameter in model.parameters())

@@ -8,7 +8,7 @@ from itertools import cycle, repeat
 import numpy as np
 import pytest
 
-from tuning.race import MAX_ROUNDS, run_race, winner
+from tuning.race import MAX_ROUNDS, StepFailed, run_race, winner
 
 
 def measured_from(*steps: Iterator[float]) -> tuple[Callable[[int], float], list[int]]:
@@ -93,3 +93,20 @@ def test_the_choice_costs_at_most_five_percent(costs: Sequence[float]) -> None:
         costs[run_race(len(costs), lambda at: costs[at] * random.lognormal(0, 0.04), always).winner] for _ in range(200)
     ]
     assert sum(cost <= 1.05 * min(costs) for cost in chosen) >= 190
+
+
+@pytest.mark.parametrize("steps_before", [0, 1])
+def test_a_candidate_that_fails_leaves_the_race(steps_before: int) -> None:
+    """It would be far the fastest, and fails in the warm-up or in the next step. The others were not timed then."""
+    measure, _ = measured_from(repeat(1.0), repeat(0.1, steps_before), repeat(0.8))
+
+    def or_fail(index: int) -> float:
+        try:
+            return measure(index)
+        except StopIteration:
+            raise StepFailed(index) from None
+
+    race = run_race(3, or_fail, always)
+    assert race.winner == 2
+    assert race.is_complete
+    assert race.median_seconds() == {0: 1.0, 2: 0.8}

@@ -71,7 +71,7 @@ def test_a_script_that_fails_shows_its_traceback(
     output = terminal.run("train", "--experiment", str(tmp_path / "mine.yaml"), *options)
     assert (output.code, output.error) == (1, "")
     [name] = account.jobs.names()
-    assert "failed: Error: IndexError: list index out of range" in output.out
+    assert "failed: IndexError: list index out of range" in output.out
     # SageMaker's toolkit prints the pieces that Python writes as lines, which the report puts together.
     assert 'train.py", line 2, in third\n        return values[2]\n' in output.out
     error = "    IndexError: list index out of range\n"
