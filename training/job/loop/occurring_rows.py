@@ -129,12 +129,15 @@ def follow_decay(model: Any, optimizer: Any) -> None:
     embeddings = occurring_rows(model)
     if embeddings is None:
         return
-    group = next(each for each in optimizer.param_groups if any(one is embeddings.weight for one in each["params"]))
-    if not group["weight_decay"]:
+    groups = [each["params"] for each in optimizer.param_groups]
+    index = next(at for at, group in enumerate(groups) if any(each is embeddings.weight for each in group))
+    if not optimizer.param_groups[index]["weight_decay"]:
         return
 
     def decay(*_: Any) -> None:
         assert embeddings is not None
+        # accelerate replaces the groups, so only the current one has the current learning rate.
+        group = optimizer.param_groups[index]
         embeddings.pending_decay *= 1 - float(group["lr"]) * group["weight_decay"]
 
     optimizer.register_step_post_hook(decay)

@@ -44,8 +44,10 @@ def with_occurring_rows(model: Any) -> Any:
 def train(model: Any, weight_decay: float, steps: int = STEPS) -> None:
     # The key bias has no gradient but rounding errors, which a small epsilon would blow up to whole steps.
     optimizer = torch.optim.AdamW(model.parameters(), lr=1e-2, eps=1e-3, weight_decay=weight_decay, fused=True)
-    scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, steps)
     follow_decay(model, optimizer)
+    scheduler = torch.optim.lr_scheduler.LinearLR(optimizer, 1.0, 0.1, steps)
+    # As accelerate does: it replaces the parameter groups.
+    optimizer.load_state_dict(optimizer.state_dict())
     random = torch.Generator().manual_seed(2)
     model.train()
     for _ in range(steps):
@@ -101,6 +103,20 @@ def test_loaded_weights_replace_all_rows_and_pending_decay() -> None:
     others = {name: values for name, values in plain.state_dict().items() if name != NAME}
     assert own.load_state_dict(others, strict=False).missing_keys == [NAME]
     assert parameter_count(own) == parameter_count(plain)
+
+
+def test_a_job_decays_the_other_rows_with_the_current_learning_rate(new_job: Any, tiny_model: Path) -> None:
+    """Four steps with 1, 3/4, 1/2 and 1/4 of the rate 0.1: each row shrinks by these factors of decay 0.5."""
+    ended = new_job("decay").run(optimizer="auto", max_steps=4, learning_rate=0.1, weight_decay=0.5)
+    assert ended.code == 0, ended.output[-3000:]
+    initial, trained = (
+        load_file(folder / "model.safetensors")[NAME] for folder in (tiny_model, ended.folder / "model")
+    )
+    ids, _ = example_rows(50)
+    occurring = {0, *(token for row in ids for token in row)}
+    others = [token for token in range(len(initial)) if token not in occurring]
+    factor = (1 - 0.05) * (1 - 0.0375) * (1 - 0.025) * (1 - 0.0125)
+    torch.testing.assert_close(trained[others], initial[others] * factor)
 
 
 def test_a_job_trains_the_rows_of_its_data_and_saves_all(new_job: Any, tiny_model: Path) -> None:
