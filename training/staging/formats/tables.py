@@ -18,7 +18,7 @@ from training.staging.formats.delimiters import (
     quoting,
     stated_delimiter,
 )
-from training.staging.formats.expansion import Expansion, check_values
+from training.staging.formats.expansion import MIN_VALUES, Expansion, check_values
 from training.staging.formats.files import MAX_LINE_BYTES, text_lines
 from training.staging.formats.row import MissingColumn, Row, missing_column
 from training.staging.formats.text_format import TextFormat
@@ -75,7 +75,8 @@ def _suffix(path: Path) -> str:
 
 def _with_few_values(path: Path, lines: Iterator[str], delimiter: str, above: int) -> Iterator[str]:
     for number, line in enumerate(lines, start=1 + above):
-        check_values(f"{path} line {number}", line, delimiter)
+        if len(line) > MIN_VALUES:
+            check_values(f"{path} line {number}", line, delimiter)
         yield line
 
 

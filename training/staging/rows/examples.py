@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 
 from training.contract.errors import InputError
 from training.staging.sources.request import Columns
-from training.staging.sources.sources import Table
+from training.staging.sources.sources import Location, Table
 
 Label = str | int
 
@@ -36,14 +36,14 @@ def read_examples(table: Table, columns: Columns, skip: Collection[str] = ()) ->
     for number, values in table.rows:
         if skip and label_text(values[1]) in skip:
             continue
-        location = table.location(number)
+        location = Location(table, number)
         text = checked_text(location, columns.text, values[0])
         label = _label(location, columns.label, values[1])
         pair = checked_text(location, str(columns.text_pair), values[2]) if columns.text_pair else None
         yield Example(number, text, pair, label)
 
 
-def checked_text(location: str, column: str, value: Any, *, may_be_blank: bool = False) -> str:
+def checked_text(location: Location | str, column: str, value: Any, *, may_be_blank: bool = False) -> str:
     """Return the value. Raises InputError unless it is text that is not blank and can be written as UTF-8."""
     if not isinstance(value, str):
         raise InputError(f"{location}: column {column!r} must be text, not {short_text(value)}")
@@ -68,7 +68,7 @@ def _is_clean(text: str) -> bool:
     return True
 
 
-def _label(location: str, column: str, value: Any) -> Label:
+def _label(location: Location | str, column: str, value: Any) -> Label:
     """Return a label without surrounding blanks. Raises InputError unless it is a word or a whole number."""
     if isinstance(value, str):
         return checked_text(location, column, value).strip()

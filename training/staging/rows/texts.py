@@ -12,7 +12,7 @@ from training.staging.rows.selection import Reading, Selection, Split, select
 from training.staging.rows.split import drawn_mask, validation_count
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data
-from training.staging.sources.sources import Table, Tables
+from training.staging.sources.sources import Location, Table, Tables
 
 
 class Text(NamedTuple):
@@ -71,6 +71,6 @@ def select_texts(open_tables: Callable[[], Tables], data: Data, progress: Progre
 def read_texts(table: Table, column: str) -> Iterator[Text]:
     """Yield the texts of a table. Blank texts are skipped: they contain nothing to learn."""
     for number, values in table.rows:
-        text = checked_text(table.location(number), column, values[0], may_be_blank=True)
+        text = checked_text(Location(table, number), column, values[0], may_be_blank=True)
         if text.strip():
             yield Text(number, text)

@@ -20,6 +20,18 @@ from training.staging.sources.request import Data, HubData
 from training.staging.sources.stored_files import StoredFiles
 
 
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Location of a row, written out only if a message needs it: most rows are in no message."""
+
+    table: Table
+    number: int
+
+    def __str__(self) -> str:
+        """Return a text such as `a.csv line 3`."""
+        return self.table.location(self.number)
+
+
 @dataclass(frozen=True, kw_only=True)
 class Table:
     """Rows of one file or split, read lazily."""

@@ -17,7 +17,7 @@ from training.staging.sources.file_rows import NO_READERS, Readers
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
 from training.staging.sources.sources import Tables
-from training.staging.tokens.batches import batches
+from training.staging.tokens.batches import batches, encoded_batches
 from training.staging.tokens.channel_files import ChannelWriter
 from training.staging.tokens.channel_summary import ChannelSummary
 from training.staging.tokens.content import Content
@@ -83,8 +83,8 @@ def tokenised(
     options: dict[str, Any] = {"return_attention_mask": False, "return_token_type_ids": False}
     if max_length is not None:
         options |= {"truncation": True, "max_length": max_length}
-    for rows in batches(texts, lambda each: len(each.text), TEXTS_PER_BATCH):
-        encoded = tokenizer([each.text for each in rows], **options)
+    read = batches(texts, lambda each: len(each.text), TEXTS_PER_BATCH)
+    for rows, encoded in encoded_batches(read, lambda batch: tokenizer([each.text for each in batch], **options)):
         tokens = array("i")
         for ids in encoded["input_ids"]:
             tokens.extend(ids)

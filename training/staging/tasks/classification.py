@@ -15,7 +15,7 @@ from training.staging.sources.file_rows import NO_READERS
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
 from training.staging.sources.sources import Tables
-from training.staging.tokens.batches import batches
+from training.staging.tokens.batches import batches, encoded_batches
 from training.staging.tokens.channel_files import ChannelWriter, row_lengths, token_columns
 from training.staging.tokens.channel_summary import ChannelSummary
 from training.staging.tokens.content import Content
@@ -69,8 +69,8 @@ def _write(
     import pyarrow as pa
 
     source_rows: list[int] = []
-    for batch in batches(rows, lambda row: len(row.text) + len(row.pair or ""), ROWS_PER_BATCH):
-        encoded = encode(batch)
+    read = batches(rows, lambda row: len(row.text) + len(row.pair or ""), ROWS_PER_BATCH)
+    for batch, encoded in encoded_batches(read, encode):
         numbers = np.array([classes.numbers[row.label] for row in batch])
         columns = {**token_columns(encoded.input_ids, encoded.token_type_ids), "label": pa.array(numbers, pa.int64())}
         writer.append(columns)

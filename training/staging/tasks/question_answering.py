@@ -13,7 +13,7 @@ from training.staging.rows.squad_json import READERS as SQUAD_READERS
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
 from training.staging.sources.sources import Tables
-from training.staging.tokens.batches import batches
+from training.staging.tokens.batches import batches, encoded_batches
 from training.staging.tokens.channel_files import ChannelWriter, RowGroupFile, row_lengths, token_columns
 from training.staging.tokens.channel_summary import ChannelSummary
 from training.staging.tokens.content import Content
@@ -44,8 +44,8 @@ def content(open_tables: Callable[[], Tables], request: StagingRequest, progress
         rows = progress.count(f"tokenising {channel} questions", part.read(), part.rows)
         cutter = WindowCutter(tokenizer, max_length=request.max_length, doc_stride=request.doc_stride)
         scoring = _ScoringFiles(writer.folder) if channel == "validation" else None
-        for batch in batches(rows, lambda each: len(each.context), QUESTIONS_PER_BATCH):
-            windows = cutter.cut(batch)
+        read = batches(rows, lambda each: len(each.context), QUESTIONS_PER_BATCH)
+        for batch, windows in encoded_batches(read, cutter.cut):
             columns = _columns(windows)
             writer.append(columns)
             summary.add_rows(row_lengths(columns))
