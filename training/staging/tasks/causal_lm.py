@@ -21,7 +21,7 @@ from training.staging.tokens.batches import batches, encoded_batches
 from training.staging.tokens.channel_files import ChannelWriter
 from training.staging.tokens.channel_summary import ChannelSummary
 from training.staging.tokens.content import Content
-from training.staging.tokens.tokenizing import cut_rows
+from training.staging.tokens.tokenizing import cut_rows, encodings
 
 if TYPE_CHECKING:
     import numpy as np
@@ -80,18 +80,18 @@ def tokenised(
     """Yield (tokens of a batch of texts, concatenated; number of tokens per text). Truncate texts to `max_length`."""
     import numpy as np
 
-    options: dict[str, Any] = {"return_attention_mask": False, "return_token_type_ids": False}
-    if max_length is not None:
-        options |= {"truncation": True, "max_length": max_length}
     read = batches(texts, lambda each: len(each.text), TEXTS_PER_BATCH)
-    for rows, encoded in encoded_batches(read, lambda batch: tokenizer([each.text for each in batch], **options)):
+    for rows, encoded in encoded_batches(
+        read, lambda batch: encodings(tokenizer, [each.text for each in batch], None, max_length)
+    ):
         tokens = array("i")
-        for ids in encoded["input_ids"]:
+        ids_of_rows = [row.ids for row in encoded]
+        for ids in ids_of_rows:
             tokens.extend(ids)
         for each in rows:
             summary.add_source_row([each.text], number=each.number)
         summary.cut_rows += cut_rows(encoded) if max_length is not None else 0
-        yield np.array(tokens, np.int32), np.array([len(ids) for ids in encoded["input_ids"]])
+        yield np.array(tokens, np.int32), np.array([len(ids) for ids in ids_of_rows])
 
 
 def _write_blocks(

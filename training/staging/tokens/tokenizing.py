@@ -66,19 +66,45 @@ def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> Enco
     """Tokenise rows, truncated to `max_length` tokens. The longer text of a pair is truncated first."""
     texts = [each.text for each in examples]
     pairs = None if examples[0].pair is None else [str(each.pair) for each in examples]
+    rows = encodings(tokenizer, texts, pairs, max_length)
     has_types = pairs is not None and "token_type_ids" in tokenizer.model_input_names
-    options = {"truncation": True, "max_length": max_length, "return_token_type_ids": has_types}
-    batch = tokenizer(texts, pairs, padding=False, return_attention_mask=False, **options)
     return Encoded(
-        input_ids=batch["input_ids"],
-        token_type_ids=batch["token_type_ids"] if has_types else None,
-        cut_rows=cut_rows(batch),
+        input_ids=[row.ids for row in rows],
+        token_type_ids=[row.type_ids for row in rows] if has_types else None,
+        cut_rows=cut_rows(rows),
     )
 
 
-def cut_rows(batch: Any) -> int:
+def encodings(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int | None) -> list[Any]:
+    """Return the encodings of texts or pairs of texts, truncated to `max_length` tokens; None does not truncate.
+
+    They are those of `tokenizer(texts, pairs, ...)` without the positions of the tokens in the text, which take a third
+    of its time.
+    """
+    if not _is_called_as_usual(tokenizer):
+        batch = tokenizer(texts, pairs, padding=False, truncation=max_length is not None, max_length=max_length)
+        return list(batch.encodings)
+    backend = tokenizer.backend_tokenizer
+    backend.no_padding()
+    backend.no_truncation()
+    if max_length is not None:
+        backend.enable_truncation(max_length, strategy="longest_first", direction=tokenizer.truncation_side)
+    backend.encode_special_tokens = tokenizer.split_special_tokens
+    rows: list[Any] = backend.encode_batch_fast(texts if pairs is None else list(zip(texts, pairs, strict=True)))
+    return rows
+
+
+def _is_called_as_usual(tokenizer: Any) -> bool:
+    """Return False if the tokenizer's class changes the texts or their encodings in Python."""
+    from transformers import PreTrainedTokenizerFast
+
+    names = ("__call__", "_encode_plus")
+    return all(getattr(type(tokenizer), name) is getattr(PreTrainedTokenizerFast, name) for name in names)
+
+
+def cut_rows(rows: Sequence[Any]) -> int:
     """Return the number of rows of which the tokenizer cut off tokens."""
-    return sum(len(encoding.overflowing) > 0 for encoding in batch.encodings)
+    return sum(len(row.overflowing) > 0 for row in rows)
 
 
 def channel_metadata(tokenizer: Any, *, task: str, label_names: Sequence[str], max_length: int) -> dict[str, Any]:
