@@ -145,10 +145,10 @@ class ExperimentFields(Frozen):
     length_grouping: bool = True
     """Batch rows of similar length together. Has no effect with `padding: max_length`."""
     attention: Literal["auto", "blockwise", "sdpa", "eager", "flash_attention_2"] = "auto"
-    """Attention implementation. `auto` takes the fastest, found by a trial as for `precision`: on a CPU, for rows of up
-    to 1,024 tokens, of `blockwise`, `eager` and `sdpa`; on a GPU, of `sdpa`, `eager` and `flash_attention_2`, which
-    needs its package. Without a trial, a GPU uses the default of transformers. `blockwise` is our own, for training on
-    a CPU, and computes in parts that fit in the CPU's caches; evaluations then use `eager`."""
+    """Attention implementation. `auto` takes the fastest in a trial, as for `precision`. Candidates on a CPU, for rows
+    of up to 1,024 tokens: `blockwise`, `eager` and `sdpa`. On a GPU: `sdpa`, `eager`, and `flash_attention_2` if its
+    package is installed. Without a trial, a GPU uses the default of transformers. `blockwise` is our own, for training
+    on a CPU, and computes in parts that fit in the CPU's caches; evaluations then use `eager`."""
     dropout: Literal["auto", "bulk", "torch"] = "auto"
     """Random numbers of dropout on a CPU: `bulk` draws 64 bits for four elements, `torch` one number for each, and
     `auto` takes the faster one, found by a trial as for `precision`. A GPU always uses `torch`."""

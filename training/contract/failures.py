@@ -74,7 +74,7 @@ def one_line_reason(reason: str) -> str:
 def failure_text(failure_class: str, reason: str) -> str:
     """Return the class and the reason's line, such as `BadData: no such file`.
 
-    The class is left out if the line begins with it, and if it is `Error`.
+    The class is left out if it is `Error`, or if the line already begins with it.
     """
     line = one_line_reason(reason)
     names_class = line.startswith(failure_class) or failure_class == OTHER

@@ -167,7 +167,7 @@ def _checkpoint_keeper(settings: Settings, model: Any) -> CheckpointKeeper:
     """
     this_training = identity(settings, model) if settings.saves or settings.resumed else {}
     if settings.resumed:
-        check_same(settings.resumed[0], settings.resumed[1].identity, this_training)
+        check_same(settings.resumed[0], settings.resumed[1].identity, this_training, settings.arguments)
     return CheckpointKeeper(
         settings.folders.checkpoints,
         settings.arguments.save_total_limit,

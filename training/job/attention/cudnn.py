@@ -4,7 +4,7 @@ import torch
 
 
 def disable_cudnn_attention() -> None:
-    """Compute scaled dot-product attention with PyTorch's other kernels.
+    """Stop PyTorch from using cuDNN for scaled dot-product attention.
 
     cuDNN makes a plan for each new shape of batch, and batches padded to their longest row have many shapes: on an
     H200, a plan took 0.15 s, as long as several steps, while the first call of another kernel took 0.0006 s. After

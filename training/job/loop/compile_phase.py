@@ -9,7 +9,6 @@ from compilation.compilers import CUDA_GRAPH_MODES
 from data.batch_shapes import Shape, representatives
 from data.channels import Row
 from data.padding import Collator, Padding
-from settings.arguments import Arguments
 from settings.job_settings import Settings
 
 RUNS_WITH_CUDA_GRAPHS = 3
@@ -45,21 +44,14 @@ def compile_shapes(trainer: Any, model: Any, shapes: Sequence[Shape], settings: 
         for shape in chosen:
             collator = Collator(Padding("max_length", shape.length), settings.train.metadata, task.targets)
             batch = collator(synthetic_rows(shape, task.COLUMNS, settings.train.rows.types is not None))
-            for batches in batches_of_steps(settings.device_kind, settings.arguments):
-                for _ in range(batches):
-                    inputs = {name: tensor.to(trainer.args.device) for name, tensor in batch.items()}
-                    trainer.training_step(model, inputs)
+            for _ in range(steps_per_shape(settings.device_kind, settings.arguments.compile_mode)):
+                trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
                 model.zero_grad()
 
 
-def batches_of_steps(device_kind: str, arguments: Arguments) -> List[int]:
-    """Return the number of batches in each of the steps that a shape needs until all is compiled and recorded.
-
-    Only a GPU has CUDA graphs. With accumulated gradients, each batch of a step has graphs of its own.
-    """
-    if device_kind != "cuda" or arguments.compile_mode not in CUDA_GRAPH_MODES:
-        return [1]
-    return [arguments.gradient_accumulation_steps] * RUNS_WITH_CUDA_GRAPHS
+def steps_per_shape(device_kind: str, compile_mode: str) -> int:
+    """Return how many steps a shape needs until nothing more is compiled or recorded. Only a GPU has CUDA graphs."""
+    return RUNS_WITH_CUDA_GRAPHS if device_kind == "cuda" and compile_mode in CUDA_GRAPH_MODES else 1
 
 
 def synthetic_rows(shape: Shape, columns: Sequence[str], has_types: bool) -> List[Row]:

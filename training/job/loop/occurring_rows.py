@@ -136,7 +136,7 @@ def follow_decay(model: Any, optimizer: Any) -> None:
 
     def decay(*_: Any) -> None:
         assert embeddings is not None
-        # accelerate replaces the groups, so only the current one has the current learning rate.
+        # accelerate replaces the groups, so the one of the start keeps an outdated learning rate.
         group = optimizer.param_groups[index]
         embeddings.pending_decay *= 1 - float(group["lr"]) * group["weight_decay"]
 

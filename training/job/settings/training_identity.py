@@ -35,11 +35,11 @@ def identity(settings: Settings, model: Any) -> Dict[str, Any]:
     return {**plain, "processes": settings.processes, "data": _rows_digest(settings), "weights": _weights_digest(model)}
 
 
-def check_same(checkpoint: Path, before: Dict[str, Any], now: Dict[str, Any]) -> None:
-    """Raise `ArgumentError` when a checkpoint belongs to a different training."""
+def check_same(checkpoint: Path, before: Dict[str, Any], now: Dict[str, Any], requested: Any) -> None:
+    """Raise `ArgumentError` when a checkpoint belongs to a different training. `requested` are the job's arguments."""
     before = _with_current_names(before)
     for name in ("dropout", "attention"):
-        if before.get(name) == "auto":
+        if before.get(name) == "auto" == getattr(requested, name):
             # Earlier versions did not record the implementation. It was the one that the rule still selects.
             before[name] = now.get(name)
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]

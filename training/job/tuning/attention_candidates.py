@@ -14,8 +14,8 @@ FLASH_CAPABILITY = (8, 0)
 BYTES_PER_SCORE = 16
 """Bytes per score that eager attention keeps for the backward pass: scores, mask, softmax in 32 bits, and dropout."""
 MAX_SHARE_OF_SCORES = 0.02
-"""Share of the GPU's memory that eager attention may need. Above it, eager attention is unlikely to win, and a larger
-batch of the group might not fit."""
+"""Share of the GPU's memory that eager attention may need. Above it, eager attention is unlikely to win, and a job of
+the group with a larger batch might run out of memory."""
 
 
 def attention_candidates(settings: Settings, model: Any) -> List[str]:

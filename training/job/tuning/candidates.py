@@ -169,7 +169,11 @@ class _Trial:
         # The first step on these rows also prepares what all candidates need, so it would make the first one look slow.
         if self._has_time_until(share):
             self._step(candidates[0])
-        race = run_race(len(candidates), lambda at: self._raced(candidates, at), lambda: self._has_time_until(share))
+        race = run_race(
+            len(candidates),
+            lambda at: self._time_candidate(candidates, at, fields),
+            lambda: self._has_time_until(share),
+        )
         for at, seconds in race.median_seconds().items():
             self._rates[_label(candidates[at], fields)] = steps.rows / seconds
         if not race.is_complete:
@@ -177,16 +181,18 @@ class _Trial:
         self._best = candidates[race.winner]
         self._values.update({name: getattr(self._best, name) for name in fields})
 
-    def _raced(self, candidates: Sequence[Candidate], at: int) -> float:
+    def _time_candidate(self, candidates: Sequence[Candidate], at: int, fields: Sequence[str]) -> float:
         """Return the seconds of a step. Raises `StepFailed` if another attention than the preferred one fails."""
-        attention = candidates[at].attention
+        candidate = candidates[at]
         try:
-            return self._steps.seconds(candidates[at])
+            return self._steps.seconds(candidate)
         except Exception as error:
-            if attention == self._best.attention:
+            if candidate.attention == self._best.attention:
                 raise
             reason = str(error).strip().partition("\n")[0]
-            self._failures.append(f"attention {attention} failed: {type(error).__name__}: {reason}")
+            text = f"the trial of {_label(candidate, fields)} failed: {type(error).__name__}: {reason}"
+            # Another process may have taken the memory for a moment, so another group should try again.
+            (self.shortcomings if failure_class(error) == "OutOfMemory" else self._failures).append(text)
             raise StepFailed(at) from error
 
     def _check(self) -> None:

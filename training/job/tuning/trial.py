@@ -55,7 +55,7 @@ def settle(
         disable_cudnn_attention()
     settings = with_blockwise(with_attention_in_use(settings, model), model)
     is_open = bool(environment.get(FOLDER_VARIABLE) and open_fields(settings, model, control))
-    if is_open and settings.device_kind == "cuda":
+    if is_open and settings.device_kind == "cuda" and not settings.resumed:
         load_kernels(settings, model)
     with meter.phase("trial") if is_open else nullcontext():
         chosen, is_new = choose(settings, model, control, environment)

@@ -14,6 +14,7 @@ from data.batch_shapes import planned_batches
 from data.padding import PACKED_TOKENS, Collator
 from loop.samplers import train_sampler
 from measuring.clocks import clock_for
+from measuring.memory import reset_peak
 from processes import ranks
 from reporting.failure import failure_class
 from settings.job_settings import Settings
@@ -104,8 +105,7 @@ class TrialSteps:
 
 
 def load_kernels(settings: Settings, model: Any) -> None:
-    """Take one step on a GPU, which loads the kernels. It is no part of a trial: otherwise, the training's first step
-    would load them."""
+    """Take one step so that the GPU loads its kernels before the trial or the training. It is no part of the trial."""
     steps = TrialSteps(settings, model)
     with undone(model):
         steps.use_rows(steps.max_rows)
@@ -114,6 +114,8 @@ def load_kernels(settings: Settings, model: Any) -> None:
         except Exception as error:
             if failure_class(error) != "OutOfMemory":
                 raise
+    # The peak that the job reports is that of its training.
+    reset_peak(settings.device_kind)
 
 
 def device_of(settings: Settings) -> torch.device:

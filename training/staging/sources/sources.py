@@ -22,7 +22,7 @@ from training.staging.sources.stored_files import StoredFiles
 
 @dataclass(frozen=True, slots=True)
 class Location:
-    """Location of a row, written out only if a message needs it: most rows are in no message."""
+    """Location of a row. Its text is built only when a message needs it."""
 
     table: Table
     number: int

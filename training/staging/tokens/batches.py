@@ -32,7 +32,7 @@ def batches(rows: Iterable[R], characters: Callable[[R], int], max_rows: int) ->
 def encoded_batches(read: Iterable[list[R]], encode: Callable[[list[R]], E]) -> Iterator[tuple[list[R], E]]:
     """Yield each batch with its encoding. A thread encodes a batch while the next one is read.
 
-    Two batches are in memory at a time. Tokenizers compute without Python's lock.
+    Up to three batches are in memory: one read, one encoded, one used. Tokenizers compute without Python's lock.
     """
     with ThreadPoolExecutor(1) as thread:
         under_way: deque[tuple[list[R], Future[E]]] = deque()

@@ -78,10 +78,10 @@ def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> Enco
 def encodings(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int | None) -> list[Any]:
     """Return the encodings of texts or pairs of texts, truncated to `max_length` tokens; None does not truncate.
 
-    They are those of `tokenizer(texts, pairs, ...)` without the positions of the tokens in the text, which take a third
-    of its time.
+    They equal those of `tokenizer(texts, pairs, ...)`, but have no positions of tokens in the text, which would take a
+    third of the time.
     """
-    if not _is_called_as_usual(tokenizer):
+    if not _uses_standard_encoding(tokenizer):
         batch = tokenizer(texts, pairs, padding=False, truncation=max_length is not None, max_length=max_length)
         return list(batch.encodings)
     backend = tokenizer.backend_tokenizer
@@ -94,12 +94,12 @@ def encodings(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None,
     return rows
 
 
-def _is_called_as_usual(tokenizer: Any) -> bool:
-    """Return False if the tokenizer's class changes the texts or their encodings in Python."""
+def _uses_standard_encoding(tokenizer: Any) -> bool:
+    """Return True unless the tokenizer's class changes texts or encodings in Python."""
     from transformers import PreTrainedTokenizerFast
 
-    names = ("__call__", "_encode_plus")
-    return all(getattr(type(tokenizer), name) is getattr(PreTrainedTokenizerFast, name) for name in names)
+    names = ("__call__", "_encode_plus", "_switch_to_input_mode")
+    return all(getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name, None) for name in names)
 
 
 def cut_rows(rows: Sequence[Any]) -> int:

@@ -10,9 +10,7 @@ from typing import Any
 
 import pytest
 
-from loop.compile_phase import batches_of_steps
-from settings.arguments import parse
-from tests.support.job.arguments import job_argv
+from loop.compile_phase import steps_per_shape
 
 BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "max_steps": 12}
 
@@ -84,18 +82,14 @@ def test_options_of_inductor_train_the_same(
 
 
 @pytest.mark.parametrize(
-    ("device_kind", "compile_mode", "accumulation", "batches"),
+    ("device_kind", "compile_mode", "steps"),
     [
-        ("cuda", "reduce-overhead", 1, [1, 1, 1]),
-        ("cuda", "max-autotune", 2, [2, 2, 2]),
-        ("cuda", "max-autotune-no-cudagraphs", 2, [1]),
-        ("cuda", "default", 1, [1]),
-        ("cpu", "reduce-overhead", 2, [1]),
+        ("cuda", "reduce-overhead", 3),
+        ("cuda", "max-autotune", 3),
+        ("cuda", "max-autotune-no-cudagraphs", 1),
+        ("cuda", "default", 1),
+        ("cpu", "reduce-overhead", 1),
     ],
 )
-def test_cuda_graphs_are_recorded_before_the_first_step(
-    device_kind: str, compile_mode: str, accumulation: int, batches: list[int]
-) -> None:
-    options = {"compile_mode": compile_mode, "gradient_accumulation_steps": accumulation}
-    arguments = parse(job_argv(compiler="inductor", **options))
-    assert batches_of_steps(device_kind, arguments) == batches
+def test_cuda_graphs_are_recorded_before_the_first_step(device_kind: str, compile_mode: str, steps: int) -> None:
+    assert steps_per_shape(device_kind, compile_mode) == steps

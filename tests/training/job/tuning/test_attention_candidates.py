@@ -94,7 +94,7 @@ def test_an_attention_that_fails_is_left_out_and_named(job: Job, monkeypatch: py
     monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "sdpa", no_kernel)
     decision = try_candidates(settings, model, ["attention"], control)
     assert decision.values == {"attention": "eager"}
-    assert decision.remark == "attention sdpa failed: RuntimeError: no kernel for this shape"
+    assert decision.remark == "the trial of sdpa failed: RuntimeError: no kernel for this shape"
     assert decision.samples_per_second.keys() == {"eager"}
     # Another group would see the same.
     assert decision.is_complete
