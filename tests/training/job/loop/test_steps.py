@@ -24,6 +24,7 @@ class CountingCompiler(NoCompiler):
     """Counts the steps that begin."""
 
     steps = 0
+    marks_steps = True
 
     def begin_step(self) -> None:
         self.steps += 1
