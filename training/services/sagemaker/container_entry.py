@@ -19,7 +19,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 from typing import Any, Dict, Iterator, List, Optional
 
 SHELLS = {"sh", "bash", "dash"}
@@ -113,7 +112,8 @@ def main() -> None:
     while True:
         pid, status = os.wait()  # Also reaps the orphans that a process 1 inherits.
         if pid == child.pid:
-            sys.exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
+            # While it shuts down, Python gives SIGALRM its default effect, and the next look could end the process.
+            os._exit(os.WEXITSTATUS(status) if os.WIFEXITED(status) else 128 + os.WTERMSIG(status))
 
 
 if __name__ == "__main__":

@@ -58,6 +58,14 @@ XLA_SPAWN = """
         children.append(child)
     sys.exit(max(os.waitpid(child, 0)[1] for child in children))
 """
+# Python takes a second to shut down, after it has given every signal its default effect.
+SLOW_SHUTDOWN = """
+    import sys, time
+    class Slow:
+        def __del__(self, sleep=time.sleep):
+            sleep(1)
+    sys.slow = Slow()
+"""
 SHELL_SCRIPT = '#!/bin/bash\ntrap "echo trapped" TERM\necho training\npython job.py "$1" &\nwait $!\nwait\n'
 
 COMMANDS = {
@@ -178,6 +186,16 @@ def test_the_exit_code_is_that_of_the_training(container: Container) -> None:
     running = container.start(OURS, ["-c", "raise SystemExit(7)"])
     running.communicate(timeout=60)
     assert running.returncode == 7
+
+
+def test_a_look_that_falls_due_at_the_end_keeps_the_exit_code(container: Container, tmp_path: Path) -> None:
+    write(tmp_path / "packages" / "sitecustomize.py", SLOW_SHUTDOWN)
+    running = container.start(OURS, ["job.py"])
+    lines_until(running, "training", 1)
+    running.send_signal(signal.SIGTERM)
+    output, _ = running.communicate(timeout=60)
+    assert "saved with worker" in output
+    assert running.returncode == 0
 
 
 def descendants(process: int) -> list[int]:
