@@ -36,7 +36,7 @@ from estimating.probe import Probe
 from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
 from loop.occurring_rows import parameter_count, row_metrics
-from loop.prepared_model import prepare_loss, prepare_model
+from loop.prepared_model import prepare_model, prepare_modules
 from loop.samplers import eval_sampler, train_sampler
 from loop.trainer_callback import Reporter
 from measuring import hardware, own_cpus, result_metrics
@@ -116,7 +116,7 @@ def _load_model(settings: Settings) -> Any:
     folders = settings.folders
     for folder, channel in ((folders.train, settings.train), (folders.validation, settings.validation)):
         check_tokens(channel.rows, model.config.vocab_size, folder)
-    prepare_loss(model, settings)
+    prepare_modules(model, settings)
     return model
 
 

@@ -10,23 +10,24 @@ from tasks.token_loss import use_token_loss
 
 
 def prepare_model(model: Any, settings: Settings) -> None:
-    """Apply what the settings ask for: kernels, 8-bit layers, smaller embeddings and layers without padding.
+    """Apply what depends on the values of `auto`: 8-bit layers, smaller embeddings and layers without padding.
 
     Raises `Unsupported` if the model cannot have them.
     """
     use_occurring_rows(model, settings)
-    if settings.arguments.kernels == "liger":
-        liger.apply(model, settings.arguments.task)
     if settings.precision == "fp8":
         float8.convert(model)
     use_padding_free(model, settings)
 
 
-def prepare_loss(model: Any, settings: Settings) -> None:
-    """On a CPU, compute the loss of language models a few tokens at a time.
+def prepare_modules(model: Any, settings: Settings) -> None:
+    """Exchange modules for ones that need less memory: Liger's, and a CPU's loss of language models.
 
-    Call this before a trial of `auto`, which could otherwise need more memory than the training.
+    Call this before a trial of `auto`, which could otherwise need more memory than the training. Raises `Unsupported`
+    if Liger has no kernels for the model.
     """
+    if settings.arguments.kernels == "liger":
+        liger.apply(model, settings.arguments.task)
     if _can_use_token_loss(settings):
         use_token_loss(model)
 

@@ -59,7 +59,9 @@ def settle(
         load_kernels(settings, model)
     with meter.phase("trial") if is_open else nullcontext():
         chosen, is_new = choose(settings, model, control, environment)
-    if is_new and (text := message(chosen)):
+    # Another process of this job may have decided first; only the first process reports.
+    is_of_this_job = bool(chosen.source) and chosen.source == environment.get(JOB_NAME)
+    if (is_new or is_of_this_job) and (text := message(chosen)):
         events.emit("note", message=text)
     if "threads" in chosen.values:
         torch.set_num_threads(chosen.values["threads"])
