@@ -1,6 +1,6 @@
 """The same training as a plain Hugging Face script, as one would write it without our jobs.
 
-    python bare_trainer.py DATA.jsonl VALIDATION.jsonl ROWS STEPS none|mlflow OUTPUT
+    python plain_script.py DATA.jsonl VALIDATION.jsonl ROWS STEPS none|mlflow OUTPUT
 
 Prints one JSON object with the seconds of every step and the final losses.
 """
