@@ -11,19 +11,23 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.gpu.cards import Cards, cards_here
-from benchmarks.gpu.measuring import Deadline, measure_workloads, try_paths
+from benchmarks.gpu.jobs import Deadline
+from benchmarks.gpu.path_outcomes import try_paths
 from benchmarks.gpu.paths import PATHS, GpuPath
+from benchmarks.gpu.workload_gains import measure_workloads
+from benchmarks.gpu.workload_losses import SEEDS
 from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES, runnable
 from benchmarks.support.data import DATA
 from benchmarks.support.results import write
 from benchmarks.support.workloads import Workload
 
 MINUTES = 30
-PATHS_SHARE = 0.4
-"""Share of the time after which no path runs any more, so that the workloads have the rest: on an H100, their 24 jobs
-take 16 minutes."""
+PATHS_SHARE = 0.3
+"""Share of the time after which no path runs any more, so that the workloads have the rest: on an H100, the 24 jobs for
+their speeds take 16 minutes. The 32 for the losses run several at a time."""
 PARALLEL = max(1, min(8, len(os.sched_getaffinity(0)) // 2))
-"""Paths to run at a time by default. Starting a job keeps two cores busy and takes longer than its training."""
+"""Number of jobs to run at a time, by default, if their speed does not count. Starting a job keeps two cores busy and
+takes longer than its training."""
 NO_GPU = 2
 
 
@@ -39,7 +43,8 @@ def main(arguments: Sequence[str]) -> int:
         "--parallel",
         type=int,
         default=PARALLEL,
-        help=f"paths to run at a time, here by default {PARALLEL}; with 1, their speeds are reported",
+        help=f"jobs to run at a time if their speed does not count, here by default {PARALLEL}; with 1, the speeds of "
+        "the paths are reported, too",
     )
     options = parser.parse_args(arguments)
     chosen = Chosen.by_name(options.only)
@@ -90,6 +95,9 @@ def plan(chosen: Chosen, cards: Cards | None, has_rows: bool, minutes: float) ->
     if chosen.workloads:
         lines += ["", f"The workloads in their real sizes ({', '.join(SIDES)}), on {source}:"]
     lines += [f"  {each.name}: batch size {each.batch_size}" for each in chosen.workloads]
+    if names := [each.name for each in chosen.workloads if each.quality == "eval_loss"]:
+        lines += ["", f"The recipe and our defaults with {len(SEEDS)} seeds, to compare their losses:"]
+        lines.append(f"  {', '.join(names)}")
     return lines if cards else [*lines, "", "Nothing was run."]
 
 
@@ -104,7 +112,7 @@ def _accept(chosen: Chosen, cards: Cards, seconds: float, parallel: int) -> int:
             has_passed = paths.has_passed
         if chosen.workloads:
             print("\nWorkloads:", flush=True)
-            workloads = measure_workloads(chosen.workloads, DATA.is_dir(), Path(name), whole, _echo)
+            workloads = measure_workloads(chosen.workloads, DATA.is_dir(), Path(name), whole, _echo, parallel)
             write("gpu-workloads", workloads.rows, workloads.notes)
             has_passed = has_passed and workloads.has_passed
     print("Everything is as expected." if has_passed else "Something differs: see docs/benchmarks.md.")

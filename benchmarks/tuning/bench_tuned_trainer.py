@@ -16,10 +16,10 @@ from pathlib import Path
 
 from benchmarks.support.command import train
 from benchmarks.support.data import check_data
+from benchmarks.support.equal_loss import loss_row
 from benchmarks.support.results import Row, median_row, write
 from benchmarks.support.workloads import WORKLOADS, Workload
 from benchmarks.tuning.plain_side import Choice, fastest_choice, plain
-from judging.intervals import paired_interval
 
 SEEDS, SEED_TO_CHOOSE = range(int(os.environ.get("BENCH_ROUNDS", 5))), 100
 MIN_GAIN = 1.25
@@ -79,22 +79,13 @@ def rows(workload: Workload, choice: Choice, pairs: Sequence[Pair]) -> list[Row]
         median_row(f"{name}, our defaults", ours, "samples/s"),
         median_row(f"{name}: speed-up over the tuned Trainer", gains, "x", f"at least {MIN_GAIN:g} x", met),
     ]
-    interval = paired_interval([pair.ours["eval_loss"] for pair in pairs], [pair.theirs["eval_loss"] for pair in pairs])
-    if interval:
-        has_target = workload.name not in LOSS_DEPENDS_ON_PADDING
-        limits = f"{interval.low:.3f} to {interval.high:.3f}"
-        text = f"not shown to be higher: the 95 % interval, {limits}, starts at or below 0"
-        figures.append(
-            Row(
-                name=f"{name}: loss minus the tuned Trainer's, mean",
-                value=interval.estimate,
-                unit="nats",
-                n=len(pairs),
-                target=text if has_target else None,
-                met=interval.low <= 0 if has_target else None,
-            )
-        )
-    return figures
+    losses = loss_row(
+        f"{name}: loss minus the tuned Trainer's, mean",
+        [pair.ours["eval_loss"] for pair in pairs],
+        [pair.theirs["eval_loss"] for pair in pairs],
+        has_target=workload.name not in LOSS_DEPENDS_ON_PADDING,
+    )
+    return [*figures, losses] if losses else figures
 
 
 def main(names: Sequence[str]) -> None:

@@ -1,0 +1,69 @@
+"""One job of the acceptance: the time that it has, what it reports, and the rows of its speed."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from benchmarks.gpu.expectations import Reported
+from benchmarks.support.command import NoJob, attempt
+from benchmarks.support.results import Row
+
+NO_TIME = "because the time limit was reached"
+LONGEST_JOB_SECONDS = 600
+Echo = Callable[[str], None]
+
+
+class Deadline:
+    """The time until which jobs may run."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def limits(self) -> dict[str, str]:
+        """Return the field that limits the next job's time; empty if less than a minute is left."""
+        left = min(LONGEST_JOB_SECONDS, int(self._end - time.monotonic()))
+        return {"machine.max_run_seconds": str(left)} if left >= 60 else {}
+
+
+@dataclass
+class Findings:
+    """Rows and notes of one result file."""
+
+    rows: list[Row]
+    notes: list[str]
+
+    def add(self, more: Findings) -> None:
+        """Append the rows and notes of another part of the file."""
+        self.rows += more.rows
+        self.notes += more.notes
+
+    @property
+    def has_passed(self) -> bool:
+        """True if all targets are met."""
+        return all(row.met is not False for row in self.rows)
+
+
+def reported_by(
+    folder: Path, fields: Mapping[str, str], *, offline: bool = True, slots: Path | None = None
+) -> Reported:
+    """Run a job with these fields, and its state and tracking under `folder`. Return what it reports.
+
+    `offline` keeps it from the Hub. With a folder `slots`, it does not wait for devices that other jobs use.
+    """
+    try:
+        run = attempt(folder, fields, offline=offline, slots=slots)
+    except NoJob as error:
+        return Reported(failure=("Refused", str(error).strip().rpartition("\n")[2]), events=())
+    return Reported(failure=run.failure, events=run.events)
+
+
+def speed_rows(name: str, metrics: Mapping[str, float]) -> list[Row]:
+    """Return the speed of a job, and its utilisation if the card's peak is known."""
+    rate, utilisation = (metrics.get(f"throughput/{metric}") for metric in ("steady_samples_per_second", "mfu"))
+    rows = [] if rate is None else [Row(name=f"{name}: steady samples", value=rate, unit="samples/s")]
+    if utilisation is not None:
+        rows.append(Row(name=f"{name}: utilisation", value=utilisation, unit="of the card's 16-bit peak"))
+    return rows

@@ -1,0 +1,95 @@
+"""Train the workloads with the settings of each side within a time limit, and compare the speeds."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+
+from benchmarks.gpu.expectations import Reported
+from benchmarks.gpu.jobs import NO_TIME, Deadline, Echo, Findings, reported_by, speed_rows
+from benchmarks.gpu.workload_losses import compare_losses
+from benchmarks.gpu.workload_sides import MIN_GAIN, OURS, SIDES, WITHDRAWN, runnable, side_fields
+from benchmarks.support.results import Row
+from benchmarks.support.workloads import Workload
+
+RATE = "_samples_per_second"
+TRIAL_RATE = re.compile(f"trial/.+{RATE}")
+
+
+def measure_workloads(
+    workloads: Sequence[Workload], has_rows: bool, folder: Path, deadline: Deadline, echo: Echo, parallel: int = 1
+) -> Findings:
+    """Train each workload once with the settings of each side, and compare the speeds.
+
+    Then compare the losses over several seeds, if they can be equal: those of question answering depend on the padding.
+    Of these trainings, up to `parallel` run at a time.
+    """
+    weights = "Weights are random" if has_rows else "Weights and rows are the published ones, from the Hub"
+    note = (
+        "Each workload trains with the published recipe, and with our defaults once for each compiler setting. "
+        f"{weights}; rows, batch size and seed are the same on all sides."
+    )
+    findings = Findings([], [note])
+    if not has_rows:
+        findings.notes += [f"{name} was not run: its data is no longer on the Hub." for name in sorted(WITHDRAWN)]
+    trained = []
+    for workload in runnable(workloads, has_rows):
+        completed = _sides(workload, has_rows, folder, deadline, echo, findings.notes)
+        findings.rows += workload_rows(workload.name, {side: each.metrics for side, each in completed.items()})
+        trained.append((workload, completed))
+    for workload, completed in trained:
+        if workload.quality == "eval_loss":
+            findings.add(compare_losses(workload, completed, has_rows, folder, deadline, echo, parallel))
+    return findings
+
+
+def _sides(
+    workload: Workload, has_rows: bool, folder: Path, deadline: Deadline, echo: Echo, notes: list[str]
+) -> dict[str, Reported]:
+    """Train each side. Return the reports of those that completed, and add notes about the others."""
+    completed = {}
+    for side in SIDES:
+        if not (limits := deadline.limits()):
+            notes.append(f"{workload.name}, {side}: not run, {NO_TIME}.")
+            continue
+        reported = reported_by(folder, {**side_fields(workload, side, has_rows), **limits}, offline=has_rows)
+        if reported.failure:
+            notes.append(f"{workload.name}, {side} failed: {': '.join(reported.failure)}.")
+        else:
+            completed[side] = reported
+        echo(f"  {workload.name}, {side}: {'failed' if reported.failure else 'completed'}")
+    return completed
+
+
+def workload_rows(name: str, results: Mapping[str, Mapping[str, float]]) -> list[Row]:
+    """Return the speed of each side that completed, our gains, and the differences of the losses of this one seed."""
+    rows = [row for side, result in results.items() for row in speed_rows(f"{name}, {side}", result)]
+    if uncompiled := results.get("ours uncompiled"):
+        rows += trial_rows(name, uncompiled)
+    for side in OURS:
+        sides = [results.get("recipe"), results.get(side)]
+        rates, losses = (
+            [each[metric] if each else math.nan for each in sides]
+            for metric in ("throughput/steady_samples_per_second", "eval_loss")
+        )
+        gain, difference = rates[1] / rates[0], losses[1] - losses[0]
+        if math.isnan(gain):
+            label = f"{name}, {side}: completed trainings, ours and the recipe's"
+            completed = sum(each is not None for each in sides)
+            rows.append(Row(name=label, value=completed, unit="", target="2", met=False))
+            continue
+        target = f"at least {MIN_GAIN:g} x"
+        rows.append(Row(name=f"{name}, {side}: gain", value=gain, unit="x", target=target, met=gain >= MIN_GAIN))
+        rows.append(Row(name=f"{name}, {side}: eval_loss minus the recipe's", value=difference, unit="nats"))
+    return rows
+
+
+def trial_rows(name: str, metrics: Mapping[str, float]) -> list[Row]:
+    """Return the speed of each attention implementation in the trial of `auto`, whose steps have no optimizer."""
+    rates = {metric: metrics[metric] for metric in metrics if TRIAL_RATE.fullmatch(metric)}
+    return [
+        Row(name=f"{name}, trial of {metric[len('trial/') : -len(RATE)]} attention", value=rate, unit="samples/s")
+        for metric, rate in sorted(rates.items())
+    ]

@@ -1,0 +1,64 @@
+"""The comparison of losses over several seeds, on numbers worked out by hand."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from benchmarks.gpu.expectations import Reported
+from benchmarks.gpu.jobs import NO_TIME, Deadline
+from benchmarks.gpu.workload_losses import SEEDS, compare_losses, loss_rows, trainings_at_a_time
+from benchmarks.gpu.workload_sides import FIRST_SEED, GPU_WORKLOADS
+from training.contract.events import Event
+
+THEIRS = dict(zip(SEEDS, (1.0, 1.1, 0.9, 1.2, 0.8), strict=True))
+
+
+def ours(*differences: float) -> dict[int, float]:
+    return {seed: THEIRS[seed] + each for seed, each in zip(SEEDS, differences, strict=False)}
+
+
+def reported(memory_gib: float | None, peak_gib: float) -> Reported:
+    device = {"kind": "cpu"} if memory_gib is None else {"kind": "cuda", "memory_gib": memory_gib}
+    metrics = {"eval_loss": 1.0, **({} if memory_gib is None else {"memory/peak_reserved_gib": peak_gib})}
+    events = [Event("start", 0, 0.0, {"device": device}), Event("result", 1, 0.0, {"metrics": metrics})]
+    return Reported(failure=None, events=events)
+
+
+def test_differences_of_both_signs_do_not_show_a_higher_loss() -> None:
+    # Mean 0.04 and standard deviation 0.1140; t(4) is 2.776, so the interval is 0.04 ± 0.1416.
+    [row] = loss_rows("reviews", {"ours uncompiled": ours(0.2, 0.1, 0.0, -0.1, 0.0), "recipe": THEIRS})
+    assert (row.value, row.n, row.met) == (pytest.approx(0.04), 5, True)
+    assert row.target == "not shown to be higher: the 95 % interval, -0.102 to 0.182, starts at or below 0"
+
+
+def test_a_higher_loss_with_every_seed_is_shown() -> None:
+    [row] = loss_rows("reviews", {"ours uncompiled": ours(0.1, 0.12, 0.09, 0.11, 0.08), "recipe": THEIRS})
+    assert (row.value, row.met) == (pytest.approx(0.1), False)
+
+
+def test_seeds_without_both_losses_are_missed() -> None:
+    mean, seeds = loss_rows("reviews", {"ours uncompiled": ours(0.1, -0.1), "recipe": THEIRS})
+    assert (mean.n, mean.met) == (2, True)
+    assert (seeds.value, seeds.target, seeds.met) == (2, "5", False)
+    [only] = loss_rows("reviews", {"ours uncompiled": {}, "recipe": THEIRS})
+    assert (only.value, only.met) == (0, False)
+
+
+def test_trainings_without_time_are_named(tmp_path: Path) -> None:
+    workload = next(each for each in GPU_WORKLOADS if each.quality == "eval_loss")
+    first = {"ours uncompiled": reported(80, 4), "recipe": reported(80, 4)}
+    findings = compare_losses(workload, first, True, tmp_path, Deadline(30), lambda line: None, 8)
+    assert findings.notes[0] == f"{workload.name}, ours uncompiled, seed {FIRST_SEED + 1}: not run, {NO_TIME}."
+    assert len(findings.notes) == 8
+    assert [row.value for row in findings.rows] == [1]
+    assert not findings.has_passed
+
+
+@pytest.mark.parametrize(
+    ("memory_gib", "peak_gib", "expected"),
+    [(80.0, 7.5, 8), (79.0, 10.0, 6), (16.0, 6.0, 2), (16.0, 15.0, 1), (None, 0.0, 8)],
+)
+def test_as_many_trainings_run_as_fit_in_memory(memory_gib: float | None, peak_gib: float, expected: int) -> None:
+    assert trainings_at_a_time([reported(80.0, 1.0), reported(memory_gib, peak_gib)], 8) == expected
