@@ -22,17 +22,17 @@ from benchmarks.support.results import write
 from benchmarks.support.workloads import Workload
 
 MINUTES = 30
-PATHS_SHARE = 0.3
-"""Share of the time after which no path runs any more, so that the workloads have the rest: on an H100, the 24 jobs for
-their speeds take 16 minutes. The 32 for the losses run several at a time."""
+PATHS_SHARE = 0.25
+"""Share of the time limit that the paths may use. The workloads need the rest: on an H100, the 24 measurements of their
+speed take 16 minutes; the 32 trainings for their losses run several at a time."""
 PARALLEL = max(1, min(8, len(os.sched_getaffinity(0)) // 2))
-"""Number of jobs to run at a time, by default, if their speed does not count. Starting a job keeps two cores busy and
+"""Default number of jobs to run at once where their speed is not measured. A job's start keeps two cores busy and
 takes longer than its training."""
 NO_GPU = 2
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run the acceptance. Return 0 as expected, 1 if anything differs, 2 without a GPU."""
+    """Run the acceptance. Return 0 if everything is as expected, 1 if anything differs, 2 without a GPU."""
     parser = argparse.ArgumentParser(prog="benchmarks.gpu", description="Acceptance on a machine with NVIDIA GPUs.")
     parser.add_argument("--minutes", type=float, default=MINUTES, help=f"time limit, by default {MINUTES}")
     names = [*(path.name for path in PATHS), *(workload.name for workload in GPU_WORKLOADS)]
@@ -43,13 +43,19 @@ def main(arguments: Sequence[str]) -> int:
         "--parallel",
         type=int,
         default=PARALLEL,
-        help=f"jobs to run at a time if their speed does not count, here by default {PARALLEL}; with 1, the speeds of "
-        "the paths are reported, too",
+        help=f"jobs to run at once where their speed is not measured, here by default {PARALLEL}; with 1, the speeds "
+        "of the paths are reported, too",
     )
     options = parser.parse_args(arguments)
-    chosen = Chosen.by_name(options.only)
+    if options.parallel < 1:
+        parser.error(f"--parallel is {options.parallel}; it must be at least 1.")
+    has_rows = DATA.is_dir()
+    chosen = Chosen.by_name(options.only, has_rows)
+    if not chosen.paths and not chosen.workloads:
+        print("\n".join(chosen.withdrawn_notes()), file=sys.stderr)
+        return 1
     cards = cards_here()
-    print("\n".join(plan(chosen, cards, DATA.is_dir(), options.minutes)), flush=True)
+    print("\n".join(plan(chosen, cards, has_rows, options.minutes)), flush=True)
     return _accept(chosen, cards, options.minutes * 60, options.parallel) if cards else NO_GPU
 
 
@@ -59,21 +65,37 @@ class Chosen:
 
     paths: Sequence[GpuPath]
     workloads: Sequence[Workload]
+    withdrawn: Sequence[str] = ()
+    """Names of workloads that were asked for, but whose data this machine cannot get."""
 
     @classmethod
-    def by_name(cls, names: Collection[str]) -> Chosen:
+    def by_name(cls, names: Collection[str], has_rows: bool) -> Chosen:
         """Return those of these names, and the paths that they are compared with."""
         needed = set(names)
         # A reference runs before its path, and may have a reference, too.
         for path in reversed(PATHS):
             needed |= {path.reference} if path.name in needed else set()
         paths = [path for path in PATHS if path.name in needed]
-        return cls(paths, [each for each in runnable(GPU_WORKLOADS, DATA.is_dir()) if each.name in names])
+        workloads = [each for each in GPU_WORKLOADS if each.name in names]
+        possible = runnable(workloads, has_rows)
+        return cls(paths, possible, [each.name for each in workloads if each not in possible])
 
-    def notes(self) -> list[str]:
-        """Return a note for a result file if anything was left out on purpose."""
-        left_out = [each.name for each in PATHS if each not in self.paths]
-        return [f"Not run, because --only chose others: {', '.join(left_out)}."] if left_out else []
+    def path_notes(self) -> list[str]:
+        """Return a note for the result file of the paths if `--only` left any out."""
+        return _left_out([each.name for each in PATHS if each not in self.paths])
+
+    def workload_notes(self) -> list[str]:
+        """Return the notes for the result file of the workloads about those that do not run."""
+        names = [*(each.name for each in self.workloads), *self.withdrawn]
+        return [*self.withdrawn_notes(), *_left_out([each.name for each in GPU_WORKLOADS if each.name not in names])]
+
+    def withdrawn_notes(self) -> list[str]:
+        """Return a note for each workload without data."""
+        return [f"{name} was not run: its data is no longer on the Hub." for name in self.withdrawn]
+
+
+def _left_out(names: Sequence[str]) -> list[str]:
+    return [f"Not run, because --only chose others: {', '.join(names)}."] if names else []
 
 
 def plan(chosen: Chosen, cards: Cards | None, has_rows: bool, minutes: float) -> list[str]:
@@ -108,12 +130,12 @@ def _accept(chosen: Chosen, cards: Cards, seconds: float, parallel: int) -> int:
             share = PATHS_SHARE if chosen.workloads else 1.0
             print("\nPaths:", flush=True)
             paths = try_paths(chosen.paths, cards, Path(name), Deadline(seconds * share), _echo, parallel)
-            write("gpu-paths", paths.rows, [*paths.notes, *chosen.notes()])
+            write("gpu-paths", paths.rows, [*paths.notes, *chosen.path_notes()])
             has_passed = paths.has_passed
         if chosen.workloads:
             print("\nWorkloads:", flush=True)
             workloads = measure_workloads(chosen.workloads, DATA.is_dir(), Path(name), whole, _echo, parallel)
-            write("gpu-workloads", workloads.rows, workloads.notes)
+            write("gpu-workloads", workloads.rows, [*workloads.notes, *chosen.workload_notes()])
             has_passed = has_passed and workloads.has_passed
     print("Everything is as expected." if has_passed else "Something differs: see docs/benchmarks.md.")
     return 0 if has_passed else 1

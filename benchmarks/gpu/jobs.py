@@ -1,4 +1,4 @@
-"""One job of the acceptance: the time that it has, what it reports, and the rows of its speed."""
+"""Run one job of the acceptance within the time limit, and collect rows and notes."""
 
 from __future__ import annotations
 

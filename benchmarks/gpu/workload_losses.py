@@ -18,10 +18,11 @@ from benchmarks.support.equal_loss import loss_row
 from benchmarks.support.results import Row
 from benchmarks.support.workloads import Workload
 
-SIDES = ("ours uncompiled", "recipe")
+COMPARED = ("ours uncompiled", "recipe")
+"""The sides whose losses are compared."""
 SEEDS = range(FIRST_SEED, FIRST_SEED + 5)
 SHARE_OF_MEMORY = 0.9
-"""Share of the GPU's memory that the trainings of one moment may need together."""
+"""Share of the GPU's memory that trainings that run at once may use together."""
 CONTEXT_GIB = 1.0
 """Memory of each process that PyTorch does not count, such as that of CUDA's context and kernels."""
 
@@ -38,22 +39,29 @@ def compare_losses(
     echo: Echo,
     parallel: int,
 ) -> Findings:
-    """Train both sides with the other seeds, up to `parallel` at a time. `first` has what each side reported before."""
+    """Train both sides with the other seeds, up to `parallel` at a time.
+
+    `first` has what each side reported with the first seed. If one is missing, nothing is trained: it would fail again.
+    """
     findings = Findings([], [])
-    losses = {side: {FIRST_SEED: first[side].metrics["eval_loss"]} if side in first else {} for side in SIDES}
+    losses = {side: {FIRST_SEED: first[side].metrics["eval_loss"]} for side in COMPARED if side in first}
+    if len(losses) < len(COMPARED):
+        return Findings(loss_rows(workload.name, losses), [])
 
     def run(job: tuple[int, str]) -> Reported | None:
         seed, side = job
         limits = deadline.limits()
         if not limits:
             return None
-        own = folder / f"{workload.name}-{SIDES.index(side)}-{seed}"
+        own = folder / f"{workload.name}-{COMPARED.index(side)}-{seed}"
         own.mkdir()
-        fields = {**side_fields(workload, side, has_rows, seed), **limits}
+        # Beside other trainings, a trial of `auto` would choose at random.
+        attention = first[side].first("start").get("hyperparameters", {}).get("attention", "auto")
+        fields = {**side_fields(workload, side, has_rows, seed), "attention": attention, **limits}
         return reported_by(own, fields, offline=has_rows, slots=own / "slots")
 
-    jobs = [(seed, side) for seed in SEEDS[1:] for side in SIDES]
-    with ThreadPoolExecutor(trainings_at_a_time(first.values(), parallel)) as pool:
+    jobs = [(seed, side) for seed in SEEDS[1:] for side in COMPARED]
+    with ThreadPoolExecutor(trainings_at_a_time([first[side] for side in COMPARED], parallel)) as pool:
         for (seed, side), reported in zip(jobs, pool.map(run, jobs), strict=True):
             label = f"{workload.name}, {side}, seed {seed}"
             if reported is None:
@@ -63,15 +71,15 @@ def compare_losses(
             else:
                 losses[side][seed] = reported.metrics["eval_loss"]
     findings.rows += loss_rows(workload.name, losses)
-    for line in findings.notes or [f"{workload.name}: losses of {len(SEEDS)} seeds compared"]:
+    for line in [*findings.notes, f"{workload.name}: losses of {len(_seeds(losses))} seeds compared"]:
         echo(f"  {line}")
     return findings
 
 
 def loss_rows(name: str, losses: Losses) -> list[Row]:
     """Return the mean difference of the losses, and, if a training is missing, the number of seeds that have both."""
-    ours, theirs = (losses[side] for side in SIDES)
-    seeds = [seed for seed in SEEDS if seed in ours and seed in theirs]
+    ours, theirs = (losses.get(side, {}) for side in COMPARED)
+    seeds = _seeds(losses)
     mean = loss_row(
         f"{name}: eval_loss of ours uncompiled minus the recipe's, mean",
         [ours[seed] for seed in seeds],
@@ -82,6 +90,11 @@ def loss_rows(name: str, losses: Losses) -> list[Row]:
         return rows
     label = f"{name}: seeds with the losses of both sides"
     return [*rows, Row(name=label, value=len(seeds), unit="seeds", target=str(len(SEEDS)), met=False)]
+
+
+def _seeds(losses: Losses) -> list[int]:
+    """Return the seeds with the losses of both sides."""
+    return [seed for seed in SEEDS if all(seed in losses.get(side, {}) for side in COMPARED)]
 
 
 def trainings_at_a_time(measured: Iterable[Reported], most: int) -> int:

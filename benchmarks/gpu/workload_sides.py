@@ -1,5 +1,4 @@
-"""The five workloads at full size on a GPU: with the published recipe, and with our defaults under each compiler
-setting."""
+"""The workloads at full size on a GPU: with the published recipe, and with our defaults under each compiler setting."""
 
 from __future__ import annotations
 
@@ -9,9 +8,8 @@ from dataclasses import replace
 from benchmarks.support.workloads import REAL_SIZES, RECIPE, SMALL_ENCODER, Workload
 
 STEPS, WARM_UP_STEPS = 25, 5
-MIN_GAIN = 1.93
-"""Least speed relative to the recipe, for all workloads: the published gain of SQuAD with ALBERT, compiled, with a
-larger batch."""
+PUBLISHED_GAIN = 1.93
+"""Published gain of SQuAD with ALBERT over the recipe, compiled and with a larger batch."""
 FIRST_SEED = 42
 """Seed of the trainings whose speed is measured."""
 ROWS = {"data.train_rows": "2000", "data.validation_rows": "200"}
@@ -37,21 +35,30 @@ def runnable(workloads: Sequence[Workload], has_rows: bool) -> list[Workload]:
     return [each for each in workloads if has_rows or each.name not in WITHDRAWN]
 
 
+def least_gain(workload: str, side: str) -> float:
+    """Return the least speed relative to the recipe's that a side must reach.
+
+    None may be slower. The published gain is asked only of the workload that it was measured with (decision 0213).
+    """
+    return PUBLISHED_GAIN if (workload, side) == ("squad-albert", "ours with inductor") else 1.0
+
+
 def side_fields(workload: Workload, side: str, has_rows: bool, seed: int = FIRST_SEED) -> dict[str, str]:
     """Return the fields of one side.
 
     With the shared rows, the weights are random. Without them, the experiment names both on the Hub.
     """
-    fields = workload.fields(
+    own = {
         **ROWS,
         **SIDES[side],
         **(workload.recipe if side == "recipe" else {}),
-        max_steps=str(STEPS),
-        steady_after_steps=str(WARM_UP_STEPS),
-        seed=str(seed),
-    )
-    fields["machine.devices"] = "1"
+        "max_steps": str(STEPS),
+        "steady_after_steps": str(WARM_UP_STEPS),
+        "seed": str(seed),
+        "machine.devices": "1",
+    }
+    fields = workload.fields(**own)
     if has_rows:
         return fields
-    local = (*workload.data, "data.train", "data.validation")
-    return {name: value for name, value in fields.items() if name not in local} | ROWS
+    local = {*workload.data, "data.train", "data.validation"} - own.keys()
+    return {name: value for name, value in fields.items() if name not in local}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -26,7 +27,7 @@ def run_program(job: JobFolder) -> Mapping[str, Any]:
         done = subprocess.run(
             toolkit.command(container.python(request), toolkit.decoded(request["HyperParameters"])),
             cwd=base / "code",
-            env=container.environment(request, base, cores=0, gpus=(), processes=1),
+            env=container.environment(request, base, cores=len(os.sched_getaffinity(0)), gpus=(), processes=1),
             capture_output=True,
             text=True,
         )

@@ -2,7 +2,7 @@
 
     python plain_script.py DATA.jsonl VALIDATION.jsonl ROWS STEPS none|mlflow OUTPUT
 
-Prints one JSON object with the seconds of every step and the final losses.
+Prints one JSON object: the seconds of every step but the first, the mean training loss and the final evaluation loss.
 """
 
 from __future__ import annotations

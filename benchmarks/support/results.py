@@ -39,7 +39,7 @@ SUMMARY = (
         "emotion (MiniLM), ours uncompiled: speed-up over the recipe",
     ),
     (
-        "How many times as fast as a well-tuned Trainer are they, on the workload with the smallest gain?",
+        "How many times as fast as a well-tuned Trainer are our defaults, on the workload with the smallest gain?",
         "tuned_trainer",
         ": speed-up over the tuned Trainer",
     ),
@@ -80,7 +80,7 @@ class Row:
     value: float
     unit: str
     spread: float | None = None
-    """Half of the interquartile range, in `unit`; None unless the value is a median of several measurements."""
+    """In `unit`: half of the interquartile range of a median, or half of the 95 % interval of a mean; else None."""
     n: int = 1
     """Number of measurements behind the value."""
     target: str | None = None

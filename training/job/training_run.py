@@ -36,7 +36,7 @@ from estimating.probe import Probe
 from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
 from loop.occurring_rows import parameter_count, row_metrics
-from loop.prepared_model import prepare_model, prepare_modules
+from loop.prepared_model import prepare_after_trial, prepare_before_trial
 from loop.samplers import eval_sampler, train_sampler
 from loop.trainer_callback import Reporter
 from measuring import hardware, own_cpus, result_metrics
@@ -71,7 +71,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))
     settings, decision = settle(settings, model, control, meter, events, environment)
-    prepare_model(model, settings)
+    prepare_after_trial(model, settings)
     trainer, sampler = _trainer(settings, model, meter)
     trainer.add_callback(control)
     reporter = _reporter(settings, trainer, sampler, events, stop)
@@ -116,7 +116,7 @@ def _load_model(settings: Settings) -> Any:
     folders = settings.folders
     for folder, channel in ((folders.train, settings.train), (folders.validation, settings.validation)):
         check_tokens(channel.rows, model.config.vocab_size, folder)
-    prepare_modules(model, settings)
+    prepare_before_trial(model, settings)
     return model
 
 

@@ -9,8 +9,9 @@ from settings.job_settings import Settings
 from tasks.token_loss import use_token_loss
 
 
-def prepare_model(model: Any, settings: Settings) -> None:
-    """Apply what depends on the values of `auto`: 8-bit layers, smaller embeddings and layers without padding.
+def prepare_after_trial(model: Any, settings: Settings) -> None:
+    """Make the changes that must wait for the values of `auto`: embeddings of the tokens that occur, 8-bit layers, and
+    layers without padding.
 
     Raises `Unsupported` if the model cannot have them.
     """
@@ -20,10 +21,10 @@ def prepare_model(model: Any, settings: Settings) -> None:
     use_padding_free(model, settings)
 
 
-def prepare_modules(model: Any, settings: Settings) -> None:
-    """Exchange modules for ones that need less memory: Liger's, and a CPU's loss of language models.
+def prepare_before_trial(model: Any, settings: Settings) -> None:
+    """Replace modules by ones that need less memory: Liger's kernels, and on a CPU our loss for language models.
 
-    Call this before a trial of `auto`, which could otherwise need more memory than the training. Raises `Unsupported`
+    Without this, a trial of `auto` could need more memory than the training. Raises `Unsupported`
     if Liger has no kernels for the model.
     """
     if settings.arguments.kernels == "liger":

@@ -2,10 +2,10 @@
 
 On a GPU, only attention is tried: rules decide the rest.
 
-In this order, a field takes its value from: the checkpoint that the job resumes from; the first job of the same group
-on the same kind of machine; an earlier trial with the same machine, model, shapes and versions; a trial now. Without
-the folder that `decision_files.FOLDER_VARIABLE` names, no trial runs and the rules decide, because two jobs of a group
-could choose differently.
+A field takes its value from the first of these that has one: the checkpoint that the job resumes from; the first job of
+the same group on the same kind of machine; an earlier trial with the same machine, model, shapes and versions; a trial
+now. Without the folder that `decision_files.FOLDER_VARIABLE` names, no trial runs and the rules decide, because jobs
+that cannot share a choice could choose differently.
 """
 
 from contextlib import nullcontext
@@ -47,11 +47,11 @@ def settle(
 ) -> Tuple[Settings, Decision]:
     """Choose the values of `auto`, put them into effect and report them. Return the settings and the decision.
 
-    A trial is timed as the phase `trial`, including the wait for the trial of another job.
+    The choice is timed as the phase `trial`, including the wait for the trial of another job.
     """
     control.check()
     if settings.device_kind == "cuda" and not settings.eval_padding.is_static:
-        # The batches of evaluations vary most.
+        # cuDNN plans every new shape, and evaluations have at least as many shapes as the training.
         disable_cudnn_attention()
     settings = with_blockwise(with_attention_in_use(settings, model), model)
     is_open = bool(environment.get(FOLDER_VARIABLE) and open_fields(settings, model, control))
@@ -59,8 +59,8 @@ def settle(
         load_kernels(settings, model)
     with meter.phase("trial") if is_open else nullcontext():
         chosen, is_new = choose(settings, model, control, environment)
-    # Another process of this job may have decided first; only the first process reports.
-    is_of_this_job = bool(chosen.source) and chosen.source == environment.get(JOB_NAME)
+    # Another process of this job may have run the trial, but only the first process reports it.
+    is_of_this_job = bool(chosen.source) and chosen.source == environment.get(JOB_NAME) and not settings.resumed
     if (is_new or is_of_this_job) and (text := message(chosen)):
         events.emit("note", message=text)
     if "threads" in chosen.values:
@@ -83,7 +83,7 @@ def with_attention_in_use(settings: Settings, model: Any) -> Settings:
 def with_blockwise(settings: Settings, model: Any) -> Settings:
     """Return the settings with blockwise attention where `auto` prefers it, and make it available to the model.
 
-    That is on a CPU, up to `hardware.LONGEST_EAGER_TOKENS`, if the model computes the same with it as before.
+    `auto` prefers it on a CPU, up to `hardware.LONGEST_EAGER_TOKENS`, if the model computes the same with it.
     """
     compiles = settings.compiler.compiles_here
     if settings.attention == operation.NAME:
@@ -175,7 +175,7 @@ def _shared(
         if tried.values and tried.is_complete and control.is_quiet:
             files.write(setting, measured)
     rule = {"threads": control.largest, **{name: getattr(settings, name) for name in fields if name != "threads"}}
-    # Later jobs of the group take the same values, even those for which the trial had no time.
+    # Later jobs of the group take the same values, including those of fields that the trial had no time for.
     chosen = replace(chosen, values={**{name: rule[name] for name in fields}, **chosen.values})
     if of_group:
         files.write(of_group, chosen.merged(earlier))
