@@ -22,6 +22,9 @@ STEPS = {"emotion": 24, "squad": 12}
 SCREENING_STEPS = 8
 LEAST_OF_SHORT = 0.8
 """Share of the fastest rate in a short training below which a choice is not measured further."""
+EMULATED = 0.25
+"""Share of the fastest rate below which the CPU only emulates a number format. Its other combinations are not tried:
+each takes minutes, and attention and dropout cannot make up for so much."""
 LEAST = 0.95
 FIELDS = ("precision", "attention", "dropout")
 
@@ -57,10 +60,17 @@ def rate(run: CommandRun) -> float:
 
 def fixed_choices(folder: Path, fields: Mapping[str, str]) -> list[Choice]:
     """Return the combinations that a user could set, without those that are clearly slower in a short training."""
-    combinations = product(("fp32", "bf16"), ("blockwise", "eager", "sdpa"), ("bulk", "torch"))
-    choices: list[Choice] = [dict(zip(FIELDS, each, strict=True)) for each in combinations]
-    rates = [rate(train(folder, {**fields, **choice, "max_steps": str(SCREENING_STEPS)})) for choice in choices]
-    return [choice for choice, each in zip(choices, rates, strict=True) if each > LEAST_OF_SHORT * max(rates)]
+    measured: list[tuple[Choice, float]] = []
+    emulated: set[str] = set()
+    for combination in product(("fp32", "bf16"), ("blockwise", "eager", "sdpa"), ("bulk", "torch")):
+        choice = dict(zip(FIELDS, combination, strict=True))
+        if choice["precision"] in emulated:
+            continue
+        measured.append((choice, rate(train(folder, {**fields, **choice, "max_steps": str(SCREENING_STEPS)}))))
+        fastest = max(each for _, each in measured)
+        if measured[-1][1] < EMULATED * fastest:
+            emulated.add(choice["precision"])
+    return [choice for choice, each in measured if each > LEAST_OF_SHORT * fastest]
 
 
 def result_rows(name: str, fields: Mapping[str, str], folder: Path) -> tuple[list[Row], str]:
