@@ -21,7 +21,6 @@ from benchmarks.overhead.job_program import run_program
 from benchmarks.support.command import CommandRun, train
 from benchmarks.support.data import DATA, emotion_fields
 from benchmarks.support.results import median_row, write
-from training.services.local.job_folder import JobFolder
 
 ROWS, STEPS, ROUNDS = 1600, 50, 5
 MAX_PERCENT = 1.0
@@ -67,16 +66,25 @@ def run_job(folder: Path) -> CommandRun:
     return train(folder, fields)
 
 
-def measured_job(folder: Path) -> tuple[float, float]:
-    """Run a job. Return the median step time after the warm-up and the elapsed time of the command, both in seconds."""
-    done = run_job(folder)
-    return done.result()[STEP_SECONDS], done.wall_seconds
+class JobSides:
+    """Jobs in a folder, and the program of the latest one by itself. Both take the values of `auto` from one trial.
 
+    Each side returns the median step time after the warm-up and the elapsed time, both in seconds.
+    """
 
-def measured_program(job: JobFolder) -> tuple[float, float]:
-    """Run a job's program by itself. Return the same as `measured_job`."""
-    started = time.perf_counter()
-    return run_program(job)[STEP_SECONDS], time.perf_counter() - started
+    def __init__(self, folder: Path) -> None:
+        self._folder = folder
+        self._latest = run_job(folder)
+
+    def platform(self) -> tuple[float, float]:
+        """Run a job with the whole command."""
+        self._latest = run_job(self._folder)
+        return self._latest.result()[STEP_SECONDS], self._latest.wall_seconds
+
+    def program(self) -> tuple[float, float]:
+        """Run the program of the latest job."""
+        started = time.perf_counter()
+        return run_program(self._latest.job)[STEP_SECONDS], time.perf_counter() - started
 
 
 def main() -> None:
@@ -86,13 +94,13 @@ def main() -> None:
         for split in ("train", "validation"):
             packed = DATA / f"emotion-{split}.jsonl.gz"
             (folder / f"emotion-{split}.jsonl").write_bytes(gzip.decompress(packed.read_bytes()))
-        first = run_job(folder)  # The first runs stage the data and create the tracking databases.
+        jobs = JobSides(folder)  # The first runs stage the data and create the tracking databases.
         run_plain_script(folder, "mlflow")
         sides: dict[str, Callable[[], tuple[float, float]]] = {
             "plain script": lambda: run_plain_script(folder, "none"),
             "stock callback": lambda: run_plain_script(folder, "mlflow"),
-            "job's program by itself": lambda: measured_program(first.job),
-            "platform": lambda: measured_job(folder),
+            "job's program by itself": jobs.program,
+            "platform": jobs.platform,
         }
         measured: dict[str, list[tuple[float, float]]] = {side: [] for side in sides}
         for number in range(ROUNDS):

@@ -48,7 +48,11 @@ SUMMARY = (
         "auto",
         ": auto / best",
     ),
-    ("How much does tracking slow down a training step?", "overhead", "platform above plain script: steady step"),
+    (
+        "How much does tracking slow down a training step?",
+        "overhead",
+        "platform above the job's program by itself: steady step",
+    ),
     (
         "How fast is a job beside a busy process, relative to alone (two CPUs)?",
         "neighbours",
