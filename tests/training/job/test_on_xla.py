@@ -33,7 +33,7 @@ pytestmark = [
 ]
 NEURON = {"compiler": "neuron", "padding": "max_length", "save_strategy": "steps", "save_steps": 4}
 CONNECTED = r"""
-import sys
+import os, sys
 sys.path.insert(0, sys.argv[1])
 import torch_xla
 from processes import ranks, xla_processes
@@ -44,6 +44,8 @@ flag.raised_before(ranks.rank() == 1)
 values = [ranks.gather(ranks.rank()), ranks.sum_over_processes([1.0, ranks.rank()], "xla"), flag.raised_before(False)]
 ranks.wait_for_all()
 sys.stdout.write(f"connected {torch.distributed.get_backend()} {values}\n")
+sys.stdout.flush()
+os._exit(0)  # A thread of Gloo that drops a tensor while Python shuts down aborts the process.
 """
 
 
