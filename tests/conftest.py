@@ -7,7 +7,6 @@ import logging
 import os
 import shutil
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -21,6 +20,7 @@ import pytest
 from hypothesis import settings
 
 from tests.support.fork_server.interpreter import INTERPRETER, SHARED_VARIABLE, forking_interpreter
+from tests.support.ports import free_port
 
 os.environ["HF_HUB_OFFLINE"] = "1"
 os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
@@ -132,9 +132,7 @@ class TrackingServer:
     """A real `mlflow server` on a SQLite database, which a test can halt and continue."""
 
     def __init__(self, folder: Path) -> None:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            self._port = probe.getsockname()[1]
+        self._port = free_port()
         self.uri = f"http://127.0.0.1:{self._port}"
         self.database_uri = f"sqlite:///{folder / 'mlflow.db'}"
         self._folder = folder

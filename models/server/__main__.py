@@ -108,8 +108,9 @@ def _load(
         )
         model.answer(_warm_up(model.task))
         postpone_full_collections()
-        app.serve(model)
+        # Printed first: a server that is killed after its first answer has a line in its log.
         print(f"Serving {options.model} in {model.loaded.precision} at {address}", flush=True)
+        app.serve(model)
     except BaseException as error:
         failed.append(error)
         if not isinstance(error, TrainfareError):

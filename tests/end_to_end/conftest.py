@@ -41,12 +41,12 @@ class CommandLine:
         }
 
     def __call__(self, verb: str, fields: Mapping[str, object] = {}) -> subprocess.CompletedProcess[str]:
-        """Run a verb to completion. Lines of slow stagings, which depend on the machine, are left out of `stderr`."""
+        """Run a verb to completion. `stderr` lacks progress, which depends on the machine."""
         done = subprocess.run(
             self.command(verb, fields), cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=280
         )
         lines = done.stderr.splitlines(keepends=True)
-        done.stderr = "".join(line for line in lines if not line.startswith("Staging: "))
+        done.stderr = "".join(line for line in lines if not line.startswith(("Staging: ", "Reading: ")))
         return done
 
     def by_mlflow(self, verb: str, fields: Mapping[str, object]) -> subprocess.CompletedProcess[str]:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import sysconfig
 import zipfile
@@ -17,6 +16,7 @@ import pytest
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
 from tests.support.job.tiny import TINY
+from tests.support.ports import free_port
 
 
 @pytest.mark.slow
@@ -79,9 +79,7 @@ def git_url(tmp_path: Path) -> Iterator[str]:
     for words in (["checkout", "--quiet", "-B", "served"], ["commit", "--quiet", "-am", "Link to installed packages"]):
         subprocess.run([*git, "-C", str(checkout), *words], check=True)
     subprocess.run([*git, "clone", "--quiet", "--bare", "--branch", "served", str(checkout), str(served)], check=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     place = ["--export-all", f"--base-path={tmp_path}", "--listen=127.0.0.1", f"--port={port}"]
     server = subprocess.Popen(["git", "daemon", "--reuseaddr", *place], start_new_session=True)
     yield f"git://127.0.0.1:{port}/trainfare.git"

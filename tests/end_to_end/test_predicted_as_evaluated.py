@@ -42,6 +42,9 @@ TRAINING: dict[str, object] = {
     "eval_batch_size": BATCH,
     "warmup_samples": 0,
     "save_model": "true",
+    # Near a tie, answers depend on these. `auto` would choose by measured time.
+    "attention": "blockwise",
+    "dropout": "torch",
 }
 
 PYFUNC = """

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 from collections.abc import Iterator
 from pathlib import Path
@@ -16,6 +15,7 @@ from mlflow.entities import Run
 
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
+from tests.support.ports import free_port
 
 LOOP = """\
 import argparse, os, pathlib, torch
@@ -137,9 +137,7 @@ def git_url(loop: Path, tmp_path: Path) -> Iterator[str]:
         (work / "examples" / "loop.py").write_text(text)
         for words in (["add", "."], ["commit", "--quiet", "--message", "x"], tag):
             subprocess.run(["git", "-C", str(work), *author, *words], check=True)
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     place = ["--export-all", f"--base-path={tmp_path}", "--listen=127.0.0.1", f"--port={port}"]
     server = subprocess.Popen(["git", "daemon", "--reuseaddr", *place], start_new_session=True)
     yield f"git://127.0.0.1:{port}/work/.git"

@@ -17,6 +17,7 @@ from tests.end_to_end.conftest import CommandLine
 from tests.support.aws.account import Account
 from tests.support.sweeps.postgres import postgres
 from tests.support.sweeps.tiny import TINY
+from training.contract.price import share_for_auto
 
 
 def by_role(runs: list[Run]) -> Counter[str]:
@@ -25,6 +26,13 @@ def by_role(runs: list[Run]) -> Counter[str]:
 
 def setting(run: Run) -> tuple[str, ...]:
     return tuple(run.data.tags[f"platform.{name}"] for name in ("compiler", "batch_size", "multiplier"))
+
+
+def cost(run: Run) -> float:
+    """Return the billable seconds of a job without those in which it chose the values of `auto`."""
+    metrics = run.data.metrics
+    share = share_for_auto(metrics.get("time/trial_seconds", 0.0), metrics["cost/billable_seconds"])
+    return metrics["cost/billable_instance_seconds"] * (1 - share)
 
 
 def kept(command_line: CommandLine) -> dict[str, Any]:
@@ -41,14 +49,14 @@ def check_finalists(runs: list[Run], train_command: str) -> None:
     for run in runs:
         if run.data.tags["platform.role"] in by_setting:
             by_setting[run.data.tags["platform.role"]][setting(run)] = run
-    costs = {at: run.data.metrics["cost/billable_instance_seconds"] for at, run in by_setting["trial"].items()}
+    costs = {at: cost(run) for at, run in by_setting["trial"].items()}
     near = [at for at in sorted(costs, key=costs.__getitem__) if costs[at] <= 1.1 * min(costs.values())][:3]
     second = by_setting["finalist"]
     assert second.keys() == (set(near) if len(near) > 1 else set())
     for at, run in second.items():
         assert run.data.params["hp.seed"] != by_setting["trial"][at].data.params["hp.seed"]
         assert "platform.model_uri" not in run.data.tags
-    means = {at: costs[at] * run.data.metrics["cost/billable_instance_seconds"] for at, run in second.items()} or costs
+    means = {at: costs[at] * cost(run) for at, run in second.items()} or costs
     compiler, size, multiplier = min(means, key=means.__getitem__)
     assert f"compiler={compiler} -P batch_size={size} -P learning_rate_multiplier={multiplier}" in train_command
 

@@ -46,7 +46,7 @@ answers = []
 for words in commands:
     output = folder / "output.txt"
     output.unlink(missing_ok=True)
-    answers.append((words, place.command(words, output, 60), output.read_text()))
+    answers.append((words, place.command(words, output, 200), output.read_text()))
 print("answers:" + json.dumps(answers))
 """
 

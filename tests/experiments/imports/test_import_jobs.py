@@ -14,6 +14,8 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from experiments.__main__ import main
+from experiments.imports import import_jobs
+from experiments.running.follow_group import follow
 from tests.conftest import ROOT
 from tests.support.aws.account import Account
 from tests.support.services.following import ended, running, until
@@ -28,6 +30,13 @@ TRAINS = """
         print(f"step {step}: train loss = {1 / step:.4f}", flush=True)
         time.sleep(0.4)
     print("accuracy = 0.91")
+"""
+WAITS = """
+    import pathlib, time
+    for step in range(1, 4):
+        print(f"step {{step}}: train loss = {{1 / step:.4f}}", flush=True)
+        while not pathlib.Path({gate!r}).exists():
+            time.sleep(0.05)
 """
 DEFINITIONS = (
     MetricDefinition(name="step", regex=r"step (\d+):"),
@@ -124,8 +133,16 @@ def test_likely_secrets_of_a_job_are_not_recorded(team: Team, tmp_path: Path) ->
     assert not any(TOKEN in text for text in texts.values())
 
 
-def test_a_running_job_is_followed_to_its_end(team: Team) -> None:
-    name = team.starts("running-job", TRAINS.replace("0.4", "1.0"))
+@pytest.fixture
+def waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """A script that trains until this process follows its job."""
+    gate = tmp_path / "follows"
+    monkeypatch.setattr(import_jobs, "follow", lambda *values, **named: gate.touch() or follow(*values, **named))
+    return WAITS.format(gate=str(gate))
+
+
+def test_a_running_job_is_followed_to_its_end(team: Team, waits: str) -> None:
+    name = team.starts("running-job", waits)
     job = submit(team.harness.service, {"TrainingJobName": name, **team.account.jobs.request(name)})
     running(job, "step 1: train loss = 1.0000")
     code, out, _ = team.attach(job=name)
@@ -136,10 +153,10 @@ def test_a_running_job_is_followed_to_its_end(team: Team) -> None:
     assert len(team.curve(run, "train_loss")) == 3
 
 
-def test_a_group_of_imported_jobs_is_followed_on_after_its_command_was_killed(team: Team) -> None:
+def test_a_group_of_imported_jobs_is_followed_on_after_its_command_was_killed(team: Team, waits: str) -> None:
     tuned = {"tune-1": {"learning_rate": "3e-05"}, "tune-2": {"learning_rate": "5e-05"}}
     for name, values in tuned.items():
-        team.starts(name, TRAINS.replace("0.4", "5"), **values)
+        team.starts(name, waits, **values)
     team.account.jobs.tuning["bert-tuning"] = tuned
     command = [sys.executable, "-m", "experiments", "attach", "--tuning-job", "bert-tuning"]
     killed = subprocess.Popen([*command, "--prices", str(team.prices)], cwd=ROOT, stdout=subprocess.DEVNULL)

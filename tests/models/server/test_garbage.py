@@ -99,10 +99,12 @@ def test_a_lost_connection_is_freed_without_a_full_collection(raw: bytes) -> Non
             for _, writer in streams:
                 writer.write(raw)
                 await writer.drain()
-            await asyncio.sleep(0.2)
+            async with asyncio.timeout(30):
+                while len(state.connections) < CONNECTIONS or is_answering(state.connections):
+                    await asyncio.sleep(0.05)
+            await asyncio.sleep(0.2)  # for bytes that are still under way
             connections = [weakref.ref(each) for each in state.connections]
             assert len(connections) == CONNECTIONS
-            assert not is_answering(state.connections)
             for _, writer in streams:
                 writer.close()
             while state.connections or state.tasks:

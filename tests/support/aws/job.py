@@ -18,11 +18,12 @@ from tests.support.aws.checkpoints import SyncedFolder
 from tests.support.aws.downloads import NetworkError, downloaded
 from tests.support.aws.job_faults import JobFaults
 from tests.support.aws.logstream import LogStream
-from tests.support.aws.machine import Machine, free_port, job_description, merged, role_access
+from tests.support.aws.machine import Machine, job_description, merged, role_access
 from tests.support.aws.objects import Objects, packed
 from tests.support.aws.service_rules import machine_types
 from tests.support.aws.transitions import after_start, status, transition
 from tests.support.aws.warm_pool import WarmPool
+from tests.support.ports import free_port
 from training.contract.errors import InputError
 from training.contract.service import TERMINAL_STATUSES, Description
 

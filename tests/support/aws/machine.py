@@ -5,10 +5,8 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import random
 import shutil
 import signal
-import socket
 import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -31,8 +29,6 @@ IMAGE_ENTRY = ("bash", "-m", "start_with_right_hostname.sh", "train")
 SageMaker adds."""
 LAUNCHERS = ("sagemaker_torch_distributed_enabled", "sagemaker_pytorch_ddp_enabled")
 """Both start a process on each GPU of each instance. The images use MPI for the second; here torchrun starts both."""
-UNASSIGNED_PORTS = range(20_000, 30_000)
-"""Ports that Linux does not assign to outgoing connections."""
 
 
 class Machine:
@@ -150,18 +146,6 @@ def job_description(descriptions: Sequence[Description]) -> Description:
     failed = [each for each in started if each["TrainingJobStatus"] == "Failed"]
     failed.sort(key=lambda each: each["LastModifiedTime"])
     return next(iter((*running, *failed, *started)), {})
-
-
-def free_port() -> int:
-    """Return a free port that Linux will not assign to an outgoing connection."""
-    for port in random.sample(UNASSIGNED_PORTS, 100):
-        with socket.socket() as probe:
-            try:
-                probe.bind(("127.0.0.1", port))
-            except OSError:
-                continue
-            return port
-    raise AssertionError("none of a hundred ports is free")
 
 
 def merged(artifacts: Sequence[Path], into: Path) -> Path | None:

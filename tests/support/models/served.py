@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import socket
 import subprocess
 import time
 import urllib.error
@@ -17,6 +16,7 @@ from typing import Any
 
 from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.models.place import Place
+from tests.support.ports import free_port
 
 START_SECONDS = 600
 """A new environment is installed first."""
@@ -63,9 +63,7 @@ def served(
     more_variables: Mapping[str, str] | None = None,
 ) -> Iterator[Served]:
     """Serve a model with MLflow's own command, from another folder and without our packages on the path."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     words = ["models", "serve", "-m", uri, *options, "--port", str(port), "--workers", "1"]
     elsewhere = place.folder / "elsewhere"
     elsewhere.mkdir()

@@ -10,7 +10,7 @@ from tests.support.services.harness import LocalHarness
 from training.contract.service import Description
 from training.services.launcher import Job
 
-DEADLINE_SECONDS = 120
+DEADLINE_SECONDS = 480
 
 EMITS_EVENTS = """
     import json, sys, time
@@ -67,7 +67,7 @@ def statuses(description: Description) -> list[str]:
     return [each["Status"] for each in description["SecondaryStatusTransitions"] if each["Status"] != "Pending"]
 
 
-def until(condition: Callable[[], bool], seconds: float = 60) -> None:
+def until(condition: Callable[[], bool], seconds: float = 300) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline

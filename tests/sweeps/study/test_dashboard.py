@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import subprocess
 import time
 import urllib.request
@@ -13,6 +12,7 @@ import pytest
 
 from sweeps.workers.trial_queue import Limits
 from tests.support.fork_server.interpreter import INTERPRETER
+from tests.support.ports import free_port
 from tests.support.sweeps.bench import Bench, short
 
 
@@ -21,9 +21,7 @@ def test_the_dashboard_shows_the_sweep(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     part = bench.part()
     bench.run(short, part, limits=Limits(trials=2))
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port = probe.getsockname()[1]
+    port = free_port()
     command = [str(Path(INTERPRETER).with_name("optuna-dashboard")), bench.url, "--port", str(port)]
     dashboard = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     try:

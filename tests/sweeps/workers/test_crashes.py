@@ -189,7 +189,7 @@ def test_a_storage_that_stays_silent_is_an_error() -> None:
         raise OperationalError("SELECT 1", {}, Exception("no host at postgresql://me:secret@host"))
 
     retries = StorageRetries("postgresql://host/s", retry_seconds=0.2, echo=lambda _: None)
-    with pytest.raises(StorageError, match=r"has not answered for 0 s: no host at postgresql://host\.$"):
+    with pytest.raises(StorageError, match=r"has not answered for \d+ s: no host at postgresql://host\.$"):
         retries.call(gone)
 
 

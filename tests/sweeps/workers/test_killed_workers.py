@@ -15,7 +15,7 @@ import pytest
 from optuna.trial import TrialState
 
 from sweeps.study.study import repeated_trials
-from tests.support.sweeps.postgres import postgres, postgres_server
+from tests.support.sweeps.postgres import postgres, postgres_server, start_server
 from tests.support.sweeps.simulated_jobs import SimulatedService
 from tests.support.sweeps.worker_process import Plan, start
 
@@ -110,7 +110,7 @@ def test_a_server_that_restarts_costs_nothing(tmp_path: Path) -> None:
                 time.sleep(0.1)
             server.stop()
             time.sleep(6)
-            server.start()
+            start_server(server)
             assert [worker.wait(timeout=240) for worker in workers] == [0, 0], log.read_text()
         finally:
             _end(workers)

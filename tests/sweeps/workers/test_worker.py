@@ -20,6 +20,7 @@ from sweeps.space.objective import Objective
 from sweeps.study.study import DUPLICATE
 from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import WorkerResult
+from tests.support.services.following import until
 from tests.support.sweeps.bench import LOSS, SECONDS, Bench, Enough, StopsSmall, short
 from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedRunning
 from training.contract.errors import BudgetFull, InputError, QuotaError
@@ -232,10 +233,15 @@ def test_a_job_without_a_finite_figure_has_no_result(bench: Bench) -> None:
 
 def test_a_stopped_worker_stops_its_jobs_and_starts_no_more(bench: Bench) -> None:
     part = bench.part()
-    timer = threading.Timer(0.5, os.kill, (os.getpid(), signal.SIGTERM))
-    timer.start()
+
+    def stop_after_a_start() -> None:
+        until(lambda: bool(bench.service.names))
+        os.kill(os.getpid(), signal.SIGTERM)
+
+    stopping = threading.Thread(target=stop_after_a_start)
+    stopping.start()
     done = bench.run(lambda *_: Behaviour(seconds=30.0), part, limits=Limits(parallel=2, max_parallel=2))
-    timer.join()
+    stopping.join()
     assert done == WorkerResult(reason="stopped", is_stopped=True)
     assert bench.service.running() == []
     assert ends(part) == {"failed: Stopped": len(bench.service.names)}

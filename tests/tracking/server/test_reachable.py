@@ -50,7 +50,7 @@ def test_a_closed_port_is_one_sentence(closed: int) -> None:
     with pytest.raises(TrackingError) as failure:
         open_store(address(closed))
     assert re.fullmatch(
-        rf"The tracking server postgresql\+psycopg://127\.0\.0\.1:{closed}/runs has not answered for 0 s: "
+        rf"The tracking server postgresql\+psycopg://127\.0\.0\.1:{closed}/runs has not answered for \d+ s: "
         r"nothing listens at this address\. Nothing was started\.",
         str(failure.value),
     )

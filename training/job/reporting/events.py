@@ -50,13 +50,14 @@ class Events:
         return text
 
     def emit(self, kind: str, **fields: Any) -> None:
-        """Write one event.
+        """Write one event. After a failure, none is written: another thread may still train when the job fails.
 
         Values that JSON cannot represent are converted: NumPy's numbers to numbers, others (such as paths) to text.
         """
-        if self._enabled:
-            with self._lock:
+        with self._lock:
+            if self._enabled:
                 self._emit(kind, fields)
+                self._enabled = kind != "failure"
 
     def _emit(self, kind: str, fields: Dict[str, Any]) -> None:
         event: Dict[str, Any] = {"event": kind, "seq": self._sequence, "time": self._clock(), **fields}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -93,13 +94,15 @@ def test_processes_do_not_wait_for_one_that_runs_out_of_memory(job: Any, channel
 
 
 @pytest.mark.slow
-def test_compile_time_is_not_part_of_the_step_time(job: Any) -> None:
+def test_compile_time_is_not_part_of_the_step_time(job: Any, tmp_path: Path) -> None:
+    job.environment["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "compiled")
     ended = job.run(**BUCKETS, calibration_batch_sizes="4,8", compiler="inductor")
     sizes, metrics = measurements(ended), ended.result["metrics"]
     assert set(sizes[4]) == MEASURED | {"compile_seconds"}
     # One program serves both sizes, and no step includes its compilation.
-    assert sizes[4]["compile_seconds"] > 1 > sizes[8]["compile_seconds"]
-    assert sizes[4]["step_seconds_high"] < 1
+    assert sizes[4]["compile_seconds"] > 1
+    assert sizes[4]["compile_seconds"] > sizes[8]["compile_seconds"]
+    assert sizes[4]["step_seconds"] < 0.5 * sizes[4]["compile_seconds"]
     assert metrics["compile/recompiles"] == 0
     assert metrics["time/compile_seconds"] == pytest.approx(sum(each["compile_seconds"] for each in sizes.values()))
 

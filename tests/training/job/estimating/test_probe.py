@@ -16,6 +16,7 @@ from measuring.projection import MIN_STEPS, remaining, t_975
 from tests.conftest import ROOT
 from tests.support.job.job_process import TORCHRUN
 
+CHECKS = [28, 53, 78]
 STEP_END = "loop.trainer_callback:Reporter.on_step_end"
 
 # 200 rows in batches of 4 are 50 steps per epoch, 150 in total.
@@ -107,8 +108,8 @@ def with_many_rows(job: Any, channel_writer: Any) -> Any:
 def test_a_probe_ends_early_and_projects_the_rest(long_job: Any) -> None:
     ended = long_job.run(**TRAINING, probe_precision=0.9, probe_samples=400, probe_eval_samples=50)
     result, metrics = ended.result, ended.result["metrics"]
-    # Precise enough at the first check, after 3 steps of warm-up and 25 measured ones, or at the second.
-    assert result["steps"] in {28, 53}
+    # The first check is after 3 steps of warm-up and 25 measured ones. On a busy machine, a later one may decide.
+    assert result["steps"] in CHECKS
     assert metrics["projected/steps"] == 150
     assert metrics["projected/samples"] == 600
     low, middle, high = (metrics[f"projected/remaining_seconds{end}"] for end in ("_low", "", "_high"))
@@ -116,8 +117,8 @@ def test_a_probe_ends_early_and_projects_the_rest(long_job: Any) -> None:
     assert middle > 0
     assert "eval_accuracy" not in metrics
     projections = [event for event in ended.events("metric") if "projected/seconds" in event["values"]]
-    assert [event["step"] for event in projections] == [28, 53][: len(projections)]
-    assert [event["samples"] for event in projections] == [112, 212][: len(projections)]
+    assert [event["step"] for event in projections] == CHECKS[: len(projections)]
+    assert [event["samples"] for event in projections] == [4 * each for each in CHECKS][: len(projections)]
 
 
 @pytest.mark.slow
@@ -166,7 +167,7 @@ def test_processes_end_a_probe_together(long_job: Any) -> None:
     """Each process measures different times. Rank 0 decides for both, even if the other would have continued."""
     arguments = {**TRAINING, "batch_size": 2, "probe_eval_samples": 20}
     result = long_job.run(TORCHRUN, **arguments, probe_precision=0.9, probe_samples=400).result
-    assert result["steps"] in {28, 53}
+    assert result["steps"] in CHECKS
     assert result["metrics"]["projected/steps"] == 150
     assert result["metrics"]["projected/samples"] == 600
 

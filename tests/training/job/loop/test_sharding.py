@@ -60,7 +60,7 @@ def test_each_process_holds_a_part_and_only_the_first_needs_the_saved_model(tiny
         env={**os.environ, "OMP_NUM_THREADS": "1"},
         capture_output=True,
         text=True,
-        timeout=120,
+        timeout=480,
         check=False,
     )
     assert run.returncode == 0, run.stderr[-3000:]

@@ -75,6 +75,15 @@ def test_long_events_of_one_of_several_processes_pass_through_the_toolkit(tmp_pa
     assert {event.seq: event.fields["message"] for event in received} == {n: "é  b " * 40 * n for n in range(100)}
 
 
+def test_a_failure_is_the_last_event(tmp_path: Path) -> None:
+    """Another thread may still train while the job ends."""
+    events = Events(tmp_path, descriptor=os.open(os.devnull, os.O_WRONLY))
+    for kind in ("note", "failure", "metric"):
+        events.emit(kind)
+    written = [json.loads(line)["event"] for line in (tmp_path / "events.jsonl").read_text().splitlines()]
+    assert written == ["note", "failure"]
+
+
 def test_a_disabled_writer_writes_nothing(tmp_path: Path) -> None:
     Events(tmp_path, enabled=False, descriptor=-1).emit("note", message="x")
     assert list(tmp_path.iterdir()) == []

@@ -13,6 +13,7 @@ from reporting.events import Events
 from settings.job_settings import Settings, resolve_settings
 from tests.support.job.arguments import job_argv
 from tests.support.job.job_process import VOCABULARY, Job
+from tuning import candidates
 from tuning.attention_candidates import can_use, gpu_candidates, score_bytes
 from tuning.candidates import try_candidates
 from tuning.thread_control import ThreadControl
@@ -92,6 +93,7 @@ def test_an_attention_that_fails_is_left_out_and_named(job: Job, monkeypatch: py
     settings = resolve_settings(job_argv(attention="auto"), job.environment, Events(enabled=False))
     model, control = loaded("eager"), ThreadControl(Events(enabled=False), None)
     monkeypatch.setitem(ALL_ATTENTION_FUNCTIONS, "sdpa", no_kernel)
+    monkeypatch.setattr(candidates, "BUDGET_SECONDS", 120.0)
     decision = try_candidates(settings, model, ["attention"], control)
     assert decision.values == {"attention": "eager"}
     assert decision.remark == "the trial of sdpa failed: RuntimeError: no kernel for this shape"

@@ -14,11 +14,13 @@ import torch
 import transformers
 
 from compilation import dropout
+from tests.conftest import ROOT
 from tests.support.job.job_process import TORCHRUN, VOCABULARY, Job
 from tuning.trial_steps import layer_stacks, undone
 
 AUTO = {"precision": "auto", "attention": "auto", "dropout": "auto"}
 CHOICES = ("precision", "attention", "dropout")
+PATIENT = str(ROOT / "tests" / "support" / "job" / "patient.py")
 GROUP = "demo-260101-120000-0123"
 OTHER_GROUP = "demo-260101-120000-4567"
 
@@ -51,7 +53,7 @@ def test_a_training_after_a_trial_equals_one_with_the_chosen_values(
     new_job: Callable[[str], Any], tmp_path: Path
 ) -> None:
     """Equal to the bit: the trial restores weights and random states, and dropout draws the same numbers."""
-    tried = in_group(new_job("tried"), tmp_path / "decisions").run(**AUTO)
+    tried = in_group(new_job("tried"), tmp_path / "decisions").run([PATIENT], **AUTO)
     values = chosen(tried)
     assert set(values.values()) <= {"fp32", "bf16", "blockwise", "eager", "sdpa", "bulk", "torch"}
     fixed = new_job("fixed").run(**values)
@@ -94,7 +96,7 @@ def test_another_group_takes_over_a_decision_for_the_same_shapes_only(
     new_job: Callable[[str], Any], tmp_path: Path
 ) -> None:
     folder = tmp_path / "decisions"
-    in_group(new_job("first"), folder).run(**AUTO, max_steps=2)
+    in_group(new_job("first"), folder).run([PATIENT], **AUTO, max_steps=2)
     others = {"precision": "fp32", "attention": "sdpa", "dropout": "torch"}
     set_decision(folder, **others)
     same = in_group(new_job("same"), folder, f"{OTHER_GROUP}-none-a0r0").run(**AUTO, max_steps=2, seed=1)

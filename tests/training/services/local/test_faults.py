@@ -59,7 +59,7 @@ class TestFaults:
 
     def test_a_job_outlives_a_killed_launcher(self, harness: LocalHarness, tmp_path: Path) -> None:
         request = tmp_path / "request.json"
-        request.write_text(json.dumps(harness.request(EMITS_EVENTS.replace("0.02", "0.1"))))
+        request.write_text(json.dumps(harness.request(EMITS_EVENTS.replace("0.02", "0.5"))))
         program = f"""
             import json, pathlib
             from training.services.launcher import submit
@@ -114,7 +114,10 @@ class TestFaults:
                     harness.service.create(request)
                 finally:
                     os._exit(0)
-            time.sleep(number / 10 * whole_seconds)  # From before the start to after the end.
+            if number < 19:
+                time.sleep(number / 10 * whole_seconds)  # From before the start to after the end.
+            else:
+                until(harness.job_folder(name).exists)
             os.kill(creator, signal.SIGKILL)
             os.waitpid(creator, 0)
             kept += harness.job_folder(name).exists()

@@ -13,7 +13,7 @@ PRINTS_IN_PARTS = """
     import time
     print("running")
     print("still", end="")
-    time.sleep(1.0)
+    time.sleep(4.0)
     print(" running")
     print("the end", end="")
 """

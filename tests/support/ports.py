@@ -1,0 +1,23 @@
+"""Free TCP ports of this machine."""
+
+from __future__ import annotations
+
+import random
+import socket
+
+UNASSIGNED_PORTS = range(20_000, 30_000)
+
+
+def free_port() -> int:
+    """Return a free port that Linux will not assign by itself.
+
+    Tests seed Python's random numbers, so that two test processes would draw the same ports with those.
+    """
+    for port in random.SystemRandom().sample(UNASSIGNED_PORTS, 100):
+        with socket.socket() as probe:
+            try:
+                probe.bind(("127.0.0.1", port))
+            except OSError:
+                continue
+            return port
+    raise AssertionError("none of a hundred ports is free")
