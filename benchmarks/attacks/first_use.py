@@ -76,7 +76,7 @@ def kills(folder: Path, kind: str, count: int, seed: int = 1) -> Counts:
         moment = draw.uniform(EARLIEST.get(kind, 0.0) * seconds, seconds)
         killed = start(lambda own=own: USES[kind](own, "first"), own / "killed.txt")  # type: ignore[misc]
         time.sleep(moment)
-        with suppress(ProcessLookupError):  # it may not lead a group yet
+        with suppress(ProcessLookupError):  # before setsid, it has no group of its own
             os.killpg(killed, signal.SIGKILL)  # with the processes that it started
         os.kill(killed, signal.SIGKILL)
         os.waitpid(killed, 0)

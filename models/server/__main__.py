@@ -108,7 +108,7 @@ def _load(
         )
         model.answer(_warm_up(model.task))
         postpone_full_collections()
-        # Printed first: a server that is killed after its first answer has a line in its log.
+        # Printed before the first answer, so that a server that is killed right after it has a log.
         print(f"Serving {options.model} in {model.loaded.precision} at {address}", flush=True)
         app.serve(model)
     except BaseException as error:

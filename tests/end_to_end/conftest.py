@@ -41,7 +41,7 @@ class CommandLine:
         }
 
     def __call__(self, verb: str, fields: Mapping[str, object] = {}) -> subprocess.CompletedProcess[str]:
-        """Run a verb to completion. `stderr` lacks progress, which depends on the machine."""
+        """Run a verb to completion. Progress lines are removed from `stderr`, because a fast machine prints none."""
         done = subprocess.run(
             self.command(verb, fields), cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=280
         )

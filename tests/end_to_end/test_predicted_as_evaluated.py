@@ -42,7 +42,7 @@ TRAINING: dict[str, object] = {
     "eval_batch_size": BATCH,
     "warmup_samples": 0,
     "save_model": "true",
-    # Near a tie, answers depend on these. `auto` would choose by measured time.
+    # `auto` chooses these by measured speed, and they can change an answer that is close to a tie.
     "attention": "blockwise",
     "dropout": "torch",
 }

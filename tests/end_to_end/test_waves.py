@@ -17,8 +17,8 @@ from mlflow import MlflowClient
 from tests.end_to_end.conftest import CommandLine
 from tests.support.job.tiny import TINY
 
-# The batch size decides how long a job takes and how good its model is. The differences are large compared with the
-# seconds that a busy machine adds to a job.
+# The batch size decides how long a job takes and how good its model is. The jobs differ by seconds, more than a busy
+# machine adds.
 SCRIPT = """\
 import argparse, time
 parser = argparse.ArgumentParser()

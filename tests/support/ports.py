@@ -11,7 +11,7 @@ UNASSIGNED_PORTS = range(20_000, 30_000)
 def free_port() -> int:
     """Return a free port that Linux will not assign by itself.
 
-    Tests seed Python's random numbers, so that two test processes would draw the same ports with those.
+    `SystemRandom`, because tests seed `random`: two test processes would choose the same ports.
     """
     for port in random.SystemRandom().sample(UNASSIGNED_PORTS, 100):
         with socket.socket() as probe:

@@ -62,8 +62,8 @@ def _mp_fn(index: int) -> None:
 def _leave(code: int) -> None:
     """Exit without shutting down the interpreter.
 
-    With torch, the shutdown takes a second, which is billed. It can also abort the process (SIGABRT), because threads
-    of Gloo may still drop tensors (pytorch/pytorch, pull request 179291).
+    With torch, the shutdown takes a second, which is billed. It can also abort the process (SIGABRT) if one of Gloo's
+    threads frees a tensor at that moment (pytorch/pytorch, pull request 179291).
     """
     sys.stdout.flush()
     sys.stderr.flush()

@@ -134,15 +134,15 @@ def test_likely_secrets_of_a_job_are_not_recorded(team: Team, tmp_path: Path) ->
 
 
 @pytest.fixture
-def waits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A script that trains until this process follows its job."""
     gate = tmp_path / "follows"
     monkeypatch.setattr(import_jobs, "follow", lambda *values, **named: gate.touch() or follow(*values, **named))
     return WAITS.format(gate=str(gate))
 
 
-def test_a_running_job_is_followed_to_its_end(team: Team, waits: str) -> None:
-    name = team.starts("running-job", waits)
+def test_a_running_job_is_followed_to_its_end(team: Team, waiting: str) -> None:
+    name = team.starts("running-job", waiting)
     job = submit(team.harness.service, {"TrainingJobName": name, **team.account.jobs.request(name)})
     running(job, "step 1: train loss = 1.0000")
     code, out, _ = team.attach(job=name)
@@ -153,10 +153,10 @@ def test_a_running_job_is_followed_to_its_end(team: Team, waits: str) -> None:
     assert len(team.curve(run, "train_loss")) == 3
 
 
-def test_a_group_of_imported_jobs_is_followed_on_after_its_command_was_killed(team: Team, waits: str) -> None:
+def test_a_group_of_imported_jobs_is_followed_on_after_its_command_was_killed(team: Team, waiting: str) -> None:
     tuned = {"tune-1": {"learning_rate": "3e-05"}, "tune-2": {"learning_rate": "5e-05"}}
     for name, values in tuned.items():
-        team.starts(name, waits, **values)
+        team.starts(name, waiting, **values)
     team.account.jobs.tuning["bert-tuning"] = tuned
     command = [sys.executable, "-m", "experiments", "attach", "--tuning-job", "bert-tuning"]
     killed = subprocess.Popen([*command, "--prices", str(team.prices)], cwd=ROOT, stdout=subprocess.DEVNULL)

@@ -1,4 +1,4 @@
-"""Run the job, and give the trial of `auto` the minutes that it may need on a busy machine: `patient.py train.py`."""
+"""Run the job with two minutes for the trial of `auto`, which a busy machine may need: `patient.py train.py --...`."""
 
 from __future__ import annotations
 

@@ -46,5 +46,5 @@ def main(folder: Path) -> None:
 
 if __name__ == "__main__":
     main(Path(sys.argv[1]))
-    # As train.py ends. A thread of Gloo that drops a tensor while Python shuts down aborts the process.
+    # Like train.py: shutting down Python can abort the process.
     os._exit(0)

@@ -20,9 +20,9 @@ def postgres() -> Iterator[str]:
 
 
 def start_server(server: Any) -> None:
-    """Start a server. Its package waits 10 s, which is not always enough; meanwhile, the server goes on starting."""
+    """Start a server. `server.start()` gives up after 10 s, but a slow PostgreSQL is still starting then: try again."""
     for _ in range(30):
-        # The package asserts that a server which it did not start itself is ready.
+        # AssertionError: the server runs, but does not accept connections yet.
         with suppress(subprocess.TimeoutExpired, AssertionError):
             server.start()
             return

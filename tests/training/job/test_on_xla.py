@@ -45,7 +45,7 @@ values = [ranks.gather(ranks.rank()), ranks.sum_over_processes([1.0, ranks.rank(
 ranks.wait_for_all()
 sys.stdout.write(f"connected {torch.distributed.get_backend()} {values}\n")
 sys.stdout.flush()
-os._exit(0)  # A thread of Gloo that drops a tensor while Python shuts down aborts the process.
+os._exit(0)  # Shutting down Python can abort the process (see train.py).
 """
 
 

@@ -50,7 +50,7 @@ class Events:
         return text
 
     def emit(self, kind: str, **fields: Any) -> None:
-        """Write one event. After a failure, none is written: another thread may still train when the job fails.
+        """Write one event, unless a failure was written: it is the last event, although another thread may still train.
 
         Values that JSON cannot represent are converted: NumPy's numbers to numbers, others (such as paths) to text.
         """

@@ -108,7 +108,7 @@ def with_many_rows(job: Any, channel_writer: Any) -> Any:
 def test_a_probe_ends_early_and_projects_the_rest(long_job: Any) -> None:
     ended = long_job.run(**TRAINING, probe_precision=0.9, probe_samples=400, probe_eval_samples=50)
     result, metrics = ended.result, ended.result["metrics"]
-    # The first check is after 3 steps of warm-up and 25 measured ones. On a busy machine, a later one may decide.
+    # The first check is after 3 steps of warm-up and 25 measured ones. On a busy machine, a later one may be the last.
     assert result["steps"] in CHECKS
     assert metrics["projected/steps"] == 150
     assert metrics["projected/samples"] == 600

@@ -30,7 +30,7 @@ def test_two_processes_add_up_their_ranks(tmp_path: Path) -> None:
         # One write: the lines of two processes must not mix.
         os.write(1, f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()} {sys.argv[1:]}\\n".encode())
         dist.destroy_process_group()
-        os._exit(0)  # A thread of Gloo that drops a tensor while Python shuts down aborts the process.
+        os._exit(0)  # Shutting down Python can abort the process (see train.py).
     """
     request = harness.request(script, devices=2, hyperparameters={"nproc_per_node": 7}, environment=CORES)
     description, lines = ended(submit(harness.service, request))

@@ -25,7 +25,7 @@ AWS = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 # Trains until SIGTERM, then needs a moment for its checkpoint. Its data worker would die of the signal.
 JOB = """
     import os, signal, subprocess, sys, time
-    # It may outlive the test: it must not keep its output open.
+    # It can outlive this process, so it must not hold the test's pipe open.
     worker = subprocess.Popen(["sleep", "60"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
     def save(*_):
         time.sleep(0.5)

@@ -39,7 +39,7 @@ def test_instances_can_communicate(harness: SageMakerHarness, account: Account) 
         result |= {"hosts": json.loads(os.environ["SM_HOSTS"]), "config": [config["current_host"], config["hosts"]]}
         print(json.dumps(result), flush=True)
         dist.destroy_process_group()
-        os._exit(0)  # A thread of Gloo that drops a tensor while Python shuts down aborts the process.
+        os._exit(0)  # Shutting down Python can abort the process (see train.py).
     """
     description, lines = ended(submit(harness.service, harness.request(script, **TWO)))
     assert description["TrainingJobStatus"] == "Completed", lines

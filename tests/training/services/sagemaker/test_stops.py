@@ -27,7 +27,7 @@ pytestmark = pytest.mark.slow
 
 STEPS = 50
 SAVE_STEPS = 26
-"""Only one regular checkpoint, which is uploaded some seconds before the end."""
+"""Gives one regular checkpoint, halfway through the training."""
 SLOW = """
 import importlib, os, runpy, signal, sys, time
 # Like the job itself, before its imports start threads.
