@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.pruning.inventory import ABANDONED_SECONDS, inventory
-from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, until
+from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, until, until_unsupervised
 from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
 from training.services.local.job_folder import JobFolder
@@ -110,7 +110,7 @@ class TestJobs:
 
     def test_a_supervised_job_has_not_ended(self, harness: LocalHarness) -> None:
         ended(submit(harness.service, harness.request("pass")))
-        until(lambda: not JobFolder(harness.job_folder()).is_supervised())
+        until_unsupervised(harness)
         lock = JobFolder(harness.job_folder()).lock_for_supervisor()
         assert not inventory(harness.root.resolve(), NOW).jobs["job"].has_ended
         os.close(lock)

@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable
 from tests.support.services.harness import LocalHarness
 from training.contract.service import Description
 from training.services.launcher import Job
+from training.services.local.job_folder import JobFolder
 
 DEADLINE_SECONDS = 480
 
@@ -72,6 +73,11 @@ def until(condition: Callable[[], bool], seconds: float = 300) -> None:
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.02)
+
+
+def until_unsupervised(harness: LocalHarness, name: str = "job") -> None:
+    """Wait until the supervisor has exited: it still deletes its reserved file after it has written the final state."""
+    until(lambda: not JobFolder(harness.job_folder(name)).is_supervised())
 
 
 def supervisor_pid(harness: LocalHarness, name: str = "job") -> int:

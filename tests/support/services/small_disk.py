@@ -19,7 +19,7 @@ JOB = """
 import json, os, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from tests.support.services.following import ended
+from tests.support.services.following import ended, until_unsupervised
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import ServiceError
 from training.services.launcher import submit

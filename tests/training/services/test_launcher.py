@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from tests.support.services.following import until_unsupervised
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobNotFound
 from training.services.launcher import Follower, Job, failure_of, submit
@@ -70,6 +71,7 @@ def test_a_created_job_that_no_longer_exists_has_failed(tmp_path: Path) -> None:
     harness = LocalHarness(tmp_path)
     job = submit(harness.service, harness.request("pass"))
     job.wait()
+    until_unsupervised(harness)
     shutil.rmtree(harness.job_folder())
     follower = Follower(job, exists=True)
     # A new job may not be visible at first.

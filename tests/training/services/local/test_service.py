@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.services.following import ended
+from tests.support.services.following import ended, until_unsupervised
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import InputError, ServiceError
 from training.services.launcher import submit
@@ -99,6 +99,7 @@ class TestFolders:
         description, lines = ended(job)
         assert lines == ["14 False"]
         assert "hf_very_secret" not in str(description)
+        until_unsupervised(harness)
         files = [path for path in harness.root.rglob("*") if path.is_file()]
         assert files
         assert not [path for path in files if b"hf_very_secret" in path.read_bytes()]
