@@ -27,8 +27,8 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 # A server would start half a dozen processes to run jobs of its own, which nothing here has.
 os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
 
-# No test may depend on the speed of the machine.
-settings.register_profile("any speed", deadline=None)
+# No test may depend on the speed of the machine. In CI, random examples are the same each time.
+settings.register_profile("any speed", deadline=None, derandomize="TRAINFARE_CI" in os.environ)
 settings.load_profile("any speed")
 
 # Hundreds of processes import the same files: each file is compiled once.

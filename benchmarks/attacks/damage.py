@@ -24,7 +24,7 @@ from tests.support.fork_server.interpreter import forking_interpreter
 from training.state.digests import digest
 
 ATTEMPTS = 100
-LIMIT_SECONDS = 60.0
+LIMIT_SECONDS = 200.0
 SEED = 17
 PRELOADED = (
     *("alembic.command", "mlflow.store.tracking.sqlalchemy_store", "pandas", "PIL.Image"),

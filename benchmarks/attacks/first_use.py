@@ -54,7 +54,7 @@ def use_project(folder: Path, name: str) -> int:
 
 def print_names(path: Path) -> None:
     """List the experiments of a tracking database, without MLflow."""
-    with closing(sqlite3.connect(path)) as database:
+    with closing(sqlite3.connect(path, timeout=60.0)) as database:
         print("names:", *(name for (name,) in database.execute("SELECT name FROM experiments")))
 
 
@@ -121,7 +121,7 @@ def damage(folder: Path) -> str:
     [path] = folder.glob("*.db")
     if path.stat().st_mode & 0o077:
         return f"{path.name} is not private"
-    with closing(sqlite3.connect(path)) as database:
+    with closing(sqlite3.connect(path, timeout=60.0)) as database:
         answer = str(database.execute("PRAGMA integrity_check").fetchone()[0])
     left = [each.name for each in folder.iterdir() if ".new-" in each.name or "incomplete" in each.name]
     return f"left behind: {', '.join(left)}" if left else "" if answer == "ok" else answer

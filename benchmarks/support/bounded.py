@@ -14,8 +14,8 @@ from types import FrameType
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
 RESET_PEAK = "5"
 """Text that makes Linux forget the peak of this process's memory."""
-HANG_FACTOR = 6
-"""A library that does not return within this multiple of the limit ends the process, with a traceback."""
+HANG_FACTOR, MIN_HANG_SECONDS = 6, 30.0
+"""A library that exceeds this multiple of the limit, and this time, ends the process with a traceback."""
 
 
 class TooSlow(BaseException):
@@ -37,7 +37,7 @@ def bounded(limit_seconds: float) -> Iterator[Used]:
     used = Used()
     handler = signal.signal(signal.SIGALRM, _too_slow)
     left_seconds, _ = signal.setitimer(signal.ITIMER_REAL, limit_seconds)
-    faulthandler.dump_traceback_later(HANG_FACTOR * limit_seconds, exit=True)
+    faulthandler.dump_traceback_later(max(HANG_FACTOR * limit_seconds, MIN_HANG_SECONDS), exit=True)
     CLEAR.write_text(RESET_PEAK)
     before, started = _peak_kb(), time.monotonic()
     try:

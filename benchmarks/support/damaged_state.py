@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.support.forked import start, wait
 from tests.support.job.tiny import TINY
+from training.services.local.job_folder import JobFolder
 
 SCRIPT = """
 import os
@@ -147,7 +148,8 @@ def make_place(folder: Path) -> Place:
     states = list((place.work / "home" / "jobs").glob("*/state.json"))
     while not all('"Completed"' in state.read_text() for state in states):
         time.sleep(0.1)
-    time.sleep(0.5)  # the supervisors exit
+    while any(JobFolder(state.parent).is_supervised() for state in states):
+        time.sleep(0.1)
     shutil.copytree(place.work, place.template, symlinks=True)
     return Place(place.work, place.template, tuple(sorted(state.parent.name for state in states)))
 
@@ -187,9 +189,12 @@ def on_data(place: Place, seed: int) -> list[str]:
 
 
 def kill_left(place: Place) -> None:
-    """Kill the jobs that a damaged state left running."""
+    """Kill the jobs that a damaged state left running, and wait for their supervisors, which still write."""
     from training.services.local.processes import kill_marked
 
     for base in (place.work / "home" / "jobs").glob("*/opt/ml"):
         with suppress(OSError):
             kill_marked(str(base))
+            deadline = time.monotonic() + 30
+            while JobFolder(base.parents[1]).is_supervised() and time.monotonic() < deadline:
+                time.sleep(0.05)

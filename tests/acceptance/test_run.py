@@ -142,7 +142,7 @@ def test_a_managed_server_is_read_by_its_arn(mlflow_arn: str, tmp_path: Path, mo
 
 
 def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 480
     while not condition():
         assert time.monotonic() < deadline
         time.sleep(0.1)

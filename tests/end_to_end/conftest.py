@@ -43,7 +43,7 @@ class CommandLine:
     def __call__(self, verb: str, fields: Mapping[str, object] = {}) -> subprocess.CompletedProcess[str]:
         """Run a verb to completion. Progress lines are removed from `stderr`, because a fast machine prints none."""
         done = subprocess.run(
-            self.command(verb, fields), cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=280
+            self.command(verb, fields), cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=560
         )
         lines = done.stderr.splitlines(keepends=True)
         done.stderr = "".join(line for line in lines if not line.startswith(("Staging: ", "Reading: ")))

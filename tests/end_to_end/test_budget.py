@@ -89,7 +89,7 @@ def test_two_launchers_share_one_budget(command_line: CommandLine, sleeper: dict
     short = {"compare.arms": "[{script.hyperparameters.seconds: 6}, {script.hyperparameters.seconds: 6.5}]"}
     request = {**sleeper, **short, "compare.parallel": 4, "machine.max_run_seconds": 12, "max_billable_seconds": 330}
     launchers = [command_line.start("compare", request) for _ in range(2)]
-    outputs = [launcher.communicate(timeout=280) for launcher in launchers]
+    outputs = [launcher.communicate(timeout=560) for launcher in launchers]
     assert any(launcher.returncode == 0 for launcher in launchers), outputs
     runs = command_line.runs()
     assert len({run.data.tags["platform.job_name"] for run in runs}) == len(runs) == 4
@@ -171,9 +171,9 @@ def test_dollars_limit_the_time_of_a_sagemaker_job(
     [group] = command_line.runs("group")
     elsewhere = [replace(command_line, folder=tmp_path / name) for name in ("one", "two")]
     launchers = [each.start("attach", {"group": group.data.tags["platform.group"]}) for each in elsewhere]
-    outputs = [launcher.communicate(timeout=280)[0] for launcher in launchers]
+    outputs = [launcher.communicate(timeout=560)[0] for launcher in launchers]
     assert any(launcher.returncode == 0 for launcher in launchers), outputs
-    assert "Budget of 330.00 USD" in outputs[0]
+    assert any("Budget of 330.00 USD" in output for output in outputs)
     assert sum(run.data.metrics["cost/usd"] for run in command_line.runs()) < 330
     [group] = command_line.runs("group")
     assert 0 < group.data.metrics["budget/left_usd"] < 330

@@ -72,7 +72,7 @@ def test_many_jobs_are_followed_with_few_calls(command_line: CommandLine, accoun
 
 def ended_runs(uri: str) -> int:
     """Count the jobs' runs that have ended."""
-    connection = sqlite3.connect(uri.removeprefix("sqlite:///"))
+    connection = sqlite3.connect(uri.removeprefix("sqlite:///"), timeout=60.0)
     [[count]] = connection.execute(
         "select count(*) from runs r join tags t on t.run_uuid = r.run_uuid"
         " where t.key = 'platform.kind' and t.value = 'job' and r.status = 'FINISHED'"

@@ -32,7 +32,7 @@ ARGUMENTS = {
     "save_total_limit": 1,
 }
 
-EPOCHS, STEPS = 20, 500
+EPOCHS, STEPS = 40, 1000
 """Length of a training that takes several seconds: it must still be running when the test kills it."""
 
 

@@ -53,7 +53,7 @@ TWICE = {"compare.arms": "[{}]", "compare.repeats": 2, "compare.parallel": 2}
 
 @pytest.mark.slow
 def test_a_log_says_what_a_job_waits_for_and_how_long(command_line: CommandLine, waiter: dict[str, object]) -> None:
-    done = command_line("compare", {**waiter, **TWICE, "script.hyperparameters.seconds": 8})
+    done = command_line("compare", {**waiter, **TWICE, "script.hyperparameters.seconds": 20})
     assert done.returncode == 0, done.stdout + done.stderr
     cores = len(os.sched_getaffinity(0))
     needs = rf"{cores} cores? \(0 of {cores} free, used by waiter.py, repeat 1\)"
@@ -68,12 +68,14 @@ def test_a_terminal_shows_jobs_done_and_about_how_much_is_left(
         monkeypatch.setenv(name, value)
     monkeypatch.setenv("TERM", "xterm")
     monkeypatch.setenv("COLUMNS", "200")
-    _, terminal = start_at_terminal(command_line.command("compare", {**waiter, **TWICE}), ROOT)
+    _, terminal = start_at_terminal(
+        command_line.command("compare", {**waiter, **TWICE, "script.hyperparameters.seconds": 15}), ROOT
+    )
     shown = read_until(terminal, "Report:")
     os.close(terminal)
     assert "0 of 2 jobs done, 1 running" in shown
     assert "has waited" in shown
-    # The first job took about five seconds, so the second one has some of them left.
+    # The first job took about 15 seconds, so the second one has some of them left.
     assert re.search(r"1 of 2 jobs done, 1 running; \d+ s billed, (about \d+ s left|almost done)", shown), shown
     # The line is gone before the report begins.
     assert not shown.rpartition("billable seconds")[2].count("jobs done")
@@ -90,7 +92,7 @@ def test_stopping_a_job_reports_its_outcome_and_is_no_failure(
     first, outcome = stopped.stdout.splitlines()
     assert first == "Stopping 1 job. Each job has 120 s to end."
     assert re.fullmatch(rf"{name}: stopped after \d+ s", outcome)
-    output, _ = launcher.communicate(timeout=200)
+    output, _ = launcher.communicate(timeout=400)
     assert launcher.returncode == 130, output
     assert "training: stopped after" in output
     assert "The training was stopped after" in output
@@ -105,7 +107,7 @@ def test_stopping_a_job_reports_its_outcome_and_is_no_failure(
 
 def _running_job(command_line: CommandLine) -> str:
     """Return the name of the job once its script has begun."""
-    for _ in range(1200):
+    for _ in range(4000):
         for log in (command_line.folder / "home" / "jobs").glob("*/log.txt"):
             if "loss=" in log.read_text():
                 return log.parent.name

@@ -15,7 +15,8 @@ from mlflow.entities import Run
 
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
-from tests.support.ports import free_port
+from tests.support.ports import free_port, is_listening
+from tests.support.services.following import until
 
 LOOP = """\
 import argparse, os, pathlib, torch
@@ -140,6 +141,7 @@ def git_url(loop: Path, tmp_path: Path) -> Iterator[str]:
     port = free_port()
     place = ["--export-all", f"--base-path={tmp_path}", "--listen=127.0.0.1", f"--port={port}"]
     server = subprocess.Popen(["git", "daemon", "--reuseaddr", *place], start_new_session=True)
+    until(lambda: is_listening(port))
     yield f"git://127.0.0.1:{port}/work/.git"
     os.killpg(server.pid, signal.SIGTERM)
     server.wait()

@@ -66,7 +66,7 @@ def test_a_sweep_registers_its_winner_and_continues_with_more_trials(
     command_line: CommandLine, reviews: dict[str, object]
 ) -> None:
     request = {**reviews, **TINY, "name": "mine", "target.value": 5, "repeats": 2, "trials": 1, "evaluations": 4}
-    request["save_model"] = "true"
+    request |= {"save_model": "true", "pruning": "false"}  # a trial that a busy machine slows would be stopped
     done = command_line("sweep", request)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = command_line.runs()
@@ -123,16 +123,16 @@ def test_a_target_that_no_trial_reaches_is_reported(command_line: CommandLine, r
 def test_no_trial_starts_when_calibration_has_spent_the_budget(
     command_line: CommandLine, reviews: dict[str, object]
 ) -> None:
-    """210 s are one job with 60 s of training and 150 s for its stop. After the calibration, no more such job fits."""
-    request = {**reviews, **TINY, "target.value": 5, "sweep.max_billable_seconds": 210, "min_run_seconds": 60}
+    """330 s are one job with 180 s of training and 150 s for its stop. After the calibration, no more such job fits."""
+    request = {**reviews, **TINY, "target.value": 5, "sweep.max_billable_seconds": 330, "min_run_seconds": 180}
     done = command_line("sweep", request)
     assert done.returncode == 1, done.stdout + done.stderr
     assert "no further job fits for certain" in done.stdout
-    assert "The budget of 210 s ended this early" in done.stdout
+    assert "The budget of 330 s ended this early" in done.stdout
     assert by_role(command_line.runs()) == {"calibration": 1}
     both = command_line("sweep", {**request, "max_billable_seconds": 300})
     assert both.returncode == 2
-    assert "max_billable_seconds 300 and sweep.max_billable_seconds 210 are the same budget" in both.stderr
+    assert "max_billable_seconds 300 and sweep.max_billable_seconds 330 are the same budget" in both.stderr
 
 
 @pytest.mark.slow
@@ -140,6 +140,7 @@ def test_trials_end_when_none_certainly_fits(command_line: CommandLine, reviews:
     """With two jobs at a time, trials share the budget; the search ends while no trial could exceed it."""
     limits = {"max_billable_seconds": 210.4, "min_run_seconds": 60, "machine.max_run_seconds": 70, "max_parallel": 2}
     request = {**reviews, **TINY, "target.value": 5, "calibration_seconds": 0, "trials": 20, "repeats": 9, **limits}
+    request["pruning"] = "false"  # a trial that a busy machine slows would be stopped
     done = command_line("sweep", request)
     assert "Budget of 210 s: at worst these jobs cost" in done.stdout
     assert "The budget of 210 s ended this early" in done.stdout

@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 TIMEOUT_SECONDS = 240
-REACTION_SECONDS = 0.3
+REACTION_SECONDS = 2.0
 
 
 def start_at_terminal(command: Sequence[str], folder: Path) -> tuple[int, int]:

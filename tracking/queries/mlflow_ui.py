@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import random
 import signal
 import socket
 import subprocess
@@ -24,6 +25,7 @@ from training.contract.errors import InputError, TrackingError, nearest
 from training.contract.plain_text import without_secrets
 
 HOST, PORT = "127.0.0.1", 5000
+OTHER_PORTS = range(5100, 6000)
 LOCAL = f"http://{HOST}:{PORT}"
 """Default address of MLflow's UI on the user's machine."""
 _PAUSE_SECONDS = 0.2
@@ -119,8 +121,8 @@ def _newest_groups(store: Store, experiment_ids: list[str], extra_filter: str, m
 
 
 def _free_port() -> int:
-    """Return 5000, or a port that the system selects if 5000 is in use."""
-    for port in (PORT, 0):
+    """Return 5000, or another free port that Linux does not give to other programs before the server listens."""
+    for port in (PORT, *random.SystemRandom().sample(OTHER_PORTS, 20), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just released is free
             with suppress(OSError):

@@ -229,8 +229,9 @@ def _without_empty_folders(folder: Path) -> Iterator[None]:
 def _delete_abandoned(parent: Path) -> None:
     """Delete the unfinished stagings of processes that were killed long ago."""
     for abandoned in parent.glob(f"{UNFINISHED_PREFIX}*"):
-        if time.time() - abandoned.stat().st_mtime > UNFINISHED_SECONDS:
-            shutil.rmtree(abandoned, ignore_errors=True)
+        with suppress(FileNotFoundError):  # another process has just completed it
+            if time.time() - abandoned.stat().st_mtime > UNFINISHED_SECONDS:
+                shutil.rmtree(abandoned, ignore_errors=True)
 
 
 def _staged(

@@ -26,6 +26,8 @@ from training.state.locks import exclusive_lock, is_exclusively_locked
 REPOSITORY = Path(__file__).resolve().parents[3]
 END_SECONDS = 15.0
 """Time for a server to stop by itself before it is killed."""
+START_SECONDS = 120.0
+"""Time for a server to write its process id, which it does once its packages are imported."""
 TAIL_BYTES = 8192
 TAIL_LINES = 5
 
@@ -128,7 +130,7 @@ class ServerFolder:
 
         The server writes the id itself, so it is known even if the command that started the server was killed.
         """
-        for _ in _checks(END_SECONDS):
+        for _ in _checks(START_SECONDS):
             if not self.is_alive():
                 return None
             if number := self._read("address.json").get("pid"):

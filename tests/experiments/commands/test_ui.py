@@ -12,7 +12,7 @@ import sys
 import time
 import urllib.request
 from collections.abc import Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any
 
@@ -23,9 +23,16 @@ from mlflow import MlflowClient
 from experiments.running.open_ui import ui
 from tests.conftest import ROOT
 from tests.support.fork_server.interpreter import INTERPRETER
+from tests.support.services.following import until
 from tracking.queries.mlflow_ui import experiment_to_show, run_table
 from tracking.server.store import open_store
 from training.contract.errors import InputError
+
+
+def lives(process: psutil.Process) -> bool:
+    with suppress(psutil.NoSuchProcess):
+        return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
+    return False
 
 
 def group(client: MlflowClient, experiment_id: str, name: str, start_time: int) -> None:
@@ -156,7 +163,7 @@ def test_the_ui_of_a_database_runs_until_interrupted(
         rest, _ = process.communicate(timeout=120)
     assert process.returncode == 0, rest
     assert rest.strip() == "Stopped MLflow's UI."
-    assert [each for each in started if each.is_running() and each.status() != psutil.STATUS_ZOMBIE] == []
+    until(lambda: not any(map(lives, started)))
 
 
 @pytest.mark.slow

@@ -52,7 +52,8 @@ def test_requests_that_arrive_while_the_model_runs_run_together() -> None:
 
     async def ask() -> list[list[str]]:
         batcher = Batcher(model)
-        first = asyncio.create_task(batcher.answers([Word("a")]))
+        # By the time of these rows, the batcher expects the rest to be quick, also on a slow machine.
+        first = asyncio.create_task(batcher.answers([Word("a", rows=10_000)]))
         await asyncio.to_thread(model.has_begun.wait)
         rest = [asyncio.create_task(batcher.answers([Word(text), Word("z")])) for text in ("b", "c", "d")]
         await asyncio.sleep(0)
@@ -131,7 +132,8 @@ def test_short_examples_do_not_wait_for_long_ones() -> None:
 
     async def ask() -> list[str]:
         batcher = Batcher(model)
-        await batcher.answers([Word("a")])  # The batcher does not know yet that the model is fast.
+        # Before this, the batcher does not know that the model is fast. Many rows make it so on a slow machine, too.
+        await batcher.answers([Word("a", rows=10_000)])
         mixed = asyncio.create_task(batcher.answers([Word("b", new_tokens=9), Word("c")]))
         await asyncio.sleep(0)
         assert await asyncio.wait_for(batcher.answers([Word("d")]), 30) == ["d"]

@@ -95,11 +95,12 @@ class TrainingJob:
         """Return the description. All its fields are set at all times."""
         described = {name: value for name, value in self.request.items() if name != "Tags"}
         described |= {"TrainingJobArn": f"arn:aws:sagemaker:us-east-1:111122223333:training-job/{self.name}"}
-        described |= {"CreationTime": self._created, "ModelArtifacts": {"S3ModelArtifacts": self._artifact or ""}}
+        described |= {"CreationTime": self._created}
         if self._types:
             chosen = {"SelectedInstanceType": self._types[0]} if "InstancePreferences" in self._resources else {}
             described["ResourceConfig"] = {**self._resources, **chosen}
         with self._lock:
+            described |= {"ModelArtifacts": {"S3ModelArtifacts": self._artifact or ""}}
             return described | self._progress() | self.pool.description(self._uploaded)
 
     @property
@@ -174,7 +175,8 @@ class TrainingJob:
         except ClientError as error:
             self._failed = f"ClientError: Data download failed: {error}"
         finally:
-            self._uploaded = datetime.now(UTC)
+            with self._lock:  # a description that has looked at the machines before must not see this
+                self._uploaded = datetime.now(UTC)
 
     def _begin(self) -> None:
         self._downloading = datetime.now(UTC)

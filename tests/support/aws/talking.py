@@ -41,7 +41,7 @@ def study(folder: Path, *, jobs: int, parallel: int, steps: int, pause: float) -
 
 def points(database: Path) -> Counter[tuple[str, str, int]]:
     """Count the times MLflow stores each point of the jobs' curves, by run, metric name and step."""
-    connection = sqlite3.connect(database)
+    connection = sqlite3.connect(database, timeout=60.0)
     rows = connection.execute(
         "select m.run_uuid, m.key, m.step from metrics m join tags t on t.run_uuid = m.run_uuid"
         f" where t.key = 'platform.kind' and t.value = 'job' and m.key in {KEYS}"

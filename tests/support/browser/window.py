@@ -14,6 +14,8 @@ from tests.conftest import ROOT
 PICTURES = ROOT / "test-artifacts" / "browser"
 """Folder for screenshots."""
 DESKTOP, PHONE, NARROW = (1280, 800), (390, 844), (320, 640)
+LONGEST_MS = 120_000
+"""Time for a page to load or to show something, also on a busy machine."""
 SEVERE = ("serious", "critical")
 """Violations of this impact in axe-core's rating are errors here. Contrast is among them."""
 
@@ -25,6 +27,7 @@ class Window:
         viewport: Any = {"width": size[0], "height": size[1]}
         self.context = browser.new_context(viewport=viewport, **context)
         self.page = self.context.new_page()
+        self.page.set_default_timeout(LONGEST_MS)
         self.errors: list[str] = []
         """Console errors, exceptions and failed requests."""
         self.requests: list[str] = []

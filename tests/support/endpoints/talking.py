@@ -27,7 +27,7 @@ class Talk:
 
     def __init__(self, address: str) -> None:
         parts = urlsplit(address)
-        self.socket = socket.create_connection((parts.hostname, parts.port), timeout=30)
+        self.socket = socket.create_connection((parts.hostname, parts.port), timeout=300)
         self._read = self.socket.makefile("rb")
 
     def send(self, raw: bytes, *, half_close: bool = False) -> None:

@@ -101,7 +101,9 @@ def _end(workers: list[subprocess.Popen[bytes]]) -> None:
 def test_a_server_that_restarts_costs_nothing(tmp_path: Path) -> None:
     """The server stops during the sweep, with all connections, and starts again after some seconds."""
     with postgres_server() as server:
-        plan = Plan(url=server.get_uri(), folder=str(tmp_path / "jobs"), trials=30, max_parallel=4, parallel=2)
+        plan = Plan(
+            url=server.get_uri(), folder=str(tmp_path / "jobs"), trials=30, max_parallel=4, parallel=2, together=2
+        )
         log = tmp_path / "workers.txt"
         workers = [start(plan, log) for _ in range(2)]
         service = SimulatedService(Path(plan.folder))

@@ -114,7 +114,7 @@ def test_a_trial_waits_while_the_budget_is_reserved(bench: Bench) -> None:
     """The budget has room for one job at a time. The second trial is claimed and starts when the first has ended."""
     part = bench.part()
     limits = Limits(trials=2, parallel=2, max_parallel=2)
-    runner = RoomForOne(bench.service, lambda *_: Behaviour(seconds=3.0, curve=((0.1, 100, 1.0),)))
+    runner = RoomForOne(bench.service, lambda *_: Behaviour(seconds=10.0, curve=((0.1, 100, 1.0),)))
     bench.run_with(runner, part, limits=limits)
     assert ends(part) == {"completed": 2}
     assert bench.service.most_at_once() == 1

@@ -97,7 +97,8 @@ folder = Path({folder!r})
 store, service = open_store({uri!r}), LocalService(folder / "home")
 group = open_group(store, experiment_name="demo", verb="train", key="k1")
 print("group", group.id, flush=True)
-jobs = [planned(folder, f"{{group.id}}-{{n}}", repeat=n, steps=60, pause=0.1) for n in range(3)]
+steps = ({steps}, 60, 60)
+jobs = [planned(folder, f"{{group.id}}-{{n}}", repeat=n, steps=steps[n], pause=0.1) for n in range(3)]
 try:
     outcomes = run_jobs(store, service, group, jobs, echo=lambda text: print(text, flush=True))
 except Detached:
@@ -108,8 +109,9 @@ print("done", len(outcomes), flush=True)
 """
 
 
-def start_launcher(folder: Path, uri: str) -> subprocess.Popen[str]:
-    code = LAUNCHER.format(root=str(ROOT), folder=str(folder), uri=uri)
+def start_launcher(folder: Path, uri: str, steps: int = 60) -> subprocess.Popen[str]:
+    """Start a launcher of three jobs, the first of which has this many steps of 0.1 s."""
+    code = LAUNCHER.format(root=str(ROOT), folder=str(folder), uri=uri, steps=steps)
     command = [sys.executable, "-c", code]
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
@@ -148,7 +150,7 @@ def test_killed_launchers_lose_nothing_and_repeat_nothing(tracking_uri: str, tmp
 
 
 def test_ctrl_c_stops_the_job_and_records_it(tracking_uri: str, tmp_path: Path) -> None:
-    launcher = start_launcher(tmp_path, tracking_uri)
+    launcher = start_launcher(tmp_path, tracking_uri, steps=3000)
     assert launcher.stdout
     for line in launcher.stdout:
         if "started on" in line:
@@ -166,7 +168,8 @@ def test_ctrl_c_stops_the_job_and_records_it(tracking_uri: str, tmp_path: Path) 
 @pytest.mark.parametrize(("answer", "status", "message"), [("s", "KILLED", "done 1"), ("l", "RUNNING", "detached")])
 def test_ctrl_c_at_a_terminal_asks(tracking_uri: str, tmp_path: Path, answer: str, status: str, message: str) -> None:
     """Ctrl-C is typed at a pseudo-terminal; each answer stops the job or leaves it running."""
-    code = LAUNCHER.format(root=str(ROOT), folder=str(tmp_path), uri=tracking_uri)
+    steps = 3000 if answer == "s" else 60
+    code = LAUNCHER.format(root=str(ROOT), folder=str(tmp_path), uri=tracking_uri, steps=steps)
     pid, terminal = start_at_terminal([sys.executable, "-c", code], tmp_path)
     read_until(terminal, "started on")
     os.write(terminal, b"\x03")
@@ -190,9 +193,9 @@ def test_parallel_jobs_overlap(tracking_uri: str, tmp_path: Path, monkeypatch: p
     monkeypatch.chdir(tmp_path)
     store, service = open_store(tracking_uri), LocalService(tmp_path / "home")
     overlaps = []
-    for parallel in (1, 2):
+    for parallel, pause in ((1, 0.05), (2, 1.0)):
         group = open_group(store, experiment_name="demo", verb="compare", key=f"p{parallel}")
-        jobs = [planned(tmp_path, f"p{parallel}-{n}", repeat=n, steps=20, pause=0.25) for n in range(2)]
+        jobs = [planned(tmp_path, f"p{parallel}-{n}", repeat=n, steps=20, pause=pause) for n in range(2)]
         outcomes = run_jobs(store, service, group, jobs, parallel=parallel, echo=quiet)
         assert [outcome.failure for outcome in outcomes] == [None, None]
         first, second = (service.describe(job.spec.name) for job in jobs)
@@ -201,7 +204,7 @@ def test_parallel_jobs_overlap(tracking_uri: str, tmp_path: Path, monkeypatch: p
 
 
 def test_a_killed_job_ends_failed(tracking_uri: str, tmp_path: Path) -> None:
-    launcher = start_launcher(tmp_path, tracking_uri)
+    launcher = start_launcher(tmp_path, tracking_uri, steps=3000)
     assert launcher.stdout
     for line in launcher.stdout:
         if "started on" in line:

@@ -10,6 +10,7 @@ import pytest
 
 from models.lookup.versions import Versions
 from sweeps.study.storage import _ENGINE, open_storage
+from tests.support.ports import free_port
 from tests.support.sweeps.postgres import postgres
 from tracking.server.reachable import require_answer
 from tracking.server.store import open_store
@@ -28,10 +29,7 @@ def silent() -> Iterator[int]:
 @pytest.fixture
 def closed() -> int:
     """Port at which nothing listens."""
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        port: int = probe.getsockname()[1]
-    return port
+    return free_port()
 
 
 @pytest.fixture(autouse=True)
@@ -60,7 +58,9 @@ def test_a_closed_port_is_one_sentence(closed: int) -> None:
 def test_a_server_that_accepts_and_never_answers_is_one_sentence(silent: int, use: Callable[[str], object]) -> None:
     with pytest.raises((TrackingError, StorageError)) as failure:
         use(address(silent))
-    assert re.search(r"has not answered for \d s: (no answer in time|connection timeout expired)\.", str(failure.value))
+    assert re.search(
+        r"has not answered for \d+ s: (no answer in time|connection timeout expired)\.", str(failure.value)
+    )
     assert "secret" not in str(failure.value)
 
 
@@ -79,7 +79,10 @@ def test_a_password_that_breaks_the_address_is_not_shown() -> None:
     assert "cret" not in str(failure.value)
 
 
-def test_a_refused_user_is_reported_at_once_and_a_real_server_is_accepted() -> None:
+def test_a_refused_user_is_reported_at_once_and_a_real_server_is_accepted(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PGCONNECT_TIMEOUT", "60")
     with postgres() as uri:
         uri = uri.replace("postgresql://", "postgresql+psycopg://")
         require_answer(uri)

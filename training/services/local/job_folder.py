@@ -114,7 +114,10 @@ class JobFolder:
 
     def is_supervised(self) -> bool:
         """Return whether the job's supervisor is alive. Several processes may check at the same time."""
-        return is_exclusively_locked(self.path / "supervisor.lock")
+        try:
+            return is_exclusively_locked(self.path / "supervisor.lock")
+        except FileNotFoundError:  # deleted while the job ran
+            return False
 
     def open_log(self) -> BinaryIO | None:
         """Open the log, or return None before the job has written one. Raises `DamagedJob` for another kind of file."""

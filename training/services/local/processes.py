@@ -64,8 +64,8 @@ def run(program: Program, on_stop: Callable[[EndedBy], None], on_pause: Callable
     """
     kills_before = out_of_memory_kills()
     deadline = time.monotonic() + program.limit_seconds
-    process = _start(program)
     marker = LogMarker(program.log)
+    process = _start(program)
     ended_by = _wait(process.pid, deadline, {signal.SIGCHLD, signal.SIGTERM}, marker, on_pause)
     if ended_by != "itself":
         on_stop(ended_by)

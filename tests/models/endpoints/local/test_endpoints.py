@@ -244,9 +244,10 @@ def test_a_killed_replacement_leaves_the_old_endpoint(
 def test_ctrl_c_during_a_deploy_leaves_nothing(endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path) -> None:
     with deploying(tmp_path, tiny_model) as process:
         while not servers(tmp_path):
+            assert process.poll() is None
             time.sleep(0.01)
         process.send_signal(signal.SIGINT)
-        process.wait(60)
+        process.wait(300)
     assert servers(tmp_path) == []
     assert endpoints.endpoints() == []
 

@@ -16,7 +16,7 @@ from models.endpoints.sagemaker.waiting import WaitPolicy
 from tests.support.aws.account import Account
 from training.services.sagemaker import clients
 
-QUICK = WaitPolicy(first_seconds=0.01, longest_seconds=0.01, line_seconds=0.0, delete_seconds=20.0)
+QUICK = WaitPolicy(first_seconds=0.01, longest_seconds=0.01, line_seconds=0.0, delete_seconds=300.0)
 """Looks as often as it can, and says every one."""
 
 
@@ -40,7 +40,7 @@ def spec(folder: Path) -> Callable[..., EndpointSpec]:
         run_id="0123abc",
         versions="torch 2.9.0, transformers 5.3.0",
         machine="ml.g4dn.xlarge",
-        wait_seconds=20.0,
+        wait_seconds=300.0,
     )
     return lambda **fields: replace(first, **fields)
 

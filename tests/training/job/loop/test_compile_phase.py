@@ -35,7 +35,10 @@ def run(job: Any, cache: Path, **arguments: Any) -> Any:
 
 
 @pytest.mark.slow
-def test_a_second_job_uses_the_compile_cache_and_losses_are_equal(new_job: Callable[[str], Any], cache: Path) -> None:
+def test_a_second_job_uses_the_compile_cache_and_losses_are_equal(
+    new_job: Callable[[str], Any], tmp_path: Path
+) -> None:
+    cache = tmp_path / "inductor"
     cold = run(new_job("cold"), cache, compiler="inductor", eval_strategy="steps", eval_steps=5, **BUCKETS)
     warm = run(new_job("warm"), cache, compiler="inductor", **BUCKETS)
     eager = run(new_job("eager"), cache, compiler="none", **BUCKETS)

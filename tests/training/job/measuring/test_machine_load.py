@@ -123,7 +123,7 @@ def measured(folder: Path, environment: dict[str, str], *, session: str) -> tupl
 
 
 def _measured_in_job(folder: Path, environment: dict[str, str], session: str) -> tuple[float, float, float]:
-    load = MachineLoad(reads_gpu=False, interval_seconds=0.2).start()
+    load = MachineLoad(reads_gpu=False, interval_seconds=0.05).start()
     begin, before = time.monotonic(), read(Members(""))
     burnt = burn(folder / "seconds", environment, session)
     metrics = load.metrics()

@@ -74,7 +74,7 @@ def test_two_processes_evaluate_like_one(new_job: NewJob, channel_writer: Any, r
 SAVING = {
     "batch_size": 2,
     "gradient_accumulation_steps": 2,
-    "epochs": 8,
+    "epochs": 24,
     "padding": "buckets",
     "bucket_lengths": "6,12",
     "learning_rate": 0.01,
@@ -95,7 +95,7 @@ def test_processes_stop_and_resume_together(new_job: NewJob) -> None:
     uninterrupted = new_job("uninterrupted")
     uninterrupted.environment["SM_CHECKPOINT_DIR"] = str(uninterrupted.folder / "checkpoints")
     expected = uninterrupted.run(TORCHRUN, **SAVING)
-    assert expected.result["steps"] == 56
+    assert expected.result["steps"] == 168
 
     job = new_job("job")
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")

@@ -26,7 +26,7 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     return SageMakerHarness(tmp_path, request.getfixturevalue("account"))
 
 
-LIMIT_SECONDS = {"local": 5, "sagemaker": 20}
+LIMIT_SECONDS = {"local": 15, "sagemaker": 40}
 """Time limit of a job, in which a container starts on a busy machine."""
 
 

@@ -14,6 +14,7 @@ from tests.support.services.following import ended
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobNotFound, ServiceError
 from training.services.launcher import submit
+from training.services.local.job_folder import JobFolder
 
 DAMAGE: dict[str, Callable[[Path], object]] = {
     **{name: way for name, way in WAYS.items() if name not in ("a link to itself", "no rights")},
@@ -110,3 +111,7 @@ def test_a_job_whose_state_is_damaged_cannot_be_stopped(two_jobs: LocalHarness) 
         path.write_text(text)
     with pytest.raises(JobNotFound):
         two_jobs.service.stop("missing")
+
+
+def test_a_job_whose_lock_was_deleted_is_not_supervised(tmp_path: Path) -> None:
+    assert not JobFolder(tmp_path).is_supervised()

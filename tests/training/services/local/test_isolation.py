@@ -13,15 +13,15 @@ from training.contract.service import Request
 from training.services.launcher import submit
 
 SCRIPT = """
-    import importlib.util
+    import importlib.util, os
     import models, reports
-    print("own:", models.NAME, reports.NAME, flush=True)
+    os.write(1, f"own: {{models.NAME}} {{reports.NAME}}\\n".encode())  # in one piece beside other processes
     visible = [name for name in {packages!r} if importlib.util.find_spec(name)]
     assert visible == ["models", "reports"], visible
     try:
         import experiments
     except ModuleNotFoundError as error:
-        print("refused:", error, flush=True)
+        os.write(1, f"refused: {{error}}\\n".encode())
 """
 LAUNCHERS = [pytest.param(1, id="plain"), pytest.param(2, id="torchrun", marks=pytest.mark.slow)]
 

@@ -11,7 +11,7 @@ from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
 from training.services.local.load_measurement import FIELD, MEASURE_VARIABLE
 
-SCRIPT = "import time; time.sleep(1.5)"
+SCRIPT = "import time; time.sleep(6)"
 
 
 def test_a_busy_process_beside_a_script_is_in_its_description(harness: LocalHarness) -> None:

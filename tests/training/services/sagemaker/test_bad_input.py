@@ -44,14 +44,14 @@ def test_an_unreachable_region_is_reported_soon(
     terminal: Terminal, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
+        closed.bind(("127.0.0.1", 0))  # it does not listen, and nothing else can
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-    for arguments in (["train"], ["jobs", "--service", "sagemaker", "list"]):
-        output = terminal("train") if arguments == ["train"] else terminal.run(*arguments)
-        [line] = output.error.splitlines()
-        assert (output.code, "AWS: AWS does not answer" in line) == (1, True), output
-        assert "check the region and the network" in line
-    assert account.jobs.names() == []
+        for arguments in (["train"], ["jobs", "--service", "sagemaker", "list"]):
+            output = terminal("train") if arguments == ["train"] else terminal.run(*arguments)
+            [line] = output.error.splitlines()
+            assert (output.code, "AWS: AWS does not answer" in line) == (1, True), output
+            assert "check the region and the network" in line
+        assert account.jobs.names() == []
 
 
 def test_a_script_that_fails_shows_its_traceback(

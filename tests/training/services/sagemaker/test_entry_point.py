@@ -157,7 +157,7 @@ def test_the_images_own_entry_point_passes_nothing_on(container: Container) -> N
     for process in descendants(running.pid):
         with contextlib.suppress(ProcessLookupError):  # the end of process 1 ends the others
             os.kill(process, signal.SIGKILL)
-    output, _ = running.communicate(timeout=10)
+    output, _ = running.communicate(timeout=60)
     assert "saved" not in output
 
 

@@ -62,11 +62,11 @@ def test_a_missing_region_is_an_error(account: Account, monkeypatch: pytest.Monk
 
 def test_a_region_that_does_not_answer_is_an_error(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))
+        closed.bind(("127.0.0.1", 0))  # it does not listen, and nothing else can
         monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-    monkeypatch.setattr("training.services.sagemaker.clients.QUICK_ATTEMPTS", 1)
-    with pytest.raises(Unreachable, match=r"AWS: AWS does not answer .*; check the region and the network"):
-        account_of(Clients())
+        monkeypatch.setattr("training.services.sagemaker.clients.QUICK_ATTEMPTS", 1)
+        with pytest.raises(Unreachable, match=r"AWS: AWS does not answer .*; check the region and the network"):
+            account_of(Clients())
 
 
 @pytest.mark.parametrize(

@@ -57,7 +57,7 @@ WAYS: Ways = {
     # Only the stop itself can write a checkpoint.
     "stop": {"save_steps": 1000, "step_seconds": 0.5},
     "time limit": {"save_steps": 1000, "step_seconds": 1.0, "max_run_seconds": 40},
-    "spot interruption": {"save_steps": SAVE_STEPS, "step_seconds": 0.3, "spot": True, "max_wait_seconds": 172_800},
+    "spot interruption": {"save_steps": SAVE_STEPS, "step_seconds": 0.8, "spot": True, "max_wait_seconds": 172_800},
 }
 
 
