@@ -27,6 +27,9 @@ os.environ["MLFLOW_DISABLE_TELEMETRY"] = "true"
 # A server would start half a dozen processes to run jobs of its own, which nothing here has.
 os.environ["MLFLOW_SERVER_ENABLE_JOB_EXECUTION"] = "false"
 
+# uvicorn closes connections that were idle for 5 s. A request that is sent at that moment fails.
+os.environ["UVICORN_TIMEOUT_KEEP_ALIVE"] = "3600"
+
 # No test may depend on the speed of the machine. In CI, random examples are the same each time.
 settings.register_profile("any speed", deadline=None, derandomize="TRAINFARE_CI" in os.environ)
 settings.load_profile("any speed")
@@ -147,7 +150,7 @@ class TrackingServer:
             self._process = subprocess.Popen(
                 command, env=os.environ | {MARK: str(self._folder)}, cwd=self._folder, stdout=log, stderr=log
             )
-        deadline = time.monotonic() + 120
+        deadline = time.monotonic() + 480
         while time.monotonic() < deadline:
             try:
                 with urllib.request.urlopen(f"{self.uri}/health", timeout=2):

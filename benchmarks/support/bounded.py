@@ -36,11 +36,12 @@ def bounded(limit_seconds: float) -> Iterator[Used]:
     """Yield an object that holds the attempt's time and memory at its end. Raises `TooSlow`. Needs the main thread."""
     used = Used()
     handler = signal.signal(signal.SIGALRM, _too_slow)
-    left_seconds, _ = signal.setitimer(signal.ITIMER_REAL, limit_seconds)
+    left_seconds, _ = signal.setitimer(signal.ITIMER_REAL, 0)
     faulthandler.dump_traceback_later(max(HANG_FACTOR * limit_seconds, MIN_HANG_SECONDS), exit=True)
     CLEAR.write_text(RESET_PEAK)
     before, started = _peak_kb(), time.monotonic()
     try:
+        signal.setitimer(signal.ITIMER_REAL, limit_seconds)
         yield used
     finally:
         used.seconds = time.monotonic() - started

@@ -42,7 +42,7 @@ def address(real_comparison: CommandLine) -> Iterator[str]:
             yield match[1]
             break
     process.terminate()  # a background process of a shell does not receive SIGINT
-    rest, _ = process.communicate(timeout=120)
+    rest, _ = process.communicate(timeout=480)
     assert process.returncode == 0, "".join([*lines, rest])
 
 

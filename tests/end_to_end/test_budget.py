@@ -144,7 +144,7 @@ def test_a_budget_that_cannot_hold_starts_nothing(
 def test_dollars_limit_the_time_of_a_sagemaker_job(
     command_line: CommandLine, sleeper: dict[str, object], account: Account, tmp_path: Path
 ) -> None:
-    """At a dollar a second, 330 USD are two jobs with 15 s each and 150 s for the stop. Two machines follow them."""
+    """At a dollar a second, 390 USD are two jobs with 45 s each and 150 s for the stop. Two machines follow them."""
     account.make_role()
     prices = tmp_path / "prices.json"
     prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 3600.0}}))
@@ -153,30 +153,31 @@ def test_dollars_limit_the_time_of_a_sagemaker_job(
         "machine.instance_type": "ml.g5.xlarge",
         "aws.role": "trainer",
         "machine.cores": "null",
+        "machine.max_run_seconds": 60,
     }
-    arms = "[{script.hyperparameters.seconds: 3}, {script.hyperparameters.seconds: 3.5}]"
+    arms = "[{script.hyperparameters.seconds: 0.5}, {script.hyperparameters.seconds: 1}]"
     request = {**sleeper, **there, "compare.arms": arms, "compare.parallel": 2, "compare.repeats": 1}
-    budget = {"max-usd": 330, "min_run_seconds": 15}
+    budget = {"max-usd": 390, "min_run_seconds": 45}
     unpriced = command_line("compare", {**request, **budget, "aws.prices": _empty(tmp_path)})
     assert unpriced.returncode == 2
-    assert "max_usd is 330, but the price of ml.g5.xlarge is unknown: set aws.prices" in unpriced.stderr
+    assert "max_usd is 390, but the price of ml.g5.xlarge is unknown: set aws.prices" in unpriced.stderr
     left = command_line("compare", {**request, **budget, "aws.prices": prices, "wait": "false"})
     assert left.returncode == 0, left.stdout + left.stderr
-    assert "at worst these jobs cost 380.00 USD (2 jobs, each up to its limit of 40 s and 150 s to stop)" in left.stdout
-    assert "To fit all jobs: --machine.max_run_seconds 15, or --max_usd 380." in left.stdout
+    assert "at worst these jobs cost 420.00 USD (2 jobs, each up to its limit of 60 s and 150 s to stop)" in left.stdout
+    assert "To fit all jobs: --machine.max_run_seconds 45, or --max_usd 420." in left.stdout
     limits = {run.data.tags["platform.max_run_seconds"] for run in command_line.runs()}
-    assert limits == {"15"}
+    assert limits == {"45"}
     for name in account.jobs.names():
-        assert account.jobs.request(name)["StoppingCondition"]["MaxRuntimeInSeconds"] == 15
+        assert account.jobs.request(name)["StoppingCondition"]["MaxRuntimeInSeconds"] == 45
     [group] = command_line.runs("group")
     elsewhere = [replace(command_line, folder=tmp_path / name) for name in ("one", "two")]
     launchers = [each.start("attach", {"group": group.data.tags["platform.group"]}) for each in elsewhere]
     outputs = [launcher.communicate(timeout=560)[0] for launcher in launchers]
     assert any(launcher.returncode == 0 for launcher in launchers), outputs
-    assert any("Budget of 330.00 USD" in output for output in outputs)
-    assert sum(run.data.metrics["cost/usd"] for run in command_line.runs()) < 330
+    assert any("Budget of 390.00 USD" in output for output in outputs)
+    assert sum(run.data.metrics["cost/usd"] for run in command_line.runs()) < 390
     [group] = command_line.runs("group")
-    assert 0 < group.data.metrics["budget/left_usd"] < 330
+    assert 0 < group.data.metrics["budget/left_usd"] < 390
 
 
 def _empty(tmp_path: Path) -> Path:

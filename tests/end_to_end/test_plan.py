@@ -69,6 +69,7 @@ def test_a_plan_changes_nothing_and_shows_the_requests_that_are_sent(
     by_name = {each["TrainingJobName"]: each for each in map(without_group, sent)}
     assert {job["TrainingJobName"]: job for job in (without_group(each["request"]) for each in plan["jobs"])} == by_name
 
+    command_line.until_unsupervised()
     before = tree(command_line.folder)
     again = planned(command_line("compare", {**fields, "dry-run": "true", "format": "json"}))
     assert tree(command_line.folder) == before

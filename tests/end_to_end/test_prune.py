@@ -8,9 +8,7 @@ import pytest
 
 from tests.end_to_end.conftest import CommandLine
 from tests.support.job.tiny import TINY
-from tests.support.services.following import until
 from training.services.launcher import Job
-from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
 
 SAVING = {"save_strategy": "steps", "save_steps": 4, "save_model": "true", "log_model": "false"}
@@ -35,7 +33,7 @@ def test_commands_work_on_a_pruned_state_folder(command_line: CommandLine, revie
         command_line.runs()[-1].data.tags[f"platform.{name}"] for name in ("job_name", "group")
     )
     Job(LocalService(home), second_name).wait()
-    until(lambda: not any(JobFolder(home / "jobs" / name).is_supervised() for name in (first_name, second_name)))
+    command_line.until_unsupervised()
 
     pruned = command_line.jobs("prune", "--yes")
     assert pruned.returncode == 0, pruned.stdout + pruned.stderr

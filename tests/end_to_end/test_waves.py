@@ -26,7 +26,7 @@ parser.add_argument("--batch-size", type=int)
 parser.add_argument("--seed", type=int)
 args = parser.parse_args()
 print("samples=64")
-time.sleep({4: 6.0, 8: 0.2, 16: 0.2, 32: 7.2, 64: 12.0}[args.batch_size])
+time.sleep({4: 12.0, 8: 0.2, 16: 0.2, 32: 14.4}[args.batch_size])
 print("eval_accuracy=%.4f" % ((0.6 if args.batch_size == 16 else 0.9) + 0.001 * (args.seed % 3)))
 """
 
@@ -84,12 +84,12 @@ def test_a_clear_comparison_stops_by_itself(command_line: CommandLine, pause: Pa
 
 
 def test_a_result_that_the_user_names_fails_the_command(command_line: CommandLine, pause: Path) -> None:
-    dearer = {"compare.arms": "[{batch_size: 8}, {batch_size: 64}]", "fail-on": "worse,dearer"}
+    dearer = {"compare.arms": "[{batch_size: 8}, {batch_size: 4}]", "fail-on": "worse,dearer"}
     # On a disturbed machine, a comparison that stops early may only know that the arm is not cheaper.
     all_repeats = {"compare.stop": "never", "compare.repeats": "4"}
     done = command_line("compare", {"experiment": pause, **dearer, **all_repeats})
     assert done.returncode == 3, done.stdout + done.stderr
-    assert done.stderr.splitlines()[-1] == "--fail-on dearer: “batch 64”."
+    assert done.stderr.splitlines()[-1] == "--fail-on dearer: “batch 4”."
     [group] = command_line.runs("group")
     of_group = {"group": group.data.tags["platform.group"]}
     assert group.data.tags["platform.rules"] == "3"

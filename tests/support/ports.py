@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import random
 import socket
 
@@ -11,9 +12,12 @@ UNASSIGNED_PORTS = range(20_000, 30_000)
 def free_port() -> int:
     """Return a free port that Linux will not assign by itself.
 
-    `SystemRandom`, because tests seed `random`: two test processes would choose the same ports.
+    Each of pytest's processes has ports of its own, because a server takes its port seconds later. `SystemRandom`,
+    because tests seed `random`.
     """
-    for port in random.SystemRandom().sample(UNASSIGNED_PORTS, 100):
+    process = int(os.environ.get("PYTEST_XDIST_WORKER", "gw0").removeprefix("gw"))
+    processes = int(os.environ.get("PYTEST_XDIST_WORKER_COUNT", "1"))
+    for port in random.SystemRandom().sample(UNASSIGNED_PORTS[process::processes], 100):
         with socket.socket() as probe:
             try:
                 probe.bind(("127.0.0.1", port))

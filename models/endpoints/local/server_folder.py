@@ -99,7 +99,7 @@ class ServerFolder:
         address = self.address()
         if address is None:
             return False
-        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=5)
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=30)
         try:
             connection.request("GET", "/ping")
             return connection.getresponse().status == 200

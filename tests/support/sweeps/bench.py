@@ -32,7 +32,7 @@ class Bench:
     def __init__(self, folder: Path) -> None:
         self.messages: list[str] = []
         self.url = f"sqlite:///{folder}/sweeps.db"
-        self.storage = open_storage(self.url, heartbeat_seconds=1, grace_seconds=10, echo=self.messages.append)
+        self.storage = open_storage(self.url, heartbeat_seconds=1, grace_seconds=600, echo=self.messages.append)
         self.service = SimulatedService(folder / "jobs")
 
     def part(

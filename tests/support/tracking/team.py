@@ -90,7 +90,7 @@ def open_team(folder: Path) -> Iterator[Team]:
         team = Team(free_port(), artifacts)
         (folder / "auth.ini").write_text(documented("auth.ini"))
         environment = _environment(team, folder, database.get_uri())
-        subprocess.run(["bash", "-euc", documented("databases")], env=environment, check=True, timeout=120)
+        subprocess.run(["bash", "-euc", documented("databases")], env=environment, check=True, timeout=480)
         with (folder / "server.log").open("wb") as log:
             command = ["bash", "-euc", documented("start")]
             server = subprocess.Popen(
@@ -99,7 +99,7 @@ def open_team(folder: Path) -> Iterator[Team]:
         try:
             _await_health(team.uri, folder / "server.log")
             accounts = {**os.environ, **team.as_user(*ADMIN)}
-            subprocess.run([sys.executable, "-c", documented("accounts")], env=accounts, check=True, timeout=240)
+            subprocess.run([sys.executable, "-c", documented("accounts")], env=accounts, check=True, timeout=480)
             yield team
         finally:
             os.killpg(server.pid, signal.SIGKILL)

@@ -35,7 +35,7 @@ def test_the_dashboard_shows_the_sweep(tmp_path: Path) -> None:
 
 
 def _get(address: str) -> bytes:
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 480
     while True:
         try:
             with urllib.request.urlopen(address, timeout=30) as answer:

@@ -43,10 +43,7 @@ def test_every_point_is_tried_once_whatever_the_sampler(bench: Bench) -> None:
     assert sorted((t.user_attrs["batch_size"], t.user_attrs["multiplier"]) for t in complete) == [
         (size, factor) for size in (8, 16, 32) for factor in (0.5, 1.0)
     ]
-    # On a machine that stands still for ten seconds, a trial misses its heartbeat and is repeated under a new number.
-    repeated = [trial for trial in part.trials if "end" not in trial.user_attrs]
-    assert {trial.state for trial in repeated} <= {TrialState.FAIL}
-    assert set(ends(part)) - {"None"} == {"completed", DUPLICATE}
+    assert set(ends(part)) == {"completed", DUPLICATE}
     assert bench.service.most_at_once() <= 3
 
 

@@ -126,7 +126,7 @@ def test_killed_launchers_lose_nothing_and_repeat_nothing(tracking_uri: str, tmp
         output, _ = launcher.communicate()
         assert "done" not in output
     launcher = start_launcher(tmp_path, tracking_uri)
-    output, _ = launcher.communicate(timeout=240)
+    output, _ = launcher.communicate(timeout=480)
     assert launcher.returncode == 0, output
     assert "done 3" in output
     client = MlflowClient(tracking_uri)
@@ -156,7 +156,7 @@ def test_ctrl_c_stops_the_job_and_records_it(tracking_uri: str, tmp_path: Path) 
         if "started on" in line:
             break
     launcher.send_signal(signal.SIGINT)
-    output, _ = launcher.communicate(timeout=120)
+    output, _ = launcher.communicate(timeout=480)
     assert "Stopping" in output
     assert "done 1" in output
     client = MlflowClient(tracking_uri)
@@ -210,7 +210,7 @@ def test_a_killed_job_ends_failed(tracking_uri: str, tmp_path: Path) -> None:
         if "started on" in line:
             break
     _kill_script(tmp_path)
-    output, _ = launcher.communicate(timeout=120)
+    output, _ = launcher.communicate(timeout=480)
     assert "done 3" in output
     client = MlflowClient(tracking_uri)
     runs = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.repeat\" = '0'")
@@ -235,7 +235,7 @@ def test_an_outage_of_the_tracking_server_loses_nothing(
     until(lambda: "Completed" in [job["TrainingJobStatus"] for job in service.jobs()])
     time.sleep(max(0.0, stopped_at + seconds - time.monotonic()))
     tracking_server.send(signal.SIGCONT)
-    output, _ = launcher.communicate(timeout=240)
+    output, _ = launcher.communicate(timeout=480)
     # A short outage may pass within one request, without a message.
     assert seconds < 60 or "nothing is lost" in output
     assert "done 3" in output

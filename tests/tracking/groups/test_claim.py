@@ -20,6 +20,7 @@ IDENTITY = {"platform.group": "g", "platform.job_name": "g-a0r0"}
 @pytest.fixture
 def store(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Store:
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    monkeypatch.setattr(claim, "DEAD_SECONDS", 600.0)  # longer than any write on a busy machine
     return open_store(tracking_uri)
 
 

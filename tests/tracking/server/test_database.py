@@ -53,7 +53,7 @@ def test_a_store_survives_kills_at_any_moment_of_its_first_use(tmp_path: Path) -
         killed.send_signal(signal.SIGKILL)
         killed.communicate()
         following = start(folder, "b")
-        output, _ = following.communicate(timeout=120)
+        output, _ = following.communicate(timeout=480)
         assert (following.returncode, output.splitlines()[-1]) == (0, "opened"), output
         assert "Traceback" not in output
         assert not [name for name in files(folder) if ".new-" in name or "incomplete" in name]
@@ -65,7 +65,7 @@ def test_two_first_commands_at_once_share_one_store(tmp_path: Path) -> None:
         folder = tmp_path / str(number)
         folder.mkdir()
         both = [start(folder, name) for name in ("a", "b")]
-        outputs = [process.communicate(timeout=120)[0] for process in both]
+        outputs = [process.communicate(timeout=480)[0] for process in both]
         assert [process.returncode for process in both] == [0, 0], outputs
         names = {experiment.name for experiment in MlflowClient(uri(folder)).search_experiments()}
         assert names == {"Default", "a", "b"}

@@ -15,6 +15,7 @@ from mlflow.entities import Metric
 
 from tests.conftest import TrackingServer
 from tests.support.endpoints.served import Serving
+from tests.support.services.following import until
 from tracking.groups.group import close_group, open_group
 from tracking.server.store import Store, open_store
 from training.contract.errors import TrackingError
@@ -44,11 +45,16 @@ def test_a_halted_server_causes_delay_but_no_loss(
     run_id = client.create_run(client.create_experiment("e")).info.run_id
     store.call(store.client.log_batch, run_id, metrics=points(1, 10))
     tracking_server.send(signal.SIGSTOP)
-    wake = threading.Timer(6, tracking_server.send, [signal.SIGCONT])
-    wake.start()
+
+    def wake() -> None:
+        until(lambda: any("not answered" in line for line in messages))
+        tracking_server.send(signal.SIGCONT)
+
+    waking = threading.Thread(target=wake)
+    waking.start()
     for step in range(11, 21):
         store.call(store.client.log_batch, run_id, metrics=points(step, step))
-    wake.join()
+    waking.join()
     history = MlflowClient(tracking_server.database_uri).get_metric_history(run_id, "loss")
     assert [m.step for m in history] == list(range(1, 21))
     assert any("not answered" in line for line in messages)

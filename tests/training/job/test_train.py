@@ -198,7 +198,7 @@ def write_wide_model(folder: Path) -> None:
 def wait_for(job: Any, text: str, process: subprocess.Popen[str]) -> None:
     """Wait until the job's events contain the text."""
     file = job.folder / "output/data/events.jsonl"
-    deadline = time.monotonic() + 120
+    deadline = time.monotonic() + 480
     while not (file.exists() and text in file.read_text()):
         assert process.poll() is None, process.communicate()
         assert time.monotonic() < deadline, "the expected event did not appear"
@@ -209,7 +209,7 @@ def test_a_stop_without_checkpoints_ends_the_job_immediately(job: Any) -> None:
     process = job.start(epochs=10_000, precision="fp32")
     wait_for(job, '"metric"', process)
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=480)
     assert process.returncode == 143
     *_, last = EventReader().read(output.splitlines())
     assert (last.kind, last.fields["failure_class"]) == ("failure", "Stopped")
@@ -221,7 +221,7 @@ def test_a_stop_during_loading_ends_the_job(job: Any, plain_interpreter: str) ->
     process = job.start(python=[plain_interpreter], epochs=10_000)
     time.sleep(0.7)
     process.send_signal(signal.SIGTERM)
-    process.communicate(timeout=120)
+    process.communicate(timeout=480)
     # If Python has not yet started the script, the signal's default action ends the process.
     assert process.returncode in (143, -signal.SIGTERM)
 
@@ -235,7 +235,7 @@ def test_a_stopped_job_saves_its_step_and_resumes_there(job: Any, new_job: NewJo
     process = job.start(**saving)
     wait_for(job, '"step":2,', process)
     process.send_signal(signal.SIGTERM)
-    output, _ = process.communicate(timeout=120)
+    output, _ = process.communicate(timeout=480)
     assert process.returncode == 143, output
     (checkpoint,) = (job.folder / "checkpoints").iterdir()
     step = int(checkpoint.name.rpartition("-")[2])

@@ -35,7 +35,7 @@ def left(request: pytest.FixtureRequest, account: Account, endpoints: SageMakerE
     account.hosting.looks = 3
     event = str(request.param)
     command = [sys.executable, "-m", "tests.support.endpoints.deploys", str(folder), event]
-    ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=120, check=False)
+    ended = subprocess.run(command, cwd=ROOT, capture_output=True, timeout=480, check=False)
     assert ended.returncode == -9, ended.stderr.decode()
     kinds, status = LEFT[event]
     assert list(account.hosting.names()) == kinds

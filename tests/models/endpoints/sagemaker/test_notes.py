@@ -157,7 +157,7 @@ def test_a_closed_terminal_leaves_nothing(deploy: list[str], account: Account) -
         process.send_signal(signal.SIGHUP)
         wait_until(lambda: "DeleteEndpoint" in [call for _, call in account.api.calls], process)
         account.hosting.kinds["Endpoint"]["emotion"].looks = account.hosting.looks = 0
-        assert process.wait(120) == 130
+        assert process.wait(480) == 130
     assert account.hosting.names() == {}
     assert read_records() == []
 
@@ -185,7 +185,7 @@ def test_a_change_interrupted_on_another_machine_deletes_nothing(
     with started([*words, "--replace", "true"]) as process:
         wait_until(lambda: account.hosting.kinds["Endpoint"]["emotion"].status == "Updating", process)
         process.send_signal(signal.SIGINT)
-        output, _ = process.communicate(timeout=120)
+        output, _ = process.communicate(timeout=480)
     assert process.returncode == 130
     assert "Endpoint emotion is still being updated; run the same command to follow it." in output
     account.hosting.kinds["Endpoint"]["emotion"].looks = account.hosting.looks = 0

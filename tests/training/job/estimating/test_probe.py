@@ -16,7 +16,8 @@ from measuring.projection import MIN_STEPS, remaining, t_975
 from tests.conftest import ROOT
 from tests.support.job.job_process import TORCHRUN
 
-CHECKS = [28, 53, 78]
+CHECKS = [28, 53, 100]
+"""Steps after which a probe of 400 samples looks: after 25 and 50 measured ones, and at its end."""
 STEP_END = "loop.trainer_callback:Reporter.on_step_end"
 
 # 200 rows in batches of 4 are 50 steps per epoch, 150 in total.

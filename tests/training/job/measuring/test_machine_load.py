@@ -28,8 +28,7 @@ if session == "another":
     if os.fork():
         os._exit(0)
     os.setsid()
-end = time.monotonic() + 1.5
-while time.monotonic() < end:
+while time.process_time() < 1.0:
     pass
 Path(result + ".part").write_text(str(time.process_time()))
 os.rename(result + ".part", result)
@@ -135,9 +134,9 @@ def _measured_in_job(folder: Path, environment: dict[str, str], session: str) ->
 
 
 def burn(result: Path, environment: dict[str, str], session: str) -> float:
-    """Return the CPU seconds of a process that burns a CPU for 1.5 s."""
+    """Return the CPU seconds of a process that burns a CPU until it has used 1 s of it."""
     subprocess.run([sys.executable, "-c", BURN, str(result), session], env=os.environ | environment, check=True)
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 300
     while not result.exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
@@ -152,7 +151,6 @@ TOLERANCE_SECONDS = 0.3
 @pytest.mark.usefixtures("_job")
 def test_a_process_of_others_that_burns_a_cpu_is_detected(tmp_path: Path, name: str) -> None:
     burnt, others, _ = measured(tmp_path, {JOB_NAME: name}, session="another")
-    assert burnt > 0.2
     assert others > burnt - TOLERANCE_SECONDS
     assert disturbances(lambda name: 100 * others / (1.5 * job_cpus()) if "others" in name else 0.0)
 
