@@ -14,9 +14,7 @@ from filelock import FileLock
 
 ROOT = Path(__file__).resolve().parents[3]
 FOLDER = ROOT / ".venv-toolkit"
-TOOLKIT = "sagemaker-training==5.1.4"
-# Packages that the toolkit imports to run a script. It also requires numpy and scipy, for unused encoders.
-NEEDED = ["boto3", "gevent", "inotify_simple==1.2.1", "paramiko", "protobuf", "psutil", "retrying", "six", "werkzeug"]
+LOCK = Path(__file__).with_name("toolkit.lock")
 
 
 def toolkit_command() -> list[str]:
@@ -31,8 +29,8 @@ def toolkit_command() -> list[str]:
 def _make() -> None:
     subprocess.run([sys.executable, "-m", "venv", str(FOLDER)], check=True)
     install = [str(FOLDER / "bin" / "python"), "-m", "pip", "install", "--quiet", "--disable-pip-version-check"]
-    subprocess.run([*install, "--no-deps", TOOLKIT], check=True)
-    subprocess.run([*install, *NEEDED], check=True)
+    patient = ["--retries", "10", "--timeout", "60"]  # on a machine that runs other tests
+    subprocess.run([*install, *patient, "--no-deps", "-r", str(LOCK)], check=True)
     (FOLDER / ".complete").touch()
 
 

@@ -54,7 +54,7 @@ class TestFaults:
         os.kill(supervisor_pid(harness), signal.SIGKILL)
         second = submit(harness.service, harness.request("print(1)", name="second", environment=environment))
         until(lambda: second.describe()["SecondaryStatus"] == "Pending")
-        assert job.describe()["TrainingJobStatus"] == "Failed"
+        until(lambda: job.describe()["TrainingJobStatus"] == "Failed")
         assert ended(second)[0]["TrainingJobStatus"] == "Completed"
 
     def test_a_job_outlives_a_killed_launcher(self, harness: LocalHarness, tmp_path: Path) -> None:

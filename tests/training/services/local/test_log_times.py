@@ -10,19 +10,23 @@ from training.services.launcher import submit
 from training.services.local.log_times import MARK, LogMarker, LogTimes, marks_file
 
 PRINTS_IN_PARTS = """
-    import time
+    import pathlib, sys, time
     print("running")
     print("still", end="")
-    time.sleep(4.0)
+    while not pathlib.Path(sys.argv[2]).exists():
+        time.sleep(0.01)
+    time.sleep(1.0)
     print(" running")
     print("the end", end="")
 """
 
 
-def test_lines_keep_the_time_at_which_they_first_appeared(harness: LocalHarness) -> None:
-    job = submit(harness.service, harness.request(PRINTS_IN_PARTS))
+def test_lines_keep_the_time_at_which_they_first_appeared(harness: LocalHarness, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    job = submit(harness.service, harness.request(PRINTS_IN_PARTS, hyperparameters={"go": str(go)}))
     running(job)
     early = harness.service.logs("job")
+    go.touch()
     description, lines = ended(job)
     page = harness.again().logs("job")
     assert list(page.lines) == lines == ["running", "still running", "the end"]

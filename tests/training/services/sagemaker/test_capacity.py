@@ -54,7 +54,7 @@ def test_a_job_gets_its_budget_once(terminal: Terminal, account: Account) -> Non
     account.jobs.faults.no_capacity.add("ml.g5.xlarge")
 
     def provide() -> None:
-        until(lambda: len(account.jobs.names()) == 1)
+        until(lambda: bool(account.jobs.names()))
         account.jobs.faults.no_capacity.clear()
 
     thread = threading.Thread(target=provide, daemon=True)
@@ -82,7 +82,7 @@ def test_a_stop_of_the_group_by_another_process_ends_the_wait(terminal: Terminal
     following = subprocess.Popen([*COMMAND, "train", *options], cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert following.stdout is not None
     for line in following.stdout:
-        if "starts again in 30 min" in line:
+        if "starts again in" in line:
             break
     [name] = account.jobs.names()
     [group] = terminal.runs("group")
