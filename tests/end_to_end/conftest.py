@@ -112,6 +112,11 @@ class CommandLine:
         until(lambda: not any(job.is_supervised() for job in jobs))
 
 
+def text(done: subprocess.CompletedProcess[str]) -> str:
+    """Return the standard output of a command without line breaks, which depend on the lengths of figures."""
+    return " ".join(done.stdout.split())
+
+
 @pytest.fixture
 def command_line(tracking_uri: str, tmp_path: Path) -> CommandLine:
     """The command line on a SQLite store."""

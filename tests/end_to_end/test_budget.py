@@ -12,7 +12,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.conftest import CommandLine, text
 from tests.support.aws.account import Account
 
 SLEEPER = """\
@@ -64,9 +64,9 @@ def test_a_budget_for_two_jobs_holds_when_the_launcher_is_killed(
     launcher.send_signal(signal.SIGKILL)
     launcher.communicate()
     done = command_line("compare", sleeper)  # without a budget of its own: the group keeps its budget
-    assert "at worst these jobs cost 760 s (4 jobs" not in done.stdout
-    assert "Budget of 210 s: 0.0 s spent, 210 s left." in done.stdout
-    assert "2 jobs that were due did not start, because they did not certainly fit." in done.stdout
+    assert "at worst these jobs cost 760 s (4 jobs" not in text(done)
+    assert "Budget of 210 s: 0.0 s spent, 210 s left." in text(done)
+    assert "2 jobs that were due did not start, because they did not certainly fit." in text(done)
     assert done.returncode == 0, done.stdout + done.stderr
     runs = command_line.runs()
     assert [run.info.status for run in runs] == ["FINISHED"] * 2
@@ -113,7 +113,7 @@ def test_a_job_that_reaches_its_lowered_limit_failed_because_of_the_budget(
     """156 s are 6 s of training and 150 s for the stop; the job would take 20 s."""
     done = command_line("train", {**sleeper, "max_billable_seconds": 156, "min_run_seconds": 5})
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "the budget lowers its time limit from 40 to 6 s" in done.stdout
+    assert "the budget lowers its time limit from 40 to 6 s" in text(done)
     [run] = command_line.runs()
     assert run.data.tags["platform.failure_class"] == "Budget"
     assert run.data.tags["platform.max_run_seconds"] == "6"
@@ -163,8 +163,8 @@ def test_dollars_limit_the_time_of_a_sagemaker_job(
     assert "max_usd is 390, but the price of ml.g5.xlarge is unknown: set aws.prices" in unpriced.stderr
     left = command_line("compare", {**request, **budget, "aws.prices": prices, "wait": "false"})
     assert left.returncode == 0, left.stdout + left.stderr
-    assert "at worst these jobs cost 420.00 USD (2 jobs, each up to its limit of 60 s and 150 s to stop)" in left.stdout
-    assert "To fit all jobs: --machine.max_run_seconds 45, or --max_usd 420." in left.stdout
+    assert "at worst these jobs cost 420.00 USD (2 jobs, each up to its limit of 60 s and 150 s to stop)" in text(left)
+    assert "To fit all jobs: --machine.max_run_seconds 45, or --max_usd 420." in text(left)
     limits = {run.data.tags["platform.max_run_seconds"] for run in command_line.runs()}
     assert limits == {"45"}
     for name in account.jobs.names():

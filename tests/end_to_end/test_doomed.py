@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import html
 import json
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.conftest import CommandLine, text
 
 SCRIPT = """\
 import argparse
@@ -53,11 +52,6 @@ def arms(command_line: CommandLine) -> list[str]:
     return sorted(run.data.tags["platform.arm"] for run in command_line.runs())
 
 
-def text(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the standard output of a command without line breaks."""
-    return " ".join(done.stdout.split())
-
-
 def test_a_group_ends_once_every_arm_fails_at_once(command_line: CommandLine, fails: Path) -> None:
     done = command_line("compare", {"experiment": fails})
     assert done.returncode == 1, done.stdout + done.stderr
@@ -66,7 +60,7 @@ def test_a_group_ends_once_every_arm_fails_at_once(command_line: CommandLine, fa
     tags = [run.data.tags for run in command_line.runs()]
     assert tags[0]["platform.exception"] == MISSING
     assert {each["platform.exception_moment"] for each in tags} == {"import", "start"}
-    assert f"batch 4: no further repeats are started: they would fail as well ({MISSING})" in done.stdout
+    assert f"batch 4: no further repeats are started: they would fail as well ({MISSING})" in text(done)
     assert f"No further repeats of “batch 4” were started: they would have failed as well ({MISSING})." in text(done)
     [group] = command_line.runs("group")
     assert group.info.status == "FAILED"

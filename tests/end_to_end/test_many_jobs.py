@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.conftest import CommandLine, text
 from tests.support.aws.serve import Served, served
 from tests.support.aws.talking import points, study
 from training.services.local.service import LocalService
@@ -148,7 +148,7 @@ def test_the_same_command_completes_jobs_started_without_waiting(command_line: C
     here = {"experiment": path, "service": "local", "machine.instance_type": "local", "machine.cores": 1}
     left = command_line("compare", {**here, "wait": "false"})
     assert left.returncode == 0, left.stderr
-    assert "Jobs keep running; 2 more are not started yet" in left.stdout
+    assert "Jobs keep running; 2 more are not started yet" in text(left)
     service = LocalService(command_line.folder / "home")
     started = {each["TrainingJobName"] for each in service.jobs()}
     assert len(started) == 2

@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 from mlflow.entities import LoggedModelStatus
 
 from tests.conftest import TrackingServer
-from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.conftest import CommandLine, text
 from tests.support.job.tiny import TINY
 from tests.support.tracking.forwarding import Forwarding
 
@@ -47,8 +47,8 @@ def test_the_repeated_command_of_a_killed_launcher_logs_missing_models(
     with Forwarding(tracking_server.uri) as proxy:
         done = CommandLine(tmp_path, proxy.url)("compare", fields)
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "Resuming" in done.stdout
-    assert "2 models logged in MLflow (" in done.stdout
+    assert "Resuming" in text(done)
+    assert "2 models logged in MLflow (" in text(done)
     runs = CommandLine(tmp_path, tracking_server.uri).runs()
     client = MlflowClient(tracking_server.uri)
     models = client.search_logged_models([runs[0].info.experiment_id])

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.conftest import CommandLine, text
 from tests.support.aws.account import Account
 from tests.support.job.tiny import TINY
 
@@ -44,10 +44,10 @@ def test_machines_are_compared_by_their_projected_cost(
             assert metrics[f"projected/usd{end}"] == pytest.approx(seconds * usd[name] / 3600)
         assert metrics["projected/checkpoints"] == 10
         assert 0 < metrics["time/seconds_per_checkpoint"] <= metrics["time/checkpoint_seconds"]
-    assert "“ml.p3.2xlarge” has no projection: CapacityError: " in " ".join(done.stdout.split())
-    assert "“ml.g5.xlarge” would cost" in done.stdout
-    assert "USD" in done.stdout
-    printed = " ".join(done.stdout.split())
+    assert "“ml.p3.2xlarge” has no projection: CapacityError: " in text(done)
+    assert "“ml.g5.xlarge” would cost" in text(done)
+    assert "USD" in text(done)
+    printed = text(done)
     assert "On spot capacity, “ml.g5.xlarge” is expected to take" in printed
     assert "at 60 interruptions per hour and instance; on demand" in printed
     assert "The discount is 70.0 %, from machine.spot_discount_percent." in printed

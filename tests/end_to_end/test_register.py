@@ -9,7 +9,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.conftest import CommandLine, text
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(600)]
 
@@ -49,7 +49,7 @@ def test_only_a_better_model_replaces_the_registered_one(
     assert done.returncode == 0, done.stdout + done.stderr
     done = command_line("register", {"experiment": "demo"})
     assert done.returncode == 0, done.stderr
-    assert "as version 1 of demo, and gave it the alias champion. Evaluation: eval_accuracy " in done.stdout
+    assert "as version 1 of demo, and gave it the alias champion. Evaluation: eval_accuracy " in text(done)
 
     arms = '[{"compiler": "none"}, {"compiler": "none", "batch_size": 16}]'
     learns = {"base_learning_rate": 4e-3, "epochs": 3, "compare.arms": arms, "compare.repeats": 1}
@@ -58,8 +58,8 @@ def test_only_a_better_model_replaces_the_registered_one(
     group = command_line.runs("group")[-1].data.tags["platform.group"]
     done = command_line.by_mlflow("register", {"group": group})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"Winner of group {group}: No setting is shown to be cheaper than" in done.stdout
-    assert "gave it the alias champion, which was version 1 of demo's" in done.stdout
+    assert f"Winner of group {group}: No setting is shown to be cheaper than" in text(done)
+    assert "gave it the alias champion, which was version 1 of demo's" in text(done)
     assert aliases(command_line) == {"champion": "2"}
     assert answer(command_line, "models:/demo@champion") == "gut & schön"
     first, baseline, _ = command_line.runs()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.conftest import CommandLine, text
 from tests.support.tracking.tracked import Tracked
 
 
@@ -34,12 +34,12 @@ def two_groups(command_line: CommandLine, tmp_path: Path) -> Tracked:
 def test_jobs_on_different_data_are_compared_if_allowed(command_line: CommandLine, two_groups: Tracked) -> None:
     refused = command_line("report", {"runs": "demo-1,demo-2"})
     assert refused.returncode == 0, refused.stderr
-    assert "not comparable" in refused.stdout
-    assert "The data differs (abc123, fff999)." in refused.stdout
-    assert "allow=data" in refused.stdout
+    assert "not comparable" in text(refused)
+    assert "The data differs (abc123, fff999)." in text(refused)
+    assert "allow=data" in text(refused)
     done = command_line("report", {"runs": "demo-1,demo-2", "allow": "data"})
     assert "“batch 32, data fff999” is cheaper: 20 % fewer billable seconds" in done.stdout.replace("\n", " ")
-    assert "Compared as requested, although the data differs (abc123, fff999)." in done.stdout
+    assert "Compared as requested, although the data differs (abc123, fff999)." in text(done)
 
 
 def test_a_report_is_logged_to_a_separate_run(command_line: CommandLine, two_groups: Tracked) -> None:
@@ -69,8 +69,8 @@ def test_the_report_of_an_experiment_updates_its_latest_group(command_line: Comm
 def test_standard_output_contains_only_the_markdown_or_json(command_line: CommandLine, two_groups: Tracked) -> None:
     markdown = command_line("report", {"group": "demo-1", "format": "markdown"})
     assert markdown.stdout.startswith("**“none” took 101 billable seconds.**\n")
-    assert "| arm | batch |" in markdown.stdout
-    assert "Report: " not in markdown.stdout
+    assert "| arm | batch |" in text(markdown)
+    assert "Report: " not in text(markdown)
     assert "Report: " in markdown.stderr
     summary = json.loads(command_line("report", {"group": "demo-1", "format": "json"}).stdout)
     assert summary["headline"] == "“none” took 101 billable seconds."
@@ -92,7 +92,7 @@ def test_mlflow_run_passes_on_every_field(command_line: CommandLine, two_groups:
         "report", {"runs": "demo-1,demo-2", "allow": "data", "baseline": chosen, "format": "markdown"}
     )
     assert done.returncode == 0, done.stderr
-    assert "**No setting is cheaper than “batch 32, data fff999”.**" in done.stdout
+    assert "**No setting is cheaper than “batch 32, data fff999”.**" in text(done)
     done = command_line.by_mlflow("report", {"group": "demo-1", "format": "json"})
     assert '"headline": "“none” took 101 billable seconds."' in done.stdout
     assert done.returncode == 0, done.stderr

@@ -13,7 +13,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.conftest import CommandLine, text
 from tests.support.services.small_disk import CAN_MOUNT
 from tests.support.terminal import read_until, start_at_terminal
 from tests.support.tracking.tracked import Tracked
@@ -134,7 +134,7 @@ def test_a_disk_that_fills_up_is_reported_before_the_model_is_lost(
         text=True,
         timeout=280,
     )
-    assert "is almost full" in done.stdout, done.stdout + done.stderr
+    assert "is almost full" in text(done), done.stdout + done.stderr
     warning = done.stdout.index("is almost full")
     assert "and the job has yet to write about 25 MiB" in done.stdout[warning:]
     assert "`jobs prune`" in done.stdout[warning : done.stdout.index("failed: DiskFull")], done.stdout
@@ -164,7 +164,7 @@ def test_an_interval_that_says_nothing_is_too_few_repeats(command_line: CommandL
 def test_train_reports_one_training_and_no_verdict(command_line: CommandLine, waiter: dict[str, object]) -> None:
     done = command_line("train", {**waiter, "script.hyperparameters.seconds": 0})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "The training took" in done.stdout
+    assert "The training took" in text(done)
     [group], [run] = command_line.runs("group"), command_line.runs()
     page = next((command_line.folder / "home" / "reports").glob("*/report.html")).read_text()
     visible = re.sub(r"<style.*?</style>|<script.*?</script>", "", page, flags=re.DOTALL)

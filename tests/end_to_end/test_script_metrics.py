@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.conftest import CommandLine, text
 
 SCRIPT = """\
 import argparse, time
@@ -37,11 +36,6 @@ def write(folder: Path, metric: str) -> Path:
     (folder / "code" / "fast.py").write_text(SCRIPT)
     (folder / "fast.yaml").write_text(EXPERIMENT.replace("METRIC", metric))
     return folder / "fast.yaml"
-
-
-def text(done: subprocess.CompletedProcess[str]) -> str:
-    """Return the standard output of a command without line breaks."""
-    return " ".join(done.stdout.split())
 
 
 @pytest.mark.parametrize(

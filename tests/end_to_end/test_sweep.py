@@ -13,7 +13,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
-from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.conftest import CommandLine, text
 from tests.support.aws.account import Account
 from tests.support.sweeps.postgres import postgres
 from tests.support.sweeps.tiny import TINY
@@ -94,7 +94,7 @@ def test_a_sweep_registers_its_winner_and_continues_with_more_trials(
 
     more = command_line("sweep", {**request, "trials": 3})
     assert more.returncode == 0, more.stdout + more.stderr
-    assert "Resuming" in more.stdout
+    assert "Resuming" in text(more)
     names = Counter(run.data.tags["platform.job_name"] for run in command_line.runs())
     assert set(names.values()) == {1}
     assert by_role(command_line.runs())["calibration"] == 1
@@ -113,7 +113,7 @@ def test_a_target_that_no_trial_reaches_is_reported(command_line: CommandLine, r
     request = {**reviews, **TINY, "target.value": 0.001, "trials": 2, "repeats": 1}
     done = command_line("sweep", request)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "reached eval_loss 0.001" in done.stdout
+    assert "reached eval_loss 0.001" in text(done)
     assert by_role(command_line.runs())["confirmation"] == 0
     ends = [run.data.tags["platform.end"] for run in command_line.runs() if run.data.tags["platform.role"] == "trial"]
     assert ends == ["not reached", "not reached"]
@@ -127,8 +127,8 @@ def test_no_trial_starts_when_calibration_has_spent_the_budget(
     request = {**reviews, **TINY, "target.value": 5, "sweep.max_billable_seconds": 330, "min_run_seconds": 180}
     done = command_line("sweep", request)
     assert done.returncode == 1, done.stdout + done.stderr
-    assert "no further job fits for certain" in done.stdout
-    assert "The budget of 330 s ended this early" in done.stdout
+    assert "no further job fits for certain" in text(done)
+    assert "The budget of 330 s ended this early" in text(done)
     assert by_role(command_line.runs()) == {"calibration": 1}
     both = command_line("sweep", {**request, "max_billable_seconds": 300})
     assert both.returncode == 2
@@ -142,8 +142,8 @@ def test_trials_end_when_none_certainly_fits(command_line: CommandLine, reviews:
     request = {**reviews, **TINY, "target.value": 5, "calibration_seconds": 0, "trials": 20, "repeats": 9, **limits}
     request["pruning"] = "false"  # a trial that a busy machine slows would be stopped
     done = command_line("sweep", request)
-    assert "Budget of 390 s: at worst these jobs cost" in done.stdout
-    assert "The budget of 390 s ended this early" in done.stdout
+    assert "Budget of 390 s: at worst these jobs cost" in text(done)
+    assert "The budget of 390 s ended this early" in text(done)
     runs = command_line.runs()
     assert runs
     assert sum(run.data.metrics["cost/billable_instance_seconds"] for run in runs) < 390
@@ -203,7 +203,7 @@ def test_a_sweep_on_sagemaker_minimises_dollars(
     assert any(best_usd == pytest.approx(run.data.metrics["cost/usd"]) for run in repeats)
     assert " (sweep " in parent.info.run_name
     assert parent.data.metrics["sweep/paid_usd"] == sum(run.data.metrics["cost/usd"] for run in runs)
-    assert "USD" in done.stdout
+    assert "USD" in text(done)
 
 
 @pytest.mark.slow

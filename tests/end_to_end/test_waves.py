@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from tests.end_to_end.conftest import CommandLine
+from tests.end_to_end.conftest import CommandLine, text
 from tests.support.job.tiny import TINY
 
 # The batch size decides how long a job takes and how good its model is. The jobs differ by seconds, more than a busy
@@ -75,9 +75,9 @@ def test_a_clear_comparison_stops_by_itself(command_line: CommandLine, pause: Pa
     done = command_line("compare", {"experiment": pause})
     assert done.returncode == 0, done.stdout + done.stderr
     assert arms(command_line)[:6] == ["batch 4", "batch 8", "batch 8", "batch 4", "batch 4", "batch 8"]
-    assert "After 3 repeats:" in done.stdout
-    assert "stops: it is cheaper" in done.stdout
-    assert f"stopped by itself after {jobs_of_waves(command_line)} of at most 18 jobs" in done.stdout
+    assert "After 3 repeats:" in text(done)
+    assert "stops: it is cheaper" in text(done)
+    assert f"stopped by itself after {jobs_of_waves(command_line)} of at most 18 jobs" in text(done)
     [contrast] = summary(command_line)["contrasts"]
     assert contrast["outcome"] == "cheaper"
     assert contrast["quality"]["kept"]
@@ -118,8 +118,8 @@ def test_every_repeat_runs_when_asked(command_line: CommandLine, pause: Path) ->
     done = command_line("compare", {"experiment": pause, "compare.stop": "never", "compare.repeats": 4})
     assert done.returncode == 0, done.stdout + done.stderr
     assert sorted(arms(command_line)) == ["batch 4"] * 4 + ["batch 8"] * 4
-    assert "After 4 repeats:" in done.stdout
-    assert "After 3 repeats:" not in done.stdout
+    assert "After 4 repeats:" in text(done)
+    assert "After 3 repeats:" not in text(done)
 
 
 @pytest.mark.slow
@@ -135,12 +135,12 @@ def test_disturbed_jobs_are_repeated_once(command_line: CommandLine, reviews: di
             neighbour.kill()
             neighbour.wait()
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "4 jobs, and one more for each that is disturbed" in done.stdout
+    assert "4 jobs, and one more for each that is disturbed" in text(done)
     runs = command_line.runs()
     assert [run.data.tags.get("platform.role") for run in runs] == [None] * 4 + ["again"] * 4
     assert [run.info.run_name for run in runs[4:]] == [f"{run.info.run_name}, again" for run in runs[:4]]
     assert all("other processes used" in run.data.tags["platform.disturbed"] for run in runs)
-    assert "8 of 8 jobs were disturbed" in done.stdout
+    assert "8 of 8 jobs were disturbed" in text(done)
     assert {arm["repeats"] for arm in summary(command_line)["arms"]} == {2}
 
 
@@ -150,7 +150,7 @@ def test_an_attached_comparison_takes_the_same_looks(command_line: CommandLine, 
     [first] = command_line.runs()
     done = command_line("attach", {"group": first.data.tags["platform.group"]})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert f"stopped by itself after {jobs_of_waves(command_line)} of at most 18 jobs" in done.stdout
+    assert f"stopped by itself after {jobs_of_waves(command_line)} of at most 18 jobs" in text(done)
 
 
 def test_a_killed_comparison_continues_its_wave(command_line: CommandLine, pause: Path) -> None:
