@@ -14,6 +14,7 @@ from pathlib import Path
 
 from benchmarks.support.forked import start, wait
 from tests.support.job.tiny import TINY
+from tests.support.services.following import until_unsupervised
 from training.services.local.job_folder import JobFolder
 
 SCRIPT = """
@@ -148,8 +149,7 @@ def make_place(folder: Path) -> Place:
     states = list((place.work / "home" / "jobs").glob("*/state.json"))
     while not all('"Completed"' in state.read_text() for state in states):
         time.sleep(0.1)
-    while any(JobFolder(state.parent).is_supervised() for state in states):
-        time.sleep(0.1)
+    until_unsupervised(place.work / "home")
     shutil.copytree(place.work, place.template, symlinks=True)
     return Place(place.work, place.template, tuple(sorted(state.parent.name for state in states)))
 

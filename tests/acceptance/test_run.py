@@ -8,8 +8,7 @@ import re
 import signal
 import subprocess
 import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -25,6 +24,7 @@ from acceptance.ways import Account as Accepting
 from tests.conftest import ROOT
 from tests.support.aws.account import KEYS, Account
 from tests.support.endpoints.toolkit import Toolkit
+from tests.support.services.following import until
 from tests.support.tracking.managed import ARN, ManagedMlflow, server_with_s3_artifacts
 from training.services.sagemaker.clients import Clients
 
@@ -107,7 +107,7 @@ def test_an_interrupted_acceptance_stops_its_jobs(
     fields = {"--role": "trainer", "--budget": "1", "--prices": str(prices), "--folder": str(tmp_path / "results")}
     command = [sys.executable, "-m", "acceptance", *(word for pair in fields.items() for word in pair)]
     with subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True) as process:
-        wait_until(lambda: bool(ready.jobs.names()) or process.poll() is not None)
+        until(lambda: bool(ready.jobs.names()) or process.poll() is not None, 480)
         process.send_signal(number)
         assert process.stdout
         output = process.stdout.read()
@@ -146,10 +146,3 @@ def test_a_managed_server_is_read_by_its_arn(mlflow_arn: str, tmp_path: Path, mo
     monkeypatch.setenv("MLFLOW_TRACKING_URI", f"sqlite:///{tmp_path / 'own.db'}")
     assert run_values(mlflow_arn, "accept-ab12-managed-mlflow") == {"status": "missing", "metrics": []}
     assert os.environ["MLFLOW_TRACKING_URI"].endswith("own.db")
-
-
-def wait_until(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + 480
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.1)

@@ -14,8 +14,6 @@ from tests.end_to_end.conftest import CommandLine
 from tests.support.browser.window import Window
 
 pytestmark = pytest.mark.browser
-LONG_MS = 120_000
-"""The UI loads 10 MB of scripts, which takes long on a slow machine."""
 EXPECTED_ERRORS = ("mlflow/users/current", "ResizeObserver loop")
 """Errors of MLflow's UI: it requests the current user although there is no login, and Chromium reports a layout that
 took two frames."""
@@ -48,9 +46,7 @@ def address(real_comparison: CommandLine) -> Iterator[str]:
 
 @pytest.fixture
 def shown(window: Callable[..., Window]) -> Window:
-    opened = window()
-    opened.page.set_default_timeout(LONG_MS)
-    return opened
+    return window()
 
 
 def errors(shown: Window) -> list[str]:
@@ -114,7 +110,6 @@ def test_the_report_sorts_within_mlflow(
 ) -> None:
     """MLflow shows the report in a frame that may only run scripts. In a narrow frame, tables look as on a phone."""
     shown = window((1920, 1000))
-    shown.page.set_default_timeout(LONG_MS)
     [group] = real_comparison.runs("group")
     shown.open(run_page(address, group.info.run_id, "/artifacts/report/report.html"))
     head = shown.page.frame_locator("iframe").locator("table.jobs th:has(button)").first

@@ -16,8 +16,6 @@ from mlflow.entities import Run
 from tests.conftest import ROOT
 from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.job.tiny import TINY
-from tests.support.services.following import until
-from training.services.local.job_folder import JobFolder
 
 
 @dataclass(frozen=True)
@@ -105,11 +103,6 @@ class CommandLine:
         ids = [experiment.experiment_id for experiment in client.search_experiments()]
         matches = client.search_runs(ids, f"tags.\"platform.kind\" = '{kind}'", order_by=["attributes.start_time ASC"])
         return list(matches)
-
-    def until_unsupervised(self) -> None:
-        """Wait until the supervisors have exited: each still deletes a file after its job's end."""
-        jobs = [JobFolder(path.parent) for path in (self.folder / "home" / "jobs").glob("*/state.json")]
-        until(lambda: not any(job.is_supervised() for job in jobs))
 
 
 def text(done: subprocess.CompletedProcess[str]) -> str:

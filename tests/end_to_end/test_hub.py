@@ -12,6 +12,7 @@ from tests.end_to_end.conftest import CommandLine
 from tests.support.hub.secrets_server import keeping
 from tests.support.hub.server import Hub, serving
 from tests.support.job.tiny import TINY
+from tests.support.services.following import until_unsupervised
 
 TOKEN = "hf_QwErTz1234567890secret"
 
@@ -46,7 +47,7 @@ def pushing(command_line: CommandLine, hub: Hub, **variables: str) -> PushingCom
 def assert_hidden(command_line: CommandLine, *texts: str) -> None:
     """Check texts, state folder, tracking database and artifacts, which may be in another folder."""
     assert not [text for text in texts if TOKEN in text]
-    command_line.until_unsupervised()
+    until_unsupervised(command_line.folder / "home")
     artifacts = [Path(run.info.artifact_uri.removeprefix("file://")) for run in command_line.runs()]
     files = [path for folder in (command_line.folder, *artifacts) for path in folder.rglob("*") if path.is_file()]
     expected = {"mlflow.db", "log.txt", "state.json", "model.tar.gz", "experiment.yaml", "description.json"}

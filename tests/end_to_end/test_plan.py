@@ -14,6 +14,7 @@ import pytest
 
 from tests.end_to_end.conftest import CommandLine
 from tests.support.aws.account import BUCKET, Account
+from tests.support.services.following import until_unsupervised
 
 ON_SAGEMAKER = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
 READS = re.compile(r"(GET|HEAD) .*|Get.*|Head.*|List.*|Describe.*|POST /")
@@ -69,7 +70,7 @@ def test_a_plan_changes_nothing_and_shows_the_requests_that_are_sent(
     by_name = {each["TrainingJobName"]: each for each in map(without_group, sent)}
     assert {job["TrainingJobName"]: job for job in (without_group(each["request"]) for each in plan["jobs"])} == by_name
 
-    command_line.until_unsupervised()
+    until_unsupervised(command_line.folder / "home")
     before = tree(command_line.folder)
     again = planned(command_line("compare", {**fields, "dry-run": "true", "format": "json"}))
     assert tree(command_line.folder) == before

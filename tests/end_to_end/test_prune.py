@@ -8,6 +8,7 @@ import pytest
 
 from tests.end_to_end.conftest import CommandLine
 from tests.support.job.tiny import TINY
+from tests.support.services.following import until_unsupervised
 from training.services.launcher import Job
 from training.services.local.service import LocalService
 
@@ -33,7 +34,7 @@ def test_commands_work_on_a_pruned_state_folder(command_line: CommandLine, revie
         command_line.runs()[-1].data.tags[f"platform.{name}"] for name in ("job_name", "group")
     )
     Job(LocalService(home), second_name).wait()
-    command_line.until_unsupervised()
+    until_unsupervised(command_line.folder / "home")
 
     pruned = command_line.jobs("prune", "--yes")
     assert pruned.returncode == 0, pruned.stdout + pruned.stderr

@@ -26,6 +26,7 @@ from training.contract.plain_text import without_secrets
 
 HOST, PORT = "127.0.0.1", 5000
 OTHER_PORTS = range(5100, 6000)
+"""Ports for a second server. Linux does not give them to programs that ask for any free port."""
 LOCAL = f"http://{HOST}:{PORT}"
 """Default address of MLflow's UI on the user's machine."""
 _PAUSE_SECONDS = 0.2
@@ -121,7 +122,7 @@ def _newest_groups(store: Store, experiment_ids: list[str], extra_filter: str, m
 
 
 def _free_port() -> int:
-    """Return 5000, or another free port that Linux does not give to other programs before the server listens."""
+    """Return 5000, or another free port, which should still be free when the server listens."""
     for port in (PORT, *random.SystemRandom().sample(OTHER_PORTS, 20), 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just released is free

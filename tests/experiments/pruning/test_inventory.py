@@ -110,7 +110,7 @@ class TestJobs:
 
     def test_a_supervised_job_has_not_ended(self, harness: LocalHarness) -> None:
         ended(submit(harness.service, harness.request("pass")))
-        until_unsupervised(harness)
+        until_unsupervised(harness.root)
         lock = JobFolder(harness.job_folder()).lock_for_supervisor()
         assert not inventory(harness.root.resolve(), NOW).jobs["job"].has_ended
         os.close(lock)

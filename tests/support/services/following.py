@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable, Iterable
+from pathlib import Path
 
 from tests.support.services.harness import LocalHarness
 from training.contract.service import Description
@@ -75,9 +76,13 @@ def until(condition: Callable[[], bool], seconds: float = 300) -> None:
         time.sleep(0.02)
 
 
-def until_unsupervised(harness: LocalHarness, name: str = "job") -> None:
-    """Wait until the supervisor has exited: it still deletes its reserved file after it has written the final state."""
-    until(lambda: not JobFolder(harness.job_folder(name)).is_supervised())
+def until_unsupervised(home: Path) -> None:
+    """Wait until the supervisors of all jobs in a state folder have exited.
+
+    A supervisor still deletes the file that it has reserved after it has written its job's final state.
+    """
+    jobs = [JobFolder(state.parent) for state in (home / "jobs").glob("*/state.json")]
+    until(lambda: not any(job.is_supervised() for job in jobs))
 
 
 def supervisor_pid(harness: LocalHarness, name: str = "job") -> int:

@@ -71,7 +71,7 @@ def test_a_created_job_that_no_longer_exists_has_failed(tmp_path: Path) -> None:
     harness = LocalHarness(tmp_path)
     job = submit(harness.service, harness.request("pass"))
     job.wait()
-    until_unsupervised(harness)
+    until_unsupervised(harness.root)
     shutil.rmtree(harness.job_folder())
     follower = Follower(job, exists=True)
     # A new job may not be visible at first.

@@ -99,7 +99,7 @@ class TestFolders:
         description, lines = ended(job)
         assert lines == ["14 False"]
         assert "hf_very_secret" not in str(description)
-        until_unsupervised(harness)
+        until_unsupervised(harness.root)
         files = [path for path in harness.root.rglob("*") if path.is_file()]
         assert files
         assert not [path for path in files if b"hf_very_secret" in path.read_bytes()]
