@@ -16,8 +16,6 @@ from models.lookup.trained_model import TrainedModel
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
 
-MAX_LENGTH = 5_000
-"""Longest value of an MLflow parameter, in characters."""
 DEFAULT_EXPERIMENT = "predictions"
 """MLflow experiment for predictions with a model that has no run."""
 
@@ -44,7 +42,7 @@ def begin(store: Store, trained: TrainedModel | None, description: Mapping[str, 
         tags |= {"platform.model_run": trained.run_id, "platform.job_name": trained.job_name}
         tags |= {"platform.model_id": trained.model_id} if trained.model_id else {}
     store.tag(run_id, tags)
-    params = [Param(f"prediction.{name}", value[:MAX_LENGTH]) for name, value in description.items()]
+    params = [Param(f"prediction.{name}", value) for name, value in description.items()]
     store.call(store.client.log_batch, run_id, params=params)
     if trained is not None and trained.model_id:
         _link(store, run_id, trained.model_id)

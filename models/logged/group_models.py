@@ -81,4 +81,4 @@ def _tag(store: Store, run_id: str, error: Exception) -> None:
     if isinstance(error, TrackingError) and not is_refusal(error):
         return
     with suppress(TrackingError):
-        store.tag(run_id, {FAILURE: _reason(error)[:5000]})
+        store.tag(run_id, {FAILURE: _reason(error)})

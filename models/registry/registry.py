@@ -170,5 +170,5 @@ def checked_alias(alias: str) -> str:
 def _tags(trained: TrainedModel) -> dict[str, str]:
     """Return the tags of a version, for MLflow's pages and filters."""
     origin = {"job_name": trained.job_name, "group": trained.group, "arm": trained.arm, "versions": trained.versions}
-    tags = {f"platform.{name}": value[:5000] for name, value in origin.items() if value}
+    tags = {f"platform.{name}": value for name, value in origin.items() if value}
     return tags | {name: f"{value:.6g}" for name, value in trained.metrics.items()}

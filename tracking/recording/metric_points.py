@@ -60,7 +60,7 @@ def hyperparameters(event: Event) -> list[Param]:
     effective = {f"hp.{name}": value for name, value in values.items() if _has_effect(name, values)}
     model = {f"job.model_{name}": value for name, value in event.fields.get("model", {}).items()}
     params = {**effective, **model, "job.threads": event.fields.get("threads")}
-    return [Param(name, _text(value)) for name, value in params.items() if value is not None]
+    return [Param(name, str(value)) for name, value in params.items() if value is not None]
 
 
 def _has_effect(name: str, values: Mapping[str, Any]) -> bool:
@@ -209,7 +209,3 @@ def _is_number(value: Any) -> bool:
 
 def _milliseconds(seconds: float) -> int:
     return math.floor(seconds * 1000)
-
-
-def _text(value: Any) -> str:
-    return str(value)[:6000]

@@ -271,9 +271,9 @@ def _final_tags(description: Description, result: Event | None, failure: tuple[s
     if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
         tags["platform.model_uri"] = str(model)
     hub = result.fields.get("hub", {}) if result else {}
-    tags |= {f"platform.hub_{name}": str(hub[name])[:5000] for name in ("url", "failure") if hub.get(name)}
+    tags |= {f"platform.hub_{name}": str(hub[name]) for name in ("url", "failure") if hub.get(name)}
     return tags | (_failure_tags(failure) if failure else {})
 
 
 def _failure_tags(failure: tuple[str, str]) -> dict[str, str]:
-    return {"platform.failure_class": failure[0], "platform.failure_message": failure[1][:5000]}
+    return {"platform.failure_class": failure[0], "platform.failure_message": failure[1]}

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import logging
 import os
+import re
 import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
 from training.contract.errors import TrackingError
-from training.contract.plain_text import without_secrets
+from training.contract.plain_text import without_control_characters, without_secrets
 from training.contract.retry import RetryPolicy
 
 # MLflow's own retries are silent and take minutes; ours are reported. MLflow reads these variables at each request.
@@ -22,8 +23,9 @@ os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "15")
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
 
 from mlflow import MlflowClient, get_tracking_uri
-from mlflow.entities import RunTag
+from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
+from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, MAX_PARAM_VAL_LENGTH, MAX_TAG_VAL_LENGTH, path_not_unique
 
 from tracking.server.database import database_file, is_complete, prepare
 from tracking.server.errors import is_final, is_foreign, reason, translated, user_of
@@ -33,6 +35,8 @@ Result = TypeVar("Result")
 
 _SILENT_SECONDS = 2.0
 """Shorter waits, such as for a locked database, are not reported."""
+_FORBIDDEN = re.compile(r"[^/\w.\- :]")
+"""Characters that MLflow forbids in the names of metrics, parameters and tags."""
 
 
 class Store:
@@ -70,6 +74,8 @@ class Store:
     def call(self, method: Callable[..., Result], *args: Any, **kwargs: Any) -> Result:
         """Return `method(*args, **kwargs)`, and repeat it while the server does not answer.
 
+        All text in the arguments is made `storable` first.
+
         All calls made here can be repeated safely. MLflow identifies a metric point by name, step, time and value, so
         a point is not stored twice if only the answer was lost.
 
@@ -79,7 +85,7 @@ class Store:
         policy, started = self._retry_policy, self._retry_policy.clock()
         try:
             return policy.call(
-                lambda: method(*args, **kwargs),
+                lambda: method(*storable(args), **{name: storable(each) for name, each in kwargs.items()}),
                 is_transient=lambda error: is_foreign(error) and not is_final(error),
                 on_failure=self._report_silence,
             )
@@ -108,7 +114,7 @@ class Store:
         """
         is_repeated = False
 
-        def attempt() -> Result:
+        def attempt(*args: Any, **kwargs: Any) -> Result:
             nonlocal is_repeated
             if is_repeated and (result := existing()) is not None:
                 return result
@@ -116,7 +122,7 @@ class Store:
             return method(*args, **kwargs)
 
         try:
-            return self.call(attempt)
+            return self.call(attempt, *args, **kwargs)
         except TrackingError as error:
             refusal = error.__cause__
             exists = isinstance(refusal, MlflowException) and refusal.error_code == "RESOURCE_ALREADY_EXISTS"
@@ -127,6 +133,35 @@ class Store:
     def tag(self, run_id: str, tags: Mapping[str, str]) -> None:
         """Set all of `tags` in one call."""
         self.call(self.client.log_batch, run_id, tags=[RunTag(name, value) for name, value in tags.items()])
+
+
+def storable(value: Any) -> Any:
+    """Return an argument of a call with text that every server can store, whatever a job reported.
+
+    PostgreSQL refuses NUL, and JSON halves of surrogate pairs. Values of tags and parameters are cut at MLflow's limit.
+    """
+    if isinstance(value, str):
+        return without_control_characters(value)
+    if isinstance(value, RunTag):
+        return RunTag(_storable_name(value.key), storable(value.value)[:MAX_TAG_VAL_LENGTH])
+    if isinstance(value, Param):
+        return Param(_storable_name(value.key), storable(value.value)[:MAX_PARAM_VAL_LENGTH])
+    if isinstance(value, Metric):
+        return Metric(_storable_name(value.key), value.value, value.timestamp, value.step)
+    if isinstance(value, dict):
+        tags = storable([RunTag(name, each) for name, each in value.items()])
+        return {tag.key: tag.value for tag in tags}
+    return [storable(each) for each in value] if isinstance(value, (list, tuple)) else value
+
+
+def _storable_name(name: str) -> str:
+    """Return the name with the codes of characters that MLflow forbids, such as `lr_40_end` for `lr@end`."""
+    name = _FORBIDDEN.sub(_code, name)[:MAX_ENTITY_KEY_LENGTH]
+    return re.sub(r"[/.]", _code, name) or "_" if path_not_unique(name) else name
+
+
+def _code(character: re.Match[str]) -> str:
+    return f"_{ord(character[0]):x}_"
 
 
 def open_store(

@@ -1,4 +1,4 @@
-"""Make text from jobs, servers and users safe to show: without secrets in addresses, and without Markdown's markup.
+"""Make text from jobs, servers and users safe to show: without secrets, control characters and Markdown's markup.
 
 Standard library only.
 """
@@ -11,6 +11,10 @@ from urllib.parse import quote, unquote
 
 HIDDEN = "***"
 
+_COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
+"""Sequence that colours a terminal's text or moves its cursor."""
+_CONTROL = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
+"""Control characters except tabs and line ends, changes of the writing direction, and halves of surrogate pairs."""
 _END = re.compile(r"[\s\"'<>]")
 """Characters that end an address in text."""
 _HOST = re.compile(r"(localhost|\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+)?")
@@ -25,6 +29,16 @@ _SHORTEST_WORD = 3
 _SHORTEST_TEXT = 6
 """Lengths from which a part of a secret is replaced as a word of its own, and inside of words."""
 _LONGEST_PASSWORD = 1000
+
+
+def without_control_characters(text: str) -> str:
+    """Return the text without effect on terminals, in a form that files and databases can store.
+
+    Colours are removed, and a carriage return ends the line. All other control characters are replaced by their escape,
+    such as `\\u0000`, which means the same in JSON.
+    """
+    text = _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
+    return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
 
 
 def without_secrets(text: str, uri: str = "") -> str:
@@ -157,6 +171,7 @@ def _without_values(rest: str) -> str:
 
 def without_markup(text: str) -> str:
     """Return the text on one line, escaped so that Markdown shows it unchanged: no link, picture, table or heading."""
-    escaped = "".join(f"\\{char}" if char in r"\`*_[]|#$~" else char for char in " ".join(text.split()))
+    line = " ".join(without_control_characters(text).split())
+    escaped = "".join(f"\\{char}" if char in r"\`*_[]|#$~" else char for char in line)
     escaped = escaped.replace("://", "\\://").replace("www.", "www\\.")
     return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

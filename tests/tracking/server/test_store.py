@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import pytest
 from mlflow import MlflowClient
-from mlflow.entities import Metric
+from mlflow.entities import Metric, Param
 
 from tests.conftest import TrackingServer
 from tests.support.endpoints.served import Serving
@@ -32,6 +32,22 @@ def test_points_logged_twice_are_stored_once(tracking_uri: str) -> None:
     store.call(store.client.log_batch, run_id, metrics=points(1, 501))
     history = store.client.get_metric_history(run_id, "loss")
     assert [(m.step, m.value) for m in history] == [(m.step, m.value) for m in points(1, 501)]
+
+
+def test_any_text_can_be_stored(tracking_uri: str) -> None:
+    store = open_store(tracking_uri)
+    experiment_id = store.create(store.client.create_experiment, "e\0", existing=lambda: None)
+    run = store.call(store.client.create_run, experiment_id, tags={"a@b": "\0\ud83d\N{FIRE}"})
+    store.tag(run.info.run_id, {"..": "\x1b[31mred", "long": 9000 * "é"})
+    params = [Param("hp.lr@end", "\0"), Param("hp.lr#end", 7000 * "x")]
+    store.call(store.client.log_batch, run.info.run_id, metrics=[Metric("a//b", 1.0, 1, 1)], params=params)
+    data = store.client.get_run(run.info.run_id).data
+    tags = {name: value for name, value in data.tags.items() if not name.startswith("mlflow.")}
+    assert tags == {"a_40_b": "\\u0000\\ud83d\N{FIRE}", "_2e__2e_": "red", "long": 8000 * "é"}
+    assert data.params == {"hp.lr_40_end": "\\u0000", "hp.lr_23_end": 6000 * "x"}
+    assert data.metrics == {"a_2f__2f_b": 1.0}
+    assert store.client.get_experiment(experiment_id).name == "e\\u0000"
+    assert store.call(store.client.get_experiment_by_name, "e\0").experiment_id == experiment_id
 
 
 @pytest.mark.slow

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.contract.plain_text import without_markup, without_secrets
+from training.contract.plain_text import without_control_characters, without_markup, without_secrets
 
 ESCAPED = "abcXYZ0189/@?#:%&=+-._~!$*,;()[]"
 """Characters that a user may have put into a password without escaping them."""
@@ -16,6 +16,23 @@ SECRET = st.text(alphabet=ESCAPED, min_size=6).map(lambda text: f"Q{text}Q")
 WIDE = st.text(alphabet=ESCAPED + " \"'<>", min_size=6).map(lambda text: f"Q{text}Q")
 """With characters that end an address in text."""
 HOST = st.sampled_from(["host", "host.example.org", "127.0.0.1:5000", "[::1]:5432", "localhost:80"])
+
+
+@pytest.mark.parametrize(
+    ("text", "shown"),
+    [
+        ("\x1b[1;31mred\x1b[0m \x1b[2Jgone", "red gone"),
+        ("\x1b\x1b[31m[31mred", "\\u001b[31mred"),
+        ("\x1b]0;title\x07 \x9b31m", "\\u001b]0;title\\u0007 \\u009b31m"),
+        ("a\0b\x7f", "a\\u0000b\\u007f"),
+        ("\u202eevil\u202c \u2066x", "\\u202eevil\\u202c \\u2066x"),
+        ("\ud83d half", "\\ud83d half"),
+        ("a\r\nb\rc\td", "a\nb\nc\td"),
+        ("Zoë 日本 \N{FIRE} שלום [b]", "Zoë 日本 \N{FIRE} שלום [b]"),
+    ],
+)
+def test_control_characters_have_no_effect(text: str, shown: str) -> None:
+    assert without_control_characters(text) == shown
 
 
 @given(secret=SECRET, host=HOST, scheme=st.sampled_from(["http", "https", "postgresql+psycopg", "git+ssh"]))
