@@ -13,7 +13,7 @@ from click.shell_completion import shell_complete
 
 from experiments.commands.verb import CONTEXT_SETTINGS
 from experiments.commands.verb_group import LazyVerbGroup
-from experiments.running.output import print_error
+from experiments.running.output import print_error, print_line
 from experiments.running.system_errors import sentence
 from training.contract.errors import InputError, TrainfareError
 from training.state.umask import set_umask
@@ -58,7 +58,7 @@ def _version() -> str:
 
 def _print_version(ctx: click.Context, _: click.Parameter, is_requested: bool) -> None:
     if is_requested:
-        print(f"{NAME} {_version()}")
+        print_line(f"{NAME} {_version()}")
         ctx.exit()
 
 

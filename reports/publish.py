@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
@@ -22,6 +22,7 @@ from tracking.queries.mlflow_ui import job_charts
 from tracking.recording.run_tables import log_tables
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
+from training.contract.plain_text import without_control_characters
 
 HEADLINE = "platform.headline"
 """Tag of a group's run with the answer of its latest report; overviews show it."""
@@ -31,16 +32,20 @@ RULES = "platform.rules"
 
 def write(report: Report, folder: Path) -> Path:
     """Write the report's files to `folder` and return the path of the HTML page."""
+    files = {"report.html": html_page(report), "report.md": markdown(report)}
+    write_files(folder, {**files, "jobs.csv": report.rows_csv, "summary.json": summary_text(report)})
     plots = folder / "plots"
-    plots.mkdir(parents=True, exist_ok=True)
-    page = folder / "report.html"
-    page.write_text(html_page(report), encoding="utf-8")
-    (folder / "report.md").write_text(markdown(report), encoding="utf-8")
-    (folder / "jobs.csv").write_text(report.rows_csv, encoding="utf-8")
-    (folder / "summary.json").write_text(summary_text(report), encoding="utf-8")
+    plots.mkdir(exist_ok=True)
     for chart in report.charts:
         (plots / f"{chart.name}.png").write_bytes(chart.png)
-    return page
+    return folder / "report.html"
+
+
+def write_files(folder: Path, files: Mapping[str, str]) -> None:
+    """Write files by their names, without the control characters of jobs and other members."""
+    folder.mkdir(parents=True, exist_ok=True)
+    for name, text in files.items():
+        (folder / name).write_text(without_control_characters(text), encoding="utf-8")
 
 
 def publish(store: Store, run_id: str, report: Report, folder: Path, name: str) -> None:
@@ -52,7 +57,7 @@ def publish(store: Store, run_id: str, report: Report, folder: Path, name: str) 
     table = report.comparison_table
     log_tables(store, run_id, {"comparison.json": texts_by_title(table)} if table else {})
     run = store.call(store.client.get_run, run_id)
-    tags = {MLFLOW_RUN_NOTE: _note(run, report), HEADLINE: report.headline[:5000]}
+    tags = {MLFLOW_RUN_NOTE: _note(run, report), HEADLINE: report.headline}
     if report.rules is not None:
         tags[RULES] = str(report.rules)
     if is_ours(name, str(run.info.run_name)):
@@ -85,7 +90,7 @@ def report_run(store: Store, experiment_id: str, title: str, subjects: Sequence[
 
     `subjects` are the names of the groups, runs or jobs that the report is about.
     """
-    tags = {"platform.kind": "report", "platform.report_of": ", ".join(subjects)[:5000], MLFLOW_RUN_NAME: _name(title)}
+    tags = {"platform.kind": "report", "platform.report_of": ", ".join(subjects), MLFLOW_RUN_NAME: _name(title)}
     if run_id := os.environ.get("MLFLOW_RUN_ID"):
         store.tag(run_id, tags)
         return run_id

@@ -10,7 +10,7 @@ from typing import Any
 
 from experiments.deployments import arguments as read
 from experiments.deployments.known_endpoints import find_endpoint, read_records
-from experiments.running.output import print_error
+from experiments.running.output import print_error, print_line
 from models.endpoints.protocol import EndpointState
 from training.contract.errors import InputError, TrackingError
 
@@ -34,7 +34,7 @@ def predict(fields: Mapping[str, str]) -> int:
     started_ns = time.time_ns()
     answer = service.predict(record.name, json.dumps(body).encode())
     ended_ns = time.time_ns()
-    print(answer.decode("utf-8", "replace"), flush=True)
+    print_line(answer.decode("utf-8", "replace"))
     if is_traced and state.run_id:
         _trace(state, body, answer, started_ns, ended_ns)
     return 0

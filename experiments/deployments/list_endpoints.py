@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 
-from rich.console import Console
 from rich.table import Table
 
 from experiments.deployments import arguments as read
 from experiments.deployments.known_endpoints import open_record
 from experiments.deployments.undeploy_model import locations
-from experiments.running.output import print_error
+from experiments.running.output import print_error, print_line
 from models.endpoints.protocol import EndpointState
+from reports.formats.terminal import PlainConsole
 from training.contract.errors import TrainfareError
 
 COLUMNS = ("endpoint", "service", "model", "status", "since", "lifetime", "USD", "address")
@@ -31,11 +30,11 @@ def endpoints(fields: Mapping[str, str]) -> int:
         except TrainfareError as refusal:
             failed.append(refusal)
     # A truncated address is useless: print whole addresses if the output is not a terminal.
-    Console(width=None if sys.stdout.isatty() else 300).print(_table(states, datetime.now(UTC)))
+    PlainConsole(width=300).print(_table(states, datetime.now(UTC)))
     for line in _lines_below(states):
-        print(line)
+        print_line(line)
     for error in failed:
-        print("error:", error, file=sys.stderr)
+        print_error(f"error: {error}")
     return failed[0].exit_code if failed else 0
 
 

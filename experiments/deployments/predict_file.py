@@ -17,7 +17,7 @@ from experiments.deployments.prediction_model import (
     load_model,
     open_model,
 )
-from experiments.running.output import print_error
+from experiments.running.output import print_error, print_line
 from training.contract.errors import InputError, TrackingError, TrainfareError
 
 if TYPE_CHECKING:
@@ -213,7 +213,7 @@ def _record_result(
 ) -> None:
     rate = predicted / seconds if seconds > 0 else 0.0
     print_error(f"Predicted {predicted:,} rows in {seconds:,.1f} s, {rate:,.1f} rows/s.")
-    print(output, flush=True)
+    print_line(str(output))
     figures = {
         "prediction/rows": float(rows),
         "prediction/predicted_rows": float(predicted),

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.running.output import print_line
 from models.lookup.trained_model import TrainedModel, trained_model
 from models.registry.gate import GateCheck, check, parse_allowed
 from models.registry.messages import evaluation_sentence
@@ -45,18 +46,18 @@ class Registration:
 def register(fields: Mapping[str, str]) -> int:
     """Register a model and set its alias; the fields are those of `Registration`."""
     request = read_registration(fields)
-    store = open_store(retry_seconds=RETRY_SECONDS, otherwise="Nothing was registered.")
+    store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="Nothing was registered.")
     trained = trained_model(store, _run(store, request))
     if trained.chosen:
-        print(f"Winner of group {trained.group}: {trained.chosen}")
+        print_line(f"Winner of group {trained.group}: {trained.chosen}")
     name = request.name or registered_name(trained.experiment_name)
     registry = Registry(store)
     store.subject = f"registered model '{name}'"
     check(trained, registry.in_use(name, request.alias), request.allowed)
     version = registry.register(trained, name, request.alias, allowed=request.allowed)
     summary = _summary(trained, version, request.alias)
-    print(summary)
-    print(f"Model: models:/{name}@{request.alias}", flush=True)
+    print_line(summary)
+    print_line(f"Model: models:/{name}@{request.alias}")
     note_command(store, "register", name, summary)
     return 0
 

@@ -12,6 +12,7 @@ from pathlib import Path
 
 from experiments.planning.inputs import Inputs
 from experiments.planning.staged_inputs import Echo, inputs_in, notes_of
+from experiments.running.output import print_error
 from experiments.schema.experiment import Experiment
 from tracking.groups.planned_job import PlannedJob
 from training.staging.estimate import Estimate, stage_or_estimate
@@ -82,7 +83,7 @@ class ScratchState:
 
 def _note(text: str) -> None:
     """Print a line beside the plan, which may be JSON on standard output."""
-    print(text, file=sys.stderr, flush=True)
+    print_error(text)
 
 
 @contextmanager

@@ -7,12 +7,12 @@ import sys
 import time
 from collections.abc import Sequence
 
-from rich.console import Console
-
 from experiments.pruning.deletion import NOTHING_DELETED, decide_all, delete
 from experiments.pruning.inventory import inventory
 from experiments.pruning.messages import count_and_size, kept_lines, table
 from experiments.pruning.rules import Decision, PruneOptions
+from experiments.running.output import print_error, print_line
+from reports.formats.terminal import PlainConsole
 from tracking.server.store import open_store
 from training.state.home import home
 
@@ -28,12 +28,12 @@ def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
     root = home().resolve()
     local = inventory(root, time.time())
     for link in local.links:
-        print(f"{link} is a symbolic link: it and its target are kept.")
+        print_line(f"{link} is a symbolic link: it and its target are kept.")
     if not local.folders:
-        print(f"{root} contains nothing to prune.")
+        print_line(f"{root} contains nothing to prune.")
         return 0
-    store = open_store(retry_seconds=RETRY_SECONDS, otherwise=NOTHING_DELETED)
-    print(f"Comparing {root} with the runs of {store.uri}", flush=True)
+    store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise=NOTHING_DELETED)
+    print_line(f"Comparing {root} with the runs of {store.uri}")
     decisions, _ = decide_all(local, store, options)
     deletable = [each for each in decisions if each.is_deletable]
     _print_lists(decisions, deletable)
@@ -46,30 +46,30 @@ def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
 def _print_lists(decisions: Sequence[Decision], deletable: Sequence[Decision]) -> None:
     if deletable:
         # A truncated name cannot be searched for: print whole lines if the output is not a terminal.
-        Console(width=None if sys.stdout.isatty() else 200).print(table(deletable))
-    print(f"{count_and_size(deletable) if deletable else 'Nothing'} can be deleted.")
+        PlainConsole(width=200).print(table(deletable))
+    print_line(f"{count_and_size(deletable) if deletable else 'Nothing'} can be deleted.")
     for line in kept_lines(decisions):
-        print(line)
+        print_line(line)
 
 
 def _ask(deletable: Sequence[Decision]) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
-        print(f"{NOTHING_DELETED} Without a terminal, confirm the deletion with --yes.")
+        print_line(f"{NOTHING_DELETED} Without a terminal, confirm the deletion with --yes.")
         return False
     answer = ""
     with contextlib.suppress(EOFError, KeyboardInterrupt):
         answer = input(f"Delete {count_and_size(deletable)}? [y/N] ")
     if answer.strip().lower() in {"y", "yes"}:
         return True
-    print(NOTHING_DELETED)
+    print_line(NOTHING_DELETED)
     return False
 
 
 def _print_result(deletable: Sequence[Decision], deleted: Sequence[Decision], errors: Sequence[str]) -> int:
     """Print what was deleted, and return the exit code."""
-    print(f"Deleted {count_and_size(deleted)}." if deleted else NOTHING_DELETED)
+    print_line(f"Deleted {count_and_size(deleted)}." if deleted else NOTHING_DELETED)
     if kept := len(deletable) - len(deleted) - len(errors):
-        print(f"Kept {kept}: another process started to use them, or another prune deleted them first.")
+        print_line(f"Kept {kept}: another process started to use them, or another prune deleted them first.")
     for error in errors:
-        print(f"error: {error}", file=sys.stderr)
+        print_error(f"error: {error}")
     return 1 if errors else 0

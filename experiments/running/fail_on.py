@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import sys
 from typing import TYPE_CHECKING
 
+from experiments.running.output import print_error
 from reports.comparison.fail_on import FAIL_ON, fail_sentences
 from training.contract.errors import InputError, nearest
 
@@ -30,5 +30,5 @@ def exit_code(report: Report, fail_on: frozenset[str]) -> int:
     """Print the results that occurred and that `fail_on` names to standard error. Return 3 if there are any, else 0."""
     sentences = list(fail_sentences(report.results, fail_on))
     for sentence in sentences:
-        print(sentence, file=sys.stderr)
+        print_error(sentence)
     return UNWANTED_RESULT if sentences else 0

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 
-from rich.console import Console
 from rich.table import Table
 
 from experiments.running import job_costs
 from experiments.running.output import print_line
 from experiments.running.stop_jobs import stop_group, stop_job
+from reports.formats.terminal import PlainConsole
 from training.contract.errors import TrackingError
 from training.contract.failures import lacks_capacity, one_line_reason
 from training.contract.price import Price
@@ -26,14 +25,14 @@ def print_jobs(service: str, prices: str | None) -> None:
     """Print a table of the service's jobs; `prices` is a file that replaces AWS's price list."""
     opened = _open_service(service)
     descriptions = _all_jobs(opened)
-    known = job_costs.prices(descriptions, job_costs.price_of(service, prices, print))
+    known = job_costs.prices(descriptions, job_costs.price_of(service, prices, print_line))
     # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
-    Console(width=None if sys.stdout.isatty() else 200).print(_table(descriptions, known))
+    PlainConsole(width=200).print(_table(descriptions, known))
     if summary := job_costs.total(descriptions, known):
-        print(summary)
+        print_line(summary)
     ended = sum(not job_costs.is_running(each) for each in descriptions)
     if opened.name != "local" and ended > MAX_DESCRIBED:
-        print(f"Times and costs are shown for the newest {MAX_DESCRIBED} of {ended} ended jobs.")
+        print_line(f"Times and costs are shown for the newest {MAX_DESCRIBED} of {ended} ended jobs.")
 
 
 def stop(service: str, *, name: str | None, group: str | None) -> int:
@@ -73,7 +72,7 @@ def print_log(service: str, name: str) -> None:
     opened.describe(name)
     cursor = None
     while (page := opened.logs(name, cursor)).lines:
-        print(*page.lines, sep="\n")
+        print_line("\n".join(page.lines))
         cursor = page.cursor
 
 

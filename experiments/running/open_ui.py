@@ -8,6 +8,7 @@ import sys
 import webbrowser
 from collections.abc import Mapping
 
+from experiments.running.output import print_line
 from tracking.queries.mlflow_ui import experiment_to_show, require_database, run_table, serve
 from tracking.server.store import open_store
 from training.state.home import home
@@ -19,7 +20,7 @@ def ui(fields: Mapping[str, str]) -> int:
     A tracking server has its own UI, which is opened. For a database file, MLflow's UI runs until Ctrl-C.
     """
     require_database()
-    store = open_store()
+    store = open_store(echo=print_line)
     experiment_id = experiment_to_show(store, fields.get("experiment"))
     if store.uri.startswith(("http:", "https:", "arn:")):
         _show(run_table(store.uri, experiment_id))
@@ -27,17 +28,17 @@ def ui(fields: Mapping[str, str]) -> int:
     # SIGINT, too: a process that a script starts in the background ignores it by default.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
         signal.signal(number, signal.default_int_handler)
-    print(f"Starting MLflow on {store.uri}", flush=True)
+    print_line(f"Starting MLflow on {store.uri}")
     try:
         log = home() / "mlflow-ui.log"
         serve(store, log, lambda address: _show(run_table(address, experiment_id), "Press Ctrl-C to stop it."))
     except KeyboardInterrupt:
-        print("\nStopped MLflow's UI.")
+        print_line("\nStopped MLflow's UI.")
     return 0
 
 
 def _show(address: str, *more: str) -> None:
-    print(f"MLflow: {address}", *more, sep="\n", flush=True)
+    print_line("\n".join((f"MLflow: {address}", *more)))
     if address.startswith("http") and _has_display():
         webbrowser.open(address)
 

@@ -1,4 +1,7 @@
-"""Print lines for the commands. A closed terminal or pipe does not end a running command."""
+"""Print lines for the commands, without the control characters of jobs, servers and other members.
+
+A closed terminal or pipe does not end a running command.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +12,8 @@ import sys
 from collections.abc import Callable
 from typing import TextIO
 
+from training.contract.plain_text import without_control_characters
+
 _CLEAR = "\r\x1b[K"
 """Returns to the start of a terminal's line and clears it."""
 _status = ""
@@ -17,6 +22,7 @@ _status = ""
 
 def print_line(text: str) -> None:
     """Print a line on standard output, above the status line."""
+    text = without_control_characters(text)
     _write(f"{_CLEAR}{text}" if _status else text, sys.stdout)
     if _status:
         _write(_status, sys.stdout, end="")
@@ -34,7 +40,7 @@ def status_writer() -> Callable[[str], None] | None:
 
 def _show_status(text: str) -> None:
     global _status
-    width = shutil.get_terminal_size().columns - 1
+    text, width = without_control_characters(text), shutil.get_terminal_size().columns - 1
     status = text if len(text) <= width else f"{text[: max(0, width - 1)]}…"
     if status == _status:
         return
@@ -44,7 +50,7 @@ def _show_status(text: str) -> None:
 
 def print_error(text: str) -> None:
     """Print a line on standard error."""
-    _write(text, sys.stderr)
+    _write(without_control_characters(text), sys.stderr)
 
 
 def _write(text: str, stream: TextIO, end: str = "\n") -> None:

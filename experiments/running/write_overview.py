@@ -6,9 +6,10 @@ import os
 import sys
 from pathlib import Path
 
+from experiments.running.output import print_line
 from reports.formats.html import html_page
 from reports.formats.terminal import print_report
-from reports.publish import separate_run, tolerate_rejection
+from reports.publish import separate_run, tolerate_rejection, write_files
 from reports.render import render_overview
 from tracking.queries.read_progress import ReadProgress
 from tracking.server.store import open_store
@@ -23,17 +24,14 @@ def overview(name: str) -> None:
 
     The overview is also logged to the run that `mlflow run` opened for the command, if any.
     """
-    store = open_store(retry_seconds=RETRY_SECONDS, otherwise="No overview was made.")
+    store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="No overview was made.")
     with ReadProgress("runs", sys.stderr) as reading:
         made, report = render_overview(store.client, name, Path(name).stem, progress=reading.update)
     print_report(report)
     folder = home() / "reports" / f"overview-{made.experiment_id}"
-    folder.mkdir(parents=True, exist_ok=True)
-    page = folder / "overview.html"
-    page.write_text(html_page(report), encoding="utf-8")
-    (folder / "groups.csv").write_text(report.rows_csv, encoding="utf-8")
-    print(f"\nOverview: {page}")
+    write_files(folder, {"overview.html": html_page(report), "groups.csv": report.rows_csv})
+    print_line(f"\nOverview: {folder / 'overview.html'}")
     if "MLFLOW_RUN_ID" in os.environ:
         store.subject = f"experiment '{made.name}'"
-        with tolerate_rejection(print), separate_run(store, made.experiment_id, name, [made.name]) as run_id:
+        with tolerate_rejection(print_line), separate_run(store, made.experiment_id, name, [made.name]) as run_id:
             store.call(store.client.log_artifacts, run_id, str(folder), "report")

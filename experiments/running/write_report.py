@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from functools import partial
 from hashlib import sha256
 from pathlib import Path
-from typing import TextIO
 
 from experiments.running.fail_on import exit_code, read_fail_on
+from experiments.running.output import print_error, print_line
 from experiments.running.write_overview import RETRY_SECONDS, overview
 from reports.comparison.equal_work import KINDS, Kind
 from reports.formats.markdown import markdown
@@ -60,7 +58,7 @@ def report(fields: Mapping[str, str]) -> int:
     if request.overview:
         overview(request.experiment)
         return 0
-    store = open_store(retry_seconds=RETRY_SECONDS, otherwise="No report was made.")
+    store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="No report was made.")
     rendered = _report_chosen(store, request) if request.runs else _report_one_group(store, request)
     return exit_code(rendered, request.fail_on)
 
@@ -73,7 +71,7 @@ def _report_one_group(store: Store, request: ReportRequest) -> Report:
     rendered = render(store.client, group.id, name, request.options)
     folder = home() / "reports" / group.id
     _print_report(store, rendered, folder, group.experiment_id, request.format)
-    with tolerate_rejection(partial(print, file=_location_stream(request.format))):
+    with tolerate_rejection(_location_printer(request.format)):
         log_separately(store, group.experiment_id, name, [group.id], rendered, folder)
         if request.options == DEFAULT:
             publish(store, group.run_id, rendered, folder, group.name)
@@ -86,7 +84,7 @@ def report_group(store: Store, group: Group, title: str) -> Report:
     rendered = render(store.client, group.id, title)
     folder = home() / "reports" / group.id
     _print_report(store, rendered, folder, group.experiment_id, "text")
-    with tolerate_rejection(print):
+    with tolerate_rejection(print_line):
         publish(store, group.run_id, rendered, folder, group.name)
     return rendered
 
@@ -129,7 +127,7 @@ def _report_chosen(store: Store, request: ReportRequest) -> Report:
     store.subject = f"experiment '{title}'"
     folder = home() / "reports" / f"runs-{sha256(' '.join(sorted(table['run_id'])).encode()).hexdigest()[:12]}"
     _print_report(store, rendered, folder, experiment_id, request.format)
-    with tolerate_rejection(partial(print, file=_location_stream(request.format))):
+    with tolerate_rejection(_location_printer(request.format)):
         log_separately(store, experiment_id, title, request.runs, rendered, folder)
     return rendered
 
@@ -140,21 +138,21 @@ def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: s
     It is printed first, because the folder may be one that cannot be written to. The location goes to standard error if
     standard output is Markdown or JSON for other programs.
     """
-    stream = _location_stream(chosen)
+    print_location = _location_printer(chosen)
     if chosen == "markdown":
-        print(markdown(rendered))
+        print_line(markdown(rendered))
     elif chosen == "json":
-        print(summary_text(rendered))
+        print_line(summary_text(rendered))
     else:
-        print()
+        print_line("")
         print_report(rendered)
-        print()
-    print(f"Report: {write(rendered, folder)}", file=stream)
-    print(f"MLflow: {_ui_location(store.uri, experiment_id)}", file=stream, flush=True)
+        print_line("")
+    print_location(f"Report: {write(rendered, folder)}")
+    print_location(f"MLflow: {_ui_location(store.uri, experiment_id)}")
 
 
-def _location_stream(chosen: str) -> TextIO:
-    return sys.stdout if chosen == "text" else sys.stderr
+def _location_printer(chosen: str) -> Callable[[str], None]:
+    return print_line if chosen == "text" else print_error
 
 
 def _split_names(text: str) -> tuple[str, ...]:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
-from typing import TextIO
+from typing import Any, TextIO
 
 from rich import box
 from rich.console import Console
@@ -15,10 +15,26 @@ from rich.text import Text as RichText
 from reports.model.blocks import Block, Command, Definitions, Item, Items, Sentences, Text
 from reports.model.report import Report
 from reports.model.table import Table
+from training.contract.plain_text import without_control_characters
 
 WIDTH = 100
 _OUTCOMES = {"cheaper": "bold green", "not cheaper": "bold red", "inconclusive": "bold yellow"}
 _STYLES = {"plain": "", "strong": "bold", "muted": "dim", "small": "dim"}
+
+
+class PlainConsole(Console):
+    """Console that shows all text as it is: without markup, emoji codes and control characters."""
+
+    def __init__(self, file: TextIO | None = None, width: int = WIDTH) -> None:
+        """`width` is the number of columns of output that is not a terminal."""
+        stream = file or sys.stdout
+        super().__init__(
+            file=stream, width=None if stream.isatty() else width, markup=False, emoji=False, highlight=False
+        )
+
+    def render_str(self, text: str, **options: Any) -> RichText:
+        """Return the text for all places where this console is passed a `str`."""
+        return super().render_str(without_control_characters(text), **options)
 
 
 def print_report(report: Report, file: TextIO | None = None) -> None:
@@ -28,20 +44,19 @@ def print_report(report: Report, file: TextIO | None = None) -> None:
 
 def print_blocks(blocks: Iterable[Block], file: TextIO | None = None, width: int = WIDTH) -> None:
     """Print blocks. `width` is the number of columns of output that is not a terminal."""
-    stream = file or sys.stdout
-    console = Console(file=stream, width=None if stream.isatty() else width, highlight=False)
+    console = PlainConsole(file, width)
     for block in blocks:
         _print_block(console, block)
 
 
 def _print_block(console: Console, block: Block) -> None:
     if isinstance(block, Text):
-        console.print(RichText(block.text, style=_STYLES[block.style]))
+        console.print(block.text, style=_STYLES[block.style])
     elif isinstance(block, Sentences):
         for sentence in block.sentences:
-            console.print(RichText(sentence))
+            console.print(sentence)
     elif isinstance(block, Command):
-        console.print(RichText(f"\n  {block.command}\n"), soft_wrap=True)
+        console.print(f"\n  {block.command}\n", soft_wrap=True)
     elif isinstance(block, Items):
         for item in block.items:
             _print_item(console, item)
@@ -53,20 +68,21 @@ def _print_block(console: Console, block: Block) -> None:
 
 def _print_item(console: Console, item: Item) -> None:
     if item.outcome:
-        console.print(RichText.assemble(f"{item.label}: ", (item.outcome, _OUTCOMES.get(item.outcome, "bold"))))
+        outcome = RichText(item.outcome, style=_OUTCOMES.get(item.outcome, "bold"))
+        console.print(console.render_str(f"{item.label}: ").append_text(outcome))
     else:
-        console.print(RichText(item.label, style="bold"))
+        console.print(item.label, style="bold")
     for each in item.texts:
-        console.print(Padding(RichText(each.text), (0, 0, 0, 2), expand=False))
+        console.print(Padding(each.text, (0, 0, 0, 2), expand=False))
 
 
 def _rich_definitions(block: Definitions) -> RichTable:
     """Return the terms beside their explanations."""
     rendered = RichTable.grid(padding=(0, 2, 0, 0))
-    rendered.add_column(no_wrap=True)
+    rendered.add_column(no_wrap=True, style="bold")
     rendered.add_column(overflow="fold")
     for each in block.definitions:
-        rendered.add_row(RichText(each.term, style="bold"), RichText(each.text))
+        rendered.add_row(each.term, each.text)
     return rendered
 
 
@@ -75,7 +91,7 @@ def _rich_table(table: Table) -> RichTable:
     first, *others = table.headings
     rendered.add_column(first.head, overflow="fold")
     for heading in others:
-        rendered.add_column(RichText(heading.head), justify="left" if heading.kind == "text" else "right", no_wrap=True)
+        rendered.add_column(heading.head, justify="left" if heading.kind == "text" else "right", no_wrap=True)
     for row in table.rows:
-        rendered.add_row(*(RichText(cell.text) for cell in row.cells))
+        rendered.add_row(*(cell.text for cell in row.cells))
     return rendered

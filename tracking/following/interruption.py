@@ -13,6 +13,7 @@ from collections.abc import Callable
 from types import FrameType, TracebackType
 
 from training.contract.errors import TrainfareError
+from training.contract.plain_text import without_control_characters
 
 
 class Detached(BaseException):
@@ -71,4 +72,4 @@ def _ask_at_terminal() -> str:
 
 def _echo(text: str) -> None:
     clear = "\r\x1b[K" if sys.stderr.isatty() else ""  # the progress of the group may be on the terminal's line
-    print(f"{clear}{text}", file=sys.stderr, flush=True)
+    print(f"{clear}{without_control_characters(text)}", file=sys.stderr, flush=True)

@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from experiments.running import manage_jobs
-from experiments.running.manage_jobs import print_jobs
+from experiments.running.manage_jobs import print_jobs, print_log
 from tests.support.aws.account import Account
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
-from tests.support.services.harness import SageMakerHarness
+from tests.support.services.harness import LocalHarness, SageMakerHarness
 from training.services.launcher import submit
 
 
@@ -36,3 +36,17 @@ def test_running_and_ended_jobs_have_their_costs(
     assert third[4:] == []
     assert " ".join(total).endswith(f"1 ended, {billed}.00 USD (prices.json, 2026-11-01)")
     assert " ".join(note) == "Times and costs are shown for the newest 1 of 2 ended jobs."
+
+
+def test_what_jobs_wrote_is_shown_without_effect(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    harness = LocalHarness(tmp_path)
+    monkeypatch.setenv("TRAINFARE_HOME", str(harness.root))
+    text = "[/b] [b]x :fire: \x1b[31mred \x07 \x9b31m \u202e!"
+    ended(submit(harness.service, harness.request(f"import sys; print({text!r}, file=sys.stderr); sys.exit(1)")))
+    shown = "[/b] [b]x :fire: red \\u0007 \\u009b31m \\u202e!"
+    print_jobs("local", None)
+    assert capsys.readouterr().out.splitlines()[1].rstrip().endswith(shown)
+    print_log("local", "job")
+    assert capsys.readouterr().out == f"{shown}\n"
