@@ -24,6 +24,8 @@ _ALIKE = frozenset(
     }
 )
 """Settings with which the same seed still trains the same model, up to rounding. Repeats differ in the seed."""
+_NOT_SCORES = ("_runtime", "_time", "_per_second", "_samples")
+"""Ends of the names of Trainer's times and sizes of an evaluation."""
 
 
 def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed: int = 0) -> Progress:
@@ -83,7 +85,15 @@ def measure_of(jobs: Sequence[Job]) -> Measure | None:
     succeeded = [job for job in jobs if job.succeeded]
     own, scripts = ([job for job in succeeded if job.is_script == is_script] for is_script in (False, True))
     scales = common_scales([read_scales(job.text.get(COLUMN)) for job in jobs])
-    return choose_measure(lambda column: finite(own, column), lambda column: finite(scripts, column), scales)
+    measure = choose_measure(lambda column: finite(own, column), lambda column: finite(scripts, column), scales)
+    # A training loss may depend on the batch size. It is no measure beside scores of an evaluation.
+    return None if measure and measure.column == "train_loss" and evaluation_scores(scripts) else measure
+
+
+def evaluation_scores(jobs: Sequence[Job]) -> list[str]:
+    """Return the columns of what evaluations of scripts logged, without their times and sizes."""
+    columns = {column for job in jobs if job.is_script for column in job.numbers if column.startswith("eval_")}
+    return sorted(column for column in columns if not column.endswith(_NOT_SCORES) and finite(jobs, column))
 
 
 def results_of(design: Design, arms: Sequence[Arm], measure: Measure | None) -> Results:

@@ -40,8 +40,8 @@ from reports.comparison.equal_work import (
     work_differences,
 )
 from reports.comparison.look_verdict import INCLUDES_ZERO, Outcome, outcome_of
-from reports.comparison.looks import last_looks
-from reports.model.wording import counted
+from reports.comparison.looks import evaluation_scores, last_looks
+from reports.model.wording import counted, joined
 
 
 @dataclass(frozen=True)
@@ -164,6 +164,13 @@ def _quality_reason(kept: Quality | None, arm: Arm, baseline: Arm, measure: Meas
 
 
 def _missing_quality(jobs: Sequence[Job], measure: Measure | None) -> str:
+    if measure is None and (scores := evaluation_scores(jobs)):
+        listed = joined(scores if len(scores) <= 3 else [*scores[:3], f"{len(scores) - 3} more"])
+        meaning = "unit: number, better: lower" if scores[0].endswith("loss") else "unit: fraction, better: higher"
+        return (
+            f"but no quality is judged, because script.metrics declares none of {listed}: add one, such as "
+            f"{{{scores[0]}: {{{meaning}}}}}"
+        )
     if measure is None and any(job.is_script for job in jobs):
         return "but no metric measures the quality: give one of script.metrics a unit and the direction that is better"
     if measure is None:

@@ -18,33 +18,7 @@ from tests.end_to_end.conftest import CommandLine
 from tests.support.ports import free_port, is_listening
 from tests.support.services.following import until
 
-LOOP = """\
-import argparse, os, pathlib, torch
-parser = argparse.ArgumentParser()
-parser.add_argument("--batch-size", type=int)
-parser.add_argument("--output_dir", type=pathlib.Path)
-parser.add_argument("--seed", type=int)
-parser.add_argument("--break-at", type=int, default=0)
-parser.add_argument("--error")
-args = parser.parse_args()
-torch.manual_seed(args.seed)
-data = [float(x) for x in open(os.path.join(os.environ["SM_CHANNEL_TRAIN"], "numbers.txt"))]
-weight, samples = torch.zeros(1, requires_grad=True), 0
-for start in range(0, len(data), args.batch_size):
-    batch = torch.tensor(data[start : start + args.batch_size])
-    loss = ((weight - batch) ** 2).mean()
-    loss.backward()
-    with torch.no_grad():
-        weight -= 0.1 * weight.grad
-    weight.grad = None
-    samples += len(batch)
-    print(f"samples={samples} loss={loss.item():.6f}")
-    if samples == args.break_at:
-        raise RuntimeError(args.error)
-print("eval_loss=%.4f" % weight.item())
-assert args.output_dir == pathlib.Path(os.environ["SM_MODEL_DIR"]), args.output_dir
-torch.save(weight, args.output_dir / "weight.pt")
-"""
+LOOP = (ROOT / "tests" / "support" / "scripts" / "plain_loop.py").read_text()
 
 EXPERIMENT = """\
 script:

@@ -1,4 +1,4 @@
-"""Read the numbers in one line of a script's log: Trainer's dicts, its tables and the user's expressions. Pure."""
+"""Read the numbers in one line of a script's log: Trainer's dicts and its tables. Pure."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import math
 import re
 from typing import Literal
 
-from training.contract.metric_expressions import MetricExpressions
+from training.contract.metric_expressions import number
 
 # No two adjacent parts match the same digits, or the time would grow with the square of their number.
 NUMBER = r"[-+]?(?:\d[\d,]*(?:\.\d*)?(?:[eE][-+]?\d+)?|\.\d+(?:[eE][-+]?\d+)?|inf|nan)"
@@ -20,14 +20,6 @@ _DURATION = re.compile(r"(?:(\d+) days?, )?(\d+):(\d\d):(\d\d(?:\.\d+)?)")
 NOT_METRICS = frozenset({"total_flos"})
 
 Kind = Literal["header", "row"]
-
-
-def number(text: str) -> float | None:
-    """Parse a number as logs write it, such as `1,500`; return None for any other text."""
-    try:
-        return float(text.replace(",", ""))
-    except ValueError:
-        return None
 
 
 def trainer_values(text: str) -> dict[str, float]:
@@ -61,9 +53,3 @@ def seconds(duration: str) -> float | None:
     if match is None:
         return None
     return 86_400 * int(match[1] or 0) + 3_600 * int(match[2]) + 60 * int(match[3]) + float(match[4])
-
-
-def matched_values(text: str, expressions: MetricExpressions) -> dict[str, float]:
-    """Return the last number that each expression matches."""
-    values = ((name, number(match)) for name, match in expressions.matches(text))
-    return {name: value for name, value in values if value is not None}

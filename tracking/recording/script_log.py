@@ -120,7 +120,7 @@ class ScriptLogReader:
         reading = None if by_trainer else self._position.read(part, time)
         if self._position.is_trainer and (step := self._position.trainer.read(part)) is not None:
             self._release(step)
-        matched = log_lines.matched_values(part, self._expressions)
+        matched = dict(self._expressions.matches(part))
         values = {**(reading.values if reading else {}), **by_trainer, **matched}
         if values or reading:
             self._read_values(values, reading, by_trainer, matched, time)

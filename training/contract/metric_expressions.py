@@ -16,6 +16,15 @@ MAX_SLOW_LINES = 3
 """Slow lines after which an expression is no longer used."""
 MAX_LINE_CHARACTERS = 100_000
 """Characters of a line that are searched."""
+_NUMBER = regex.compile(r"[-+]?(?:(?:[1-9]\d{0,2}(?:,\d{3})+(?!\d)|\d+)(?:\.\d*)?|\.\d+)(?:[eE][-+]?\d+)?")
+
+
+def number(text: str) -> float | None:
+    """Parse a number as logs write it, such as `1,500`; return None for any other text."""
+    try:
+        return float(text.replace(",", ""))
+    except ValueError:
+        return None
 
 
 class MetricExpressions:
@@ -30,13 +39,24 @@ class MetricExpressions:
         """Names of the expressions that are no longer used, because they took too long."""
         return tuple(name for name, count in self._slow_lines.items() if count >= MAX_SLOW_LINES)
 
-    def matches(self, line: str) -> Iterator[tuple[str, str]]:
-        """Yield the name of an expression and the text of its group, for each match in a line."""
+    def matches(self, line: str) -> Iterator[tuple[str, float]]:
+        """Yield the name of an expression and its number, for each match in a line."""
         for name, pattern in self._patterns.items():
             if name in self.stopped:
                 continue
             try:
                 for match in pattern.finditer(line[:MAX_LINE_CHARACTERS], timeout=LINE_SECONDS):
-                    yield name, match[1] or ""
+                    value = number(_whole_number(line, match))
+                    if value is not None:
+                        yield name, value
             except TimeoutError:
                 self._slow_lines[name] = self._slow_lines.get(name, 0) + 1
+
+
+def _whole_number(line: str, match: regex.Match[str]) -> str:
+    """Return the text of a match, up to the end of its number: `([0-9.]+)` matches only 7.2 of 7.2E-5."""
+    text = match[1] or ""
+    if not text.strip():
+        return text
+    whole = _NUMBER.match(line, match.end(1) - len(text.lstrip()))
+    return whole[0] if whole and whole.end() > match.end(1) else text

@@ -99,6 +99,29 @@ def test_a_damaged_declaration_does_not_count() -> None:
         assert measure_of([replace(damaged, text={**damaged.text, "metric_scales": text})]) is None
 
 
+def test_the_training_loss_does_not_stand_in_for_undeclared_scores() -> None:
+    """The loss of sentence-transformers grows with the batch size. Its evaluation logs scores of any name."""
+    timing = {"eval_runtime": 2.0, "eval_samples_per_second": 50.0, "eval_samples": 100.0}
+    assert (measure := measure_of([script_job(train_loss=1.0, **timing)]))
+    assert measure.column == "train_loss"
+    scores = {"eval_sts-dev_spearman_cosine": 0.8, "eval_sts-dev_pearson_cosine": 0.7}
+    arms = [
+        Arm(label, tuple(script_job(billed=billed + at, train_loss=loss, **timing, **scores) for at in range(3)))
+        for label, billed, loss in (("a", 1000.0, 1.0), ("b", 800.0, 2.0))
+    ]
+    jobs = [job for arm in arms for job in arm.jobs]
+    assert measure_of(jobs) is None
+    found = judge(arms[1], arms[0], None)
+    assert (found.outcome, found.quality) == ("inconclusive", None)
+    assert found.reason == (
+        "but no quality is judged, because script.metrics declares none of eval_sts-dev_pearson_cosine and "
+        "eval_sts-dev_spearman_cosine: add one, such as {eval_sts-dev_pearson_cosine: {unit: fraction, better: higher}}"
+    )
+    declared = {"eval_sts-dev_spearman_cosine": FRACTION}
+    assert (measure := measure_of([script_job(declared, train_loss=1.0, **scores)]))
+    assert measure.column == "eval_sts-dev_spearman_cosine"
+
+
 def verdict(scale: dict[str, str] | None, before: float, after: float, margin: float | None = None) -> Verdict:
     """Return the verdict on an arm that is a fifth cheaper, and whose F1 goes from `before` to `after`."""
     scales = None if scale is None else {"eval_f1": scale}

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import pytest
+
 from training.contract.metric_expressions import MetricExpressions
 
-SLOW = r"^(?:x|xx)+(y?)$"
+SLOW = r"^(?:x|xx)+(7?)$"
 """Takes exponential time on a line of many x that ends otherwise."""
 LINE = "x" * 60 + "!"
 
@@ -12,25 +14,54 @@ LINE = "x" * 60 + "!"
 def test_every_match_is_found_in_order() -> None:
     expressions = MetricExpressions({"loss": r"loss=([\d.]+)", "step": r"step (\d+)"})
     assert list(expressions.matches("step 3: loss=1.5, loss=1.25")) == [
-        ("loss", "1.5"),
-        ("loss", "1.25"),
-        ("step", "3"),
+        ("loss", 1.5),
+        ("loss", 1.25),
+        ("step", 3),
     ]
     assert list(expressions.matches("nothing")) == []
     assert expressions.stopped == ()
+
+
+@pytest.mark.parametrize(
+    ("expression", "line", "value"),
+    [
+        ("loss ([0-9.]+)", "loss 7.2E-5", 7.2e-5),
+        ("loss ([0-9.]+)", "loss 1,024.5 in all", 1024.5),
+        ("'learning_rate': ([0-9.]*)", "{'learning_rate': 9.81e-08, 'epoch': 1.0}", 9.81e-8),
+        ("loss ([0-9.]+).* step", "loss 1e+3 step 4", 1000),
+        ("loss ([0-9.E]+)", "loss 7.2E-5", 7.2e-5),
+        (r"loss([\s\d]+)", "loss  0.5", 0.5),
+        (r"loss ([\d,]+)", "loss 1,024.5", 1024.5),
+        (r"step (\d+)", "step 12,345,678/20,000,000", 12345678),
+        # These end at the end of a number.
+        ("loss ([0-9.]+)", "loss 0.5epochs", 0.5),
+        (r"\((\d+)", "(3,4)", 3),
+        (r"\((\d+)", "(0,100)", 0),
+        (r"\[(\d+)", "[10,2000]", 10),
+        (r"time (\d+)", "time 12:30", 12),
+        ("loss (.*)", "loss 1,024.5", 1024.5),
+    ],
+)
+def test_a_number_is_not_cut(expression: str, line: str, value: float) -> None:
+    assert list(MetricExpressions({"x": expression}).matches(line)) == [("x", value)]
+
+
+@pytest.mark.parametrize("line", ["loss x", "loss 1.2.3", "loss -", "loss "])
+def test_what_is_no_number_is_left_out(line: str) -> None:
+    assert list(MetricExpressions({"x": "loss (.*)"}).matches(line)) == []
 
 
 def test_a_slow_expression_is_given_up_and_the_others_go_on() -> None:
     expressions = MetricExpressions({"slow": SLOW, "loss": r"loss=([\d.]+)"})
     # Without the limit, the first line would take years.
     for number in range(50):
-        assert list(expressions.matches(f"{LINE} loss={number}")) == [("loss", str(number))]
+        assert list(expressions.matches(f"{LINE} loss={number}")) == [("loss", number)]
     assert expressions.stopped == ("slow",)
 
 
 def test_a_quick_line_does_not_count_against_an_expression() -> None:
     expressions = MetricExpressions({"slow": SLOW})
-    assert list(expressions.matches("xxxy")) == [("slow", "y")]
+    assert list(expressions.matches("xxx7")) == [("slow", 7)]
     assert list(expressions.matches(LINE)) == []
     assert expressions.stopped == ()
-    assert list(expressions.matches("xxy")) == [("slow", "y")]
+    assert list(expressions.matches("xx7")) == [("slow", 7)]

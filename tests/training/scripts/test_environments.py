@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.scripts import wheel
+from tests.support.wheels import wheel
 from training.contract.errors import InputError
 from training.scripts.environments import script_environment
 from training.scripts.source import ScriptSource

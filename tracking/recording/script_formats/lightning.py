@@ -1,6 +1,8 @@
 """PyTorch Lightning's bar: `Epoch 0:  12%|#2   | 60/500 [00:05<00:40, 10.9it/s, v_num=0, train_loss=0.693]`.
 
 Epochs count from 0. The values of the last evaluation stay in the bar, so they are read only when they change.
+Lightning shows each batch twice: with the values of the batch before, and with its own. An empty bar shows those of the
+epoch before.
 """
 
 from __future__ import annotations
@@ -26,7 +28,8 @@ class Lightning:
     def __init__(self) -> None:
         self._epochs = EpochBars(first=0)
         self._evaluated: dict[str, float] = {}
-        self._recorded = -1
+        self._recorded = self._step = -1
+        self._trained: dict[str, float] = {}
         self._is_lightning = False
         self._counts_evaluation = False
 
@@ -40,7 +43,7 @@ class Lightning:
         if self._is_lightning and _EVALUATION.fullmatch(bar.description):
             return Reading(is_evaluation=True)
         match = _EPOCH.fullmatch(bar.description)
-        if not match or not self._is_lightning:
+        if not match or not self._is_lightning or not bar.n:
             return None
         return self._reading(bar, self._epochs.step(int(match[1]), bar))
 
@@ -50,8 +53,10 @@ class Lightning:
         training = {name: value for name, value in values.items() if name not in evaluated}
         number = self._epochs.count
         key = 1000 * number + bar.percent
-        is_due, is_new = key != self._recorded, evaluated != self._evaluated
-        self._recorded, self._evaluated = key, evaluated
+        is_own = step == self._step or training != self._trained
+        is_due, is_new = key != self._recorded and is_own, evaluated != self._evaluated
+        self._step, self._trained, self._evaluated = step, training, evaluated
+        self._recorded = key if is_due else self._recorded
         return Reading(
             values={**(training if is_due else {}), **(evaluated if is_new else {})},
             step=None if self._counts_evaluation else step,

@@ -79,15 +79,5 @@ def final_metrics(definitions: Sequence[Mapping[str, str]], lines: Iterable[str]
     expressions = MetricExpressions({each["Name"]: each["Regex"] for each in definitions})
     values: dict[str, float] = {}
     for line in lines:
-        for name, text in expressions.matches(line):
-            value = _number(text)
-            values |= {} if value is None else {name: value}
+        values |= {name: value for name, value in expressions.matches(line) if math.isfinite(value)}
     return [{"MetricName": name, "Value": value, "Timestamp": time} for name, value in values.items()]
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None

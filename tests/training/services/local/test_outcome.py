@@ -59,11 +59,17 @@ def test_the_final_metrics_are_the_last_values_in_the_log() -> None:
     definitions = [
         {"Name": "loss", "Regex": "'loss': ([0-9.]+)"},
         {"Name": "epoch", "Regex": "'epoch': ([0-9.]+)"},
-        {"Name": "never", "Regex": "'never': ([0-9.]+)"},
+        {"Name": "never", "Regex": "'never': (.+)"},
     ]
-    lines = ["{'loss': 1.5, 'epoch': 1.0}", "{'loss': 1.25}{'loss': 0.5}", "{'epoch': 1.2.3}", "{'train_loss': 9}"]
+    lines = [
+        "{'loss': 1.5, 'epoch': 1.0}",
+        "{'loss': 1.25}{'loss': 7.2E-5}",
+        "{'epoch': 1.2.3}",
+        "{'train_loss': 9}",
+        "'never': nan",
+    ]
     assert final_metrics(definitions, lines, 7.0) == [
-        {"MetricName": "loss", "Value": 0.5, "Timestamp": 7.0},
+        {"MetricName": "loss", "Value": 7.2e-5, "Timestamp": 7.0},
         {"MetricName": "epoch", "Value": 1.0, "Timestamp": 7.0},
     ]
     assert final_metrics([], lines, 7.0) == []

@@ -11,7 +11,6 @@ from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
-import yaml
 
 from experiments.planning.arms import Arm
 from experiments.planning.load import load
@@ -22,7 +21,6 @@ from tests.support.aws.account import BUCKET, ROLE, Account
 from tests.support.aws.objects import Objects
 from tests.support.job.published_workloads import SMALL_FIELDS, WORKLOADS
 from tests.support.job.small_workloads import small_model
-from tests.support.public_scripts import EXAMPLES, ScriptProject
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.services.local.container import local_path
@@ -30,16 +28,6 @@ from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.storage import Storage, session_bucket
 
 AWS = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": ROLE}
-SOURCES = {
-    "run_glue": ("transformers-glue", "text-classification"),
-    "run_glue_no_trainer": ("transformers-glue", "text-classification"),
-    "run_qa": ("transformers-qa", "question-answering"),
-    "run_clm": ("transformers-clm", "language-modeling"),
-    "nlp_example": ("accelerate-nlp", "nlp_example"),
-    "word_language_model": ("word_language_model", "word_language_model"),
-    "nanogpt": ("nanoGPT", "nanoGPT"),
-}
-"""Example experiment to (folder of its public script, folder beside the experiment file)."""
 
 
 def files(path: Path) -> dict[str, bytes]:
@@ -94,20 +82,6 @@ def test_a_container_sees_the_channels_of_a_shipped_script(
 ) -> None:
     local, remote = uploaded(script, {}, home)
     assert set(remote.channels) == channels
-    assert_container_sees(account, local, remote, tmp_path / "container")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("example", sorted(path.stem for path in EXAMPLES.glob("*.yaml")))
-def test_a_container_sees_the_channels_of_an_example(
-    account: Account, shared: Path, tmp_path: Path, home: Path, example: str
-) -> None:
-    project = ScriptProject(tmp_path, shared)
-    file = project.add(example, *SOURCES[example])
-    for channel, folder in yaml.safe_load(file.read_text())["script"].get("channels", {}).items():
-        project.write(f"{folder}/train.txt", f"{channel} to train on")
-        project.write(f"{folder}/inner/validation.txt", f"{channel} to evaluate on")
-    local, remote = uploaded(str(file), {}, home)
     assert_container_sees(account, local, remote, tmp_path / "container")
 
 

@@ -1,4 +1,4 @@
-"""Sources of scripts for tests, with packages that pip installs without a network."""
+"""Packages that pip installs without a network."""
 
 from __future__ import annotations
 

@@ -1,0 +1,120 @@
+"""Scripts of three kinds, tracked without any setting for their logs: Trainer, accelerate, and a configuration file."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+from mlflow.entities import Run
+
+from tests.conftest import ROOT
+from tests.end_to_end.conftest import CommandLine
+from tracking.groups.metric_scales import METRIC_SCALES, read_scales
+
+SCRIPTS = ROOT / "tests" / "support" / "scripts"
+ACCURACY = {"eval_accuracy": {"unit": "fraction", "better": "higher"}}
+
+TRAINER = """\
+script:
+  source: code
+  entry_point: trainer.py
+  hyperparameters:
+    output_dir: /opt/ml/model
+    do_train: true
+    do_eval: true
+    num_train_epochs: 1
+    per_device_train_batch_size: $batch_size
+    learning_rate: $learning_rate
+    seed: $seed
+    logging_steps: 5
+    eval_strategy: steps
+    eval_steps: 20
+    save_strategy: "no"
+    report_to: none
+  metrics:
+    eval_accuracy: {unit: fraction, better: higher}
+batch_size: 8
+machine: {cores: 1}
+"""
+ACCELERATE = """\
+script:
+  source: code
+  entry_point: accelerate_loop.py
+  hyperparameters: {cpu: true, per_device_train_batch_size: $batch_size, learning_rate: $learning_rate}
+  metrics:
+    eval_accuracy: {unit: fraction, better: higher}
+batch_size: 8
+machine: {cores: 1}
+"""
+CONFIGURED = """\
+script:
+  source: code
+  entry_point: configured.py
+  arguments: {style: equals, forms: {config: positional}}
+  hyperparameters: {config: config/short.json, batch_size: $batch_size, learning_rate: $learning_rate}
+  metrics:
+    eval_loss: {unit: number, better: lower}
+base_learning_rate: 0.25
+base_batch_size: 4
+batch_size: 4
+machine: {cores: 1}
+"""
+
+
+def train(command_line: CommandLine, script: str, experiment: str) -> Run:
+    """Train with a script in a user's folder, and return the run."""
+    code = command_line.folder / "code"
+    code.mkdir()
+    (code / script).write_text((SCRIPTS / script).read_text())
+    (code / "config").mkdir()
+    (code / "config" / "short.json").write_text('{"max_iters": 40, "eval_interval": 20, "log_interval": 10}')
+    (command_line.folder / "own.yaml").write_text(experiment)
+    done = command_line("train", {"experiment": command_line.folder / "own.yaml"})
+    assert done.returncode == 0, done.stdout + done.stderr
+    [run] = command_line.runs()
+    assert run.info.status == "FINISHED"
+    return run
+
+
+def points(command_line: CommandLine, run: Run, metric: str) -> dict[int, float]:
+    """Return the last value of a metric at each step."""
+    history = MlflowClient(command_line.uri).get_metric_history(run.info.run_id, metric)
+    return {point.step: point.value for point in history}
+
+
+@pytest.mark.slow
+def test_a_trainer_script(command_line: CommandLine) -> None:
+    run = train(command_line, "trainer.py", TRAINER)
+    # 320 rows are 40 updates of 8.
+    assert sorted(points(command_line, run, "loss")) == list(range(5, 41, 5))
+    assert sorted(points(command_line, run, "eval_accuracy")) == [20, 40]
+    samples = points(command_line, run, "samples")
+    assert (samples[20], samples[40]) == (160, 320)
+    assert run.data.metrics["train_samples"] == 320  # from the table that Trainer prints
+    assert read_scales(run.data.tags[METRIC_SCALES]) == ACCURACY
+
+
+@pytest.mark.slow
+def test_an_accelerate_script(command_line: CommandLine) -> None:
+    run = train(command_line, "accelerate_loop.py", ACCELERATE)
+    # 96 rows are 12 updates of 8, in two epochs. Only the progress bar shows the step.
+    assert sorted(points(command_line, run, "eval_accuracy")) == [12, 24]
+    assert points(command_line, run, "samples")[24] == 192
+    assert read_scales(run.data.tags[METRIC_SCALES]) == ACCURACY
+
+
+def test_a_script_with_a_configuration_file(command_line: CommandLine) -> None:
+    run = train(command_line, "configured.py", CONFIGURED)
+    log = Path(MlflowClient(command_line.uri).download_artifacts(run.info.run_id, "log.txt")).read_text()
+    assert log.splitlines()[0] == "Overriding config with config/short.json:"
+    assert "Overriding: batch_size = 4" in log
+    assert "Overriding: learning_rate = 0.25" in log
+    # The file sets the steps at which the script logs.
+    losses = points(command_line, run, "loss")
+    assert sorted(losses) == [0, 10, 20, 30, 40]
+    # By hand: a weight of 0 against 3, for 0, 1/7, 2/7 and 3/7: 9 x (0 + 1 + 4 + 9) / 49 / 4.
+    assert losses[0] == 0.6429
+    assert sorted(points(command_line, run, "eval_loss")) == [0, 20, 40]
+    assert points(command_line, run, "eval_loss")[0] == 9
+    assert read_scales(run.data.tags[METRIC_SCALES]) == {"eval_loss": {"unit": "number", "better": "lower"}}
