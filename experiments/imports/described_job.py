@@ -27,6 +27,8 @@ ENTRIES = ("HyperParameters", "Environment")
 """Fields of a description in which people pass tokens."""
 SHORTEST_SECRET = 6
 """Characters of the shortest secret that is hidden in a log."""
+SOURCE_CHANNELS = frozenset({"code", "sm_drivers"})
+"""Channels in which SageMaker's SDK sends a source. Their addresses contain the name of the job."""
 TOOLKIT_PREFIX = "sagemaker_"
 """Beginning of the hyperparameters that belong to the toolkit and not to the script."""
 
@@ -41,7 +43,7 @@ def described_job(
     """
     values = _hyperparameters(description)
     is_ours = any(line.startswith(EVENT_PREFIX) for line in first_lines)
-    spec = _spec(description, values)
+    spec, data = _spec(description, values), _data_channels(description)
     script = ScriptPlan(regexes=_expressions(description), hyperparameters=spec.hyperparameters)
     return PlannedJob(
         spec=spec,
@@ -49,8 +51,8 @@ def described_job(
         repeat=repeat,
         is_baseline=False,
         experiment_yaml="",
-        data=_data(description),
-        data_key=sha256(json.dumps(sorted(spec.channels.items())).encode()).hexdigest()[:16],
+        data=_data(list(data.values())),
+        data_key=sha256(json.dumps(sorted(data.items())).encode()).hexdigest()[:16],
         price=price,
         script=None if is_ours else script,
         tags={"platform.role": IMPORTED, ARN: str(description["TrainingJobArn"])},
@@ -141,8 +143,12 @@ def _channel_uri(channel: Mapping[str, Any]) -> str:
     return str(source.get("S3DataSource", {}).get("S3Uri", ""))
 
 
-def _data(description: Description) -> DataSource:
-    uris = [_channel_uri(each) for each in description.get("InputDataConfig", [])]
+def _data_channels(description: Description) -> dict[str, str]:
+    channels = {each["ChannelName"]: _channel_uri(each) for each in description.get("InputDataConfig", [])}
+    return {name: uri for name, uri in channels.items() if name not in SOURCE_CHANNELS}
+
+
+def _data(uris: Sequence[str]) -> DataSource:
     source = ", ".join(uris) or "none"
     digest = sha256(source.encode()).hexdigest()[:16]
     return DataSource(name=uris[0] if uris else "no channels", source=source, digest=digest, rows={})

@@ -10,9 +10,12 @@ from urllib.parse import unquote, urlparse
 from experiments.running.fail_on import read_fail_on
 from experiments.running.follow_group import follow, jobs_phrase
 from experiments.running.output import print_line
-from tracking.groups.group import Group, find_group
+from reports.model.wording import counted
+from tracking.following.group_session import run_jobs
+from tracking.groups.group import Group, child_runs, find_group
 from tracking.groups.plan_file import read_plan
 from tracking.groups.planned_job import PlannedJob
+from tracking.recording.recorder import is_incomplete
 from tracking.server.store import Store, open_store
 from training.contract.errors import AccessError, InputError
 from training.contract.job_spec import JobSpec
@@ -28,6 +31,7 @@ IMPORT_VERB = "attach"
 def attach(fields: Mapping[str, str], attach_import: Callable[[Mapping[str, str], Store, Group], int]) -> int:
     """Follow the group `--group ID` to its end, and start the jobs that its launcher did not start.
 
+    Of a group that has ended, only records that were missing are read: the end of a log, or billed seconds.
     `attach_import` follows a group of imported jobs, which has no plan.
     """
     group_id = fields.get("group")
@@ -40,17 +44,33 @@ def attach(fields: Mapping[str, str], attach_import: Callable[[Mapping[str, str]
     group = find_group(store, group_id=group_id, experiment_name="")
     if group.verb == "sweep":
         raise InputError(f"group {group.id} is a sweep: join it by running the same `sweep` command here.")
-    if not group.is_open:
+    runs = {} if group.is_open else child_runs(store, group)
+    incomplete = {name for name, run in runs.items() if is_incomplete(run)}
+    if not group.is_open and not incomplete:
         raise InputError(f"group {group.id} has ended: `report --group {group.id}` shows its result.")
     if group.verb == IMPORT_VERB:
         return attach_import(fields, store, group)
     plan = read_plan(store, group)
+    if incomplete:
+        return _complete(store, group, [job for job in plan.jobs if job.spec.name in incomplete])
     print_line(f"Resuming {group.id}: {jobs_phrase(plan.jobs, plan.design)}")
     service = _service(plan.jobs[0].spec, group.id)
     if service.name == "local":
         _check_inputs([each for job in plan.jobs for each in (job.spec.source_uri, *job.spec.channels.values())])
         check_secrets(plan.jobs, {job["TrainingJobName"] for job in service.jobs()}, os.environ)
     return follow(store, service, group, plan.jobs, plan.parallel, print_line, plan.design, fail_on)
+
+
+def _complete(store: Store, group: Group, jobs: Sequence[PlannedJob]) -> int:
+    """Read the missing records of jobs whose group has ended, and report again."""
+    from experiments.running.write_report import report_group  # importing the charts takes long
+    from reports.charts.class_charts import PngClassCharts
+
+    print_line(f"Reading the missing records of {counted(len(jobs), 'job')} of {group.id}")
+    service = _service(jobs[0].spec, group.id)
+    run_jobs(store, service, group, jobs, parallel=len(jobs), echo=print_line, charts=PngClassCharts())
+    report_group(store, group, group.experiment_name)
+    return 0
 
 
 def _service(spec: JobSpec, group_id: str) -> Service:

@@ -26,10 +26,23 @@ def missing_data(comparison: Comparison) -> list[str]:
         for column, jobs in lacking.items()
         if jobs and (column == BILLABLE or len(jobs) < len(succeeded))
     ]
-    sentences += _not_counted(comparison.jobs)
+    sentences += _late(comparison.jobs) + _not_counted(comparison.jobs)
     if running:
         sentences.insert(0, f"Missing: {_listed(running)}, still running. Run `report` again after they have ended.")
     return sentences
+
+
+def _late(jobs: Sequence[Job]) -> list[str]:
+    """Return a sentence for each group with jobs whose log or billed seconds arrived too late for their runs."""
+    late = [job for job in jobs if job.text.get("missing", "no") != "no"]
+    by_group: dict[str, list[Job]] = {}
+    for job in late:
+        by_group.setdefault(job.text.get("group") or "", []).append(job)
+    return [
+        f"Missing: records of {_listed(of_group)} that SageMaker had not shown in time. `attach --group {group}` reads "
+        "them."
+        for group, of_group in by_group.items()
+    ]
 
 
 def _not_counted(jobs: Sequence[Job]) -> list[str]:

@@ -12,7 +12,9 @@ from reports.comparison.arms import job_of
 from reports.comparison.equal_work import image_version
 
 _MACHINE = ("instance_type", "device")
-_IGNORED = frozenset({"job_name", "hp_seed", "hp_compiler", "job_instance_type"})
+_PARAMETERS = ("hp_", "job_model_", "job_devices", "job_instance_count", "job_threads")
+"""Beginnings of the columns of parameters. Columns of tags such as `job_arn` identify a job and are not settings."""
+_IGNORED = frozenset({"hp_seed", "hp_compiler"})
 """Columns that differ between repeats, or whose value is also in a tag."""
 _NAMES = {
     "hp_batch_size": "batch",
@@ -50,7 +52,7 @@ def with_common_arms(table: pd.DataFrame) -> pd.DataFrame:
 def setting_of(row: Mapping[Any, Any]) -> dict[str, str]:
     """Return a job's parameters, with its machine, data and image."""
     job = job_of(row)
-    names = [str(name) for name in row if str(name).startswith(("hp_", "job_")) and name not in _IGNORED]
+    names = [str(name) for name in row if str(name).startswith(_PARAMETERS) and name not in _IGNORED]
     parameters = {name: text for name in names if (text := _text(row[name]))}
     tags = {name: job.text.get(name) for name in (*_MACHINE, "data_key")}
     image = job.text.get("versions") or image_version(job)

@@ -175,7 +175,8 @@ def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
     return TrialOutcome(
         failure=run.failure,
         death=run.death,
-        billable_instance_seconds=metrics.get("cost/billable_instance_seconds", 0.0),
+        # A cost that has not arrived is unknown: with 0 the trial would be the best one.
+        billable_instance_seconds=metrics.get("cost/billable_instance_seconds", 0.0 if run.failure else math.nan),
         usd=metrics.get("cost/usd"),
         share_for_auto=share_for_auto(
             metrics.get("time/trial_seconds", 0.0), metrics.get("cost/billable_seconds", 0.0)

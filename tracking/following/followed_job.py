@@ -6,7 +6,6 @@ import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 
 from judging.doomed import Death
 from tracking.budgets.records import budget_failure, with_limit
@@ -14,19 +13,19 @@ from tracking.following.attempts import Attempts
 from tracking.following.progress import Progress
 from tracking.following.stop_request import is_stop_requested
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import OpenRun, Recorder
+from tracking.recording.recorder import OpenRun, Recorder, missing_text
 from tracking.recording.run_tables import ClassCharts
 from tracking.recording.script_log import ScriptLogReader
-from tracking.recording.system_metrics import JobSampler
+from tracking.recording.system_metrics import job_sampler
 from tracking.server.store import Store
 from training.contract import request
 from training.contract.budget import NOTHING, Amount
 from training.contract.durations import duration_text
-from training.contract.errors import InputError, JobNotFound, QuotaError
+from training.contract.errors import InputError, QuotaError
 from training.contract.events import Event
-from training.contract.failures import one_line_reason
+from training.contract.failures import lacks_capacity, one_line_reason
 from training.contract.price import InstanceSeconds, instance_seconds
-from training.contract.service import Service
+from training.contract.service import TERMINAL_STATUSES, Service, end_of
 from training.contract.waiting import Wait, wait_of
 from training.services import launcher
 from training.services.launcher import Follower, Job, Update
@@ -82,7 +81,7 @@ class FollowedJob:
             self._recorder.open(body)
             launcher.submit(service, body)
             self._recorder.log_data()  # after the submission: the chart is drawn while the job starts
-        self._follower = Follower(self.job, exists=True)
+        self._follower = self._new_follower()
         # Due immediately, in a random order: launchers that are killed early should not always read the same jobs.
         self.due = random.random()
         """Time of the next `advance`, in seconds of the monotonic clock."""
@@ -91,7 +90,7 @@ class FollowedJob:
         """Time of the next attempt, in seconds of the monotonic clock."""
         self._is_stopped = False
         self._script_log = _script_log(planned)
-        self._sampler = _sampler(service, planned.spec.name)
+        self._sampler = job_sampler(service, planned.spec.name)
 
     @property
     def events(self) -> Iterable[Event]:
@@ -108,16 +107,29 @@ class FollowedJob:
     def wait(self) -> Wait | None:
         """Wait of the job before it trains; None if it does not wait."""
         description = self._follower.description
+        if description and self.has_ended and self._follower.missing:
+            return Wait(reason=missing_text(self._follower.missing), since=end_of(description))
         if description and self._attempts.is_waiting:
             reason = f"instances, of which there were none ({self._attempts.position} follows)"
             return Wait(reason=reason, since=description["LastModifiedTime"])
         return wait_of(description) if description else None
 
     @property
+    def has_ended(self) -> bool:
+        """True if the job has ended for good at its service, while its log and its billed seconds may still arrive."""
+        description = self._follower.description
+        return (
+            description is not None
+            and description["TrainingJobStatus"] in TERMINAL_STATUSES
+            and not lacks_capacity(description)
+        )
+
+    @property
     def cost_so_far(self) -> Amount:
         """Cost until now. On spot capacity it is an upper bound."""
         started, spec, price = self.training_started, self.planned.spec, self.planned.dearest_price
-        billable = instance_seconds(max(0.0, time.time() - started) if started else 0.0, spec.instance_count)
+        until = end_of(self._follower.description or {}).timestamp() if self.has_ended else time.time()
+        billable = instance_seconds(max(0.0, until - started) if started else 0.0, spec.instance_count)
         return Amount(seconds=billable, usd=price.usd(billable) if price else None)
 
     def stop(self) -> None:
@@ -206,7 +218,10 @@ class FollowedJob:
             job.stop()
         self.job = job
         self._recorder.log_attempt(job.name, self._attempts.number)
-        self._follower = Follower(job, exists=True)
+        self._follower = self._new_follower()
+
+    def _new_follower(self) -> Follower:
+        return Follower(self.job, exists=True, emits_events=self.planned.script is None)
 
     def _restart(self) -> None:
         """Forget the log, because the service sends it again from its start."""
@@ -229,15 +244,16 @@ class FollowedJob:
         failure = None
         if description["TrainingJobStatus"] == "Completed":
             if self._script_log:
-                recorder.record((), self._script_log.result(description["TrainingEndTime"].timestamp()))
+                recorder.record((), self._script_log.result(end_of(description).timestamp()))
         else:
             failure = launcher.failure_of(description, recorder.events, recorder.log.tail(50))
             failure = budget_failure(failure, description, self.planned)
             if self._is_stopped and failure[0] == "Capacity":
                 failure = "Stopped", "it was stopped while it waited for instances"
         log_location = self.job.service.log_location(self.job.name)
-        finals = recorder.finish(description, failure, log_location)
-        self._progress.show_outcome(finals, failure, recorder.compiler_warning)
+        missing = self._follower.missing
+        finals = recorder.finish(description, failure, log_location, missing)
+        self._progress.show_outcome(finals, failure, recorder.compiler_warning, missing_text(missing))
         if failure and failure[0] != "Stopped":
             self._progress.show_log(recorder.log.tail(), self.job.name, log_location)
         return Outcome(
@@ -245,7 +261,7 @@ class FollowedJob:
             run_id=recorder.run_id,
             failure=failure,
             push_failure=recorder.push_failure,
-            cost=cost_of(finals),
+            cost=self.cost_so_far if "billing" in missing else cost_of(finals),
             death=recorder.death,
         )
 
@@ -265,16 +281,6 @@ def cost_of(metrics: Mapping[str, float]) -> Amount:
 def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
     """Return the reader of a script's log; None for our own job, which emits events."""
     return ScriptLogReader(planned.script.regexes, planned.script.batch) if planned.script else None
-
-
-def _sampler(service: Service, job_name: str) -> JobSampler | None:
-    """Return the sampler of this machine's metrics for a local job, or None."""
-    if service.name != "local":
-        return None
-    try:
-        return JobSampler(Path(service.log_location(job_name)).with_name("sampled.lock"))
-    except JobNotFound:  # the follower reports the deleted job
-        return None
 
 
 def record_refusal(

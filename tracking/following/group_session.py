@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing, contextmanager
 
-from mlflow.entities import Run, RunStatus
+from mlflow.entities import Run
 
 from tracking.budgets.ledger import Ledger, with_worst_case
 from tracking.following.budget_progress import BudgetWait, LiveCosts
@@ -21,8 +21,9 @@ from tracking.following.group_progress import GroupProgress
 from tracking.following.interruption import Interrupts
 from tracking.groups.group import Group, child_run, child_runs
 from tracking.groups.planned_job import PlannedJob
+from tracking.queries.duplicates import has_ended
 from tracking.recording.deaths import recorded_death
-from tracking.recording.recorder import OpenRun, Recorder, existing_run, open_run
+from tracking.recording.recorder import OpenRun, Recorder, existing_run, is_incomplete, open_run
 from tracking.recording.run_tables import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import BudgetFull, InputError, QuotaError, TrainfareError
@@ -62,7 +63,7 @@ def run_jobs(
         while jobs.active or (waiting and not interrupts.stopping):
             # Alternate between starting one job and following one: hundreds of starts must not delay the followed jobs.
             started = False
-            if waiting and len(jobs.active) < parallel and not interrupts.stopping:
+            if waiting and jobs.running < parallel and not interrupts.stopping:
                 started = jobs.start_next(waiting, parallel)
             if started and interrupts.stopping:  # the signal arrived during the start
                 jobs.stop()
@@ -87,7 +88,7 @@ def start_jobs(
     """Start the jobs that `run_jobs` would start first, and leave them running. Return the number of other jobs."""
     jobs, waiting, _ = _resume(store, service, group, planned, echo, charts)
     with _detaching(service, group, jobs):
-        while waiting and len(jobs.active) < parallel and jobs.start_next(waiting, parallel):
+        while waiting and jobs.running < parallel and jobs.start_next(waiting, parallel):
             pass
     return len(waiting)
 
@@ -115,7 +116,8 @@ def _resume(
 ) -> tuple[_Jobs, deque[PlannedJob], dict[str, Outcome]]:
     """Attach to the running jobs of a group. Return the followed jobs, the jobs left to start and the outcomes."""
     runs = child_runs(store, group)
-    recorded = {job.spec.name: _recorded_outcome(job, runs.get(job.spec.name)) for job in planned}
+    complete = {name: run for name, run in runs.items() if not is_incomplete(run)}
+    recorded = {job.spec.name: _recorded_outcome(job, complete.get(job.spec.name)) for job in planned}
     outcomes = {name: outcome for name, outcome in recorded.items() if outcome}
     open_runs = {name: existing_run(run) for name, run in runs.items()}
     jobs = _Jobs(store, service, group, open_runs, outcomes, DoomedArms(store, runs.values(), echo), echo, charts)
@@ -147,6 +149,11 @@ class _Jobs:
         self.ledger = Ledger(store, service, group)
         self.active: dict[str, FollowedJob] = {}
 
+    @property
+    def running(self) -> int:
+        """Number of jobs that have not ended at the service. The records of others may still arrive."""
+        return sum(not followed.has_ended for followed in self.active.values())
+
     def attach(self, job: PlannedJob) -> bool:
         """Follow a job that an earlier launcher submitted. Return False for any other job."""
         run = self._runs.get(job.spec.name)
@@ -165,7 +172,7 @@ class _Jobs:
             return True
         if not self._budget_wait.is_over(len(self.active)):
             return False
-        sharing = min(parallel - len(self.active), len(waiting))
+        sharing = min(parallel - self.running, len(waiting))
         try:
             if not self._start(waiting[0], sharing):
                 return False
@@ -271,7 +278,7 @@ def _detached_note(service: Service, group: Group, names: Sequence[str]) -> str:
 
 
 def _recorded_outcome(job: PlannedJob, run: Run | None) -> Outcome | None:
-    if run is None or not RunStatus.is_terminated(RunStatus.from_string(run.info.status)):
+    if run is None or not has_ended(run):
         return None
     tags = run.data.tags
     failure = None

@@ -90,12 +90,19 @@ class Progress:
                 self._line(f"step {event.fields.get('step')}, {samples}{losses}")
 
     def show_outcome(
-        self, metrics: Mapping[str, float], failure: tuple[str, str] | None, compiler_warning: str | None = None
+        self,
+        metrics: Mapping[str, float],
+        failure: tuple[str, str] | None,
+        compiler_warning: str | None = None,
+        missing: str = "",
     ) -> None:
-        """Print the main figures, or the failure, of a job that has ended."""
+        """Print the main figures, or the failure, of a job that has ended, and what is `missing`."""
+        if missing:
+            self._line(f"{missing} had not arrived when this command stopped waiting")
         if failure and failure[0] == "Stopped":
             seconds = metrics.get("cost/billable_seconds", 0.0)
-            self._line(f"stopped after {seconds:.1f} billable seconds" if seconds else "stopped before it started")
+            without_seconds = "stopped" if missing else "stopped before it started"
+            self._line(f"stopped after {seconds:.1f} billable seconds" if seconds else without_seconds)
             return
         if failure:
             # Only the last line of a traceback is printed; the run contains the whole traceback.

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -33,12 +33,14 @@ from tracking.server.store import Store
 from training.contract.events import Event
 from training.contract.plain_text import without_markup
 from training.contract.price import Price
-from training.contract.service import Description
+from training.contract.service import Description, end_of
 
 DISTURBED = "platform.disturbed"
 """Tag of a job's run: why its measurement was disturbed, or `no`."""
 RATE_UNKNOWN = "platform.rate_unknown"
 """Tag of the run of a script whose steady samples/s are not known: the reason, see `script_log.RateUnknown`."""
+MISSING = "platform.missing"
+"""Tag of the run of a job at SageMaker: records that had not arrived when its run ended (`log`, `billing`), or `no`."""
 CAPACITY_RETRIES = "platform.capacity_retries"
 """Tag of the run of a job that got no instances at first: the number of further attempts."""
 _DESCRIBED = "platform.described"
@@ -106,14 +108,21 @@ class Recorder:
             if event.kind == "start":
                 self._on_start(event)
 
-    def finish(self, description: Description, failure: tuple[str, str] | None, log_location: str) -> dict[str, float]:
+    def finish(
+        self,
+        description: Description,
+        failure: tuple[str, str] | None,
+        log_location: str,
+        missing: Sequence[str] = (),
+    ) -> dict[str, float]:
         """Write the result, the cost and the artifacts, and end the run.
 
         `failure` is the (class, reason) of a job that did not complete. The run's status is FINISHED, FAILED, or
-        KILLED for a job that somebody stopped. Returns the final metrics.
+        KILLED for a job that somebody stopped. `missing` are the records that have not arrived; once they have, the
+        run can be finished again. Returns the final metrics.
         """
         result = self.events.last("result")
-        ended = description.get("TrainingEndTime") or description["LastModifiedTime"]
+        ended = end_of(description)
         finals = {**metric_points.phase_totals(self.events), **metric_points.machine_load(description)}
         finals |= metric_points.seconds_per_checkpoint(self.events)
         finals |= result.fields.get("metrics", {}) if result else {}
@@ -128,6 +137,7 @@ class Recorder:
         self._log_batch(metrics=metric_points.final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
         tags = _final_tags(description, result, failure)
         reasons = disturbances(lambda name: finals.get(name, math.nan))
+        tags |= {MISSING: ", ".join(missing) or "no"} if self._planned.spec.instance_type != "local" else {}
         tags |= {} if reasons is None else {DISTURBED: ", ".join(reasons) or "no"}
         self.death = death_of(failure, self.events, self.log.tail()) if failure else None
         self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag(), **tags_of(self.death)})
@@ -136,6 +146,7 @@ class Recorder:
         note += hub_note(result.fields.get("hub", {}) if result else {})
         if self.compiler_warning:
             note += f"\n\n**{without_markup(self._planned.arm)}**: {without_markup(self.compiler_warning)}."
+        note += f"\n\n**Missing**: {missing_text(missing)}." if missing else ""
         note += f"\n\n**Disturbed**: {', '.join(reasons)}." if reasons else ""
         self._store.tag(self.run_id, {MLFLOW_RUN_NOTE: note})
         status = "FINISHED" if failure is None else "KILLED" if failure[0] == "Stopped" else "FAILED"
@@ -194,6 +205,16 @@ class Recorder:
 
     def _log_json(self, value: Any, path: str) -> None:
         self._log_text(json.dumps(value, indent=1, ensure_ascii=False, default=str), path)
+
+
+def missing_text(missing: Iterable[str]) -> str:
+    """Return the names of missing records, such as `the end of its log and its billed seconds`."""
+    return " and ".join({"log": "the end of its log", "billing": "its billed seconds"}[name] for name in missing)
+
+
+def is_incomplete(run: Run) -> bool:
+    """Return whether records of an ended job are missing in its run; `attach` reads them if they have arrived."""
+    return run.data.tags.get(MISSING, "no") != "no"
 
 
 @dataclass(frozen=True)

@@ -18,6 +18,8 @@ from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
 from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
 from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
 
+from training.contract.errors import JobNotFound
+from training.contract.service import Service
 from training.state.locks import exclusive_lock
 
 
@@ -97,3 +99,13 @@ def _monitors() -> list[BaseMetricsMonitor]:
     except Exception:  # pynvml or a GPU is missing: mlflow raises several kinds of errors
         return monitors
     return monitors
+
+
+def job_sampler(service: Service, job_name: str) -> JobSampler | None:
+    """Return the sampler of this machine's metrics for a local job, or None."""
+    if service.name != "local":
+        return None
+    try:
+        return JobSampler(Path(service.log_location(job_name)).with_name("sampled.lock"))
+    except JobNotFound:  # the follower reports the deleted job
+        return None

@@ -6,6 +6,7 @@ import re
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from datetime import datetime
 from typing import Any, BinaryIO, Protocol
 
 Request = dict[str, Any]
@@ -18,6 +19,18 @@ SecondaryStatusTransitions [{Status, StartTime, EndTime?, StatusMessage}], Creat
 TrainingEndTime?, TrainingTimeInSeconds?, BillableTimeInSeconds?, FailureReason?, FinalMetricDataList,
 ModelArtifacts {S3ModelArtifacts}?, HyperParameters, ResourceConfig, StoppingCondition, Environment.
 Times are timezone-aware `datetime`s."""
+
+
+def is_billed(description: Description) -> bool:
+    """Return whether an ended job's billed seconds are known. A job that never started has none."""
+    started = "TrainingStartTime" in description or description["TrainingJobStatus"] == "Completed"
+    return "BillableTimeInSeconds" in description or not started
+
+
+def end_of(description: Description) -> datetime:
+    """Return the end of an ended job."""
+    ended: datetime = description.get("TrainingEndTime") or description["LastModifiedTime"]
+    return ended
 
 
 def instance_count(description: Description) -> int:
@@ -63,7 +76,9 @@ class Service(Protocol):
     """Shortest and longest pause between two queries of a job, in seconds. Pauses start short after a change and grow
     while nothing changes."""
     log_delay_seconds: float
-    """Time within which a job's last log lines appear after its end, in seconds."""
+    """Time within which a job's last log lines usually appear after its end, in seconds."""
+    longest_delay_seconds: float
+    """Longest time for which the end of a job's log and its billed seconds are awaited after its end, in seconds."""
 
     @property
     def jobs_command(self) -> str:

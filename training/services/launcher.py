@@ -12,13 +12,24 @@ from training.contract.errors import JobExists, JobNotFound, TrainfareError
 from training.contract.events import Event, EventReader
 from training.contract.failures import failure_of, vanished_description
 from training.contract.retry import Sleep, growing_pauses
-from training.contract.service import BEFORE_TRAINING, TERMINAL_STATUSES, Description, LogPage, Request, Service
+from training.contract.service import (
+    BEFORE_TRAINING,
+    TERMINAL_STATUSES,
+    Description,
+    LogPage,
+    Request,
+    Service,
+    end_of,
+    is_billed,
+)
 
 __all__ = ["Follower", "Job", "Update", "failure_of", "stop_all", "submit"]
 
 BACK_OFF = 1.5
 VANISHED_AFTER_LOOKS = 3
 """Looks without a result after which a created job counts as deleted. A new job may not be visible at first."""
+SILENT_DELAYS = 4
+"""A log without an event that ends it is complete after so many usual delays without a line."""
 LOOKS_WITH_LINES = 5
 """While a job prints lines, it is described once in this many looks."""
 
@@ -54,10 +65,15 @@ class Follower:
         cursor: str | None = None,
         *,
         exists: bool = False,
+        emits_events: bool = False,
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """Follow the log from `cursor`. Set `exists` for a created job: if it is missing later, it has failed."""
+        """Follow the log from `cursor`. Set `exists` for a created job: if it is missing later, it has failed.
+
+        Set `emits_events` for a job of ours: its log ends with a result if it completes.
+        """
         self.job = job
+        self._emits_events, self._has_end_event = emits_events, False
         self._exists, self._looks_without_result = exists, 0
         self.description: Description | None = None
         self.ended = False
@@ -70,6 +86,10 @@ class Follower:
         self._line_count = 0
         self._looks_with_lines = 0
         self._ended_at: float | None = None
+        self._newest_at = clock()
+        """Time of the latest new lines."""
+        self._give_up_at = 0.0
+        """Time up to which the end of the log and the billed seconds are awaited."""
         self._pauses = _pauses(job.service)
 
     def look(self) -> Update | None:
@@ -79,21 +99,57 @@ class Follower:
         page = self._next_page()
         self._looks_with_lines = self._looks_with_lines + 1 if page.lines else 0
         self._line_count += len(page.lines)
+        self._newest_at = self._clock() if page.lines else self._newest_at
+        update = self._update(page, changed=changed) if changed or page.lines else None
         self.pause_seconds = self._pause(changed or bool(page.lines))
         self.ended = not page.lines and self._seconds_to_end() == 0
         if self.ended and (late := self._late_lines()):
-            self._reader = EventReader()
+            self._line_count, self._reader = len(late.lines), EventReader()
             return self._update(late, changed=True, is_whole=True)
-        return self._update(page, changed=changed) if changed or page.lines else None
+        return update
+
+    @property
+    def missing(self) -> tuple[str, ...]:
+        """Records of an ended job that have not arrived: `log` for the end of its log, and `billing`.
+
+        A user's script, and a job of ours that fails, may end a log with any line. Such a log counts as complete.
+        """
+        has_vanished = self._looks_without_result >= VANISHED_AFTER_LOOKS
+        if self._ended_at is None or self.description is None or has_vanished or not self._delay_seconds:
+            return ()
+        is_completed = self.description["TrainingJobStatus"] == "Completed"
+        lacks_end = self._emits_events and is_completed and not self._has_end_event
+        lacks_log = "TrainingStartTime" in self.description and (
+            lacks_end or (self._from_start and not self._line_count)
+        )
+        return ("log",) * lacks_log + ("billing",) * (not is_billed(self.description))
+
+    @property
+    def _delay_seconds(self) -> float:
+        return self.job.service.log_delay_seconds
 
     def _refresh_description(self) -> bool:
         """Describe the job if its state may have changed, and return whether it has changed."""
-        if self._ended_at is not None or 0 < self._looks_with_lines < LOOKS_WITH_LINES:
+        if self._ended_at is not None:
+            return self._refresh_billing()
+        if 0 < self._looks_with_lines < LOOKS_WITH_LINES:
             return False
         self._looks_with_lines = 0
         before, self.description = self.description, self._describe()
         if self.description and self.description["TrainingJobStatus"] in TERMINAL_STATUSES:
             self._ended_at = self._clock()
+            # The clock of the service counts only for a job that had ended before.
+            age_seconds = 0.0 if before else max(0.0, time.time() - end_of(self.description).timestamp())
+            self._give_up_at = self._ended_at + self.job.service.longest_delay_seconds - age_seconds
+        return self.description != before
+
+    def _refresh_billing(self) -> bool:
+        """Describe an ended job again while its billed seconds are missing, and return whether it has changed."""
+        if "billing" not in self.missing:
+            return False
+        before = self.description
+        with contextlib.suppress(JobNotFound):
+            self.description = self.job.describe()
         return self.description != before
 
     def _describe(self) -> Description | None:
@@ -130,26 +186,39 @@ class Follower:
         if has_changed:
             self._pauses = _pauses(self.job.service)
         pause_seconds, to_end = next(self._pauses), self._seconds_to_end()
-        return max(pause_seconds, to_end) if to_end < math.inf else pause_seconds
+        return to_end if 0 < to_end <= self._delay_seconds else min(pause_seconds, to_end or math.inf)
 
     def _seconds_to_end(self) -> float:
-        """Return the seconds during which more lines may arrive. For a job that has not ended, return infinity."""
-        if self._ended_at is None:
+        """Return the seconds for which records of the job are awaited. For a job that has not ended, return infinity.
+
+        Most logs are complete after the usual delay. A log without an event that ends it must also be silent.
+        """
+        if self._ended_at is None or self.description is None:
             return math.inf
-        return max(0.0, self._ended_at + self.job.service.log_delay_seconds - self._clock())
+        ends = [self._ended_at + self._delay_seconds]
+        if self.missing:
+            ends.append(self._give_up_at)
+        if not self._has_end_event and "TrainingStartTime" in self.description:
+            silent_from = max(self._ended_at, self._newest_at) + SILENT_DELAYS * self._delay_seconds
+            ends.append(min(silent_from, self._give_up_at))
+        return max(0.0, max(ends) - self._clock())
 
     def _late_lines(self) -> LogPage | None:
         """Return the whole log if it has more lines than were read: a line may be stored after later lines."""
-        if not self.job.service.log_delay_seconds or not self._from_start:
+        if not self._delay_seconds or not self._from_start:
             return None
         whole = self._logs(None)
         return whole if len(whole.lines) > self._line_count else None
 
     def _update(self, page: LogPage, *, changed: bool, is_whole: bool = False) -> Update:
+        events = self._reader.read(page.lines)
+        for event in events:
+            if event.kind in {"start", "result", "failure"}:
+                self._has_end_event = event.kind != "start"
         return Update(
             lines=page.lines,
             times=page.times,
-            events=self._reader.read(page.lines),
+            events=events,
             description=self.description if changed else None,
             cursor=page.cursor,
             is_whole=is_whole,

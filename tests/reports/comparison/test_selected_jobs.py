@@ -52,6 +52,19 @@ def test_equal_settings_of_several_groups_are_one_arm(tracked: Tracked) -> None:
     assert list(table["repeat"]) == ["0", "1"]
 
 
+def test_tags_that_identify_a_job_are_not_settings(tracked: Tracked) -> None:
+    """Only a tag's beginning is like that of a parameter: `platform.job_arn` and `job.devices`."""
+    for number, group in enumerate(("demo-1", "demo-2")):
+        tracked.group = group
+        identity = {
+            "platform.job_arn": f"arn:aws:sagemaker:us-east-1:1:training-job/{group}",
+            "platform.job_url": group,
+        }
+        tags = {"platform.compiler": "none", **identity}
+        tracked.trained(group, 0, 100.0 + number, tags=tags, params={"job.devices": 1})
+    assert list(with_common_arms(chosen_jobs(tracked.client, ["demo-1", "demo-2"]))["arm"]) == ["none", "none"]
+
+
 def test_an_unrecorded_parameter_does_not_distinguish_a_run(tracked: Tracked) -> None:
     """Runs of earlier versions recorded fewer parameters."""
     tracked.trained("none", 0, 100.0, tags={"platform.compiler": "none"}, params={"hp.dropout": "auto"})

@@ -152,6 +152,8 @@ class TrainingJob:
         seconds = max(1, round((self._uploaded - self._began).total_seconds()))
         billable = max(1, round(SPOT_SHARE * seconds)) if self.request.get("EnableManagedSpotTraining") else seconds
         times = {"TrainingTimeInSeconds": seconds, "BillableTimeInSeconds": billable}
+        if (datetime.now(UTC) - self._uploaded).total_seconds() < self._faults.billing_seconds:
+            times = {}
         return {"TrainingStartTime": self._began, "TrainingEndTime": self._uploaded, **times}
 
     def _local(self) -> Description:

@@ -23,6 +23,8 @@ class JobFaults:
     get SIGTERM and enough time, and files that they save then are uploaded too."""
     grace_seconds: float = 120.0
     """Time between SIGTERM and SIGKILL."""
+    billing_seconds: float = 0.0
+    """Time from the end of a job until its description has the billed seconds."""
     lines_twice: bool = False
     """True if every log line is stored twice, like by an agent that retries after a lost response."""
     compiler_works: bool = True

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Mapping
 from typing import Any
 
@@ -15,6 +16,8 @@ class Logs:
 
     def __init__(self, client: Any) -> None:
         self._client = client
+        self.delay_seconds = 0.0
+        """Time until a written line is returned."""
         self.repeats_events = False
         """True if each response returns every event twice."""
         self.starts_ms: list[int] = []
@@ -37,4 +40,6 @@ class Logs:
         except ClientError as error:
             raise ApiError(error.response["Error"]["Code"], error.response["Error"]["Message"]) from error
         response.pop("ResponseMetadata", None)
-        return {**response, "events": response["events"] * (1 + self.repeats_events)}
+        newest_ms = 1000 * (time.time() - self.delay_seconds)
+        events = [each for each in response["events"] if not self.delay_seconds or each["timestamp"] <= newest_ms]
+        return {**response, "events": events * (1 + self.repeats_events)}

@@ -62,7 +62,7 @@ class LocalService:
 
     name = "local"
     pauses_seconds = (0.05, 1.0)
-    log_delay_seconds = 0.0
+    log_delay_seconds = longest_delay_seconds = 0.0
     jobs_command = "python -m experiments jobs"
 
     def __init__(self, root: Path, slots: Path | None = None) -> None:

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from typing import Any
 
+from boto3.exceptions import Boto3Error
 from botocore import exceptions
 
 from training.contract.errors import (
@@ -48,7 +49,9 @@ def translated(what: str) -> Iterator[None]:
         ) from error
     except exceptions.ParamValidationError as error:
         raise InputError(f"{what}: the request is malformed: {first_line(error)}.") from error
-    except exceptions.BotoCoreError as error:
+    except (exceptions.BotoCoreError, Boto3Error) as error:
+        if isinstance(refused := error.__context__, exceptions.ClientError):  # boto3 raised it in place of the response
+            raise response_error(what, refused.response) from error
         raise ServiceError(f"{what}: {first_line(error)}.") from error
 
 

@@ -31,6 +31,7 @@ class SageMakerService:
     name = "sagemaker"
     pauses_seconds = (2.0, 15.0)
     log_delay_seconds = 15.0
+    longest_delay_seconds = 600.0
 
     def __init__(self, clients: Clients | None = None) -> None:
         self._clients = clients or Clients()

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.aws.account import ACCOUNT, BUCKET, REGION, Account
-from training.contract.errors import InputError
+from training.contract.errors import AccessError, InputError, ServiceError
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.storage import Storage, pack_source, session_bucket
 from training.services.sagemaker.upload_progress import UploadProgress, size
@@ -85,6 +85,19 @@ def test_an_interrupted_upload_resumes(account: Account, storage: Storage, tmp_p
     assert keys(account)[f"{prefix}/a"] == uploaded
     stored = {name: s3.get_object(Bucket=BUCKET, Key=f"{prefix}/{name}")["Body"].read() for name in files}
     assert stored == files
+
+
+def test_a_refused_upload_is_one_sentence_and_continues_at_the_next_try(account: Account, tmp_path: Path) -> None:
+    storage, folder = Storage(Clients(), BUCKET), folder_of(tmp_path / "a", {"data": b"1"})
+    with pytest.raises(
+        ServiceError, match=r"^s3://\S+/data: NoSuchBucket: The specified bucket does not exist\.$"
+    ) as refused:
+        storage.put_channel(folder, "data")
+    account.clients["s3"].create_bucket(Bucket=BUCKET)
+    assert f"{storage.put_channel(folder, 'data')}data" in str(refused.value)
+    account.add_foreign_bucket("theirs")
+    with pytest.raises(AccessError, match=r"^s3://theirs/trainfare/model: access is denied: "):
+        Storage(Clients(), "theirs").put_file(folder / "data", "model")
 
 
 def test_a_large_file_is_uploaded_in_parts(account: Account, storage: Storage, tmp_path: Path) -> None:
