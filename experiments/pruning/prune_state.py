@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import sys
 import time
 from collections.abc import Sequence
@@ -13,6 +12,7 @@ from experiments.pruning.deletion import NOTHING_DELETED, decide_all, delete
 from experiments.pruning.inventory import inventory
 from experiments.pruning.messages import count_and_size, kept_lines, table
 from experiments.pruning.rules import Decision, PruneOptions
+from experiments.running.output import confirm
 from tracking.server.store import open_store
 from training.state.home import home
 
@@ -56,10 +56,7 @@ def _ask(deletable: Sequence[Decision]) -> bool:
     if not (sys.stdin.isatty() and sys.stdout.isatty()):
         print(f"{NOTHING_DELETED} Without a terminal, confirm the deletion with --yes.")
         return False
-    answer = ""
-    with contextlib.suppress(EOFError, KeyboardInterrupt):
-        answer = input(f"Delete {count_and_size(deletable)}? [y/N] ")
-    if answer.strip().lower() in {"y", "yes"}:
+    if confirm(f"Delete {count_and_size(deletable)}?"):
         return True
     print(NOTHING_DELETED)
     return False

@@ -42,6 +42,14 @@ def _show_status(text: str) -> None:
     _write(f"{_CLEAR}{status}", sys.stdout, end="")
 
 
+def confirm(question: str) -> bool:
+    """Ask at the terminal, and return whether the answer is yes."""
+    answer = ""
+    with contextlib.suppress(EOFError, KeyboardInterrupt):
+        answer = input(f"{question} [y/N] ")
+    return answer.strip().lower() in {"y", "yes"}
+
+
 def print_error(text: str) -> None:
     """Print a line on standard error."""
     _write(text, sys.stderr)

@@ -53,7 +53,10 @@ def test_a_local_group_can_be_attached_to_only_from_its_own_home(command_line: C
     [run] = command_line.runs()
     group_id = run.data.tags["platform.group"]
     store = open_store(command_line.uri)
-    plan = read_plan(store, find_group(store, group_id=group_id, experiment_name=""))
+    plan, is_own = read_plan(
+        store, find_group(store, group_id=group_id, experiment_name=""), command_line.folder / "home"
+    )
+    assert is_own
     assert [job.run_name for job in plan.jobs] == [f"{plan.jobs[0].arm}, repeat {n}" for n in (1, 2)]
     assert plan.jobs[0].spec.hyperparameters["batch-size"] == 8
     elsewhere = replace(command_line, folder=command_line.folder / "elsewhere")
