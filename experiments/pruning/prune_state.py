@@ -12,7 +12,7 @@ from experiments.pruning.deletion import NOTHING_DELETED, decide_all, delete
 from experiments.pruning.inventory import inventory
 from experiments.pruning.messages import count_and_size, kept_lines, table
 from experiments.pruning.rules import Decision, PruneOptions
-from experiments.running.output import confirm
+from experiments.running.output import confirm, has_terminal
 from tracking.server.store import open_store
 from training.state.home import home
 
@@ -53,7 +53,7 @@ def _print_lists(decisions: Sequence[Decision], deletable: Sequence[Decision]) -
 
 
 def _ask(deletable: Sequence[Decision]) -> bool:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not has_terminal():
         print(f"{NOTHING_DELETED} Without a terminal, confirm the deletion with --yes.")
         return False
     if confirm(f"Delete {count_and_size(deletable)}?"):

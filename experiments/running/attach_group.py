@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import json
 import os
-import sys
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from experiments.running.fail_on import read_fail_on
 from experiments.running.follow_group import follow, jobs_phrase
-from experiments.running.output import confirm, print_line
+from experiments.running.output import confirm, has_terminal, print_line
 from experiments.schema.messages import printable
 from reports.model.wording import counted
 from tracking.groups.group import Group, find_group
@@ -88,7 +87,7 @@ def _is_accepted(specs: Sequence[JobSpec], group_id: str, *, is_trusted: bool) -
         print_line(f"  {name}: {printable(text)}")
     if is_trusted:
         return True
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not has_terminal():
         raise InputError(
             f"the plan of group {group_id} was not made with {home()}, and there is no terminal to ask: read above "
             "what it would start, and add --trust if you trust it."

@@ -17,8 +17,14 @@ import pytest
 
 from experiments.__main__ import main
 from tests.conftest import ROOT
+from tests.support.aws.account import Account
+from tests.support.services.harness import SageMakerHarness
 from tests.support.state import LATER_DATA, OTHER_DATA, State
+from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
+from tracking.following.group_session import start_jobs
+from tracking.groups.group import open_group
 from tracking.groups.plan_file import write_plan
+from tracking.server.store import open_store
 from training.contract.request import build
 from training.services.launcher import Job
 
@@ -116,6 +122,28 @@ def test_running_jobs_are_followed_whatever_the_plan(state: State, capsys: pytes
     change_plan(state, plant(state))
     assert main(["attach", "--group", group.id]) == 0
     assert not marker(state).exists()
+
+
+def test_another_attempt_at_sagemaker_is_a_start(
+    account: Account,
+    tracking_uri: str,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    harness, store = SageMakerHarness(tmp_path, account), open_store(tracking_uri)
+    account.jobs.faults.no_capacity.add("ml.g4dn.xlarge")
+    group = open_group(store, experiment_name="demo", verb="train", key="k")
+    name = f"{group.id}-a0r0"
+    jobs = [planned_as(harness.spec(TRAIN_PY, name=name, hyperparameters={"steps": 2}), "none")]
+    write_plan(store, group, jobs, 1, tmp_path / "elsewhere")
+    start_jobs(store, harness.service, group, jobs)
+    assert Job(harness.service, name).wait()["TrainingJobStatus"] == "Failed"
+    assert main(["attach", "--group", group.id]) == 2
+    assert "--trust" in capsys.readouterr().err
+    assert account.jobs.names() == [name]
 
 
 @pytest.mark.parametrize(("answer", "code"), [("n", 1), ("y", 130)])
