@@ -170,7 +170,8 @@ def _resume(account: Account, step: str, name: str) -> str:
     """Start the stopped job again under a new name, with the same checkpoints, and return that name."""
     store = open_store(account.session.tracking_uri)
     group = find_group(store, group_id=None, experiment_name=experiment_name(account.session.options, step))
-    [planned] = [job for job in read_plan(store, group).jobs if job.spec.name == name]
+    plan, _ = read_plan(store, group, account.session.options.folder / "state")
+    [planned] = [job for job in plan.jobs if job.spec.name == name]
     resumed = f"{name}-resumed"
     account.service.create(build(planned.spec.model_copy(update={"name": resumed})))
     return resumed

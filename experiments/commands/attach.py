@@ -7,7 +7,7 @@ from collections.abc import Mapping
 import click
 
 from experiments.commands.experiment_options import FAIL_ON
-from experiments.commands.verb import FieldVerb, field
+from experiments.commands.verb import TRUST, FieldVerb, field, read_flag
 from training.contract.errors import InputError
 
 EXAMPLES = (
@@ -24,11 +24,13 @@ EXAMPLES = (
 @field("experiment", "MLflow experiment of --job and --tuning-job.", metavar="NAME", default="sagemaker-jobs")
 @field("region", "AWS region of --job and --tuning-job.")
 @field("prices", "Table of prices for --job and --tuning-job, instead of AWS's price list.", metavar="FILE")
+@field(TRUST, "Start the jobs of --group although their plan was not made here; it is shown first.", is_flag=True)
 @FAIL_ON
 def command(fields: Mapping[str, str]) -> int:
     """Follow jobs that another command or person started.
 
-    A group may have been started on another machine. A training job of the AWS account that others started, or all
+    A group may have been started on another machine. Before jobs start whose plan this machine did not make, it is
+    shown, and you are asked. A training job of the AWS account that others started, or all
     jobs of a tuning job, are recorded in MLflow once: their metrics, log, billable seconds and price.
     """
     if len(chosen := [name for name in ("group", "job", "tuning-job") if name in fields]) > 1:
@@ -37,7 +39,7 @@ def command(fields: Mapping[str, str]) -> int:
         from experiments.imports.import_jobs import attach_import
         from experiments.running.attach_group import attach
 
-        return attach(fields, attach_import)
+        return attach(fields, attach_import, is_trusted=read_flag(TRUST, fields.get(TRUST, "false")))
     from experiments.imports.import_jobs import attach_jobs
 
     return attach_jobs(fields)

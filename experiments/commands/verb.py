@@ -16,8 +16,8 @@ HELP_NAMES = ("-h", "--help")
 CONTEXT_SETTINGS = {"help_option_names": HELP_NAMES, "max_content_width": 100}
 
 
-DRY_RUN, FORMAT = "dry-run", "format"
-FLAGS = frozenset({DRY_RUN})
+DRY_RUN, FORMAT, TRUST = "dry-run", "format", "trust"
+FLAGS = frozenset({DRY_RUN, TRUST})
 """Fields that are true without a value."""
 
 
@@ -97,7 +97,7 @@ class FieldVerb(Verb):
         fields = dict(ctx.params.get("fields", {}))
         if not self.has_dry_run or not {DRY_RUN, FORMAT} & fields.keys():
             return super().invoke(ctx)
-        if not read_dry_run(fields.pop(DRY_RUN, "false")):
+        if not read_flag(DRY_RUN, fields.pop(DRY_RUN, "false")):
             if FORMAT in fields:
                 raise InputError(f"--{FORMAT} needs --{DRY_RUN}, or the verb plan.")
             ctx.params = {"fields": fields}
@@ -177,10 +177,10 @@ def field(name: str, help: str, **attributes: Any) -> Callable[[Any], Any]:
     return click.option(f"--{name}", re.sub(r"[.-]", "_", name), help=help, **attributes)
 
 
-def read_dry_run(text: str) -> bool:
-    """Return whether a verb only shows what it would do. Raises `InputError`."""
+def read_flag(name: str, text: str) -> bool:
+    """Return the value of one of `FLAGS`. Raises `InputError`."""
     if text not in {"true", "false"}:
-        raise InputError(f"--{DRY_RUN} is '{text}': it must be true or false.")
+        raise InputError(f"--{name} is '{text}': it must be true or false.")
     return text == "true"
 
 

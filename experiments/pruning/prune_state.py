@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
-import sys
 import time
 from collections.abc import Sequence
 
@@ -11,7 +9,7 @@ from experiments.pruning.deletion import NOTHING_DELETED, decide_all, delete
 from experiments.pruning.inventory import inventory
 from experiments.pruning.messages import count_and_size, kept_lines, table
 from experiments.pruning.rules import Decision, PruneOptions
-from experiments.running.output import print_error, print_line
+from experiments.running.output import confirm, has_terminal, print_error, print_line
 from reports.formats.terminal import PlainConsole
 from tracking.server.store import open_store
 from training.state.home import home
@@ -53,13 +51,10 @@ def _print_lists(decisions: Sequence[Decision], deletable: Sequence[Decision]) -
 
 
 def _ask(deletable: Sequence[Decision]) -> bool:
-    if not (sys.stdin.isatty() and sys.stdout.isatty()):
+    if not has_terminal():
         print_line(f"{NOTHING_DELETED} Without a terminal, confirm the deletion with --yes.")
         return False
-    answer = ""
-    with contextlib.suppress(EOFError, KeyboardInterrupt):
-        answer = input(f"Delete {count_and_size(deletable)}? [y/N] ")
-    if answer.strip().lower() in {"y", "yes"}:
+    if confirm(f"Delete {count_and_size(deletable)}?"):
         return True
     print_line(NOTHING_DELETED)
     return False

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import os
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
 from experiments.running.fail_on import read_fail_on
 from experiments.running.follow_group import follow, jobs_phrase
-from experiments.running.output import print_line
+from experiments.running.output import confirm, has_terminal, print_line
+from experiments.schema.messages import printable
 from reports.model.wording import counted
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, child_runs, find_group
@@ -17,9 +19,11 @@ from tracking.groups.plan_file import read_plan
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import is_incomplete
 from tracking.server.store import Store, open_store
-from training.contract.errors import AccessError, InputError
+from training.contract.errors import AccessError, InputError, JobNotFound
 from training.contract.job_spec import JobSpec
+from training.contract.request import build
 from training.contract.service import Service
+from training.scripts.runtime_description import command_line
 from training.services.local.container import SECRET_VARIABLES, local_path
 from training.state.digests import damage
 from training.state.home import home
@@ -28,10 +32,13 @@ IMPORT_VERB = "attach"
 """Verb of the groups of imported jobs."""
 
 
-def attach(fields: Mapping[str, str], attach_import: Callable[[Mapping[str, str], Store, Group], int]) -> int:
+def attach(
+    fields: Mapping[str, str], attach_import: Callable[[Mapping[str, str], Store, Group], int], *, is_trusted: bool
+) -> int:
     """Follow the group `--group ID` to its end, and start the jobs that its launcher did not start.
 
-    Of a group that has ended, only records that were missing are read: the end of a log, or billed seconds.
+    Of a group that has ended, only records that were missing are read: the end of a log, or billed seconds. Unless it
+    `is_trusted`, the user is asked about a plan that no command of this state folder made, if jobs of it may start.
     `attach_import` follows a group of imported jobs, which has no plan.
     """
     group_id = fields.get("group")
@@ -50,27 +57,76 @@ def attach(fields: Mapping[str, str], attach_import: Callable[[Mapping[str, str]
         raise InputError(f"group {group.id} has ended: `report --group {group.id}` shows its result.")
     if group.verb == IMPORT_VERB:
         return attach_import(fields, store, group)
-    plan = read_plan(store, group)
-    if incomplete:
-        return _complete(store, group, [job for job in plan.jobs if job.spec.name in incomplete])
-    print_line(f"Resuming {group.id}: {jobs_phrase(plan.jobs, plan.design)}")
+    plan, is_own = read_plan(store, group, home())
+    jobs = [job for job in plan.jobs if job.spec.name in incomplete] if incomplete else plan.jobs
     service = _service(plan.jobs[0].spec, group.id)
+    startable = [] if is_own else [job.spec for job in jobs if _may_start(service, job.spec)]
+    if startable and not _is_accepted(startable, group.id, is_trusted=is_trusted):
+        print_line("Nothing was started.")
+        return 1
+    if incomplete:
+        return _complete(store, service, group, jobs)
+    print_line(f"Resuming {group.id}: {jobs_phrase(plan.jobs, plan.design)}")
     if service.name == "local":
         _check_inputs([each for job in plan.jobs for each in (job.spec.source_uri, *job.spec.channels.values())])
         check_secrets(plan.jobs, {job["TrainingJobName"] for job in service.jobs()}, os.environ)
     return follow(store, service, group, plan.jobs, plan.parallel, print_line, plan.design, fail_on)
 
 
-def _complete(store: Store, group: Group, jobs: Sequence[PlannedJob]) -> int:
+def _complete(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJob]) -> int:
     """Read the missing records of jobs whose group has ended, and report again."""
     from experiments.running.write_report import report_group  # importing the charts takes long
     from reports.charts.class_charts import PngClassCharts
 
     print_line(f"Reading the missing records of {counted(len(jobs), 'job')} of {group.id}")
-    service = _service(jobs[0].spec, group.id)
     run_jobs(store, service, group, jobs, parallel=len(jobs), echo=print_line, charts=PngClassCharts())
     report_group(store, group, group.experiment_name)
     return 0
+
+
+def _may_start(service: Service, spec: JobSpec) -> bool:
+    """Return whether a follower may start the job, or start it again because there were no instances for it."""
+    try:
+        description = service.describe(str(build(spec).get("TrainingJobName")))  # `spec.request` can change the name
+    except JobNotFound:
+        return True
+    return service.name == "sagemaker" and bool(spec.capacity_retry_minutes) and "TrainingStartTime" not in description
+
+
+def _is_accepted(specs: Sequence[JobSpec], group_id: str, *, is_trusted: bool) -> bool:
+    """Print what jobs would start with, and return whether the user accepts it. Raises InputError without a terminal.
+
+    Everything is text of the tracking server. No line of it can pass for a line of ours, or change one.
+    """
+    print_line(f"No command that used {home()} made this plan of {group_id}: another machine made it, or somebody")
+    print_line(f"changed it on the tracking server. It would start {counted(len(specs), 'job')} with:")
+    lines = list(dict.fromkeys(line for spec in specs for line in _settings(spec)))
+    order = list(dict.fromkeys(name for name, _ in lines))
+    for name, text in sorted(lines, key=lambda line: order.index(line[0])):
+        print_line(f"  {name}: {printable(text)}")
+    if is_trusted:
+        return True
+    if not has_terminal():
+        raise InputError(
+            f"the plan of group {group_id} was not made with {home()}, and there is no terminal to ask: read above "
+            "what it would start, and add --trust if you trust it."
+        )
+    return confirm("Start it?")
+
+
+def _settings(spec: JobSpec) -> Iterator[tuple[str, str]]:
+    """Yield the name and the text of everything that a job's start depends on."""
+    yield "command", command_line(spec)
+    yield "source", spec.source_uri
+    yield "channels", _pairs(spec.channels)
+    yield "variables", _pairs(spec.environment)
+    shown = {"name", "program", "hyperparameters", "source_uri", "channels", "environment"}
+    for name, value in spec.model_dump(mode="json", exclude=shown, exclude_defaults=True).items():
+        yield name, value if isinstance(value, str) else json.dumps(value)
+
+
+def _pairs(values: Mapping[str, str]) -> str:
+    return ", ".join(f"{name} = {value}" for name, value in values.items()) or "none"
 
 
 def _service(spec: JobSpec, group_id: str) -> Service:

@@ -68,7 +68,7 @@ def _run(store: Store, request: LaunchRequest, staged: Sequence[Inputs]) -> int:
     print_line(f"{'Resuming' if group.continued else 'Running'} {group.id}: {jobs_phrase(jobs, design)}")
     for sentence in sentences:
         print_line(sentence)
-    write_plan(store, group, jobs, request.parallel, design)
+    write_plan(store, group, jobs, request.parallel, home(), design)
     set_budget(store, group, budget)
     if not request.wait:
         charts = PngClassCharts()

@@ -48,6 +48,19 @@ def _show_status(text: str) -> None:
     _write(f"{_CLEAR}{status}", sys.stdout, end="")
 
 
+def has_terminal() -> bool:
+    """Return whether a person can read a question and answer it."""
+    return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
+
+
+def confirm(question: str) -> bool:
+    """Ask at the terminal, and return whether the answer is yes."""
+    answer = ""
+    with contextlib.suppress(EOFError, KeyboardInterrupt):
+        answer = input(f"{question} [y/N] ")
+    return answer.strip().lower() in {"y", "yes"}
+
+
 def print_error(text: str) -> None:
     """Print a line on standard error."""
     _write(without_control_characters(text), sys.stderr)

@@ -33,16 +33,16 @@ def messages(error: ValidationError, document: Document, other_locations: Mappin
 
 def rule_message(rule: str, document: Document, other_locations: Mapping[str, str]) -> str:
     """Return the message for a rule between fields, with the location of the first field that it names."""
-    message = _printable(_with_short_values(rule))
+    message = printable(_with_short_values(rule))
     return f"{message} ({_location(_field_named_in(message), document, other_locations)})"
 
 
 def _message(problem: Any, document: Document, other_locations: Mapping[str, str]) -> str:
     path = tuple(part for part in problem["loc"] if isinstance(part, int) or _is_key(part))
     name = dotted(path)
-    shown = _printable(dotted([_short(part) for part in path]))
+    shown = printable(dotted([_short(part) for part in path]))
     if problem["type"] == "value_error":
-        message = _printable(_with_short_values(str(problem["ctx"]["error"])))
+        message = printable(_with_short_values(str(problem["ctx"]["error"])))
         return f"{message} ({_location(_field_named_in(message) or path, document, other_locations)})"
     if problem["type"] == "missing":
         return f"{shown} is missing ({_location(path[:-1], document, other_locations)})"
@@ -65,7 +65,7 @@ def _short(part: str | int) -> str | int:
     return f"{part[: LONGEST_KEY // 2]}…{part[-LONGEST_KEY // 2 :]}"
 
 
-def _printable(message: str) -> str:
+def printable(message: str) -> str:
     """Return a message with invisible characters, such as a byte order mark, escaped."""
     return "".join(char if char.isprintable() else repr(char)[1:-1] for char in message)
 

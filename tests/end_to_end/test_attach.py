@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 from dataclasses import replace
 from pathlib import Path
 
@@ -32,7 +33,12 @@ def test_another_machine_follows_the_group_and_starts_its_remaining_jobs(
     for name in ("data.train", "data.validation"):
         Path(str(reviews[name])).unlink()
     elsewhere = replace(command_line, folder=tmp_path / "elsewhere")
-    done = elsewhere("attach", {"group": group_id})
+    refused = elsewhere("attach", {"group": group_id})
+    assert refused.returncode == 2
+    assert "--trust" in refused.stderr
+    assert "It would start 1 job with:\n  command: python train.py " in refused.stdout
+    assert len(account.jobs.names()) == 1
+    done = elsewhere("attach", {"group": group_id, "trust": "true"})
     assert done.returncode == 0, done.stdout + done.stderr
     assert [run.info.status for run in command_line.runs()] == ["FINISHED"] * 2
     assert [run.info.status for run in command_line.runs("group")] == ["FINISHED"]
@@ -53,13 +59,20 @@ def test_a_local_group_can_be_attached_to_only_from_its_own_home(command_line: C
     [run] = command_line.runs()
     group_id = run.data.tags["platform.group"]
     store = open_store(command_line.uri)
-    plan = read_plan(store, find_group(store, group_id=group_id, experiment_name=""))
+    plan, is_own = read_plan(
+        store, find_group(store, group_id=group_id, experiment_name=""), command_line.folder / "home"
+    )
+    assert is_own
     assert [job.run_name for job in plan.jobs] == [f"{plan.jobs[0].arm}, repeat {n}" for n in (1, 2)]
     assert plan.jobs[0].spec.hyperparameters["batch-size"] == 8
     elsewhere = replace(command_line, folder=command_line.folder / "elsewhere")
     refused = elsewhere("attach", {"group": group_id})
     assert refused.returncode == 2
     assert refused.stderr.startswith(f"error: group {group_id} writes to {command_line.folder / 'home'}")
+    # The state of an earlier release has no digest. The same command makes one, because it plans the same again.
+    shutil.rmtree(command_line.folder / "home" / "plans")
+    assert command_line("attach", {"group": group_id}).returncode == 2
+    assert command_line("compare", loop).returncode == 0
     done = command_line("attach", {"group": group_id})
     assert done.returncode == 0, done.stdout + done.stderr
     assert [each.info.status for each in command_line.runs()] == ["FINISHED"] * 2
@@ -73,7 +86,7 @@ def test_a_local_group_can_be_attached_to_only_from_its_own_home(command_line: C
         (
             {"grup": "x"},
             "unknown field 'grup' of attach: it must be one of group, job, tuning-job, experiment, region, prices, "
-            "fail-on. Did you mean 'group'?",
+            "trust, fail-on. Did you mean 'group'?",
         ),
     ],
 )

@@ -85,7 +85,7 @@ class State:
         group = self.open()
         jobs = [self.planned(f"{group.id}-a0r0", data, steps=3000, pause=0.1)]
         jobs.append(self.planned(f"{group.id}-a1r0", LATER_DATA))
-        write_plan(self.store, group, jobs, 1)
+        write_plan(self.store, group, jobs, 1, self.home)
         assert start_jobs(self.store, self.service, group, jobs, echo=quiet) == 1
         return jobs[0].spec.name
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 import tempfile
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -35,21 +36,28 @@ _PLAN = TypeAdapter(Plan)
 
 
 def write_plan(
-    store: Store, group: Group, jobs: Sequence[PlannedJob], parallel: int, design: Design | None = None
+    store: Store, group: Group, jobs: Sequence[PlannedJob], parallel: int, home: Path, design: Design | None = None
 ) -> None:
-    """Write the plan to the group's parent run, unless an earlier launcher wrote it."""
+    """Record the plan's digest in the state folder `home`. Write the plan to the parent run, unless it has one."""
+    text = _PLAN.dump_json(Plan(parallel=parallel, jobs=tuple(jobs), design=design), indent=1)
+    digest = _digest_file(home, group, text)
+    digest.parent.mkdir(parents=True, exist_ok=True)
+    digest.touch()
     if group.continued and any(each.path == FILE for each in store.call(store.client.list_artifacts, group.run_id)):
         return
-    text = _PLAN.dump_json(Plan(parallel=parallel, jobs=tuple(jobs), design=design), indent=1).decode()
-    store.call(store.client.log_text, group.run_id, text, FILE)
+    store.call(store.client.log_text, group.run_id, text.decode(), FILE)
 
 
-def read_plan(store: Store, group: Group) -> Plan:
-    """Return the plan of a group. Raises InputError if it is missing or cannot be read."""
+def read_plan(store: Store, group: Group, home: Path) -> tuple[Plan, bool]:
+    """Return the plan of a group, and whether the state folder `home` has its digest.
+
+    Everyone who may edit the run can change the plan. Raises InputError if it is missing or cannot be read.
+    """
     try:
         with tempfile.TemporaryDirectory() as folder:
             path = store.call(store.client.download_artifacts, group.run_id, FILE, folder)
-            return _PLAN.validate_json(Path(path).read_bytes())
+            text = Path(path).read_bytes()
+            return _PLAN.validate_json(text), _digest_file(home, group, text).exists()
     except (OSError, MlflowException) as error:
         raise InputError(f"the {FILE} of group {group.id} cannot be read: {str(error).splitlines()[0]}") from error
     except ValidationError as error:
@@ -58,3 +66,8 @@ def read_plan(store: Store, group: Group) -> Plan:
         raise InputError(
             f"the {FILE} of group {group.id} was written by another version of trainfare ({field}: {first['msg']})"
         ) from error
+
+
+def _digest_file(home: Path, group: Group, text: bytes) -> Path:
+    """Return the empty file that exists if a command that used this state folder planned this group in this way."""
+    return home / "plans" / hashlib.sha256(group.id.encode() + b"\0" + text).hexdigest()

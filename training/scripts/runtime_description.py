@@ -27,7 +27,7 @@ def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
     `has_requirements` states that the source has a requirements.txt.
     """
     return [
-        f"Command: {_command(spec)}",
+        f"Command: {command_line(spec)}",
         f"Working directory: {ROOT}/code, a copy of the script's source",
         f"Channels: {_channels(spec)}",
         f"Folders: the model in {ROOT}/model (SM_MODEL_DIR), other results in {ROOT}/output/data (SM_OUTPUT_DATA_DIR), "
@@ -52,7 +52,8 @@ def secret_names(spec: JobSpec) -> list[str]:
     return sorted({*filter(None, inherited), *(spec.entry.secrets if spec.entry else ())})
 
 
-def _command(spec: JobSpec) -> str:
+def command_line(spec: JobSpec) -> str:
+    """Return the command that starts the script, as a shell would show it."""
     program, words = spec.program, shlex.join(argument_words(spec))
     start = f"python {program}" if program.startswith("-m ") or program.endswith(".py") else f"./{program}"
     launcher = launcher_of(spec)
