@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from tests.layout.imports import ORDER, ROOT
+from tests.support.shadowing_folder import ShadowingFolder
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
 
@@ -26,12 +27,14 @@ def test_only_the_entry_point_is_installed() -> None:
 
 
 def test_the_entry_point_runs_from_any_folder(tmp_path: Path) -> None:
+    folder = ShadowingFolder(tmp_path)
+    files = set(tmp_path.rglob("*"))
     command = [sys.executable, str(ROOT / "src" / "trainfare.py")]
     done = subprocess.run([*command, "--version"], cwd=tmp_path, capture_output=True, text=True, check=True)
     assert done.stdout == f"trainfare {PROJECT['project']['version']}\n"
     done = subprocess.run([*command, "trian"], cwd=tmp_path, capture_output=True, text=True, check=False)
     assert (done.returncode, "Did you mean 'train'?" in done.stderr) == (2, True)
-    assert list(tmp_path.iterdir()) == []
+    assert (folder.imported(), set(tmp_path.rglob("*"))) == ("", files)
 
 
 @pytest.fixture

@@ -94,7 +94,12 @@ def serve(store: Store, log: Path, ready: Callable[[str], None]) -> None:
     command = [sys.executable, "-m", "mlflow", "ui", "--host", HOST, "--port", str(port), "--workers", "1"]
     # Passed in the environment: the address may contain a password, and all users can read a command line.
     address = {"MLFLOW_BACKEND_STORE_URI": str(store.client.tracking_uri)}
-    settings = {"MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false"}  # not needed, and would start more processes
+    settings = {
+        "MLFLOW_SERVER_ENABLE_JOB_EXECUTION": "false",  # not needed, and would start more processes
+        # Import nothing from the current folder, which uvicorn would make its app folder.
+        "PYTHONSAFEPATH": "1",
+        "UVICORN_APP_DIR": str(Path(sys.executable).parent),
+    }
     log.parent.mkdir(parents=True, exist_ok=True)
     with log.open("wb") as out:
         process = subprocess.Popen(

@@ -147,7 +147,7 @@ def _install(source: ScriptSource, environment: Path) -> None:
         own = ["."] if is_package(copy) else []
         options = ["--quiet", "--no-input", "--disable-pip-version-check", "--no-warn-script-location"]
         done = subprocess.run(
-            [str(environment / "bin" / "python"), "-m", "pip", "install", *options, *own, *listed],
+            [str(environment / "bin" / "python"), "-P", "-m", "pip", "install", *options, *own, *listed],
             cwd=copy,
             stdin=subprocess.DEVNULL,
             capture_output=True,

@@ -12,7 +12,6 @@ import json
 import os
 import signal
 import subprocess
-import sys
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -22,8 +21,8 @@ from urllib.parse import urlsplit
 from training.contract.errors import ServiceError
 from training.contract.retry import RetryPolicy
 from training.state.locks import exclusive_lock, is_exclusively_locked
+from training.state.own_process import own_process
 
-REPOSITORY = Path(__file__).resolve().parents[3]
 END_SECONDS = 15.0
 """Time for a server to stop by itself before it is killed."""
 START_SECONDS = 120.0
@@ -70,13 +69,12 @@ class ServerFolder:
     def start(self, options: Sequence[str]) -> None:
         """Start the server. It inherits the lock, so it counts as alive from the beginning."""
         lock = exclusive_lock(self.path / "server.lock")
-        command = [sys.executable, "-m", "models.server", "--address", str(self.path / "address.json"), *options]
+        words = ["--address", str(self.path / "address.json"), *options]
+        variables = os.environ | {"PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
         try:
             with self.log.open("ab") as log:
                 process = subprocess.Popen(
-                    command,
-                    cwd=REPOSITORY,
-                    env=os.environ | {"PYTHONPATH": str(REPOSITORY), "PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"},
+                    **own_process("models.server", *words, environment=variables),
                     stdin=subprocess.DEVNULL,
                     stdout=log,
                     stderr=log,

@@ -24,6 +24,7 @@ from experiments.running.open_ui import ui
 from tests.conftest import ROOT
 from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.services.following import until
+from tests.support.shadowing_folder import ShadowingFolder
 from tracking.queries.mlflow_ui import experiment_to_show, run_table
 from tracking.server.store import open_store
 from training.contract.errors import InputError
@@ -132,9 +133,10 @@ def test_the_ui_of_a_database_runs_until_interrupted(
     browser.write_text(f'#!/bin/sh\nprintf %s "$1" > {tmp_path / "opened"}\n')
     browser.chmod(0o755)
     settings = {"MLFLOW_TRACKING_URI": tracking_uri, "TRAINFARE_HOME": str(tmp_path), "DISPLAY": ":77"}
+    folder = ShadowingFolder(tmp_path / "users")
     process = subprocess.Popen(
-        [INTERPRETER, "-m", "experiments", "ui", "--experiment", "demo"],
-        cwd=ROOT,
+        [INTERPRETER, str(ROOT / "src" / "trainfare.py"), "ui", "--experiment", "demo"],
+        cwd=folder.path,
         env={**os.environ, **settings, "BROWSER": f"{browser} %s"},
         stdout=subprocess.PIPE,
         stderr=subprocess.STDOUT,
@@ -164,6 +166,7 @@ def test_the_ui_of_a_database_runs_until_interrupted(
         rest, _ = process.communicate(timeout=480)
     assert process.returncode == 0, rest
     assert rest.strip() == "Stopped MLflow's UI."
+    assert folder.imported() == ""
     until(lambda: not any(map(lives, started)))
 
 

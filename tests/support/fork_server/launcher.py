@@ -62,7 +62,7 @@ def fail(name):  # type: ignore[no-untyped-def]
 def choose_server(arguments):  # type: ignore[no-untyped-def]
     """Return the name of a server that can run the program, or None, and the arguments without those of Python."""
     arguments = list(arguments)
-    while arguments and arguments[0] in ("-u", "--"):
+    while arguments and arguments[0] in ("-u", "-P", "--"):
         arguments.pop(0)
     if not arguments or (arguments[0].startswith("-") and arguments[0] not in ("-m", "-c")):
         return None, arguments
@@ -96,6 +96,7 @@ def send_request(connection, arguments, blocked):  # type: ignore[no-untyped-def
     limits = {name: getattr(resource, name) for name in dir(resource) if name.startswith("RLIMIT_")}
     request = {
         "arguments": arguments,
+        "safe_path": sys.argv[1:2] == ["-P"],
         "folder": os.getcwd(),
         "environment": dict(os.environ),
         "descriptors": descriptors,

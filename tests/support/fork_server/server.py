@@ -186,11 +186,15 @@ def reseed() -> None:
         sys.modules["torch"].set_num_threads(int(threads) if threads else len(os.sched_getaffinity(0)))
 
 
-def run(arguments: list[str]) -> None:
-    """Run the program as the interpreter does with these arguments: `-m MODULE`, `-c CODE` or a script."""
+def run(arguments: list[str], safe_path: bool) -> None:
+    """Run the program as the interpreter does with these arguments: `-m MODULE`, `-c CODE` or a script.
+
+    `safe_path` is the interpreter's option `-P`. It has an effect on `-m MODULE` only.
+    """
     sys.path[:0] = [each for each in os.environ.get("PYTHONPATH", "").split(os.pathsep) if each]
     if arguments[0] == "-m":
-        sys.path.insert(0, str(Path.cwd()))
+        if not safe_path:
+            sys.path.insert(0, str(Path.cwd()))
         sys.argv = arguments[1:]
         runpy.run_module(arguments[1], run_name="__main__", alter_sys=True)
     elif arguments[0] == "-c":
@@ -231,7 +235,7 @@ def main() -> None:
         return
     listener.detach()
     take_over_process_state(request)
-    run(request["arguments"])
+    run(request["arguments"], request["safe_path"])
 
 
 if __name__ == "__main__":

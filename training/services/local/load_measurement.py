@@ -5,11 +5,11 @@ from __future__ import annotations
 import json
 import os
 import subprocess
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from training.services.local.slots import Slot
+from training.state.own_process import own_process
 
 MEASURE_VARIABLE = "TRAINFARE_MEASURE_LOAD"
 """Variable of a request. `1` measures the load beside the job."""
@@ -25,10 +25,9 @@ class LoadMeasurement:
     """A process in the job's session that reads the machine's counters. It ends when this process ends."""
 
     def __init__(self, job_name: str, slot: Slot) -> None:
+        variables = {"PATH": os.environ.get("PATH", ""), "TRAINING_JOB_NAME": job_name, "PYTHONDONTWRITEBYTECODE": "1"}
         self._process = subprocess.Popen(
-            [sys.executable, "-m", _MODULE, *_arguments(slot)],
-            cwd=_JOB,
-            env={"PATH": os.environ.get("PATH", ""), "TRAINING_JOB_NAME": job_name, "PYTHONDONTWRITEBYTECODE": "1"},
+            **own_process(_MODULE, *_arguments(slot), environment=variables, root=_JOB),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

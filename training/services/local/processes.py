@@ -1,14 +1,20 @@
-"""Start a job's processes, wait for them, and kill any that are left. Linux only; standard library only."""
+"""Start a job's processes, wait for them, and kill any that are left. Linux only; standard library only.
+
+The supervisor is the subreaper of its job: if the parent of one of the job's processes ends, the supervisor becomes its
+parent. So the job's processes are the supervisor's descendants, whatever session or environment they have. The kernel
+kills the script with its supervisor. What a killed supervisor leaves is found by the variable `MARKER`.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import os
 import resource
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Literal
@@ -16,7 +22,9 @@ from typing import Literal
 from training.services.local.log_times import INTERVAL_SECONDS, LogMarker
 
 MARKER = "SAGEMAKER_BASE_DIR"
-"""Variable that every process of a job inherits. Its value is unique to the job and identifies its processes."""
+"""Variable that a job's processes inherit, unless they drop it. Its value is unique to the job."""
+PR_SET_PDEATHSIG, PR_SET_CHILD_SUBREAPER = 1, 36
+"""Options of Linux's `prctl`."""
 
 KILL_ROUNDS = 500
 KILL_PAUSE_SECONDS = 0.01
@@ -37,8 +45,6 @@ class Program:
     """Numbers of the cores to run on; empty for any core."""
     memory_bytes: int | None
     """Limit on the data segment of each process in bytes; None for no limit."""
-    inherited: Sequence[int]
-    """File descriptors that the processes inherit."""
     limit_seconds: float
     """Seconds after which the program is stopped."""
     grace_seconds: float
@@ -62,6 +68,8 @@ def run(program: Program, on_stop: Callable[[EndedBy], None], on_pause: Callable
     The caller must have blocked SIGTERM and SIGCHLD. SIGTERM to this process stops the program. `on_stop` is called
     before the program receives SIGTERM. Raises OSError if the program cannot start.
     """
+    ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1)
+    not_of_job = _children()
     kills_before = out_of_memory_kills()
     deadline = time.monotonic() + program.limit_seconds
     marker = LogMarker(program.log)
@@ -74,13 +82,16 @@ def run(program: Program, on_stop: Callable[[EndedBy], None], on_pause: Callable
     # The group's leader has not been reaped yet, so its process ID cannot belong to a new group.
     os.killpg(process.pid, signal.SIGKILL)
     exit_code = process.wait()
-    kill_marked(program.environment[MARKER])
+    _kill_until_none(lambda: _children() - not_of_job)
     marker.mark()
     return Outcome(exit_code=exit_code, ended_by=ended_by, out_of_memory=out_of_memory_kills() > kills_before)
 
 
 def _start(program: Program) -> subprocess.Popen[bytes]:
+    library = ctypes.CDLL(None)
+
     def prepare() -> None:
+        library.prctl(PR_SET_PDEATHSIG, signal.SIGKILL)
         signal.pthread_sigmask(signal.SIG_SETMASK, set())
         if program.cores:
             os.sched_setaffinity(0, program.cores)
@@ -95,7 +106,6 @@ def _start(program: Program) -> subprocess.Popen[bytes]:
             stdin=subprocess.DEVNULL,
             stdout=log,
             stderr=log,
-            pass_fds=program.inherited,
             process_group=0,
             preexec_fn=prepare,  # Safe: this process has one thread.
         )
@@ -108,7 +118,7 @@ def _wait(
 
     `deadline` is on the monotonic clock.
     """
-    while os.waitid(os.P_PID, pid, os.WEXITED | os.WNOHANG | os.WNOWAIT) is None:
+    while not _has_ended(pid):
         remaining_seconds = deadline - time.monotonic()
         if remaining_seconds <= 0:
             return "time limit"
@@ -120,33 +130,54 @@ def _wait(
     return "itself"
 
 
-def kill_marked(base_dir: str) -> None:
-    """Kill every process that carries the job's marker, including those that left its process group.
+def _has_ended(pid: int) -> bool:
+    """Return whether a child has ended, and leave it unreaped. Reap others that have, such as orphans of the job."""
+    while ended := os.waitid(os.P_ALL, 0, os.WEXITED | os.WNOHANG | os.WNOWAIT):
+        if ended.si_pid == pid:
+            return True
+        os.waitid(os.P_PID, ended.si_pid, os.WEXITED)
+    return False
 
-    Repeat until no such process is left, because a process may have forked meanwhile. The number of rounds is limited,
-    because a process that waits for a device dies only after the device responds.
-    """
-    for _ in range(KILL_ROUNDS):
-        pids = marked_processes(base_dir)
-        if not pids:
-            return
-        for pid in pids:
-            with contextlib.suppress(ProcessLookupError):
-                os.kill(pid, signal.SIGKILL)
-        time.sleep(KILL_PAUSE_SECONDS)
+
+def _children() -> set[int]:
+    """Return the process IDs of this process's children, after reaping those that have ended."""
+    with contextlib.suppress(ChildProcessError):  # there are none
+        _has_ended(0)
+    return {pid for pid, status in _processes("stat") if int(status.rpartition(b")")[2].split()[1]) == os.getpid()}
+
+
+def kill_marked(base_dir: str) -> None:
+    """Kill every process that carries the job's marker."""
+    _kill_until_none(lambda: marked_processes(base_dir))
 
 
 def marked_processes(base_dir: str) -> list[int]:
     """Return the IDs of this user's processes whose environment carries the job's marker."""
     mark = f"{MARKER}={base_dir}".encode()
-    return [int(folder.name) for folder in Path("/proc").glob("[0-9]*") if mark in _environment(folder)]
+    return [pid for pid, environment in _processes("environ") if mark in environment.split(b"\0")]
 
 
-def _environment(process: Path) -> list[bytes]:
-    try:
-        return (process / "environ").read_bytes().split(b"\0")
-    except OSError:
-        return []
+def _processes(file: str) -> Iterator[tuple[int, bytes]]:
+    """Yield the ID of each process whose file in `/proc` this user can read, with the file's content."""
+    for folder in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            yield int(folder.name), (folder / file).read_bytes()
+
+
+def _kill_until_none(find: Callable[[], Collection[int]]) -> None:
+    """Kill the processes that `find` returns.
+
+    Repeat until no such process is left, because a process may have forked meanwhile. The number of rounds is limited,
+    because a process that waits for a device dies only after the device responds.
+    """
+    for _ in range(KILL_ROUNDS):
+        pids = find()
+        if not pids:
+            return
+        for pid in pids:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        time.sleep(KILL_PAUSE_SECONDS)
 
 
 def out_of_memory_kills() -> int:

@@ -16,7 +16,6 @@ import re
 import shutil
 import signal
 import subprocess
-import sys
 import tempfile
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -34,10 +33,9 @@ from training.services.local.disk_space import FULL_ERRORS, full_reason, is_full
 from training.services.local.job_folder import DamagedJob, JobFolder, State
 from training.services.local.log_times import LogTimes
 from training.state.home import check_compile_cache
+from training.state.own_process import own_process
 from training.state.regular_files import open_regular
 from training.state.slots_folder import VARIABLE, slots_folder
-
-REPOSITORY = Path(__file__).resolve().parents[3]
 
 PAGE_BYTES = 4 * 2**20
 """Size limit of one page of the log; a longer line is split."""
@@ -107,12 +105,10 @@ class LocalService:
             shutil.rmtree(staged.path, ignore_errors=True)
 
     def _start(self, staged: JobFolder, folder: Path) -> None:
-        slots = {} if self._slots is None else {VARIABLE: str(self._slots)}
-        module = [sys.executable, "-m", supervisor.__name__, str(staged.path), str(folder)]
+        variables = os.environ | {VARIABLE: str((self._slots or slots_folder()).absolute())}
         with (staged.path / "supervisor.txt").open("ab") as errors:
             started = subprocess.run(
-                module,
-                env=os.environ | {"PYTHONPATH": str(REPOSITORY)} | slots,
+                **own_process(supervisor.__name__, str(staged.path), str(folder), environment=variables),
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.PIPE,
                 stderr=errors,

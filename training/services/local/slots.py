@@ -1,7 +1,7 @@
 """Assign this machine's GPUs and cores to jobs: one lock file each, and a first-come, first-served queue.
 
-A lock is a flock on an open file. The kernel releases it when its last holder exits, so a killed job frees its cores.
-A job inherits the locks from its supervisor and keeps them if it outlives the supervisor. Standard library only.
+A lock is a flock on an open file. The kernel releases it when its holder exits, so a killed supervisor frees the cores.
+A job's script does not inherit the locks: a process that it leaves behind must not keep them. Standard library only.
 """
 
 from __future__ import annotations

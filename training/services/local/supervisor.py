@@ -151,7 +151,6 @@ def _program(folder: JobFolder, request: Mapping[str, Any], slot: slots.Slot) ->
         log=folder.log,
         cores=slot.cores,
         memory_bytes=None if memory_gib is None else int(float(memory_gib) * 2**30),
-        inherited=slot.locks,
         limit_seconds=request["StoppingCondition"]["MaxRuntimeInSeconds"],
         grace_seconds=float(variables.get(GRACE_VARIABLE, STOP_GRACE_SECONDS)),
     )

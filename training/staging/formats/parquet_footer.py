@@ -2,7 +2,7 @@
 
 pyarrow ends the whole process if the statistics of a column are damaged: its accessor of a column chunk does not catch
 the exceptions of the C++ library. So footers are read in a process of their own, which reads one after the other. This
-file is its program; it imports nothing else of ours.
+file is its program.
 """
 
 from __future__ import annotations
@@ -20,6 +20,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
+
+from training.state.own_process import own_process
 
 MAX_SECONDS = 60.0
 
@@ -93,7 +95,7 @@ class FooterReader:
 
 def _started() -> subprocess.Popen[bytes]:
     pipe = subprocess.PIPE
-    return subprocess.Popen([sys.executable, __file__], stdin=pipe, stdout=pipe, stderr=pipe)
+    return subprocess.Popen(**own_process(__name__), stdin=pipe, stdout=pipe, stderr=pipe)
 
 
 _readers: dict[int, FooterReader] = {}

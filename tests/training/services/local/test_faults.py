@@ -47,15 +47,39 @@ class TestFaults:
         assert job.describe() == harness.again().describe("job") == description
         job.stop()
 
-    def test_a_job_without_supervisor_keeps_its_cores(self, harness: LocalHarness) -> None:
+    def test_a_killed_supervisor_takes_its_script_along_and_frees_its_cores(self, harness: LocalHarness) -> None:
         environment = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0)))}
         job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, environment=environment))
         running(job)
         os.kill(supervisor_pid(harness), signal.SIGKILL)
+        until(lambda: not harness.has_processes("job"))
         second = submit(harness.service, harness.request("print(1)", name="second", environment=environment))
-        until(lambda: second.describe()["SecondaryStatus"] == "Pending")
-        until(lambda: job.describe()["TrainingJobStatus"] == "Failed")
         assert ended(second)[0]["TrainingJobStatus"] == "Completed"
+        assert job.describe()["TrainingJobStatus"] == "Failed"
+
+    def test_no_process_of_a_script_outlives_its_job(self, harness: LocalHarness) -> None:
+        """The survivors have another session and none of the job's variables, and inherit what a shell passes on."""
+        environment = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0)))}
+        script = """
+            import os, time
+            os.system("env -i setsid sh -c 'sleep 600 & echo $$ $! > new; mv new pids; wait' &")
+            while not os.path.exists("pids"): time.sleep(0.01)
+            print(open("pids").read().strip())
+        """
+        description, lines = ended(submit(harness.service, harness.request(script, environment=environment)))
+        survivors = [pid for pid in lines[0].split() if Path("/proc", pid).exists()]
+        assert (description["TrainingJobStatus"], survivors) == ("Completed", [])
+        second = submit(harness.service, harness.request("print(1)", name="second", environment=environment))
+        assert ended(second)[0]["TrainingJobStatus"] == "Completed"
+
+    def test_an_orphan_that_ends_during_its_job_is_reaped(self, harness: LocalHarness) -> None:
+        script = """
+            import os, time
+            os.system("true & echo $! > pid")
+            pid = open("pid").read().strip()
+            while os.path.exists("/proc/" + pid): time.sleep(0.01)
+        """
+        assert ended(submit(harness.service, harness.request(script)))[0]["TrainingJobStatus"] == "Completed"
 
     def test_a_job_outlives_a_killed_launcher(self, harness: LocalHarness, tmp_path: Path) -> None:
         request = tmp_path / "request.json"

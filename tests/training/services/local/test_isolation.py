@@ -1,4 +1,4 @@
-"""As on SageMaker, a job cannot import our packages: a script's own packages take precedence."""
+"""A job imports the packages of its script, and never ours. Our own processes import nothing of the user's folder."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ import pytest
 from tests.layout.imports import ORDER
 from tests.support.services.following import ended
 from tests.support.services.harness import LocalHarness
+from tests.support.shadowing_folder import ShadowingFolder
 from training.contract.service import Request
 from training.services.launcher import submit
+from training.services.local.load_measurement import FIELD, MEASURE_VARIABLE
 
 SCRIPT = """
     import importlib.util, os
@@ -50,3 +52,17 @@ def test_a_job_does_not_inherit_the_import_path(harness: LocalHarness, monkeypat
     description, lines = ended(submit(harness.service, request_with_packages(harness, 1)))
     assert description["TrainingJobStatus"] == "Completed", lines
     assert "refused: No module named 'experiments'" in lines
+
+
+def test_the_current_folder_is_not_imported_from(
+    harness: LocalHarness, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folder = ShadowingFolder(tmp_path / "users")
+    monkeypatch.chdir(folder.path)
+    monkeypatch.setenv("TRAINFARE_SLOTS", "slots")  # still relative to this folder
+    request = harness.request("import json; print(json.dumps([1]))", environment={MEASURE_VARIABLE: "1"})
+    description, lines = ended(submit(harness.service, request))
+    assert (description["TrainingJobStatus"], lines) == ("Completed", ["[1]"])
+    assert "machine/others_cpus" in description[FIELD]
+    assert list(Path("slots").glob("core-*"))
+    assert folder.imported() == ""
