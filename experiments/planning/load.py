@@ -9,7 +9,7 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.planning.arms import Arm, arms, arms_unchecked
+from experiments.planning.arms import Arm, arms, arms_unchecked, flat
 from experiments.planning.user_folder import find_in_user_folder, user_folder
 from experiments.schema.backend_file import PARAMETER as BACKEND_CONFIG
 from experiments.schema.backend_file import backend_values
@@ -148,6 +148,17 @@ def _with_rebased_paths(tree: Tree, folder: Path, prefix: str = "") -> Tree:
             value = _rebased_path(name, value, folder)
         rebased[key] = value
     return rebased
+
+
+def with_absolute_paths(tree: Tree) -> Tree:
+    """Return the tree of a loaded experiment, whose relative paths are in the current folder, with absolute paths."""
+    folder = Path.cwd()
+    paths = {name: value for name, value in flat(tree) if name in PATH_FIELDS and isinstance(value, str)}
+    is_here = {name: Path(value).exists() for name, value in paths.items()}
+    return with_values(
+        tree,
+        {name: str(folder / v) if is_here[name] else _rebased_path(name, v, folder) for name, v in paths.items()},
+    )
 
 
 def _rebased_path(name: str, value: Any, folder: Path) -> Any:

@@ -96,6 +96,23 @@ def scalar(text: str) -> Any:
     return float(text) if _FLOAT.fullmatch(text) else text
 
 
+def as_yaml(tree: dict[str, Any]) -> str:
+    """Return a mapping as YAML text that `parse` reads back. Text that would be a number or a constant is quoted."""
+    return yaml.dump(tree, Dumper=_Dumper, sort_keys=False, allow_unicode=True, width=math.inf)
+
+
+class _Dumper(yaml.SafeDumper):
+    """Writer of the core schema of YAML 1.2."""
+
+
+_Dumper.add_representer(
+    str,
+    lambda dumper, text: dumper.represent_scalar(
+        "tag:yaml.org,2002:str", text, style=None if scalar(text) is text else '"'
+    ),
+)
+
+
 def _kind(value: Any) -> str:
     return {"NoneType": "nothing", "list": "a list"}.get(type(value).__name__, f"the single value {str(value)[:40]!r}")
 

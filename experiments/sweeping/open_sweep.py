@@ -40,8 +40,8 @@ class OpenSweep:
     storage: Storage
     studies: Mapping[str, optuna.Study]
     """Studies by compiler."""
-    command: Sequence[str]
-    """Command line that trains the experiment."""
+    overrides: Mapping[str, str]
+    """The experiment and the overrides of the command that also apply to a training."""
     echo: Echo
 
     @property
@@ -72,7 +72,7 @@ class OpenSweep:
 
 
 def open_sweep(
-    jobs: SweepJobs, context: ServiceContext, key: str, command: Sequence[str], budget: GroupBudget, echo: Echo
+    jobs: SweepJobs, context: ServiceContext, key: str, overrides: Mapping[str, str], budget: GroupBudget, echo: Echo
 ) -> OpenSweep:
     """Open or resume a sweep.
 
@@ -102,7 +102,7 @@ def open_sweep(
         group=group,
         storage=storage,
         studies=studies or _studies(storage, group.id, jobs),
-        command=command,
+        overrides=overrides,
         echo=echo,
     )
 

@@ -14,15 +14,12 @@ from experiments.planning.load import load
 from experiments.running.fail_on import read_fail_on
 from experiments.running.output import print_line
 from experiments.running.service_context import ServiceContext, open_service_context
-from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.overrides import is_field
 from experiments.schema.sweep_fields import with_full_names
 from experiments.sweeping.sweep_jobs import SweepJobs
 from experiments.sweeping.sweep_plan import SweepPlan, most_jobs, plan_sweep
 from tracking.budgets.budget_tag import GroupBudget
 from training.contract.errors import InputError
-
-SETTINGS_OF_WINNER = ("experiment", "compiler", "batch_size", "learning_rate_multiplier")
 
 
 def sweep(overrides: Mapping[str, str]) -> int:
@@ -46,7 +43,8 @@ def sweep(overrides: Mapping[str, str]) -> int:
     from experiments.sweeping.open_sweep import open_sweep
     from experiments.sweeping.sweep_worker import run
 
-    return run(open_sweep(jobs, context, key, _command(name, overrides), budget, print_line), fail_on)
+    own = {field: text for field, text in fields.items() if not field.startswith("sweep.")}
+    return run(open_sweep(jobs, context, key, {"experiment": name, **own}, budget, print_line), fail_on)
 
 
 def check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> None:
@@ -63,14 +61,3 @@ def check_sweep_budget(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext
     budget = budget_of(plan.experiment, is_sweep=True)
     sample = context.priced(jobs.trial("check", *plan.baseline))
     return budget, check_budget([sample], budget, at_most=most_jobs(plan))
-
-
-def _command(name: str, overrides: Mapping[str, str]) -> list[str]:
-    """Return the command line that trains this experiment; the settings of the winner are appended to it."""
-    fields = {
-        field: text for field, text in with_full_names(overrides, is_field).items() if not field.startswith("sweep.")
-    }
-    for field in (*SETTINGS_OF_WINNER, *BUDGET_FIELDS):
-        fields.pop(field, None)  # mlflow refuses a repeated parameter
-    parameters = [word for field, text in fields.items() for word in ("-P", f"{field}={text}")]
-    return ["mlflow", "run", ".", "-e", "train", "--env-manager", "local", "-P", f"experiment={name}", *parameters]

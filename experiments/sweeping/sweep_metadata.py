@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import json
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from types import MappingProxyType
 from typing import Any
 
-from experiments.schema.sweep_fields import compiler_fields
+from experiments.planning.arms import variant
+from experiments.planning.load import with_absolute_paths
+from experiments.schema.yaml_document import as_yaml
 from experiments.sweeping.sweep_plan import SweepPlan
 from sweeps.space.grid import Point
 from sweeps.space.objective import Objective
@@ -18,18 +21,24 @@ from sweeps.workers.trial_queue import Part
 
 BestPoints = Mapping[str, tuple[Point, float]]
 """Best point of each compiler, with its cost."""
+SETTING = ("compiler", "batch_size", "learning_rate_multiplier")
+"""Fields that a command to train a setting always has. It has others if they differ from the experiment's."""
 
 
 def metadata(
     sweep: SweepPlan,
     parts: Sequence[Part],
     samples: int,
-    command: Sequence[str],
+    overrides: Mapping[str, str],
     *,
     best_points: BestPoints = MappingProxyType({}),
     reasons: Mapping[str, str] = MappingProxyType({}),
 ) -> dict[str, Any]:
-    """Return the metadata of a running or ended sweep; `command` is the command line that trains the experiment."""
+    """Return the metadata of a running or ended sweep.
+
+    `overrides` has the experiment, as the user named it, and the overrides of the command that apply to a training.
+    """
+    setting = winner(sweep, best_points)
     compiler, base = sweep.baseline
     return {
         "objective": _objective(parts[0].objective),
@@ -41,7 +50,7 @@ def metadata(
         "models": {part.compiler: asdict(model.line) for part in parts if (model := decisions(part).search.costs)},
         "importances": {part.compiler: importances(part.study) for part in parts},
         "stopped_because": dict(reasons),
-        "train_command": _train_command(sweep, best_points, command),
+        "train_command": train_command(overrides, setting) if setting else None,
     }
 
 
@@ -63,15 +72,26 @@ def _objective(objective: Objective) -> dict[str, Any]:
     }
 
 
-def _train_command(sweep: SweepPlan, best_points: BestPoints, command: Sequence[str]) -> str | None:
+def winner(sweep: SweepPlan, best_points: BestPoints) -> dict[str, Any]:
+    """Return the fields that train the winner; empty if no trial completed."""
     if not best_points:
-        return None
+        return {}
     sign = -1.0 if sweep.maximises else 1.0
     compiler = min(best_points, key=lambda each: sign * best_points[each][1])
-    point = best_points[compiler][0]
-    own = {
-        **compiler_fields(compiler),
-        "batch_size": point.batch_size,
-        "learning_rate_multiplier": f"{point.multiplier:.6g}",
+    fields = sweep.setting(compiler, best_points[compiler][0])
+    return {
+        name: value for name, value in fields.items() if name in SETTING or value != getattr(sweep.experiment, name)
     }
-    return shlex.join([*command, *(word for name, value in own.items() for word in ("-P", f"{name}={value}"))])
+
+
+def train_command(overrides: Mapping[str, str], setting: Mapping[str, Any]) -> str:
+    """Return the command that trains a setting in the folder in which the sweep was started."""
+    own = {name: value if isinstance(value, str) else json.dumps(value) for name, value in setting.items()}
+    words = (word for name, text in {**overrides, **own}.items() for word in (f"--{name}", text))
+    return shlex.join(["trainfare", "train", *words])
+
+
+def winner_file(sweep: SweepPlan, setting: Mapping[str, Any]) -> str:
+    """Return the sweep's experiment with a setting, as an experiment file for any folder."""
+    experiment = variant(sweep.experiment, setting, "the winner")
+    return as_yaml(with_absolute_paths(experiment.model_dump(mode="json", exclude_unset=True)))

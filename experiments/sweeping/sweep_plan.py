@@ -65,11 +65,7 @@ class SweepPlan:
         fields = {
             **NOT_IN_TRIALS,
             **({"save_model": self.experiment.save_model} if is_whole else {}),
-            **self._compiler(compiler),
-            "batch_size": point.batch_size,
-            "learning_rate_multiplier": point.multiplier,
-            "eval_batch_size": self.experiment.eval_batch_size or self.experiment.batch_size,
-            **self._length(point, train_rows),
+            **self.setting(compiler, point),
             **self._evaluations(train_rows),
             **self._target(),
             **({"probe.precision": PRECISION} if self.objective.quality is None and not is_whole else {}),
@@ -78,6 +74,16 @@ class SweepPlan:
         experiment = variant(self.experiment, fields, f"the trial of {label(compiler, point)}")
         is_baseline = (compiler, point) == self.baseline
         return Arm(label=label(compiler, point), experiment=experiment, is_baseline=is_baseline)
+
+    def setting(self, compiler: str, point: Point) -> dict[str, Any]:
+        """Return the fields of the experiment that train a point."""
+        return {
+            **self._compiler(compiler),
+            "batch_size": point.batch_size,
+            "learning_rate_multiplier": point.multiplier,
+            "eval_batch_size": self.experiment.eval_batch_size or self.experiment.batch_size,
+            **self._length(point),
+        }
 
     def calibration(self, compiler: str) -> Arm:
         """Return the arm that measures the step times of the batch sizes with a compiler."""
@@ -141,11 +147,12 @@ class SweepPlan:
     def _is_rate(self) -> bool:
         return self.objective.cost == "steady_samples_per_second"
 
-    def _length(self, point: Point, train_rows: int) -> dict[str, Any]:
-        if self.experiment.epochs is not None:
+    def _length(self, point: Point) -> dict[str, Any]:
+        if self.experiment.max_steps is None:
             return {}
+        samples = self.experiment.max_steps * self.experiment.global_batch_size
         batch = self.experiment.global_batch_size // self.experiment.batch_size * point.batch_size
-        return {"max_steps": math.ceil(self.samples(train_rows) / batch)}
+        return {"max_steps": math.ceil(samples / batch)}
 
     def _evaluations(self, train_rows: int) -> dict[str, Any]:
         if self.experiment.eval_strategy == "samples":

@@ -9,7 +9,7 @@ from experiments.running.follow_group import log_trained
 from experiments.running.waves import run_waves
 from experiments.running.write_report import report_group
 from experiments.sweeping.open_sweep import OpenSweep
-from experiments.sweeping.sweep_metadata import BestPoints, metadata
+from experiments.sweeping.sweep_metadata import BestPoints, metadata, winner, winner_file
 from judging.design import Design
 from reports.model.report import Report
 from reports.sweep.confirmation import repeat_rows
@@ -21,6 +21,7 @@ from tracking.groups.group import close_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.groups.sweep_file import write_sweep
 from tracking.queries import job_tables
+from training.state.home import home
 
 
 def confirm(opened: OpenSweep, best_points: BestPoints) -> list[Outcome]:
@@ -86,9 +87,13 @@ def report(
     Returns the report.
     """
     jobs = opened.jobs
-    results = metadata(jobs.sweep, parts, jobs.samples, opened.command, best_points=best_points, reasons=reasons)
+    results = metadata(jobs.sweep, parts, jobs.samples, opened.overrides, best_points=best_points, reasons=reasons)
     write_sweep(opened.store, opened.group, results)
     rendered = report_group(opened.store, opened.group, jobs.name)
+    if setting := winner(jobs.sweep, best_points):
+        path = home() / "reports" / opened.group.id / "winner.yaml"
+        path.write_text(winner_file(jobs.sweep, setting), encoding="utf-8")
+        opened.echo(f"The winner as an experiment: {path}")
     log_trained(opened.store, opened.context.service, opened.group, repeated, opened.echo)
     close_group(opened.store, opened.group, "FINISHED" if best_points else "FAILED")
     return rendered

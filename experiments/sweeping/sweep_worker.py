@@ -36,7 +36,7 @@ def run(opened: OpenSweep, fail_on: frozenset[str] = frozenset()) -> int:
     except CalibrationIncomplete as stopped:
         echo(f"Stopped. {stopped.__doc__} The same command resumes it.")
         return 130
-    write_sweep(opened.store, opened.group, metadata(sweep, parts, opened.jobs.samples, opened.command))
+    write_sweep(opened.store, opened.group, metadata(sweep, parts, opened.jobs.samples, opened.overrides))
     done = run_worker(opened.storage, opened.name, parts, _runner(opened, parts), _limits(opened), echo=echo)
     if done.is_stopped:
         return _stopped(opened)

@@ -6,6 +6,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from statistics import fmean
 from typing import Any
 
@@ -142,13 +143,17 @@ class Arm:
         """Disturbed jobs in whose place a second job counts."""
         return [job for job in self.jobs if not self._counts(job)]
 
-    @property
-    def succeeded(self) -> list[Job]:
+    @cached_property
+    def succeeded(self) -> tuple[Job, ...]:
         """Jobs that finished successfully, without replaced ones."""
-        return [job for job in self.jobs if job.succeeded and self._counts(job)]
+        return tuple(job for job in self.jobs if job.succeeded and self._counts(job))
 
     def _counts(self, job: Job) -> bool:
-        return job.is_again or not any(each.is_again and each.repeat == job.repeat for each in self.jobs)
+        return job.is_again or job.repeat not in self._repeats_run_again
+
+    @cached_property
+    def _repeats_run_again(self) -> frozenset[str]:
+        return frozenset(job.repeat for job in self.jobs if job.is_again)
 
     @property
     def failed(self) -> list[Job]:
@@ -176,16 +181,16 @@ class Arm:
         )
         return [reason for reason in reasons if reason]
 
-    @property
+    @cached_property
     def cache_state(self) -> str | None:
         """Most common cache state of the successful jobs; warm wins a tie. None if no job succeeded."""
         counts = Counter(job.cache_state for job in self.succeeded)
         return min(counts, key=lambda state: (-counts[state], _rank(state)), default=None)
 
-    @property
-    def compared(self) -> list[Job]:
+    @cached_property
+    def compared(self) -> tuple[Job, ...]:
         """The jobs that the arm's numbers come from: those that succeeded with the arm's cache state."""
-        return [job for job in self.succeeded if job.cache_state == self.cache_state]
+        return tuple(job for job in self.succeeded if job.cache_state == self.cache_state)
 
     @property
     def other_cache_states(self) -> dict[str, list[Job]]:

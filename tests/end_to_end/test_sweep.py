@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import shlex
 import signal
 import time
 from collections import Counter
@@ -13,6 +14,7 @@ import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Run
 
+from experiments.planning.load import load
 from tests.end_to_end.conftest import CommandLine, text
 from tests.support.aws.account import Account
 from tests.support.sweeps.postgres import postgres
@@ -58,7 +60,9 @@ def check_finalists(runs: list[Run], train_command: str) -> None:
         assert "platform.model_uri" not in run.data.tags
     means = {at: costs[at] * cost(run) for at, run in second.items()} or costs
     compiler, size, multiplier = min(means, key=means.__getitem__)
-    assert f"compiler={compiler} -P batch_size={size} -P learning_rate_multiplier={multiplier}" in train_command
+    words = shlex.split(train_command)
+    chosen = [words[words.index(f"--{name}") + 1] for name in ("compiler", "batch_size", "learning_rate_multiplier")]
+    assert [chosen[0], chosen[1], float(chosen[2])] == [compiler, size, float(multiplier)]
 
 
 @pytest.mark.slow
@@ -77,7 +81,9 @@ def test_a_sweep_registers_its_winner_and_continues_with_more_trials(
     assert trial.data.metrics["target/reached"] == 1
     assert trial.data.metrics["samples"] == 16
     assert trial.data.tags["platform.end"] == "completed"
-    assert kept(command_line)["train_command"].startswith("mlflow run . -e train")
+    assert kept(command_line)["train_command"].startswith("trainfare train --experiment demo --data.train ")
+    [winner_file] = (command_line.folder / "home" / "reports").glob("*/winner.yaml")
+    assert load(str(winner_file), {}).data.train == str(request["data.train"])
     # Only the repeats saved models, of which MLflow keeps the best of each setting.
     logged = {run.data.tags["platform.role"] for run in runs if "platform.model_id" in run.data.tags}
     saved = {run.data.tags["platform.role"] for run in runs if "platform.model_deleted" in run.data.tags}

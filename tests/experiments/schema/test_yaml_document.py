@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.schema.yaml_document import MAX_BYTES, parse, read_document, scalar
+from experiments.schema.yaml_document import MAX_BYTES, as_yaml, parse, read_document, scalar
 from training.contract.errors import InputError
 
 
@@ -37,6 +37,11 @@ def test_nan_and_huge_numbers_become_floats() -> None:
     assert math.isnan(scalar(".nan"))
     assert scalar("9" * 400) == math.inf
     assert scalar("1" * 30) == float("1" * 30)
+
+
+def test_what_is_written_is_read_back() -> None:
+    tree = {"1": ["1e-5", 1e-5, "no", "~", None, True], "a.b": {"c": "it's: “new”\n # " + "word " * 60}}
+    assert parse(as_yaml(tree), "it")[0] == tree
 
 
 def test_lines_of_keys_and_items_are_recorded() -> None:

@@ -258,14 +258,14 @@ def test_a_faster_setting_must_keep_samples_and_quality(
 def test_a_sweep_without_repeats_has_no_model(tracked: Tracked) -> None:
     sweep = MadeSweep(tracked.client, tracked.experiment_id)
     tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
-    sweep.write_spec(sweep_json(train_command="trainfare train -P batch_size=64"))
+    sweep.write_spec(sweep_json(train_command="trainfare train --batch_size 64"))
     for size, factor in ((8, 1.0), (64, 2.0), (32, 1.0)):
         sweep.training("trial", "none", size, factor)
     with pytest.raises(InputError) as caught:
         winner(tracked.client, sweep.group)
     assert str(caught.value) == (
         f"run: group '{sweep.group}' has no winner: its best setting was not repeated, and trials save no model. "
-        "`trainfare train -P batch_size=64` trains none at batch 64, rate × 2."
+        "`trainfare train --batch_size 64` trains none at batch 64, rate × 2."
     )
 
 

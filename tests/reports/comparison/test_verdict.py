@@ -1,6 +1,6 @@
 """Test each rule of the verdict on hand-made jobs."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 
 import pytest
@@ -164,3 +164,22 @@ def test_scripts_without_samples_are_assumed_to_do_equal_work() -> None:
     recorded = [script(arm(*CHEAP)), script(BASELINE)]
     assert judge(unrecorded[0], recorded[1], ACCURACY).reason == "some jobs did not record how many samples they saw"
     assert judge(script(arm(*CHEAP, samples=1000.0)), recorded[1], ACCURACY).outcome == "not comparable"
+
+
+class CountedJobs(tuple[Job, ...]):
+    """Jobs that count how often they are read from the first to the last."""
+
+    reads: int
+
+    def __iter__(self) -> Iterator[Job]:
+        self.reads = getattr(self, "reads", 0) + 1
+        return super().__iter__()
+
+
+def test_more_repeats_do_not_read_all_jobs_more_often() -> None:
+    reads = []
+    for repeats in (10, 100):
+        jobs = CountedJobs(arm(*(80.5 + 0.01 * repeat for repeat in range(repeats))).jobs)
+        judge(Arm("inductor", jobs), BASELINE, ACCURACY)
+        reads.append(jobs.reads)
+    assert reads[0] == reads[1]

@@ -192,8 +192,8 @@ def sweep_json(**fields: Any) -> dict[str, Any]:
             "none": "no setting that is left promises to save 1 %",
             "inductor": "no setting that is left promises to save 1 %",
         },
-        "train_command": "mlflow run . -e train -P experiment=emotion -P compiler=inductor -P batch_size=64 "
-        "-P learning_rate_multiplier=2 --env-manager local",
+        "train_command": "trainfare train --experiment emotion --compiler inductor --batch_size 64 "
+        "--learning_rate_multiplier 2",
     }
     return {**document, **fields}
 
