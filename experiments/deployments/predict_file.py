@@ -144,6 +144,11 @@ def _finish(
     started = time.monotonic()
     try:
         _run(predictor, source, parameters, unfinished, rows)
+        if _digest(source) != inputs["file_digest"]:
+            raise InputError(
+                f"--file {source.files.name} changed while its rows were predicted: delete {unfinished.folder} and run "
+                "the same command again."
+            )
     except (KeyboardInterrupt, Exception) as error:
         is_killed = isinstance(error, KeyboardInterrupt)
         _end(model, run_id, "KILLED" if is_killed else "FAILED", {}, "Not finished: run the same command to continue.")

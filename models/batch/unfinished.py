@@ -16,6 +16,7 @@ from typing import Any, BinaryIO, Self, TypeVar
 
 from training.contract.errors import InputError
 from training.state.locks import exclusive_lock
+from training.state.safe_folder import reason_against_status
 from training.state.system_errors import system_reason
 
 Result = TypeVar("Result")
@@ -27,8 +28,8 @@ class Unfinished:
     def __init__(self, output: Path, identity: Mapping[str, str]) -> None:
         """Resume an interrupted prediction, or begin a new one. `identity` is everything that the answers depend on.
 
-        Raises `InputError` if the output exists, another process writes it, or the answers on disk have a different
-        identity.
+        Raises `InputError` if the output exists, another process writes it, another user could write the folder, or the
+        answers on disk have a different identity.
         """
         self.output = output
         self.folder = output.with_name(f"{output.name}.unfinished")
@@ -36,6 +37,10 @@ class Unfinished:
             raise InputError(f"output {output} already exists: choose a different file, or delete it first")
         try:
             self.folder.mkdir(exist_ok=True)
+            if reason := reason_against_status(self.folder):
+                raise InputError(
+                    f"{self.folder} cannot keep answers: {reason}. Delete it, or choose a different output"
+                )
             with ExitStack() as opened:
                 opened.callback(os.close, _lock(self.folder))
                 self._check(identity)

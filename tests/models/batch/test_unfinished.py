@@ -89,6 +89,21 @@ def test_a_killed_prediction_resumes(tmp_path: Path, classifier_folder: Path, cl
     assert not (tmp_path / "out.jsonl.unfinished").exists()
 
 
+@pytest.mark.slow
+def test_a_file_that_changes_is_refused(tmp_path: Path, classifier_folder: Path) -> None:
+    write_texts(tmp_path)
+    process = started(tmp_path, classifier_folder)
+    while not kept(tmp_path):
+        assert process.poll() is None, process.communicate()[1]
+        time.sleep(0.01)
+    with (tmp_path / "texts.jsonl").open("r+") as file:
+        file.write(json.dumps({"text": "9 "})[:12])  # the first row, whose answer exists already
+    errors = process.communicate(timeout=480)[1]
+    assert process.returncode == 2
+    assert "error: --file texts.jsonl changed while its rows were predicted: delete out.jsonl.unfinished" in errors
+    assert not (tmp_path / "out.jsonl").exists()
+
+
 def assert_same(output: Path, classifier: Predictor, texts: list[str]) -> None:
     result = [json.loads(line) for line in output.read_text().splitlines()]
     assert [each["row"] for each in result] == list(range(1, ROWS + 1))
@@ -106,6 +121,26 @@ def test_answers_of_different_predictions_are_not_mixed(tmp_path: Path) -> None:
         Unfinished(output, {"model": "a", "file_digest": "2"})
     with Unfinished(output, identity) as again:
         assert again.done == 0
+
+
+def test_a_link_in_place_of_the_folder_is_not_followed(tmp_path: Path) -> None:
+    (tmp_path / "theirs").mkdir()
+    (tmp_path / "out.jsonl.unfinished").symlink_to("theirs")
+    with pytest.raises(InputError, match=r"out\.jsonl\.unfinished cannot keep answers: it is not a folder\. Delete it"):
+        Unfinished(tmp_path / "out.jsonl", {})
+    assert list((tmp_path / "theirs").iterdir()) == []
+
+
+@pytest.mark.skipif(os.getuid() != 0, reason="only root can give a folder to another user")
+def test_the_folder_of_another_user_is_refused(tmp_path: Path) -> None:
+    folder, notes = tmp_path / "out.jsonl.unfinished", tmp_path / "notes.txt"
+    folder.mkdir()
+    notes.write_text("mine\n")
+    (folder / "answers.jsonl").symlink_to(notes)
+    os.chown(folder, 4321, -1)
+    with pytest.raises(InputError, match=r"cannot keep answers: it belongs to another user \(4321\)\. Delete it"):
+        Unfinished(tmp_path / "out.jsonl", {})
+    assert notes.read_text() == "mine\n"
 
 
 def test_incomplete_lines_are_written_again(tmp_path: Path) -> None:
