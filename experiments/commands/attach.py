@@ -29,9 +29,9 @@ EXAMPLES = (
 def command(fields: Mapping[str, str]) -> int:
     """Follow jobs that another command or person started.
 
-    A group may have been started on another machine. Before jobs start whose plan this machine did not make, it is
-    shown, and you are asked. A training job of the AWS account that others started, or all
-    jobs of a tuning job, are recorded in MLflow once: their metrics, log, billable seconds and price.
+    A group may have been started on another machine. If this machine did not make the group's plan, it shows what would
+    start, and asks. A training job of the AWS account that others started, or all jobs of a tuning job, are recorded
+    in MLflow once: their metrics, log, billable seconds and price.
     """
     if len(chosen := [name for name in ("group", "job", "tuning-job") if name in fields]) > 1:
         raise InputError(f"--{chosen[0]} and --{chosen[1]} cannot be combined: attach follows one of them.")

@@ -98,8 +98,8 @@ def _is_accepted(specs: Sequence[JobSpec], group_id: str, *, is_trusted: bool) -
 
     Everything is text of the tracking server. No line of it can pass for a line of ours, or change one.
     """
-    print_line(f"No command that used {home()} made this plan of {group_id}: another machine made it, or somebody")
-    print_line(f"changed it on the tracking server. It would start {counted(len(specs), 'job')} with:")
+    print_line(f"The plan of {group_id} was not made with {home()}: another machine made it, or somebody changed it.")
+    print_line(f"It would start {counted(len(specs), 'job')} with:")
     lines = list(dict.fromkeys(line for spec in specs for line in _settings(spec)))
     order = list(dict.fromkeys(name for name, _ in lines))
     for name, text in sorted(lines, key=lambda line: order.index(line[0])):

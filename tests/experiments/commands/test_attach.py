@@ -102,7 +102,7 @@ def test_the_plan_of_this_state_folder_starts_without_a_question(
 ) -> None:
     group = group_of(state)
     assert main(["attach", "--group", group]) == 130  # a person stopped the first job
-    assert "No command" not in capsys.readouterr().out
+    assert "was not made with" not in capsys.readouterr().out
     assert state.service.describe(f"{group}-a1r0")["TrainingJobStatus"] == "Completed"
 
 
