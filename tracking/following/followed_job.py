@@ -238,6 +238,8 @@ class FollowedJob:
         log_location = self.job.service.log_location(self.job.name)
         finals = recorder.finish(description, failure, log_location)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning)
+        if lost := description.get("ModelFailure"):
+            self._progress.show_warning(lost)
         if failure and failure[0] != "Stopped":
             self._progress.show_log(recorder.log.tail(), self.job.name, log_location)
         return Outcome(

@@ -101,7 +101,7 @@ class DiskWatch:
         if self._clock() < self._due:
             return
         self._due = self._clock() + PAUSE_SECONDS
-        status = os.statvfs(self._base)
+        status = os.statvfs(self._base.parents[1])  # the job may delete its own folders
         free, disk = (blocks * status.f_frsize for blocks in (status.f_bavail, status.f_blocks))
         text = warning(self._base.parents[1], free, disk, missing_bytes(self._expected, self._base))
         if bool(text) != self._is_low:

@@ -57,7 +57,8 @@ class LocalService:
     A request's Environment may also contain TRAINFARE_CORES (number of cores for the job; default all),
     TRAINFARE_MEMORY_GIB (limit on the data segment of each process) and TRAINFARE_STOP_GRACE_SECONDS (default 120).
     TRAINFARE_MEASURE_LOAD=1 measures the load of other processes beside a job that does not do it itself. A description
-    also contains `BillableSecondsExact` (float) and that load (`MachineLoadMetrics`).
+    also contains `BillableSecondsExact` (float), that load (`MachineLoadMetrics`), and the reason why no model was kept
+    (`ModelFailure`).
     """
 
     name = "local"
