@@ -41,7 +41,7 @@ def attach(fields: Mapping[str, str], attach_import: Callable[[Mapping[str, str]
     if group.verb == "sweep":
         raise InputError(f"group {group.id} is a sweep: join it by running the same `sweep` command here.")
     if not group.is_open:
-        raise InputError(f"group {group.id} has ended: `report --group {group.id}` shows its result.")
+        raise InputError(f"group {group.id} has ended: `trainfare report --group {group.id}` shows its result.")
     if group.verb == IMPORT_VERB:
         return attach_import(fields, store, group)
     plan = read_plan(store, group)

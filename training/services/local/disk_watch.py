@@ -76,7 +76,7 @@ def warning(path: Path, free_bytes: int, disk_bytes: int, needed_bytes: int) -> 
     need = f", and the job has yet to write about {size_text(needed_bytes)}" if needed_bytes else ""
     return (
         f"the disk of {path} is almost full: {size_text(free_bytes)} of {size_text(disk_bytes)} are free{need}. Free "
-        "some space now, for example with `jobs prune`, or the model may be lost"
+        "some space now, for example with `trainfare jobs prune`, or the model may be lost"
     )
 
 

@@ -64,7 +64,7 @@ class LocalService:
     name = "local"
     pauses_seconds = (0.05, 1.0)
     log_delay_seconds = 0.0
-    jobs_command = "python -m experiments jobs"
+    jobs_command = "trainfare jobs"
 
     def __init__(self, root: Path, slots: Path | None = None) -> None:
         """Run the jobs in the state folder `root`. `slots` has the locks of cores; None is this machine's folder."""

@@ -183,7 +183,8 @@ class TestFaults:
             assert "ModelArtifacts" not in description
         else:
             archive = io.BytesIO(harness.read(description["ModelArtifacts"]["S3ModelArtifacts"]))
-            assert tarfile.open(fileobj=archive, mode="r:gz").getnames() == kept
+            with tarfile.open(fileobj=archive, mode="r:gz") as tar:
+                assert tar.getnames() == kept
 
     @pytest.mark.parametrize("damaged", ["source", "channel 'train':"])
     def test_damaged_inputs_fail_the_job_before_it_starts(
