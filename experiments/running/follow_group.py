@@ -67,7 +67,8 @@ def follow(
         jobs = without_left_out(jobs, outcomes)
     except Detached:
         echo(
-            f"Jobs keep running. Follow them with the same command, or elsewhere with `trainfare attach --group {group.id}`."
+            "Jobs keep running. Follow them with the same command, or elsewhere with "
+            f"`trainfare attach --group {group.id}`."
         )
         return 130
     _raise_if_all_refused(store, group, jobs, outcomes)
