@@ -74,7 +74,7 @@ def _checked(options: Options, clients: Clients, steps: Mapping[str, Step]) -> S
 def _prices(options: Options, clients: Clients) -> Prices:
     def price(component: Component) -> Price | None:
         if options.prices:
-            return table_price(options.prices, INSTANCE_TYPE)
+            return table_price(str(options.prices), INSTANCE_TYPE)
         return listed_price(clients, INSTANCE_TYPE, home() / "prices.json", print, component, is_read_only=True)
 
     return Prices(training=price("Training"), hosting=price("Hosting"))

@@ -141,7 +141,7 @@ def main() -> None:
             f"{COMPARED_JOBS} jobs has {COMPARED_ARMS} arms of {COMPARED_REPEATS} repeats, with 200 points of loss and "
             "of samples each. The sides alternate in one process, after one report that is not counted. A report "
             "includes writing its files and copying them to the tracking server.",
-            "Memory is that of `python -m experiments report --overview true` in a separate process, with imports.",
+            "Memory is that of `trainfare report --overview true` in a separate process, with imports.",
             f"Load of the machine at the end: {os.getloadavg()[0]:.1f}.",
         ],
     )

@@ -30,7 +30,7 @@ def main() -> None:
             staged_runs.append(start_seconds(train(Path(name), fields)))
     rows = [median_row(f"first time: {part}", [run[part] for run in first_runs], "s") for part in first_runs[0]]
     rows += [median_row(f"data staged: {part}", [run[part] for run in staged_runs], "s") for part in staged_runs[0]]
-    write("start", rows, ["MiniLM on 1,600 rows of emotion, compiler none; `python -m experiments train`."])
+    write("start", rows, ["MiniLM on 1,600 rows of emotion, compiler none; `trainfare train`."])
 
 
 if __name__ == "__main__":

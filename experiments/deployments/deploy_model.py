@@ -18,6 +18,7 @@ from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
 from training.contract.budget import Budget
 from training.contract.errors import EndpointNotFound, InputError, TrainfareError
 from training.state.home import home
+from training.state.regular_files import user_path
 
 if TYPE_CHECKING:
     from models.lookup.trained_model import TrainedModel
@@ -52,7 +53,7 @@ def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, EndpointRecor
     if "prices" in aws:
         from training.services.sagemaker.prices import table_price
 
-        table_price(Path(aws["prices"]), spec.machine)  # fails before anything is created
+        table_price(aws["prices"], spec.machine)  # fails before anything is created
     record = EndpointRecord(service=service, name=spec.name, when_over=spec.when_over, aws=aws)
     return spec, record, read_budget(fields)
 
@@ -105,7 +106,7 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
     if ("run" in fields) == ("model" in fields):
         raise InputError("deploy needs either --run (a run id, a job name or a group id) or --model (a folder).")
     machine = _machine(fields, service)
-    folder = Path(fields.get("model", "."))
+    folder = user_path(fields.get("model", "."), "--model")
     if "model" in fields and not (folder / "config.json").is_file():
         raise InputError(f"--model is '{folder}': it must be a Transformers folder, with a config.json.")
     when_over: Literal["warn", "delete"] = "delete" if _when_over(fields) == "delete" else "warn"
@@ -140,7 +141,7 @@ def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
 
     if service == "sagemaker" and (chosen := next((name for name in ("host", "token-file") if name in fields), None)):
         raise InputError(f"--{chosen} needs --service local: SageMaker's endpoints are protected by AWS permissions.")
-    path = Path(fields["token-file"]).expanduser().resolve() if "token-file" in fields else None
+    path = user_path(fields["token-file"], "--token-file").resolve() if "token-file" in fields else None
     access(fields.get("host", "127.0.0.1"), read_token(path) if path else None)
     return path
 

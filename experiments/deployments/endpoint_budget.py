@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from datetime import UTC, datetime
 
+from experiments.planning.budgets import WITHOUT_PRICE, why_no_price
 from models.endpoints.protocol import EndpointSpec, EndpointState
 from training.contract.budget import NOTHING, Amount, Budget
 from training.contract.budget_text import amount_text, budget_text
@@ -40,11 +41,7 @@ def check_budget(spec: EndpointSpec, budget: Budget, price: Price | None, existi
     if not budget.is_limited:
         return
     if budget.max_usd is not None and price is None:
-        what = f"the price of {spec.machine} is unknown: set --aws.prices to a price table"
-        what = (
-            "an endpoint on this machine has no price: use --max_billable_seconds" if spec.machine == "local" else what
-        )
-        raise InputError(f"--max_usd is {budget.max_usd:g}, but {what}.")
+        raise InputError(f"--max_usd is {budget.max_usd:g}, but {why_no_price(spec.machine)}. {WITHOUT_PRICE}.")
     spent = cost_so_far(existing, price) if existing else NOTHING
     left = budget.left(spent)
     longest = math.floor(_longest_seconds(spec, left, price))

@@ -19,6 +19,7 @@ from experiments.deployments.prediction_model import (
 )
 from experiments.running.output import print_error, print_line
 from training.contract.errors import InputError, TrackingError, TrainfareError
+from training.state.regular_files import user_path
 
 if TYPE_CHECKING:
     from models.batch.rows import Source
@@ -55,7 +56,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
     from training.staging.sources.data_files import find_data_files
 
     text, files = _text_format(fields), find_data_files(fields["file"])
-    output = Path(fields.get("output") or _default_output(files)).expanduser()
+    output = user_path(fields.get("output") or _default_output(files), "--output")
     if output.exists():
         raise InputError(f"--output {output} exists already: choose a different file, or delete it.")
     if not output.absolute().parent.is_dir():

@@ -19,6 +19,7 @@ from training.staging.estimate import Estimate, stage_or_estimate
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged
+from training.state.regular_files import user_path
 from training.state.shared_folders import SHARED
 
 LINKED = (*SHARED, "docstrings", "tokenizers")
@@ -113,8 +114,8 @@ def _hub_cache(folder: Path) -> Iterator[None]:
     if "huggingface_hub" in sys.modules:
         yield
         return
-    base = Path(os.environ.get("HF_HOME") or Path.home() / ".cache" / "huggingface").expanduser()
-    own = Path(os.environ.get("HF_HUB_CACHE") or base / "hub").expanduser()
+    base = user_path(os.environ.get("HF_HOME") or "~/.cache/huggingface", "HF_HOME")
+    own = user_path(os.environ.get("HF_HUB_CACHE") or str(base / "hub"), "HF_HUB_CACHE")
     before = os.environ.get("HF_HUB_CACHE")
     _link(own, folder)
     os.environ["HF_HUB_CACHE"] = str(folder)

@@ -152,7 +152,7 @@ def _refuse_recorded(store: Store, jobs: Sequence[ForeignJob]) -> None:
             if ARN not in run.data.tags:
                 raise InputError(
                     f"trainfare started job {name} and has a run for it, in group "
-                    f"{run.data.tags.get('platform.group')}: `attach --group` follows that group."
+                    f"{run.data.tags.get('platform.group')}: `trainfare attach --group` follows that group."
                 )
 
 

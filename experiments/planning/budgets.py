@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import math
 from collections.abc import Sequence
 from dataclasses import replace
@@ -20,6 +21,8 @@ from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import SHORTEST_LIMIT_SECONDS, Budget, certain_starts, overhead_seconds
 from training.contract.budget_text import amount_text, budget_text
 from training.contract.errors import InputError
+
+WITHOUT_PRICE = "Without a price, set max_billable_seconds, such as --max-billable-seconds 36000"
 
 
 def budget_of(experiment: Experiment, *, is_sweep: bool = False) -> GroupBudget:
@@ -70,15 +73,18 @@ def _check_prices(jobs: Sequence[PlannedJob], budget: Budget) -> None:
     unknown = next((job.spec for job in jobs if job.dearest_price is None), None)
     if budget.max_usd is None or unknown is None:
         return
-    if unknown.instance_type == "local":
-        raise InputError(
-            f"max_usd is {budget.max_usd:g}, but jobs on this machine have no price: use max_billable_seconds"
-        )
-    types = ", ".join([unknown.instance_type, *unknown.fallback_instance_types])
     raise InputError(
-        f"max_usd is {budget.max_usd:g}, but the price of {types} is unknown: set aws.prices to a price table, or use "
-        "max_billable_seconds"
+        f"max_usd is {budget.max_usd:g}, but {why_no_price(unknown.instance_type, *unknown.fallback_instance_types)}. "
+        f"{WITHOUT_PRICE}"
     )
+
+
+def why_no_price(*instance_types: str) -> str:
+    """Return why a price is unknown, and how to set it."""
+    if "local" in instance_types:
+        return "this machine has no price: only instances of service sagemaker have one"
+    table = json.dumps({"date": "2026-11-01", "usd_per_hour": dict.fromkeys(instance_types, 1.41)})
+    return f"the price of {', '.join(instance_types)} is unknown: set aws.prices to a JSON file such as {table}"
 
 
 def _check_one(job: PlannedJob, group_budget: GroupBudget) -> None:

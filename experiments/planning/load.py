@@ -24,6 +24,7 @@ from training.scripts.channels import BUILTIN_PREFIX
 from training.scripts.git import is_git_url
 from training.services.sagemaker.user_data.location import is_s3
 from training.staging.models.model_files import PACKAGE_PREFIX
+from training.state.regular_files import user_path
 
 __all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load", "load_fields"]
 
@@ -81,7 +82,7 @@ def _backend(file: str | None) -> tuple[dict[str, Any], dict[str, str]]:
     if not file:
         return {}, {}
     kind = "backend configuration"
-    document = read_document(find_in_user_folder(Path(file).expanduser(), kind), kind)
+    document = read_document(find_in_user_folder(user_path(file, "backend_config"), kind), kind)
     return backend_values(replace(document, tree=_rebased(document.tree, document)))
 
 
@@ -101,7 +102,7 @@ def experiment_names() -> list[str]:
 def find_file(name_or_path: str) -> Path:
     """Return the path of an experiment. Text with a slash or the suffix .yaml or .yml is a path, other text a name."""
     if name_or_path.endswith((".yaml", ".yml")) or "/" in name_or_path:
-        return find_in_user_folder(Path(name_or_path).expanduser(), "experiment")
+        return find_in_user_folder(user_path(name_or_path, "experiment"), "experiment")
     if name_or_path not in (names := experiment_names()):
         listed = ", ".join(names)
         hint = nearest(name_or_path, names)

@@ -54,7 +54,7 @@ def attach(
     runs = {} if group.is_open else child_runs(store, group)
     incomplete = {name for name, run in runs.items() if is_incomplete(run)}
     if not group.is_open and not incomplete:
-        raise InputError(f"group {group.id} has ended: `report --group {group.id}` shows its result.")
+        raise InputError(f"group {group.id} has ended: `trainfare report --group {group.id}` shows its result.")
     if group.verb == IMPORT_VERB:
         return attach_import(fields, store, group)
     plan, is_own = read_plan(store, group, home())

@@ -66,7 +66,10 @@ def follow(
         jobs, outcomes = run_waves(store, group, jobs, design, run, echo) if design else (jobs, run(jobs))
         jobs = without_left_out(jobs, outcomes)
     except Detached:
-        echo(f"Jobs keep running. Follow them with the same command, or elsewhere with `attach --group {group.id}`.")
+        echo(
+            "Jobs keep running. Follow them with the same command, or elsewhere with "
+            f"`trainfare attach --group {group.id}`."
+        )
         return 130
     _raise_if_all_refused(store, group, jobs, outcomes)
     if service.name == "sagemaker":
@@ -119,7 +122,7 @@ def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence
         except KeyboardInterrupt as end:
             end.add_note(
                 "All jobs have ended. The same command logs the remaining models, "
-                f"and so does `attach --group {group.id}`."
+                f"and so does `trainfare attach --group {group.id}`."
             )
             raise
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
-from pathlib import Path
 
 from training.contract.price import Price, instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Description, instance_count
@@ -22,7 +21,7 @@ def price_of(service: str, table: str | None, echo: Callable[[str], None]) -> Pr
     from training.services.sagemaker.prices import listed_price, table_price
 
     if table:
-        return lambda instance_type: table_price(Path(table), instance_type)
+        return lambda instance_type: table_price(table, instance_type)
     clients = Clients()
     return lambda instance_type: listed_price(clients, instance_type, home() / "prices.json", echo)
 

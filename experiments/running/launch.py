@@ -77,6 +77,6 @@ def _run(store: Store, request: LaunchRequest, staged: Sequence[Inputs]) -> int:
             store, context.service, group, first, parallel=request.parallel, echo=print_line, charts=charts
         )
         print_line(f"Jobs keep running{f'; {left} more are not started yet' if left else ''}.")
-        print_line(f"Follow them with the same command without --wait, or with `attach --group {group.id}`.")
+        print_line(f"Follow them with the same command without --wait, or with `trainfare attach --group {group.id}`.")
         return 0
     return follow(store, context.service, group, jobs, request.parallel, print_line, design, request.fail_on)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from experiments.schema.aws_fields import has_instance_groups
@@ -83,7 +82,7 @@ def _sagemaker(experiment: Experiment, echo: Echo, is_read_only: bool) -> Servic
         if has_instance_groups(experiment.aws.request):  # each group has its own type
             return None
         if table:
-            return table_price(Path(table), spec.instance_type)
+            return table_price(table, spec.instance_type)
         cache = home() / "prices.json"
         return listed_price(aws_context.clients, spec.instance_type, cache, echo, is_read_only=is_read_only)
 

@@ -69,7 +69,7 @@ def _report_one_group(store: Store, request: ReportRequest) -> Report:
     name = group.experiment_name or title
     store.subject = f"the experiment of group '{group.id}'"
     rendered = render(store.client, group.id, name, request.options)
-    folder = home() / "reports" / group.id
+    folder = _folder(group.id, request.options)
     _print_report(store, rendered, folder, group.experiment_id, request.format)
     with tolerate_rejection(_location_printer(request.format)):
         log_separately(store, group.experiment_id, name, [group.id], rendered, folder)
@@ -82,7 +82,7 @@ def report_group(store: Store, group: Group, title: str) -> Report:
     """Write, print, log and return the report of a group. If the server refuses to log it, print the refusal."""
     store.subject = f"the experiment of group '{group.id}'"
     rendered = render(store.client, group.id, title)
-    folder = home() / "reports" / group.id
+    folder = _folder(group.id)
     _print_report(store, rendered, folder, group.experiment_id, "text")
     with tolerate_rejection(print_line):
         publish(store, group.run_id, rendered, folder, group.name)
@@ -125,11 +125,21 @@ def _report_chosen(store: Store, request: ReportRequest) -> Report:
     title = str(store.call(store.client.get_experiment, experiment_id).name)
     rendered = render_chosen(store.client, table, title, request.options, request.runs)
     store.subject = f"experiment '{title}'"
-    folder = home() / "reports" / f"runs-{sha256(' '.join(sorted(table['run_id'])).encode()).hexdigest()[:12]}"
+    folder = _folder(f"runs-{_digest(*sorted(table['run_id']))}", request.options)
     _print_report(store, rendered, folder, experiment_id, request.format)
     with tolerate_rejection(_location_printer(request.format)):
         log_separately(store, experiment_id, title, request.runs, rendered, folder)
     return rendered
+
+
+def _folder(name: str, options: CompareOptions = DEFAULT) -> Path:
+    """Return the folder of a report. Each choice of options has its own, so none overwrites the group's own report."""
+    suffix = "" if options == DEFAULT else f"-{_digest(str(options.baseline), *sorted(options.allowed))}"
+    return home() / "reports" / f"{name}{suffix}"
+
+
+def _digest(*texts: str) -> str:
+    return sha256(" ".join(texts).encode()).hexdigest()[:12]
 
 
 def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: str, chosen: str) -> None:

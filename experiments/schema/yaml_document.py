@@ -17,6 +17,7 @@ from typing import Any
 import yaml
 
 from training.contract.errors import InputError
+from training.state.regular_files import open_regular
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12
@@ -52,7 +53,7 @@ class Document:
 def read_document(path: Path, kind: str = "experiment") -> Document:
     """Return the mapping in a YAML file. `kind` names the kind of file in messages."""
     try:
-        with path.open("rb") as stream:
+        with open_regular(path, follow_links=True) as stream:
             content = stream.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         reason = getattr(error, "strerror", None) or error

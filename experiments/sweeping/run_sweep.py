@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-from experiments.planning.budgets import budget_of, check_budget
+from experiments.planning.budgets import budget_of, check_budget, why_no_price
 from experiments.planning.load import load
 from experiments.running.fail_on import read_fail_on
 from experiments.running.output import print_line
@@ -51,9 +51,7 @@ def check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> No
     """Raise InputError if an objective in dollars needs a price that is unknown."""
     spec = jobs.trial("check", *plan.baseline).spec
     if "usd" in plan.fields.objective and context.price(spec) is None:
-        raise InputError(
-            f"sweep.objective usd needs the price of {spec.instance_type}, which is unknown: set aws.prices"
-        )
+        raise InputError(f"sweep.objective contains usd, but {why_no_price(spec.instance_type)}")
 
 
 def check_sweep_budget(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> tuple[GroupBudget, list[str]]:

@@ -7,6 +7,7 @@ import stat
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.state.regular_files import open_regular
 
 MAX_BYTES = 4096
 
@@ -14,7 +15,7 @@ MAX_BYTES = 4096
 def read_token(path: Path) -> str:
     """Return the token. Raises InputError if the file cannot be read, or if other users can read or replace it."""
     try:
-        with path.open("rb") as file:
+        with open_regular(path, follow_links=True) as file:
             unsafe = _reason_against(os.fstat(file.fileno()))
             content = file.read(MAX_BYTES + 1)
     except OSError as error:
@@ -28,8 +29,6 @@ def read_token(path: Path) -> str:
 
 def _reason_against(status: os.stat_result) -> str | None:
     """Return why a file is not safe, or None. A group may read it, because it can share an endpoint."""
-    if not stat.S_ISREG(status.st_mode):
-        return "it is not a regular file"
     if status.st_uid not in (0, os.getuid()):
         return f"it belongs to another user ({status.st_uid})"
     if status.st_mode & (stat.S_IRWXO | stat.S_IWGRP):

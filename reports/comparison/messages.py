@@ -101,7 +101,7 @@ def despite_sentences(verdict: Verdict) -> list[str]:
     if verdict.despite:
         return [f"Compared as requested, although {' and '.join(verdict.despite)}."]
     if verdict.allowable:
-        return [f"To compare them anyway, run `report` with allow={','.join(verdict.allowable)}."]
+        return [f"To compare them anyway, run `trainfare report` with `--allow {','.join(verdict.allowable)}`."]
     return []
 
 

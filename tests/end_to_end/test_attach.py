@@ -27,7 +27,7 @@ def test_another_machine_follows_the_group_and_starts_its_remaining_jobs(
     left = command_line("compare", {**reviews, **TINY, **TWO, **there, "wait": "false"})
     assert left.returncode == 0, left.stdout + left.stderr
     [group_id] = {run.data.tags["platform.group"] for run in command_line.runs()}
-    assert f"attach --group {group_id}" in left.stdout
+    assert f"trainfare attach --group {group_id}" in left.stdout
     assert len(account.jobs.names()) == 1
     # Nothing of the first machine's is there: neither its home nor the experiment's files.
     for name in ("data.train", "data.validation"):
@@ -47,7 +47,9 @@ def test_another_machine_follows_the_group_and_starts_its_remaining_jobs(
     assert "batch 16" in done.stdout
     again = elsewhere("attach", {"group": group_id})
     assert again.returncode == 2
-    assert again.stderr == f"error: group {group_id} has ended: `report --group {group_id}` shows its result.\n"
+    assert (
+        again.stderr == f"error: group {group_id} has ended: `trainfare report --group {group_id}` shows its result.\n"
+    )
 
 
 @pytest.mark.slow

@@ -126,7 +126,11 @@ def test_a_job_that_reaches_its_lowered_limit_failed_because_of_the_budget(
     [
         ({"max_billable_seconds": 100}, 'is too small for one job of "seconds 20"'),
         ({"max_billable_seconds": 100}, "with 40 s of training, 150 s to stop it, it may cost 190 s."),
-        ({"max-usd": 5}, "max_usd is 5, but jobs on this machine have no price: use max_billable_seconds"),
+        (
+            {"max-usd": 5},
+            "max_usd is 5, but this machine has no price: only instances of service sagemaker have one. Without a "
+            "price, set max_billable_seconds, such as --max-billable-seconds 36000",
+        ),
         ({"max_usd": 0}, "max_usd"),
         ({"compare.arms": "[{max_usd: 3}]"}, "compare.arms[0] must not set max_usd"),
     ],
@@ -160,7 +164,9 @@ def test_dollars_limit_the_time_of_a_sagemaker_job(
     budget = {"max-usd": 390, "min_run_seconds": 45}
     unpriced = command_line("compare", {**request, **budget, "aws.prices": _empty(tmp_path)})
     assert unpriced.returncode == 2
-    assert "max_usd is 390, but the price of ml.g5.xlarge is unknown: set aws.prices" in unpriced.stderr
+    table = '{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 1.41}}'
+    reason = f"the price of ml.g5.xlarge is unknown: set aws.prices to a JSON file such as {table}. Without"
+    assert f"max_usd is 390, but {reason}" in unpriced.stderr
     left = command_line("compare", {**request, **budget, "aws.prices": prices, "wait": "false"})
     assert left.returncode == 0, left.stdout + left.stderr
     assert "at worst these jobs cost 420.00 USD (2 jobs, each up to its limit of 60 s and 150 s to stop)" in text(left)

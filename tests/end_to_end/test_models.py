@@ -41,7 +41,7 @@ def test_the_repeated_command_of_a_killed_launcher_logs_missing_models(
     assert "Traceback" not in output
     assert re.fullmatch(
         r"interrupted\. All jobs have ended\. The same command logs the remaining models, "
-        r"and so does `attach --group \S+`\.",
+        r"and so does `trainfare attach --group \S+`\.",
         output.splitlines()[-1],
     )
     with Forwarding(tracking_server.uri) as proxy:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from subprocess import CompletedProcess
 
 import pytest
 from mlflow import MlflowClient
@@ -30,16 +31,24 @@ def two_groups(command_line: CommandLine, tmp_path: Path) -> Tracked:
     return tracked
 
 
+def page_of(done: CompletedProcess[str]) -> Path:
+    """Return the path of the report that a command printed."""
+    return Path(done.stdout.partition("Report: ")[2].partition("\nMLflow: ")[0])
+
+
 @pytest.mark.slow
 def test_jobs_on_different_data_are_compared_if_allowed(command_line: CommandLine, two_groups: Tracked) -> None:
     refused = command_line("report", {"runs": "demo-1,demo-2"})
     assert refused.returncode == 0, refused.stderr
     assert "not comparable" in text(refused)
     assert "The data differs (abc123, fff999)." in text(refused)
-    assert "allow=data" in text(refused)
+    assert "--allow data" in text(refused)
+    content = page_of(refused).read_text()
     done = command_line("report", {"runs": "demo-1,demo-2", "allow": "data"})
     assert "“batch 32, data fff999” is cheaper: 20 % fewer billable seconds" in done.stdout.replace("\n", " ")
     assert "Compared as requested, although the data differs (abc123, fff999)." in text(done)
+    assert "Compared as requested" in page_of(done).read_text()
+    assert page_of(refused).read_text() == content  # the report with other options has its own folder
 
 
 def test_a_report_is_logged_to_a_separate_run(command_line: CommandLine, two_groups: Tracked) -> None:

@@ -137,7 +137,7 @@ def test_a_disk_that_fills_up_is_reported_before_the_model_is_lost(
     assert "is almost full" in text(done), done.stdout + done.stderr
     warning = done.stdout.index("is almost full")
     assert "and the job has yet to write about 25 MiB" in done.stdout[warning:]
-    assert "`jobs prune`" in done.stdout[warning : done.stdout.index("failed: DiskFull")], done.stdout
+    assert "`trainfare jobs prune`" in done.stdout[warning : done.stdout.index("failed: DiskFull")], done.stdout
 
 
 def test_an_interval_that_says_nothing_is_too_few_repeats(command_line: CommandLine, tmp_path: Path) -> None:

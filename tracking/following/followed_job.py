@@ -254,6 +254,8 @@ class FollowedJob:
         missing = self._follower.missing
         finals = recorder.finish(description, failure, log_location, missing)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning, missing_text(missing))
+        if lost := description.get("ModelFailure"):
+            self._progress.show_warning(lost)
         if failure and failure[0] != "Stopped":
             self._progress.show_log(recorder.log.tail(), self.job.name, log_location)
         return Outcome(

@@ -291,6 +291,8 @@ def _final_tags(description: Description, result: Event | None, failure: tuple[s
         tags[RATE_UNKNOWN] = str(result.fields["rate_unknown"])
     if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
         tags["platform.model_uri"] = str(model)
+    if lost := description.get("ModelFailure"):
+        tags["platform.model_failure"] = str(lost)[:5000]
     hub = result.fields.get("hub", {}) if result else {}
     tags |= {f"platform.hub_{name}": str(hub[name]) for name in ("url", "failure") if hub.get(name)}
     return tags | (_failure_tags(failure) if failure else {})

@@ -51,8 +51,17 @@ def environment() -> dict[str, Any]:
         },
         "python": sys.version.split()[0],
         "packages": {name: number for name in _PACKAGES if (number := _version(name))},
-        "git": {"commit": _git("rev-parse", "HEAD"), "dirty": bool(_git("status", "--porcelain"))},
+        "git": git_state(ROOT),
     }
+
+
+def git_state(folder: Path) -> dict[str, Any]:
+    """Return the commit of a checkout, and whether its tracked files differ from it.
+
+    Untracked files do not count. They are those that commands write: databases, their locks, state and reports.
+    """
+    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return {"commit": _git(folder, "rev-parse", "HEAD"), "dirty": bool(status)}
 
 
 def job_note(
@@ -121,9 +130,9 @@ def _version(package: str) -> str | None:
         return None
 
 
-def _git(*arguments: str) -> str | None:
+def _git(folder: Path, *arguments: str) -> str | None:
     try:
-        done = subprocess.run(["git", *arguments], cwd=ROOT, capture_output=True, text=True, timeout=10, check=True)
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
     except (OSError, subprocess.SubprocessError):
         return None
     return done.stdout.strip()

@@ -16,6 +16,7 @@ from training.services.sagemaker.user_data.location import is_s3
 from training.staging.formats.files import digest_file
 from training.staging.models.model_files import PACKAGE_PREFIX, locate
 from training.staging.sources.docstrings import docstring_file
+from training.state.regular_files import user_path
 
 BUILTIN_PREFIX = "builtin:"
 BUILTINS = ("docstrings",)
@@ -106,7 +107,7 @@ def _path(name: str, source: str, home: Path) -> Path:
         return docstring_file(home / "docstrings").absolute()
     if "://" in source:
         raise InputError(f"script.channels.{name} {source!r} must be a file or folder on this machine, or an s3:// URI")
-    path = Path(source).expanduser().absolute()
+    path = user_path(source, f"script.channels.{name}").absolute()
     if not path.exists():
         siblings = (entry.name for entry in path.parent.iterdir()) if path.parent.is_dir() else ()
         raise InputError(f"script.channels.{name} {source!r} does not exist.{nearest(path.name, siblings)}")

@@ -17,6 +17,7 @@ from training.scripts.folders import IGNORED_PATTERNS, check_folder, digest_fold
 from training.scripts.git import check_url, checkout, is_git_url
 from training.services.local.request_rules import PROGRAM_PATTERN
 from training.state.digests import is_usable, new_folder
+from training.state.regular_files import user_path
 from training.state.umask import private_mode
 
 MAX_BYTES = 100 * 2**20
@@ -61,7 +62,7 @@ def find_script(
         return ScriptSource(folder=script_folder, identity=f"{commit}/{directory or ''}", description=description)
     if revision is not None:
         raise InputError(f"script.revision {revision!r} applies only to git URLs; script.source {source!r} is a folder")
-    root = Path(source).expanduser().absolute()
+    root = user_path(source, "script.source").absolute()
     if not root.is_dir():
         raise InputError(f"script.source {source!r} is neither a folder nor a git URL.{_sibling(root)}")
     script_folder = _within(root, directory, source)

@@ -11,7 +11,7 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from training.contract.errors import InputError
-from training.state.regular_files import read_regular
+from training.state.regular_files import read_regular, user_path
 from training.state.safe_folder import reason_against
 from training.state.system_errors import system_reason
 
@@ -25,7 +25,7 @@ def home() -> Path:
     server, whose database is not a local file, it is `~/.trainfare`.
     """
     if path := os.environ.get("TRAINFARE_HOME"):
-        return Path(path).expanduser().absolute()
+        return user_path(path, "TRAINFARE_HOME").absolute()
     uri = os.environ.get("MLFLOW_TRACKING_URI", "")
     if not uri:
         return Path.cwd() / ".trainfare"

@@ -1,6 +1,6 @@
-"""Open and read files that another process may have replaced by a pipe, a device, a link or a huge file.
+"""Open the files that users name, and those that another process may have replaced by a pipe, a device or a link.
 
-A pipe would block its reader for ever, and a link to `/dev/zero` has no end. Standard library only.
+A pipe would block its reader for ever, and `/dev/zero` has no end. Standard library only.
 """
 
 from __future__ import annotations
@@ -11,26 +11,43 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
+from training.contract.errors import InputError
 from training.contract.sizes import size_text
 
 
-def open_regular(path: Path) -> BufferedReader:
-    """Open a regular file for reading. Raises OSError for anything else, including a link, without waiting."""
+def user_path(text: str, name: str) -> Path:
+    """Return the path that a user wrote, with `~` replaced. `name` is its field. Raises InputError."""
     try:
-        descriptor = os.open(path, os.O_RDONLY | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC)
+        return Path(text).expanduser()
+    except (RuntimeError, ValueError) as error:  # ValueError: the user's name contains a NUL byte
+        user = Path(text).parts[0]
+        raise InputError(
+            f"{name} is {text!r}, but no home folder is known for {user!r}: write the whole path."
+        ) from error
+
+
+def open_regular(path: Path, *, follow_links: bool = False) -> BufferedReader:
+    """Open a regular file for reading. Raises OSError for anything else, without waiting.
+
+    Links are followed only in what a user names.
+    """
+    flags = os.O_RDONLY | os.O_NONBLOCK | os.O_CLOEXEC | (0 if follow_links else os.O_NOFOLLOW)
+    try:
+        descriptor = os.open(path, flags)
     except OSError as error:
-        if error.errno == errno.ELOOP:
+        if error.errno == errno.ELOOP and not follow_links:
             raise OSError(errno.ELOOP, "it is a link", str(path)) from error
         raise
-    if not stat.S_ISREG(os.fstat(descriptor).st_mode):
+    mode = os.fstat(descriptor).st_mode
+    if not stat.S_ISREG(mode):
         os.close(descriptor)
-        raise OSError(errno.EINVAL, "it is not a regular file", str(path))
+        raise OSError(errno.EINVAL, "it is a folder" if stat.S_ISDIR(mode) else "it is not a regular file", str(path))
     return os.fdopen(descriptor, "rb")
 
 
-def read_regular(path: Path, limit_bytes: int) -> bytes:
+def read_regular(path: Path, limit_bytes: int, *, follow_links: bool = False) -> bytes:
     """Return the content of a regular file. Raises OSError for anything else, and for more than `limit_bytes`."""
-    with open_regular(path) as file:
+    with open_regular(path, follow_links=follow_links) as file:
         content = file.read(limit_bytes + 1)
     if len(content) > limit_bytes:
         raise OSError(errno.EFBIG, f"it has more than {size_text(limit_bytes)}", str(path))

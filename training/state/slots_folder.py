@@ -6,6 +6,7 @@ import os
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.state.regular_files import user_path
 from training.state.safe_folder import reason_against_path, reason_against_status
 from training.state.system_errors import system_reason
 
@@ -19,7 +20,7 @@ def slots_folder(*, create: bool = True) -> Path:
     `~/.cache`. Raises InputError if another user could replace its files.
     """
     if path := os.environ.get(VARIABLE):
-        folder, name = Path(path).expanduser().absolute(), f"{VARIABLE} {path}"
+        folder, name = user_path(path, VARIABLE).absolute(), f"{VARIABLE} {path}"
     elif (path := os.environ.get("XDG_RUNTIME_DIR")) and Path(path).is_dir():
         folder, name = Path(path) / "trainfare-slots", f"{path}/trainfare-slots (in XDG_RUNTIME_DIR)"
     else:

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from itertools import groupby
-from pathlib import Path
 from typing import Any
 
 from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
@@ -225,7 +224,7 @@ def open_endpoints(
     def price_of(machine: str) -> Price | None:
         try:
             if table:
-                return table_price(Path(table), machine)
+                return table_price(table, machine)
             cache = home() / "prices.json"
             return listed_price(clients, machine, cache, echo, "Hosting", is_read_only=is_read_only)
         except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:

@@ -55,7 +55,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("deploy", "--model", "M", "--lifetime", "soon"), "lifetime is 'soon': it must be a time such as 90s"),
         (("deploy", "--model", "M", "--when_over", "delete"), "when_over needs a lifetime"),
         (("deploy", "--model", "M", "--service", "sagemker"), "Did you mean 'sagemaker'?"),
-        (("deploy", "--model", "M", "--max-usd", "5"), "an endpoint on this machine has no price"),
+        (("deploy", "--model", "M", "--max-usd", "5"), "this machine has no price"),
         (("deploy", "--model", "M", "--max-billable-seconds", "60"), "needs a lifetime: set --lifetime 60s."),
         (("deploy", "--model", "M", "--service", "sagemaker"), "--service sagemaker needs --machine"),
         (("deploy", "--model", "M", "--machine", "ml.g4dn.xlarge"), "--service local runs only on this machine"),

@@ -6,6 +6,7 @@ import os
 import subprocess
 import sys
 import tomllib
+from pathlib import Path
 
 import click
 import pytest
@@ -153,6 +154,27 @@ def test_field_names_are_unique() -> None:
     for name in VERBS:
         if isinstance(command := verb(name), FieldVerb):
             assert len(set(command.field_names)) == len(command.field_names)
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("train --experiment pipe.yaml", "experiment file 'pipe.yaml' cannot be read: it is not a regular file"),
+        ("train --backend_config pipe.yaml", "backend configuration file 'pipe.yaml' cannot be read: it is not a"),
+        ("train --experiment ~nosuchuser/a.yaml", "experiment is '~nosuchuser/a.yaml', but no home folder is known"),
+        ("predict --run a --file ~nosuchuser", "data file is '~nosuchuser', but no home folder is known"),
+        ("deploy --model ~nosuchuser", "--model is '~nosuchuser', but no home folder is known"),
+    ],
+)
+def test_a_path_that_cannot_be_read_is_one_sentence(
+    words: str, message: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    os.mkfifo("pipe.yaml")
+    assert main(words.split()) == 2
+    shown = capsys.readouterr().err
+    assert shown.startswith(f"error: {message}")
+    assert shown.count("\n") == 1
 
 
 @pytest.mark.parametrize(

@@ -53,7 +53,7 @@ def test_the_cost_so_far_counts() -> None:
 
 
 def test_dollars_need_a_price() -> None:
-    with pytest.raises(InputError, match=r"the price of ml\.m5\.large is unknown: set --aws\.prices"):
+    with pytest.raises(InputError, match=r"the price of ml\.m5\.large is unknown: set aws\.prices"):
         check_budget(spec(10), Budget(max_usd=1), None, None)
 
 

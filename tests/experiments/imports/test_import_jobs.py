@@ -172,7 +172,7 @@ def test_a_group_of_imported_jobs_is_followed_on_after_its_command_was_killed(te
     assert [team.curve(run, "train_loss")[3] for run in team.runs()] == [0.3333] * 2
     assert [run.data.tags["platform.arm"] for run in team.runs()] == ["learning rate 3e-05", "learning rate 5e-05"]
     code, _, error = team.attach(group=group.data.tags["platform.group"])
-    assert (code, "has ended: `report --group" in error) == (2, True)
+    assert (code, "has ended: `trainfare report --group" in error) == (2, True)
     assert sorted(team.account.jobs.names()) == ["tune-1", "tune-2"]
 
 

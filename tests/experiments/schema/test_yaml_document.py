@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import os
 from pathlib import Path
 
 import pytest
@@ -103,11 +104,14 @@ def test_files_that_are_not_experiments_are_refused(tmp_path: Path, content: byt
         read_document(path)
 
 
-def test_a_folder_and_a_missing_file_are_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError, match="cannot be read: Is a directory"):
+def test_a_folder_a_pipe_and_a_missing_file_are_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match="cannot be read: it is a folder"):
         read_document(tmp_path)
     with pytest.raises(InputError, match="cannot be read: No such file"):
         read_document(tmp_path / "absent.yaml")
+    os.mkfifo(tmp_path / "pipe.yaml")
+    with pytest.raises(InputError, match=r"file '.*pipe\.yaml' cannot be read: it is not a regular file$"):
+        read_document(tmp_path / "pipe.yaml")
 
 
 def test_a_byte_order_mark_is_ignored(tmp_path: Path) -> None:

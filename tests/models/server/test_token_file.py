@@ -44,10 +44,13 @@ def test_the_file_of_another_user_is_refused(path: Path) -> None:
 def test_a_missing_or_wrong_file_is_refused(path: Path, tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"^the token file .*/missing cannot be read: no such file or directory\.$"):
         read_token(tmp_path / "missing")
-    with pytest.raises(InputError, match="cannot be read: is a directory"):
+    with pytest.raises(InputError, match="cannot be read: it is a folder"):
         read_token(tmp_path)
     with pytest.raises(InputError, match="it is not a regular file"):
         read_token(Path("/dev/null"))
+    os.mkfifo(tmp_path / "pipe")
+    with pytest.raises(InputError, match="it is not a regular file"):
+        read_token(tmp_path / "pipe")
     path.write_bytes(b"x" * (MAX_BYTES + 1))
     with pytest.raises(InputError, match="it must contain only the token"):
         read_token(path)

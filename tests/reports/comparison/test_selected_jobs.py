@@ -148,7 +148,7 @@ def test_different_work_is_refused_unless_it_is_allowed(
     (contrast,) = summary(refused)["contrasts"]
     assert contrast["outcome"] == "not comparable"
     assert contrast["reason"] == sentence
-    assert f"run `report` with allow={kind}." in html_page(refused)
+    assert f"run `trainfare report` with `--allow {kind}`." in html_page(refused)
     allowed = chosen(tracked, kind)
     (contrast,) = summary(allowed)["contrasts"]
     assert contrast["outcome"] == "cheaper"

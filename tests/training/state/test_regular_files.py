@@ -1,4 +1,4 @@
-"""Files that are read only if they are regular."""
+"""Paths that users write, and files that are read only if they are regular."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from training.state.regular_files import open_regular, read_regular
+from training.contract.errors import InputError
+from training.state.regular_files import open_regular, read_regular, user_path
 
 
 def link(path: Path) -> None:
@@ -19,7 +20,7 @@ def link(path: Path) -> None:
 KINDS: dict[str, Callable[[Path], object]] = {
     "it is not a regular file": os.mkfifo,
     "it is a link": link,
-    "it is not a regular file ": Path.mkdir,
+    "it is a folder": Path.mkdir,
     "it is a link ": lambda path: path.symlink_to("/dev/zero"),
 }
 
@@ -34,6 +35,30 @@ def test_anything_but_a_regular_file_is_refused(tmp_path: Path, reason: str) -> 
 def test_a_device_is_refused() -> None:
     with pytest.raises(OSError, match="it is not a regular file"):
         open_regular(Path("/dev/zero"))
+
+
+def test_links_of_a_user_are_followed_only_to_regular_files(tmp_path: Path) -> None:
+    link(tmp_path / "file")
+    assert read_regular(tmp_path / "file", 7, follow_links=True) == b"content"
+    os.mkfifo(tmp_path / "pipe")
+    (tmp_path / "to-pipe").symlink_to("pipe")
+    (tmp_path / "to-device").symlink_to("/dev/zero")
+    for name in ("to-pipe", "to-device"):
+        with pytest.raises(OSError, match="it is not a regular file"):
+            open_regular(tmp_path / name, follow_links=True)
+
+
+def test_a_tilde_is_a_home_folder() -> None:
+    assert user_path("~/model", "model") == Path.home() / "model"
+    assert user_path("a/~b", "model") == Path("a/~b")
+
+
+@pytest.mark.parametrize("user", ["~nosuchuser", "~a\0b"])
+def test_an_unknown_home_folder_is_refused(user: str) -> None:
+    with pytest.raises(InputError) as caught:
+        user_path(f"{user}/model", "model")
+    path = f"{user}/model"
+    assert str(caught.value) == f"model is {path!r}, but no home folder is known for {user!r}: write the whole path."
 
 
 def test_a_file_is_read_up_to_its_limit(tmp_path: Path) -> None:

@@ -51,6 +51,10 @@ class DataError(Exception):
     """A channel, the source or a folder of the request cannot be used. The message states which one and why."""
 
 
+class ModelLost(Exception):
+    """A job saved no model that can be kept. The message is one sentence about its model folder."""
+
+
 def local_path(uri: str) -> Path:
     """Return the path of a `file://` URI or an absolute path. Raises DataError for anything else."""
     if uri.startswith("file://"):
@@ -223,24 +227,45 @@ def artifact_path(request: Mapping[str, Any]) -> Path:
 def upload_model(base: Path, request: Mapping[str, Any]) -> Path | None:
     """Pack the model folder, delete it, and return the archive's path, or None if the job saved no model.
 
-    Raises DataError.
+    Raises ModelLost if the job put something else in its place, or DataError if the model cannot be packed.
     """
     model = base / "model"
     artifact = artifact_path(request)
     unfinished = artifact.with_name(f".{artifact.name}.new")
     try:
-        if not any(model.iterdir()):
+        saved = _saved_files(model, base, request)
+        if not saved:
             return None
         artifact.parent.mkdir(parents=True, exist_ok=True)
         # Weights hardly compress, and the time to compress them would be billed.
         with tarfile.open(unfinished, "w:gz", compresslevel=0) as tar:
-            for path in sorted(model.iterdir()):
+            for path in saved:
                 tar.add(path, arcname=path.name)
         unfinished.replace(artifact)
-        shutil.rmtree(model)
     except OSError as error:
         with contextlib.suppress(OSError):
             unfinished.unlink(missing_ok=True)
         size_bytes = sum(path.stat().st_size for path in model.rglob("*") if path.is_file())
         raise DataError(_message(error, artifact.parent, size_bytes)) from error
+    shutil.rmtree(model, ignore_errors=True)  # does not follow a link
     return artifact
+
+
+def _saved_files(model: Path, base: Path, request: Mapping[str, Any]) -> list[Path]:
+    """Return what the model folder contains, in order. A link is followed only within the job's own folders."""
+    try:
+        target = model.resolve(strict=True)
+    except (OSError, RuntimeError) as error:  # a link to itself is a RuntimeError
+        reason = "is a link that leads nowhere" if model.is_symlink() else "was deleted by the job"
+        raise ModelLost(f"no model was kept: the model folder (SM_MODEL_DIR) {reason}") from error
+    checkpoints = request.get("CheckpointConfig", {}).get("S3Uri")
+    own = [base, *([local_path(checkpoints)] if checkpoints else [])]
+    if not any(target.is_relative_to(folder.resolve()) for folder in own):
+        reason = f"is a link to {target}, which is not in the job's own folders"
+    elif target.is_dir():
+        return sorted(target.iterdir())
+    elif target.is_file():
+        return [target]
+    else:
+        reason = "is neither a folder nor a file"
+    raise ModelLost(f"no model was kept: the model folder (SM_MODEL_DIR) {reason}")

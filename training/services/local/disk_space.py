@@ -40,4 +40,6 @@ def full_reason(path: Path, needed_bytes: int | None = None) -> str:
         disk = f"the disk of {path} is full: {free} of {total} are free{needed}"
     else:
         disk = f"no space was left on a disk or in a quota. The disk of {path} now has {free} of {total} free"
-    return f"DiskFull: {disk}. Free some space, for example with `jobs prune`, then run the same command again"
+    return (
+        f"DiskFull: {disk}. Free some space, for example with `trainfare jobs prune`, then run the same command again"
+    )

@@ -76,7 +76,7 @@ def warning(path: Path, free_bytes: int, disk_bytes: int, needed_bytes: int) -> 
     need = f", and the job has yet to write about {size_text(needed_bytes)}" if needed_bytes else ""
     return (
         f"the disk of {path} is almost full: {size_text(free_bytes)} of {size_text(disk_bytes)} are free{need}. Free "
-        "some space now, for example with `jobs prune`, or the model may be lost"
+        "some space now, for example with `trainfare jobs prune`, or the model may be lost"
     )
 
 
@@ -101,7 +101,7 @@ class DiskWatch:
         if self._clock() < self._due:
             return
         self._due = self._clock() + PAUSE_SECONDS
-        status = os.statvfs(self._base)
+        status = os.statvfs(self._base.parents[1])  # the job may delete its own folders
         free, disk = (blocks * status.f_frsize for blocks in (status.f_bavail, status.f_blocks))
         text = warning(self._base.parents[1], free, disk, missing_bytes(self._expected, self._base))
         if bool(text) != self._is_low:

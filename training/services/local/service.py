@@ -55,13 +55,14 @@ class LocalService:
     A request's Environment may also contain TRAINFARE_CORES (number of cores for the job; default all),
     TRAINFARE_MEMORY_GIB (limit on the data segment of each process) and TRAINFARE_STOP_GRACE_SECONDS (default 120).
     TRAINFARE_MEASURE_LOAD=1 measures the load of other processes beside a job that does not do it itself. A description
-    also contains `BillableSecondsExact` (float) and that load (`MachineLoadMetrics`).
+    also contains `BillableSecondsExact` (float), that load (`MachineLoadMetrics`), and the reason why no model was kept
+    (`ModelFailure`).
     """
 
     name = "local"
     pauses_seconds = (0.05, 1.0)
     log_delay_seconds = longest_delay_seconds = 0.0
-    jobs_command = "python -m experiments jobs"
+    jobs_command = "trainfare jobs"
 
     def __init__(self, root: Path, slots: Path | None = None) -> None:
         """Run the jobs in the state folder `root`. `slots` has the locks of cores; None is this machine's folder."""

@@ -166,10 +166,13 @@ def _finish(
 ) -> None:
     """End a job that completed or was stopped. A stopped job keeps the model that it saved, as on SageMaker."""
     record.enter("Uploading", "Uploading the model")
-    artifact = container.upload_model(folder.base, request)
+    try:
+        if artifact := container.upload_model(folder.base, request):
+            record.add("ModelArtifacts", {"S3ModelArtifacts": artifact.as_uri()})
+    except container.ModelLost as error:  # the training itself is complete
+        record.add("ModelFailure", str(error))
     ended = record.end_billing()
-    fields: dict[str, Any] = {"ModelArtifacts": {"S3ModelArtifacts": artifact.as_uri()}} if artifact else {}
-    record.end(*FINAL_STATUSES[outcome.ended_by], FinalMetricDataList=_metrics(folder, request, ended), **fields)
+    record.end(*FINAL_STATUSES[outcome.ended_by], FinalMetricDataList=_metrics(folder, request, ended))
 
 
 def _finish_failed(

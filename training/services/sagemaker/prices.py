@@ -13,8 +13,10 @@ from training.contract.price import Price
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.partitions import partition_of, price_list_region
+from training.state.regular_files import read_regular, user_path
 
 CACHED_DAYS = 7
+MAX_TABLE_BYTES = 2**20
 _CACHED_FIELDS = {"read", "usd_per_hour", "date"}
 
 Component = Literal["Training", "Hosting"]
@@ -80,13 +82,14 @@ def listed_price(
     return _price(cached[key])
 
 
-def table_price(table: Path, instance_type: str) -> Price | None:
+def table_price(name: str, instance_type: str) -> Price | None:
     """Return the price in the user's JSON table, or None if the table does not contain the instance type.
 
     The table has the form `{"date": ..., "usd_per_hour": {"ml.g5.xlarge": 1.4}}`. Raises InputError for any other file.
     """
+    table = user_path(name, "aws.prices")
     try:
-        content = json.loads(table.read_text("utf-8"))
+        content = json.loads(read_regular(table, MAX_TABLE_BYTES, follow_links=True))
         day, prices = date.fromisoformat(content["date"]), content["usd_per_hour"]
         value = prices.get(instance_type)
         price = None if value is None else float(value)

@@ -44,7 +44,7 @@ class SageMakerService:
     @property
     def jobs_command(self) -> str:
         """Command that lists and stops the jobs of this service."""
-        return f"AWS_REGION={self.region} python -m experiments jobs --service sagemaker"
+        return f"AWS_REGION={self.region} trainfare jobs --service sagemaker"
 
     def create(self, request: Request) -> None:
         """Start the job. Raises JobExists if the name is taken, or QuotaError, AccessError or InputError."""

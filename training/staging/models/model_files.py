@@ -13,6 +13,7 @@ from typing import Any
 
 from training.contract.errors import InputError, nearest
 from training.staging.models.packaged_tokenizers import PACKAGED_TOKENIZERS, packaged_tokenizer
+from training.state.regular_files import open_regular, user_path
 
 PACKAGE_PREFIX = "package:"
 
@@ -84,7 +85,7 @@ def locate(model: str, revision: str | None = None) -> ModelSource:
     if model.startswith(PACKAGE_PREFIX):
         folder: Path | None = _packaged_model(model.removeprefix(PACKAGE_PREFIX))
     elif _is_path(model):
-        folder = Path(model).expanduser().absolute()
+        folder = user_path(model, "model").absolute()
     elif _HUB_NAME.fullmatch(model):
         return ModelSource(name=model, folder=None, revision=revision)
     else:
@@ -106,7 +107,7 @@ def locate_tokenizer(tokenizer: str, cache: Path) -> ModelSource:
     if tokenizer.startswith(PACKAGE_PREFIX):
         folder = _packaged_tokenizer(tokenizer.removeprefix(PACKAGE_PREFIX), cache)
     elif _is_path(tokenizer):
-        folder = Path(tokenizer).expanduser().absolute()
+        folder = user_path(tokenizer, "tokenizer").absolute()
         if not any((folder / name).is_file() for name in VOCABULARY_FILES):
             raise InputError(
                 f"tokenizer folder {folder} has no tokenizer file such as tokenizer.json.{_suggest_sibling(folder)}"
@@ -185,12 +186,16 @@ def _suggest_sibling(folder: Path) -> str:
 
 def read_config(folder: Path) -> dict[str, Any]:
     """Return the model's `config.json`."""
+    path = folder / "config.json"
     try:
-        config = json.loads((folder / "config.json").read_text("utf-8"))
-    except (OSError, ValueError, RecursionError) as error:
-        raise InputError(f"{folder / 'config.json'} is not JSON: {str(error)[:200]}") from error
+        with open_regular(path, follow_links=True) as file:
+            config = json.loads(file.read().decode())
+    except OSError as error:
+        raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+    except (ValueError, RecursionError) as error:
+        raise InputError(f"{path} is not JSON: {str(error)[:200]}") from error
     if not isinstance(config, dict):
-        raise InputError(f"{folder / 'config.json'} must be a JSON object, not {type(config).__name__}")
+        raise InputError(f"{path} must be a JSON object, not {type(config).__name__}")
     return config
 
 

@@ -15,6 +15,7 @@ from training.staging.formats.files import check_file, digest_file
 from training.staging.formats.readers import BINARY, reader_name
 from training.staging.formats.tables import is_table, is_usual, table_delimiter
 from training.staging.formats.text_format import UTF8, TextFormat
+from training.state.regular_files import user_path
 
 MAX_FILES = 10_000
 LISTED = 5
@@ -39,7 +40,7 @@ class DataFiles:
 
 def find_data_files(name: str) -> DataFiles:
     """Return the files of a path or pattern. Raises InputError if one is missing, empty or not a regular file."""
-    path = Path(name).expanduser()
+    path = user_path(name, "data file")
     try:
         if path.is_dir():
             paths = _files_of_folder(path)

@@ -59,7 +59,7 @@ def test_the_warning_states_the_space_and_what_to_do() -> None:
     text = warning(Path("/x"), 6 * GIB, 100 * GIB, 7 * GIB)
     assert text.startswith("the disk of /x is almost full: 6 GiB of 100 GiB are free, and the job has yet to write")
     assert "about 7 GiB" in text
-    assert "`jobs prune`" in text
+    assert "`trainfare jobs prune`" in text
     assert warning(Path("/x"), 255 * MIB, 100 * GIB, 0) != ""
 
 
@@ -97,4 +97,4 @@ def test_a_job_on_a_small_disk_warns_before_its_model_is_lost(tmp_path: Path) ->
     printed = on_small_disk(tmp_path, body)
     assert printed.startswith("InProgress the disk of ")
     assert "and the job has yet to write about 5 MiB" in printed
-    assert "`jobs prune`" in printed
+    assert "`trainfare jobs prune`" in printed

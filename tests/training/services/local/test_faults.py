@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import io
 import json
 import multiprocessing
 import os
 import signal
 import subprocess
 import sys
+import tarfile
 import textwrap
 import time
 from pathlib import Path
@@ -170,6 +172,43 @@ class TestFaults:
         description, _ = ended(submit(harness.service, request))
         assert description["TrainingJobStatus"] == "Failed"
         assert str(tmp_path / "taken") in description["FailureReason"]
+
+    @pytest.mark.parametrize(
+        ("then", "kept"),
+        [
+            ("model.symlink_to(base / 'checkpoints' / 'best')", ["weights"]),
+            ("model.symlink_to('output/data')", ["weights"]),
+            ("model.write_text('w')", ["model"]),
+            ("", "was deleted by the job"),
+            ("shutil.rmtree(base)", "was deleted by the job"),
+            ("model.symlink_to(model)", "is a link that leads nowhere"),
+            ("model.symlink_to('/etc')", "is a link to /etc, which is not in the job's own folders"),
+            ("os.mkfifo(model)", "is neither a folder nor a file"),
+        ],
+    )
+    def test_a_job_without_its_model_folder_completes(
+        self, harness: LocalHarness, tmp_path: Path, then: str, kept: list[str] | str
+    ) -> None:
+        script = f"""
+            import os, pathlib, shutil
+            model = pathlib.Path(os.environ["SM_MODEL_DIR"])
+            base = model.parent
+            for folder in (base / "checkpoints" / "best", base / "output" / "data"):
+                folder.mkdir(exist_ok=True)
+                (folder / "weights").write_text("w")
+            shutil.rmtree(model)
+            {then}
+        """
+        request = harness.request(script, checkpoint_uri=(tmp_path / "checkpoints").as_uri())
+        description, _ = ended(submit(harness.service, request))
+        assert (description["TrainingJobStatus"], description.get("FailureReason")) == ("Completed", None)
+        if isinstance(kept, str):
+            assert description["ModelFailure"] == f"no model was kept: the model folder (SM_MODEL_DIR) {kept}"
+            assert "ModelArtifacts" not in description
+        else:
+            archive = io.BytesIO(harness.read(description["ModelArtifacts"]["S3ModelArtifacts"]))
+            with tarfile.open(fileobj=archive, mode="r:gz") as tar:
+                assert tar.getnames() == kept
 
     @pytest.mark.parametrize("damaged", ["source", "channel 'train':"])
     def test_damaged_inputs_fail_the_job_before_it_starts(

@@ -39,8 +39,8 @@ def test_two_instances_cost_twice_as_much() -> None:
 def test_a_price_is_read_from_a_table(tmp_path: Path) -> None:
     table = tmp_path / "prices.json"
     table.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 1.1}}))
-    assert table_price(table, "ml.g5.xlarge") == Price(usd_per_hour=1.1, source="prices.json", date="2026-11-01")
-    assert table_price(table, "ml.g5.2xlarge") is None
+    assert table_price(str(table), "ml.g5.xlarge") == Price(usd_per_hour=1.1, source="prices.json", date="2026-11-01")
+    assert table_price(str(table), "ml.g5.2xlarge") is None
 
 
 @pytest.mark.parametrize(
@@ -61,12 +61,14 @@ def test_an_invalid_table_is_rejected(tmp_path: Path, text: str, message: str) -
     table = tmp_path / "prices.json"
     table.write_text(text)
     with pytest.raises(InputError, match=message):
-        table_price(table, "ml.g5.xlarge")
+        table_price(str(table), "ml.g5.xlarge")
 
 
-def test_a_missing_table_is_an_error(tmp_path: Path) -> None:
+def test_a_missing_table_and_a_device_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match="cannot be read: No such file or directory"):
-        table_price(tmp_path / "none.json", "ml.g5.xlarge")
+        table_price(str(tmp_path / "none.json"), "ml.g5.xlarge")
+    with pytest.raises(InputError, match=r"^Price table /dev/zero cannot be read: it is not a regular file\.$"):
+        table_price("/dev/zero", "ml.g5.xlarge")
 
 
 @pytest.mark.parametrize("content", [b"", b"[1, 2]", b'{"us-east-1 ml.p3": 3}', b'{"x": {"read": "now"}}', b"\xff\xfe"])

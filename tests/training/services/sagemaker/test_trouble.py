@@ -119,7 +119,7 @@ def test_the_same_command_resumes_after_a_lost_connection(
     [group] = terminal.runs("group")
     command = f"jobs --service sagemaker stop --group {group.data.tags['platform.group']}"
     assert (
-        f"Jobs that may still be running: {name}. The same command attaches to them; `AWS_REGION=us-east-1 python"
+        f"Jobs that may still be running: {name}. The same command attaches to them; `AWS_REGION=us-east-1 trainfare"
         in line
     )
     assert command in line
@@ -152,7 +152,7 @@ def test_the_suggested_command_stops_the_jobs_of_the_group(terminal: Terminal, a
     with meanwhile(lambda: in_training(account) and account.api.faults.last("DescribeTrainingJob", EXPIRED)):
         output = terminal("train")
     account.api.faults.last("DescribeTrainingJob", None)
-    command = output.error.partition("python -m experiments ")[2].partition("`")[0]
+    command = output.error.partition("trainfare ")[2].partition("`")[0]
     outcome = terminal.run(*command.split()).out.splitlines()[-1]
     assert re.search(r": stopped after \d+ s$", outcome)
     [name] = account.jobs.names()
