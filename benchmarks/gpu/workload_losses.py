@@ -1,8 +1,8 @@
 """Compare the losses of our defaults and of the recipe on a GPU, over several seeds.
 
-One seed shows little: after a few steps from random weights, the losses of two seeds can differ by more than 0.1 nats
-(`benchmarks/tuning/bench_seeds.py`). The first seed is that of the trainings whose speed was measured. Of the others,
-only the losses count, so several of them run at a time.
+One seed shows little: after a few steps from random weights, the losses of two seeds can differ by more than 0.1 nats.
+The first seed is that of the trainings whose speed was measured. Of the others, only the losses count, so several of
+them run at a time.
 """
 
 from __future__ import annotations

@@ -26,10 +26,11 @@ The benchmarks generate this page from `benchmarks/results/*.json`. Do not edit 
 
 {summary}
 
-Each section is one benchmark (`bench_<name>.py` in `benchmarks/`), a part of one (`attacks_<part>`), or a part of
-`make accept-gpu` (`gpu-<part>`), with a table for each kind of machine that it was run on. Unless its name says
-otherwise, a value is the median of n measurements, and its spread is half of their interquartile range (of a mean: half
-of its 95 % interval). Speeds are compared only within one run, on one machine. Targets that were missed are listed too.
+Each section is one benchmark (`bench_<name>.py` in `benchmarks/`), or a part of `make accept-gpu` (`gpu-<part>`), with
+a table of the figures that have a target for each kind of machine that it was run on. All figures are in the JSON file.
+Unless its name says otherwise, a value is the median of n measurements, and its spread is half of their interquartile
+range (of a mean: half of its 95 % interval). Speeds are compared only within one run, on one machine. Targets that were
+missed are listed too.
 """
 
 SUMMARY = (
@@ -49,28 +50,13 @@ SUMMARY = (
         ": auto / best",
     ),
     (
-        "How much does tracking slow down a training step?",
-        "overhead",
-        "platform above the job's program by itself: steady step",
-    ),
-    (
         "How fast is a job beside a busy process, relative to alone (two CPUs)?",
         "neighbours",
         "our defaults: speed beside 1 busy process ÷ alone",
     ),
-    (
-        "How long does the demo's comparison take beside a busy process, on two CPUs?",
-        "first_result",
-        "beside a busy process: time to the verdict",
-    ),
     ("How often is one of two equally expensive settings called cheaper?", "waves", "false verdicts: recorded noise"),
     ("How often is a gain of 10 % detected?", "waves", "a gain of 10 % found: recorded noise"),
     ("How many values of metrics were lost while 200 jobs ran at once?", "following", "points lost"),
-    (
-        "How many times as fast as Transformers' pipeline do we predict long texts, in our fastest number format?",
-        "prediction",
-        "file of long texts: predict, fastest ÷ pipeline",
-    ),
 )
 """Question, benchmark, and end of a row's name, for each line of the table at the top of the page. The smallest value
 answers the question if several rows' names end so."""
@@ -225,7 +211,7 @@ def _result_lines(result: Mapping[str, Any]) -> list[str]:
         f"commit {commit}, torch {packages.get('torch')}, transformers {packages.get('transformers')}."
     ]
     lines += ["", "| figure | value | spread | n | target | met |", "| --- | ---: | ---: | ---: | --- | --- |"]
-    for row in result["rows"]:
+    for row in filter(itemgetter("target"), result["rows"]):
         met = _MET[row["met"]]
         spread_text = "" if row["spread"] is None else f"±{row['spread']:.3g}"
         value, target = _value(row), row["target"] or ""

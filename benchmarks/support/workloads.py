@@ -40,8 +40,7 @@ class Workload:
     """Metric that should be equal on all sides."""
     margin: float | None = 0.05
     """Largest accepted difference in quality between sides, in the metric's unit. None if a
-    difference would mean nothing, because each side runs once or few rows are evaluated: `bench_seeds` compares the
-    losses of such workloads."""
+    difference would mean nothing, because each side runs once or few rows are evaluated."""
     recipe: Mapping[str, str] = field(default_factory=dict)
     """Fields that the reference recipe sets beyond `RECIPE`."""
 

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.installed import installed_environment
+from tests.support.installed import installed_environment
 from tests.support.tracking.half_made import half_made
 
 LIST = "from mlflow import MlflowClient; print(*(each.name for each in MlflowClient().search_experiments()))"

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.attacks.counts import TRACEBACK
 from tests.conftest import ROOT
+from tests.support.attacks.counts import TRACEBACK
 
 CAN_MOUNT = os.getuid() == 0 and (
     subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False).returncode == 0
@@ -23,8 +23,7 @@ DRIVER = """
 import json, subprocess, sys
 from pathlib import Path
 sys.path.insert(0, {root!r})
-from benchmarks.attacks.damage import preload
-from benchmarks.support.damaged_state import by_script, make_place, on_data
+from tests.support.attacks.damaged_state import by_script, make_place, on_data, preload
 from tests.support.fork_server.interpreter import forking_interpreter
 sys.executable = forking_interpreter()
 preload()

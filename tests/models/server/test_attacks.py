@@ -15,11 +15,11 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from benchmarks.attacks.endpoint import Arena, arena
-from benchmarks.serving.hostile import attacks
 from models.endpoints.local.server_folder import ServerFolder
 from models.server.room import MAX_UNFINISHED_BODIES
 from tests.conftest import ROOT
+from tests.support.attacks.endpoint import Arena, arena
+from tests.support.attacks.hostile import attacks
 from tests.support.endpoints.bad_requests import GOOD, LIMIT
 from tests.support.endpoints.small_models import memory_bytes, started
 from tests.support.endpoints.talking import Answer, Talk, ask, post

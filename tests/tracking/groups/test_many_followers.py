@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.attacks.followers import follow
 from tests.conftest import TrackingServer
+from tests.support.attacks.followers import follow
 
 ROUNDS = 10
 

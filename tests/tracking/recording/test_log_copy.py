@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.attacks.logs import MAX_GROWTH_MIB, attempt
+from tests.support.attacks.logs import MAX_GROWTH_MIB, attempt
 from tracking.recording.log_copy import TAIL_CHARACTERS, TAIL_LINES, LogCopy
 
 

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.support.fuzz_inputs import (
+from experiments.planning.load import load
+from tests.support.attacks.fuzz_inputs import (
     LIMIT_MEGABYTES,
     check_data,
     data_seeds,
@@ -20,7 +21,6 @@ from benchmarks.support.fuzz_inputs import (
     outcome_of,
     request_for,
 )
-from experiments.planning.load import load
 from training.staging.stage import stage
 
 EXPERIMENTS = experiment_seeds()
@@ -84,7 +84,7 @@ def test_undamaged_files_are_accepted(tmp_path: Path) -> None:
 
 def test_the_long_run_counts_every_file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     # The limit is for a machine without other work, and some files start a process that imports packages.
-    monkeypatch.setattr("benchmarks.support.fuzz_inputs.LIMIT_SECONDS", 100.0)
+    monkeypatch.setattr("tests.support.attacks.fuzz_inputs.LIMIT_SECONDS", 100.0)
     results = fuzz(200, 7, tmp_path)
     assert results.faults == []
     assert sum(results.outcomes.values()) == 200

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from benchmarks.support.damaged_state import WAYS
 from experiments.running.manage_jobs import print_jobs, print_log
+from tests.support.attacks.damaged_state import WAYS
 from tests.support.services.following import ended
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobNotFound, ServiceError

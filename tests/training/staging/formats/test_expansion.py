@@ -9,9 +9,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from benchmarks.attacks.counts import Counts
-from benchmarks.attacks.hostile_files import HOSTILE_FILES
-from benchmarks.attacks.inputs import attempt
+from tests.support.attacks.counts import Counts
+from tests.support.attacks.hostile_files import HOSTILE_FILES
+from tests.support.attacks.inputs import attempt
 from training.contract.errors import InputError
 from training.staging.formats.expansion import MIN_LIMIT_BYTES, ROW_BYTES, Expansion, check_values
 from training.staging.formats.readers import read_rows
@@ -133,7 +133,7 @@ def tried(name: str, folder: Path) -> None:
     counts = Counts("hostile data file")
     with pytest.MonkeyPatch.context() as patch:
         # The benchmark judges the time. Here, other tests run beside it.
-        patch.setattr("benchmarks.attacks.inputs.MAX_REFUSAL_SECONDS", 200.0)
+        patch.setattr("tests.support.attacks.inputs.MAX_REFUSAL_SECONDS", 200.0)
         attempt(counts, FILES[name], folder)
     assert counts.faults == []
 

@@ -15,7 +15,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from benchmarks.support.fuzz_inputs import mutate, outcome_of
+from tests.support.attacks.fuzz_inputs import mutate, outcome_of
 from tests.support.staging.tables import write
 from training.contract.errors import InputError
 from training.staging.formats.expansion import Expansion

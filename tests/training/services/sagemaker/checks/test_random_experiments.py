@@ -1,4 +1,4 @@
-"""No request reaches AWS after an upload and is refused there. `benchmarks/attacks/requests.py` tries 10,000."""
+"""No request reaches AWS after an upload and is refused there."""
 
 from __future__ import annotations
 

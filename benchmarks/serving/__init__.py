@@ -1,1 +1,0 @@
-"""Processes of the serving benchmark: the direct loop and the clients."""
