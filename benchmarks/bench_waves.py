@@ -259,7 +259,7 @@ def main() -> None:
             "A failed job costs half of a successful one on average. An arm that fails in 30 % of its jobs and "
             "otherwise costs 10 % less is therefore 9 % dearer for each usable model. It is called cheaper if none of "
             "its jobs had failed by the look that stopped it. Running all nine repeats would miss that target, too "
-            "(decision 0132).",
+            "(decision 0025).",
         ],
     )
 

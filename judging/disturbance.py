@@ -14,8 +14,8 @@ LIMITS: dict[str, tuple[float, str]] = {
     "machine/gpu_slowdown_percent": (10.0, "heat or power slowed the GPU down for {:.0f} % of the time"),
     "machine/gpu_shared_percent": (10.0, "other processes used its GPU for {:.0f} % of the time"),
 }
-"""Largest undisturbed value of each metric, and the reason if it is exceeded. Decision 0135 has the measurements behind
-them. Half a CPU is less than 5 % of the CPUs of a job on more than ten, which still waits for its slowest CPU."""
+"""Largest undisturbed value of each metric, and the reason if it is exceeded. docs/decisions/0020 has the measurements
+behind them. Half a CPU is less than 5 % of more than ten CPUs, but a job still waits for its slowest one."""
 
 
 def disturbances(number: Callable[[str], float]) -> list[str] | None:

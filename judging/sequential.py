@@ -1,7 +1,7 @@
 """Looks at a comparison whose repeats arrive in waves, and the rule by which an arm stops.
 
 An arm stops when its cost is shown to differ and its quality to be kept or lost, or when a gain worth having is ruled
-out. docs/decisions/0131 compares this rule with others on recorded noise.
+out. docs/decisions/0024 compares this rule with others on recorded noise.
 """
 
 from __future__ import annotations

@@ -22,7 +22,7 @@ Spending = Callable[[float, float], float]
 """Function from the share of the planned jobs and the whole error to the error that is spent until then."""
 
 EARLY = 3.0
-"""Parameter of `early_spending`; docs/decisions/0144 compares values."""
+"""Parameter of `early_spending`; docs/decisions/0024 compares values."""
 
 
 def early_spending(share: float, error: float) -> float:

@@ -38,7 +38,8 @@ def runnable(workloads: Sequence[Workload], has_rows: bool) -> list[Workload]:
 def least_gain(workload: str, side: str) -> float:
     """Return the least speed relative to the recipe's that a side must reach.
 
-    None may be slower. The published gain is asked only of the workload that it was measured with (decision 0213).
+    None may be slower. The published gain is required only of the workload that it was measured with, see
+    docs/decisions/0021.
     """
     return PUBLISHED_GAIN if (workload, side) == ("squad-albert", "ours with inductor") else 1.0
 

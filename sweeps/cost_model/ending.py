@@ -1,6 +1,6 @@
 """Decide when a search has ended, from its trials alone. Pure.
 
-The rule was chosen on made-up surfaces and one recorded grid; docs/decisions/0136 compares it with others.
+The rule was chosen on made-up surfaces and one recorded grid; docs/decisions/0028 compares it with others.
 """
 
 from __future__ import annotations

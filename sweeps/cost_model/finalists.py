@@ -1,7 +1,7 @@
 """Choose among the best points of a search by a second training of each, with another seed. Pure.
 
 Seeds differ by 6 to 10 % in the samples that they need to reach a target, so the cheapest of many trials is partly the
-luckiest. The limit was chosen on made-up surfaces and one recorded grid, see docs/decisions/0140.
+luckiest. The limit was chosen on made-up surfaces and one recorded grid, see docs/decisions/0029.
 """
 
 from __future__ import annotations

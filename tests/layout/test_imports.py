@@ -74,7 +74,7 @@ def test_only_its_owners_import_a_heavy_library(library: str) -> None:
 
 
 def test_only_the_locks_module_imports_fcntl() -> None:
-    """All locks of the product are in one module: see docs/decisions/0125."""
+    """All locks of the product are in one module: see docs/decisions/0008."""
     importers = {path for path, tree in sources().items() if "fcntl" in {*imported_names(tree)}}
     assert importers == {"training/state/locks.py"}
 

@@ -95,8 +95,7 @@ def attention(requested: str, kind: str, max_length: int) -> str:
     `auto` leaves the choice to transformers, except on a CPU. There, it selects eager attention up to
     `LONGEST_EAGER_TOKENS`, unless the model can use blockwise attention or a trial shows otherwise. PyTorch's
     scaled dot product has no training kernel with dropout there, and its kernel without dropout is slower than plain
-    matrix products at these lengths (docs/decisions/0028). Longer rows need the lower memory use of the scaled dot
-    product.
+    matrix products at these lengths. Longer rows need the lower memory use of the scaled dot product.
     """
     if requested == "blockwise" and kind != "cpu":
         raise Unsupported(f"attention blockwise is for CPUs, but this job runs on {kind}: use attention auto")
