@@ -15,6 +15,7 @@ import tarfile
 from pathlib import Path
 
 ARCHIVE = Path(__file__).with_name("state.tar.xz")
+WHOLE = Path(__file__).with_name("whole_state.tar.xz")
 MODEL_CODE = Path(__file__).with_name("model_code.tar.xz")
 ROOT = "/trainfare-earlier"
 COMPARISON = "mine-261122-201046-a25b"
