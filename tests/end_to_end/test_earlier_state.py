@@ -129,15 +129,3 @@ def test_jobs_and_endpoints_are_listed_and_the_endpoint_is_deleted(whole: Comman
     assert undeployed.returncode == 0, undeployed.stderr
     assert "open-endpoint" not in whole("endpoints").stdout
     assert not (whole.folder / "home" / "endpoints" / "open-endpoint" / "current").exists()
-
-
-@pytest.mark.slow
-def test_a_sweep_goes_on_with_its_study(whole: CommandLine) -> None:
-    """The same search with one more trial reuses the calibration and the trials."""
-    from tests.support.earlier.make import SWEEP
-
-    before = {run.data.tags["platform.job_name"] for run in whole.runs()}
-    done = whole("sweep", {"experiment": whole.folder / "search.yaml", **SWEEP, "trials": 2})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert {run.data.tags["platform.job_name"] for run in whole.runs()} == before
-    assert "none at batch 4 is the best of 2 trials" in " ".join(done.stdout.split())

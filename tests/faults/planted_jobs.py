@@ -4,21 +4,21 @@ from __future__ import annotations
 
 from tests.faults.fault import Fault
 
-CONTRACT = "tests/training/services/local/test_contract.py::TestService"
+CONTRACT = "tests/training/services/local/test_contract.py"
 LOCAL = (
     Fault(
         "training/services/local/processes.py",
         "    deadline = time.monotonic() + program.limit_seconds\n",
         "    deadline = time.monotonic() + 10 * program.limit_seconds\n",
         "A job may run ten times as long as its limit.",
-        f"{CONTRACT}::test_a_job_that_exceeds_its_time_limit_is_stopped[local]",
+        f"{CONTRACT}::TestOutcomes::test_a_job_that_exceeds_its_time_limit_is_stopped[local]",
     ),
     Fault(
         "training/services/local/supervisor.py",
         '    if outcome.ended_by == "itself" and outcome.exit_code != 0:\n',
         '    if outcome.ended_by == "itself" and outcome.exit_code < 0:\n',
         "A job whose script fails counts as completed.",
-        f"{CONTRACT}::test_a_failed_job_reports_its_error[local]",
+        f"{CONTRACT}::TestOutcomes::test_a_failed_job_reports_its_error[local]",
     ),
     Fault(
         "training/services/local/job_record.py",
@@ -32,14 +32,14 @@ LOCAL = (
         "    kill_marked(program.environment[MARKER])\n",
         "",
         "Processes that left the group of a job survive it.",
-        f"{CONTRACT}::test_children_do_not_outlive_a_completed_job[local]",
+        f"{CONTRACT}::TestStopping::test_children_do_not_outlive_a_completed_job[local]",
     ),
     Fault(
         "training/services/local/job_record.py",
         '"MaxRuntimeExceeded": "Stopped"',
         '"MaxRuntimeExceeded": "Completed"',
         "A job that its time limit ended counts as completed.",
-        f"{CONTRACT}::test_a_job_that_exceeds_its_time_limit_is_stopped[local]",
+        f"{CONTRACT}::TestOutcomes::test_a_job_that_exceeds_its_time_limit_is_stopped[local]",
     ),
 )
 CORPUS = "tests/training/staging/test_corpus.py"
@@ -60,7 +60,7 @@ STAGING = (
     ),
     Fault(
         "training/staging/rows/labels.py",
-        "        known_labels=known_labels)" if False else "enumerate(label_map.values()) for value in values}",
+        "enumerate(label_map.values()) for value in values}",
         "enumerate(reversed(label_map.values())) for value in values}",
         "A label map gives its classes each other's names.",
         f"{CORPUS}::test_rows_are_read_as_before[map of stars]",

@@ -5,8 +5,8 @@ while its job was running; the job has ended since.
 
 `whole_state.tar.xz` is of the last version with its own readers of data, its own server and MLflow flavour. `make.py`
 made it. It holds a finished comparison, trainings of each task with logged models, their inputs and answers
-(`answers.json`), a compared script, a sweep with its study, a comparison whose launcher left after its first job, and an
-endpoint whose server was killed.
+(`answers.json`), a compared script, a sweep with its study, a comparison whose launcher left after its first job, and
+an endpoint whose server was killed.
 
 Every path in both starts with `ROOT`, or with `SOURCE` for the repository.
 

@@ -198,7 +198,7 @@ def _pack() -> None:
     """Write the archive without pages, charts, copies of the source and caches, which nothing reads."""
 
     def kept(member: tarfile.TarInfo) -> tarfile.TarInfo | None:
-        is_left_out = member.name in LEFT_OUT or member.name.endswith((".png", ".html", "/opt/ml/code"))
+        is_left_out = member.name in LEFT_OUT or member.name.endswith((".png", ".html", "/opt/ml/code", "__pycache__"))
         is_link_to_data = member.issym() and member.linkname.startswith("/")
         return None if is_left_out or is_link_to_data else member
 
