@@ -27,7 +27,7 @@ LEFT_OUT = shutil.ignore_patterns(
 )
 PASSED, FAILED = 0, 1
 """Exit codes of pytest."""
-TEST_SECONDS = 600
+TEST_SECONDS = 1_800
 
 
 def copy_tree(folder: Path) -> Path:

@@ -105,7 +105,7 @@ INPUTS: dict[str, Any] = {
     "pairs": [{"text": CORPUS[0], "text_pair": CORPUS[1]}, {"text": "Denver", "text_pair": "won?"}],
     "questions": [
         {"question": "Who won?", "context": CORPUS[0]},
-        {"question": "What's the name?", "context": " ".join(CORPUS)},
+        {"question": "What's the name?", "context": CORPUS[1]},
     ],
     "texts": ["The Denver", "Who won?"],
 }

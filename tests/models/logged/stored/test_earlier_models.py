@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from models.inference.predictor import load_predictor
+from models.loading.evaluation import evaluation_of
 from models.logged import flavor
 from models.logged.checkpoint import read_checkpoint
 from models.logged.model_folder import model_folder
@@ -91,8 +92,10 @@ def test_logged_models_of_every_task_give_the_recorded_answers(whole_state: Path
         mlflow.set_tracking_uri(store.uri)
         pyfunc = mlflow.pyfunc.load_model(f"models:/{recorded['model']}")
         by_pyfunc = pyfunc.predict(recorded["inputs"], params=recorded["params"]).to_dict(orient="records")
-    folder = model_folder(store, trained_model(store, recorded["run"]), whole_state / "other home", lambda _: None)
-    by_us = load_predictor(folder, precision="fp32").answer(recorded["inputs"], recorded["params"])
+    model = trained_model(store, recorded["run"])
+    folder = model_folder(store, model, whole_state / "other home", lambda _: None)
+    evaluation = evaluation_of(store.client.get_run(recorded["run"]).data.params, model.task)
+    by_us = load_predictor(folder, evaluation=evaluation).answer(recorded["inputs"], recorded["params"])
     for answers in (by_pyfunc, by_us):
         for answer, expected in zip(answers, recorded["answers"], strict=True):
             assert {key: value for key, value in answer.items() if key != "score"} == {
