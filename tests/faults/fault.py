@@ -16,6 +16,6 @@ class Fault:
     new: str
     """Text in its place."""
     meaning: str
-    """What goes wrong, in one sentence."""
+    """Consequence of the fault, in one sentence."""
     test: str
     """Test that fails with the fault and passes without."""

@@ -37,7 +37,7 @@ class Case:
     options: Mapping[str, Any] = field(default_factory=dict)
     """Other fields of the staging request."""
     mentions: tuple[str, ...] = ()
-    """What the message of a refusal mentions, apart from the file."""
+    """Parts of the message of a refusal, apart from the file."""
 
 
 def request(case: Case, folder: Path) -> StagingRequest:
@@ -99,7 +99,7 @@ def _question(row: Question) -> list[Any]:
 
 
 def staged(case: Case, folder: Path) -> dict[str, Any]:
-    """Return what the job gets of a case: the columns of both channels, and what is known about them."""
+    """Return the channels that a job gets of a case: their columns, and figures about them."""
     import pyarrow.parquet as pq
 
     done = stage(request(case, folder), folder / "home")
