@@ -31,7 +31,7 @@ JUDGING = (
         '"cheaper" if self.ratio.high < 1',
         '"cheaper" if self.ratio.estimate < 1',
         "An arm is called cheaper by its estimate, without its interval.",
-        "tests/judging/test_sequential.py::test_two_jobs_of_whole_seconds_without_spread_are_no_proof",
+        "tests/judging/test_sequential.py::test_an_undecided_arm_continues_until_the_last_look",
     ),
     Fault(
         "judging/non_inferiority.py",
@@ -205,8 +205,8 @@ FOLLOWING = (
     ),
     Fault(
         "tracking/groups/claim.py",
-        "elif not any(run.data.tags.get(_STATE) == _ACTIVE for run in alive):",
-        "elif True:",
+        "rivals = [run for run in runs.values() if run.data.tags.get(KIND) == CLAIM]",
+        "rivals = list[Run]()",
         "A launcher ignores the claims of others, so a job gets two runs.",
         "tests/tracking/groups/test_claim.py::test_the_run_of_another_machine_is_used_once_it_is_open",
     ),
