@@ -8,9 +8,9 @@ CONTRACT = "tests/training/services/local/test_contract.py"
 LOCAL = (
     Fault(
         "training/services/local/processes.py",
-        "    deadline = time.monotonic() + program.limit_seconds\n",
-        "    deadline = time.monotonic() + 10 * program.limit_seconds\n",
-        "A job may run ten times as long as its limit.",
+        'return "time limit"',
+        'return "itself"',
+        "A job at its time limit is killed, without the time to save its model.",
         f"{CONTRACT}::TestOutcomes::test_a_job_that_exceeds_its_time_limit_is_stopped[local]",
     ),
     Fault(
@@ -32,7 +32,7 @@ LOCAL = (
         "    kill_marked(program.environment[MARKER])\n",
         "",
         "Processes that left the group of a job survive it.",
-        f"{CONTRACT}::TestStopping::test_children_do_not_outlive_a_completed_job[local]",
+        "tests/training/services/local/test_faults.py::TestFaults::test_a_child_with_a_session_of_its_own_ends_with_the_job",
     ),
     Fault(
         "training/services/local/job_record.py",
@@ -151,7 +151,7 @@ MESSAGES = (
         'STOPPED_BY.get(status, "Stopped"), _stop',
         '"Stopped", _stop',
         "A job that exceeded its time limit counts as stopped by a person.",
-        "tests/training/contract/test_failures.py::test_every_failure_has_its_class",
+        "tests/training/contract/test_failures.py::test_a_stop_by_the_service_takes_precedence_over_the_failure_event",
     ),
 )
 IN_USE = (

@@ -47,6 +47,15 @@ class TestFaults:
         assert job.describe() == harness.again().describe("job") == description
         job.stop()
 
+    def test_a_child_with_a_session_of_its_own_ends_with_the_job(self, harness: LocalHarness) -> None:
+        script = """
+            import subprocess, sys
+            subprocess.Popen([sys.executable, "-c", "import time; time.sleep(300)"], start_new_session=True)
+        """
+        description, _ = ended(submit(harness.service, harness.request(script)))
+        assert description["TrainingJobStatus"] == "Completed"
+        assert not harness.has_processes("job")
+
     def test_a_job_without_supervisor_keeps_its_cores(self, harness: LocalHarness) -> None:
         environment = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0)))}
         job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, environment=environment))
