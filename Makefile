@@ -13,7 +13,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 export HF_HUB_DISABLE_TELEMETRY ?= 1
 export MLFLOW_DISABLE_TELEMETRY ?= true
 
-.PHONY: setup compare ui accept-aws accept-gpu test test-slow test-browser test-oldest check format docs bench lock licences sbom clean
+.PHONY: setup compare ui accept-aws accept-gpu test test-slow test-browser test-oldest faults check format docs bench lock licences sbom clean
 
 setup: $(RUNTIME)
 
@@ -46,6 +46,11 @@ test-browser: $(DEV)
 
 test-oldest: $(DEV) $(OLDEST)
 	TRAINFARE_OLDEST_PYTHON="$(CURDIR)/.venv-oldest/bin/python" $(BIN)/python -m pytest -m oldest tests/oldest
+
+# Plant faults one by one in copies of the tree: a named test must find each.
+faults: WORKERS = 2
+faults: $(DEV)
+	WORKERS='$(WORKERS)' $(BIN)/python -m tests.faults
 
 check: $(DEV)
 	$(BIN)/ruff format --check .

@@ -1,13 +1,16 @@
-"""`report`, `attach` and `prune` on runs and state that an earlier version wrote."""
+"""Commands on runs and state that an earlier version wrote."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
+from typing import Any
 
 import pytest
+from mlflow import MlflowClient
 
 from tests.end_to_end.conftest import CommandLine
-from tests.support.earlier import COMPARISON, OPEN_TRAINING, unpack
+from tests.support.earlier import COMPARISON, OPEN_TRAINING, WHOLE, unpack
 
 
 @pytest.fixture
@@ -37,3 +40,92 @@ def test_prune_deletes_only_the_folders_of_ended_jobs(earlier: CommandLine) -> N
     assert done.returncode == 0, done.stdout + done.stderr
     left = sorted(path.name for path in (earlier.folder / "home" / "jobs").iterdir() if path.is_dir())
     assert left == [f"{OPEN_TRAINING}-none-a0r0"], "of an open group, whose end has not been recorded yet"
+
+
+@pytest.fixture
+def whole(command_line: CommandLine) -> CommandLine:
+    """The command line on the state with groups of every kind, an endpoint and logged models."""
+    unpack(command_line.folder, WHOLE)
+    return command_line
+
+
+def group_id(whole: CommandLine, name: str) -> str:
+    """Return the id of the group of an experiment."""
+    [run] = [run for run in whole.runs("group") if run.data.tags["platform.experiment"] == name]
+    return str(run.data.tags["platform.group"])
+
+
+def written_summary(folder: Path, group: str) -> dict[str, Any]:
+    """Return the summary that the earlier version logged with the group's report."""
+    written = (json.loads(path.read_text()) for path in folder.glob("mlruns/*/*/artifacts/report/summary.json"))
+    [summary] = [each for each in written if each["group"] == group]
+    return dict(summary)
+
+
+def assert_same(new: Any, old: Any, place: str = "") -> None:
+    """Compare all that both have. A later version may leave figures out, and add others."""
+    if isinstance(old, dict) and isinstance(new, dict):
+        for key in old.keys() & new.keys():
+            assert_same(new[key], old[key], f"{place}.{key}")
+    elif isinstance(old, list) and isinstance(new, list):
+        assert len(new) == len(old), place
+        for at, (mine, other) in enumerate(zip(new, old, strict=True)):
+            assert_same(mine, other, f"{place}[{at}]")
+    elif isinstance(old, float):
+        assert new == pytest.approx(old, rel=1e-9), place
+    else:
+        assert new == old, place
+
+
+FIGURES = ("headline", "paid_instance_seconds", "arms")
+SWEEP_FIGURES = ("best", "trials", "spent", "spent_on_trials", "confirmation")
+
+
+@pytest.mark.parametrize(
+    ("name", "figures"),
+    [("classes", (*FIGURES, "contrasts")), ("loop", FIGURES), ("questions", FIGURES), ("search", SWEEP_FIGURES)],
+)
+def test_reports_of_every_kind_give_the_same_figures(whole: CommandLine, name: str, figures: tuple[str, ...]) -> None:
+    group = group_id(whole, name)
+    old = written_summary(whole.folder, group)
+    done = whole("report", {"group": group, "format": "json"})
+    assert done.returncode == 0, done.stderr
+    new = json.loads(done.stdout)
+    assert set(figures) <= new.keys()
+    assert_same(new, old)
+    for mine, other in zip(new.get("arms", ()), old.get("arms", ()), strict=True):
+        assert {"label", "jobs", "succeeded", "failed", "repeats"} <= mine.keys()
+        assert "cost_billable_seconds" in mine["numbers"], sorted(other["numbers"])
+    for trial in new.get("trials", ()):
+        assert {"compiler", "batch_size", "multiplier", "cost", "quality", "samples", "end"} <= trial.keys()
+
+
+@pytest.mark.slow
+def test_attach_starts_the_jobs_that_are_left_of_an_interrupted_comparison(whole: CommandLine) -> None:
+    group = group_id(whole, "open")
+    before = [run for run in whole.runs() if run.data.tags["platform.group"] == group]
+    assert [run.info.status for run in before] == ["RUNNING"]
+    done = whole("attach", {"group": group})
+    assert done.returncode == 0, done.stdout + done.stderr
+    after = [run for run in whole.runs() if run.data.tags["platform.group"] == group]
+    assert [run.info.status for run in after] == ["FINISHED"] * 2
+    assert {run.data.params["hp.batch_size"] for run in after} == {"8", "16"}
+    assert before[0].info.run_id in {run.info.run_id for run in after}
+    history = MlflowClient(whole.uri).get_metric_history(before[0].info.run_id, "loss")
+    assert [point.step for point in history] == [1, 2, 3]
+
+
+def test_jobs_and_endpoints_are_listed_and_the_endpoint_is_deleted(whole: CommandLine) -> None:
+    jobs = whole.jobs()
+    assert jobs.returncode == 0, jobs.stderr
+    names = {path.name for path in (whole.folder / "home" / "jobs").iterdir() if path.is_dir()}
+    assert len(names) == 17
+    assert all(name in jobs.stdout for name in names), jobs.stdout
+    listed = whole("endpoints")
+    assert listed.returncode == 0, listed.stderr
+    assert "open-endpoint" in listed.stdout
+    assert "Failed" in listed.stdout, "its server was killed"
+    undeployed = whole("undeploy", {"endpoint": "open-endpoint"})
+    assert undeployed.returncode == 0, undeployed.stderr
+    assert "open-endpoint" not in whole("endpoints").stdout
+    assert not (whole.folder / "home" / "endpoints" / "open-endpoint" / "current").exists()

@@ -66,8 +66,10 @@ def test_optional_arguments_appear_when_set() -> None:
         "eval_batch_size": "8",
         "target": "{metric: eval_loss, value: 0.5}",
         "padding": "longest",
+        "gradient_accumulation_steps": "2",
     }
     arguments = hyperparameters(load("demo", overrides), (32, 64))
+    assert arguments["gradient_accumulation_steps"] == 2
     assert arguments["model_revision"] == "v1"
     assert (arguments["max_steps"], arguments["eval_steps"], arguments["save_steps"]) == (9, 3, 3)
     assert arguments["best_metric"] == "eval_f1_macro"

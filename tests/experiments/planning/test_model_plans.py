@@ -65,3 +65,8 @@ def test_switching_logging_off_resumes_the_same_jobs() -> None:
     }
     assert len(keys) == 1
     assert group_key("train", "demo", [arm(save_model="false")], 1, [staged()]) not in keys
+
+
+def test_more_repeats_are_another_group() -> None:
+    keys = {group_key("compare", "demo", [arm()], repeats, [staged()]) for repeats in (2, 3)}
+    assert len(keys) == 2

@@ -1,7 +1,14 @@
-"""State of earlier versions: an MLflow database and a state folder of version 0.1.0, and the code of a logged model.
+"""State of earlier versions: MLflow databases and state folders of version 0.1.0, and the code of a logged model.
 
 `state.tar.xz` holds a finished comparison of two batch sizes with two repeats each, and a training whose launcher left
-while its job was running; the job has ended since. Every path in it starts with `ROOT`.
+while its job was running; the job has ended since.
+
+`whole_state.tar.xz` is of the last version with its own readers of data, its own server and MLflow flavour. `make.py`
+made it. It holds a finished comparison, trainings of each task with logged models, their inputs and answers
+(`answers.json`), a compared script, a sweep with its study, a comparison whose launcher left after its first job, and
+an endpoint whose server was killed.
+
+Every path in both starts with `ROOT`, or with `SOURCE` for the repository.
 
 `model_code.tar.xz` holds the folder `code` of models that were logged while the module for question answering was
 named `trainfare_spans.py`.
@@ -12,11 +19,15 @@ from __future__ import annotations
 import shutil
 import sqlite3
 import tarfile
+from collections.abc import Mapping
 from pathlib import Path
 
 ARCHIVE = Path(__file__).with_name("state.tar.xz")
+WHOLE = Path(__file__).with_name("whole_state.tar.xz")
 MODEL_CODE = Path(__file__).with_name("model_code.tar.xz")
 ROOT = "/trainfare-earlier"
+SOURCE = "/trainfare-repository"
+REPOSITORY = Path(__file__).resolve().parents[3]
 COMPARISON = "mine-261122-201046-a25b"
 OPEN_TRAINING = "mine-261122-201150-5b86"
 
@@ -28,19 +39,40 @@ def unpack_model_code(model: Path) -> None:
         archive.extractall(model, filter="data")
 
 
-def unpack(folder: Path) -> None:
+def unpack(folder: Path, source: Path = ARCHIVE) -> None:
     """Unpack the database (`mlflow.db`), the artifacts and the state folder (`home`), with paths under `folder`."""
-    with tarfile.open(ARCHIVE) as archive:
+    with tarfile.open(source) as archive:
         archive.extractall(folder, filter="data")
+    replace_paths(folder, {ROOT: str(folder), SOURCE: str(REPOSITORY)})
+
+
+def replace_paths(folder: Path, paths: Mapping[str, str]) -> None:
+    """Replace paths in all text files and databases, but not in staged data, which has digests."""
+    staged = folder / "home" / "staged"
     for path in folder.rglob("*"):
-        if path.suffix in {".json", ".jsonl", ".yaml", ".txt", ".csv"}:
-            path.write_text(path.read_text("utf-8").replace(ROOT, str(folder)), "utf-8")
-    database = sqlite3.connect(folder / "mlflow.db")
-    for table, column in (
-        ("runs", "artifact_uri"),
-        ("experiments", "artifact_location"),
-        ("datasets", "dataset_source"),
-    ):
-        database.execute(f"update {table} set {column} = replace({column}, ?, ?)", (ROOT, str(folder)))
+        if path.suffix == ".db":
+            _replace_in_database(path, paths)
+        elif path.is_file() and not path.is_symlink() and not path.is_relative_to(staged):
+            _replace_in_text(path, paths)
+
+
+def _replace_in_text(path: Path, paths: Mapping[str, str]) -> None:
+    content = path.read_bytes()
+    for old, new in paths.items():
+        content = content.replace(old.encode(), new.encode())
+    if content != path.read_bytes():
+        path.write_bytes(content)
+
+
+def _replace_in_database(path: Path, paths: Mapping[str, str]) -> None:
+    database = sqlite3.connect(path)
+    tables = [name for (name,) in database.execute("select name from sqlite_master where type = 'table'")]
+    columns = [(table, row[1]) for table in tables for row in database.execute(f'pragma table_info("{table}")')]
+    for old, new in paths.items():
+        for table, column in columns:
+            database.execute(
+                f'update "{table}" set "{column}" = replace("{column}", ?, ?) where instr("{column}", ?)',
+                (old, new, old),
+            )
     database.commit()
     database.close()

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -81,6 +82,24 @@ def test_a_failed_job_is_recorded_with_its_reason(
     assert [m.step for m in store.client.get_metric_history(run.info.run_id, "loss")] == [1, 2, 3]
     assert "throughput/end_to_end_samples_per_second" not in run.data.metrics
     assert run.data.metrics["cost/billable_seconds"] > 0
+
+
+def test_a_recorded_job_is_not_started_again(
+    tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second launcher finds the first job's outcome on the tracking server, and no job at the service."""
+    monkeypatch.chdir(tmp_path)
+    store, service = open_store(tracking_uri), LocalService(tmp_path / "home")
+    jobs = [planned(tmp_path, f"job-{number}", repeat=number) for number in (1, 2)]
+    group = open_group(store, experiment_name="demo", verb="train", key="k1")
+    [first] = run_jobs(store, service, group, jobs[:1], echo=quiet)
+    shutil.rmtree(tmp_path / "home" / "jobs" / "job-1")
+    again = open_group(store, experiment_name="demo", verb="train", key="k1")
+    outcomes = run_jobs(store, service, again, jobs, echo=quiet)
+    assert [(outcome.planned.spec.name, outcome.failure) for outcome in outcomes] == [("job-1", None), ("job-2", None)]
+    assert outcomes[0].run_id == first.run_id
+    assert [path.name for path in (tmp_path / "home" / "jobs").iterdir() if path.is_dir()] == ["job-2"]
+    assert len(jobs_of(store.client, group.id)) == 2
 
 
 LAUNCHER = """

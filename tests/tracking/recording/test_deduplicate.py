@@ -43,3 +43,10 @@ def test_steps_before_a_restart_are_not_recorded_again() -> None:
     deduplicator.new_points(Event(kind="start", seq=50, time=5.0, fields={}))
     assert new(deduplicator, metric(3, 6.0, loss=0.4)) == []
     assert [key for key, *_ in new(deduplicator, metric(4, 7.0, loss=0.3))] == ["loss", "epoch", "samples"]
+
+
+def test_an_event_that_is_sent_again_is_not_new() -> None:
+    deduplicator = Deduplicator()
+    first, second, third = (metric(step, float(step), loss=0.5) for step in (1, 2, 3))
+    assert deduplicator.new_events([first, second]) == [first, second]
+    assert deduplicator.new_events([second, third]) == [third]

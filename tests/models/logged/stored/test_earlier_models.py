@@ -1,8 +1,9 @@
-"""A model that an earlier version logged, with its module `trainfare_spans.py`, still loads and can be fetched."""
+"""Models that earlier versions logged still load, can be fetched, and give the same answers."""
 
 from __future__ import annotations
 
 import importlib
+import json
 import shutil
 import sys
 import warnings
@@ -13,14 +14,16 @@ from typing import Any
 import pytest
 
 from models.inference.predictor import load_predictor
+from models.loading.evaluation import evaluation_of
 from models.logged import flavor
 from models.logged.checkpoint import read_checkpoint
 from models.logged.model_folder import model_folder
 from models.lookup.trained_model import trained_model
-from tests.support.earlier import unpack_model_code
+from tests.support.earlier import WHOLE, unpack, unpack_model_code
 from tests.support.models.group_models import store_of
 from tests.support.models.made_models import PLANS
 from tests.support.tracking.tracked import Tracked
+from tracking.server.store import open_store
 
 QUESTION = {"question": "Where did the lantern hang?", "context": "A lantern hung at the gate."}
 
@@ -68,3 +71,34 @@ def test_an_earlier_model_answers_with_its_own_code_and_can_be_fetched(earlier_m
     (answer,) = pyfunc.predict(QUESTION).to_dict(orient="records")
     assert str(sys.modules["trainfare_spans"].__file__).startswith(str(earlier_model))
     assert_same(answer, expected)
+
+
+@pytest.fixture(scope="module")
+def whole_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Database and state folder of version 0.1.0, with logged models of every task."""
+    folder = tmp_path_factory.mktemp("whole")
+    unpack(folder, WHOLE)
+    return folder
+
+
+@pytest.mark.usefixtures("no_stored_modules")
+@pytest.mark.parametrize("name", ["classes", "pairs", "questions", "texts"])
+def test_logged_models_of_every_task_give_the_recorded_answers(whole_state: Path, name: str) -> None:
+    recorded = json.loads((whole_state / "answers.json").read_text())[name]
+    store = open_store(f"sqlite:///{whole_state / 'mlflow.db'}")
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        mlflow = importlib.import_module("mlflow")
+        mlflow.set_tracking_uri(store.uri)
+        pyfunc = mlflow.pyfunc.load_model(f"models:/{recorded['model']}")
+        by_pyfunc = pyfunc.predict(recorded["inputs"], params=recorded["params"]).to_dict(orient="records")
+    model = trained_model(store, recorded["run"])
+    folder = model_folder(store, model, whole_state / "other home", lambda _: None)
+    evaluation = evaluation_of(store.client.get_run(recorded["run"]).data.params, model.task)
+    by_us = load_predictor(folder, evaluation=evaluation).answer(recorded["inputs"], recorded["params"])
+    for answers in (by_pyfunc, by_us):
+        for answer, expected in zip(answers, recorded["answers"], strict=True):
+            assert {key: value for key, value in answer.items() if key != "score"} == {
+                key: value for key, value in expected.items() if key != "score"
+            }
+            assert answer.get("score") == pytest.approx(expected.get("score"), abs=1e-4)
