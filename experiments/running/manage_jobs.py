@@ -72,7 +72,8 @@ def print_log(service: str, name: str) -> None:
     opened.describe(name)
     cursor = None
     while (page := opened.logs(name, cursor)).lines:
-        print_line("\n".join(page.lines))
+        # A progress bar rewrites its line: its last state is shown, as a terminal would.
+        print_line("\n".join(line.rstrip("\r").rpartition("\r")[2] for line in page.lines))
         cursor = page.cursor
 
 
