@@ -97,6 +97,7 @@ def test_the_next_job_starts_while_records_are_awaited(
     group = open_group(store, experiment_name="demo", verb="compare", key="k1")
     jobs = [planned_as(harness.spec(TRAIN_PY, name=f"job-{n}", **STEPS), "none", n) for n in range(2)]
     started: dict[str, list[str]] = {}
+    harness.service.longest_delay_seconds = 60.0
     run_jobs(store, harness.service, group, jobs, echo=lambda line: started.setdefault(line, account.jobs.names()))
     [outcome_of_first, *_] = [names for line, names in started.items() if "none, repeat 1: " in line]
     assert outcome_of_first == ["job-0", "job-1"]
