@@ -134,7 +134,7 @@ def test_attach_reads_what_was_missing(
     late = "the end of its log and its billed seconds"
     assert f"  none, repeat 1: {late} had not arrived when this command stopped waiting" in lines
     assert missing_and_metrics(store, group)[0] == "log, billing"
-    sentence = f"SageMaker had not shown in time. `attach --group {group.id}` reads them."
+    sentence = f"SageMaker had not shown in time. Once it shows them, `attach --group {group.id}` reads them."
     assert main(["report", "--group", group.id]) == 0
     assert sentence in " ".join(capsys.readouterr().out.split())
     account.logs.delay_seconds = account.jobs.faults.billing_seconds = 0.0
