@@ -39,8 +39,8 @@ def _late(jobs: Sequence[Job]) -> list[str]:
     for job in late:
         by_group.setdefault(job.text.get("group") or "", []).append(job)
     return [
-        f"Missing: records of {_listed(of_group)} that SageMaker had not shown in time. `attach --group {group}` reads "
-        "them."
+        f"Missing: records of {_listed(of_group)} that SageMaker had not shown in time. Once it shows them, "
+        f"`attach --group {group}` reads them."
         for group, of_group in by_group.items()
     ]
 

@@ -119,10 +119,14 @@ class Follower:
             return ()
         is_completed = self.description["TrainingJobStatus"] == "Completed"
         lacks_end = self._emits_events and is_completed and not self._has_end_event
-        lacks_log = "TrainingStartTime" in self.description and (
-            lacks_end or (self._from_start and not self._line_count)
-        )
+        lacks_log = self._has_trained and (lacks_end or (self._from_start and not self._line_count))
         return ("log",) * lacks_log + ("billing",) * (not is_billed(self.description))
+
+    @property
+    def _has_trained(self) -> bool:
+        """True if the container was started: before, a job has no log."""
+        transitions = (self.description or {}).get("SecondaryStatusTransitions", [])
+        return any(each["Status"] == "Training" for each in transitions)
 
     @property
     def _delay_seconds(self) -> float:
@@ -198,7 +202,7 @@ class Follower:
         ends = [self._ended_at + self._delay_seconds]
         if self.missing:
             ends.append(self._give_up_at)
-        if not self._has_end_event and "TrainingStartTime" in self.description:
+        if not self._has_end_event and self._has_trained:
             silent_from = max(self._ended_at, self._newest_at) + SILENT_DELAYS * self._delay_seconds
             ends.append(min(silent_from, self._give_up_at))
         return max(0.0, max(ends) - self._clock())

@@ -94,6 +94,7 @@ def team(
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(SageMakerService, "pauses_seconds", (0.05, 0.5))
     monkeypatch.setattr(SageMakerService, "log_delay_seconds", 0.5)
+    monkeypatch.setattr(SageMakerService, "longest_delay_seconds", 3.0)
     return Team(harness, account, MlflowClient(tracking_uri), prices, capsys)
 
 

@@ -119,6 +119,7 @@ class SageMakerHarness:
     def again(self) -> SageMakerService:
         service = SageMakerService(Clients())
         service.pauses_seconds, service.log_delay_seconds = (0.05, 0.5), 0.5
+        service.longest_delay_seconds = 3.0  # scripts of tests often print nothing
         return service
 
     def folder(self, name: str, files: dict[str, str]) -> str:

@@ -6,9 +6,11 @@ import math
 
 import pytest
 
-from sweeps.space.objective import Objective, Quality, TrialOutcome, cost_of
+from sweeps.space.objective import Objective, Quality, TrialOutcome, cost_of, values_of
 from sweeps.workers.outcome import attributes, seconds_of
-from sweeps.workers.trial_jobs import curve
+from sweeps.workers.trial_jobs import curve, outcome_of
+from tracking.recording.job_run import JobRun
+from tracking.recording.recorder import OpenRun
 from training.contract.events import Event
 from training.contract.price import share_for_auto
 
@@ -52,3 +54,10 @@ def test_the_choice_of_auto_is_paid_but_not_compared() -> None:
 @pytest.mark.parametrize(("trial", "billed"), [(0.0, 100.0), (math.nan, 100.0), (4.0, math.nan), (4.0, 3.0)])
 def test_without_a_known_trial_the_whole_cost_is_compared(trial: float, billed: float) -> None:
     assert share_for_auto(trial, billed) == 0
+
+
+def test_a_cost_that_has_not_arrived_is_not_zero() -> None:
+    """With a cost of 0, the trial would be the best one."""
+    objective = Objective(cost="billable_seconds", quality=QUALITY, bound=0.7)
+    run = JobRun(opened=OpenRun("run"), has_ended=True, failure=None, death=None, metrics={"eval_loss": 0.6})
+    assert values_of(objective, outcome_of(run, objective)) is None

@@ -97,6 +97,7 @@ def test_the_next_job_starts_while_records_are_awaited(
     group = open_group(store, experiment_name="demo", verb="compare", key="k1")
     jobs = [planned_as(harness.spec(TRAIN_PY, name=f"job-{n}", **STEPS), "none", n) for n in range(2)]
     started: dict[str, list[str]] = {}
+    harness.service.longest_delay_seconds = 60.0
     run_jobs(store, harness.service, group, jobs, echo=lambda line: started.setdefault(line, account.jobs.names()))
     [outcome_of_first, *_] = [names for line, names in started.items() if "none, repeat 1: " in line]
     assert outcome_of_first == ["job-0", "job-1"]
@@ -133,7 +134,7 @@ def test_attach_reads_what_was_missing(
     late = "the end of its log and its billed seconds"
     assert f"  none, repeat 1: {late} had not arrived when this command stopped waiting" in lines
     assert missing_and_metrics(store, group)[0] == "log, billing"
-    sentence = f"SageMaker had not shown in time. `attach --group {group.id}` reads them."
+    sentence = f"SageMaker had not shown in time. Once it shows them, `attach --group {group.id}` reads them."
     assert main(["report", "--group", group.id]) == 0
     assert sentence in " ".join(capsys.readouterr().out.split())
     account.logs.delay_seconds = account.jobs.faults.billing_seconds = 0.0

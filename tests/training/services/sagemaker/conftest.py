@@ -81,6 +81,7 @@ def terminal(
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     monkeypatch.setattr(SageMakerService, "pauses_seconds", (0.05, 0.5))
     monkeypatch.setattr(SageMakerService, "log_delay_seconds", 0.5)
+    monkeypatch.setattr(SageMakerService, "longest_delay_seconds", 10.0)
     return Terminal(MlflowClient(tracking_uri), _experiment(tmp_path), capsys)
 
 
