@@ -33,9 +33,7 @@ TOOLKIT_PREFIX = "sagemaker_"
 """Beginning of the hyperparameters that belong to the toolkit and not to the script."""
 
 
-def described_job(
-    description: Description, label: str, repeat: int, price: Price | None, first_lines: Sequence[str]
-) -> PlannedJob:
+def described_job(description: Description, price: Price | None, first_lines: Sequence[str]) -> PlannedJob:
     """Return the plan to record a job. `description` is without secrets; see `without_likely_secrets`.
 
     `first_lines` of its log show whether it is a job of ours, which emits events. The metrics of any other job are read
@@ -43,12 +41,13 @@ def described_job(
     """
     values = _hyperparameters(description)
     is_ours = any(line.startswith(EVENT_PREFIX) for line in first_lines)
-    spec, data = _spec(description, values), _data_channels(description)
+    spec = _spec(description, values)
+    data = {name: uri for name, uri in spec.channels.items() if name not in SOURCE_CHANNELS}
     script = ScriptPlan(regexes=_expressions(description), hyperparameters=spec.hyperparameters)
     return PlannedJob(
         spec=spec,
-        arm=label,
-        repeat=repeat,
+        arm=spec.name,
+        repeat=0,
         is_baseline=False,
         experiment_yaml="",
         data=_data(list(data.values())),
@@ -89,21 +88,14 @@ def instance_type_of(description: Description) -> str:
     return str(chosen or "unknown")
 
 
-def final_metrics(description: Description) -> Mapping[str, float]:
-    """Return the last values that SageMaker keeps after the log is gone, by a name that MLflow accepts."""
-    metrics = description.get("FinalMetricDataList", [])
-    return {_metric_name(each["MetricName"]): float(each["Value"]) for each in metrics}
-
-
 def _spec(description: Description, values: Mapping[str, Any]) -> JobSpec:
     algorithm, stopping = description["AlgorithmSpecification"], description.get("StoppingCondition", {})
-    channels = {each["ChannelName"]: _channel_uri(each) for each in description.get("InputDataConfig", [])}
     kept = {name: value for name, value in values.items() if not name.startswith(TOOLKIT_PREFIX)}
     return JobSpec(
         name=description["TrainingJobName"],
         compiler=_compiler(values),
         hyperparameters=kept,
-        channels=channels,
+        channels=_channels(description),
         source_uri=str(values.get("sagemaker_submit_directory", "")),
         program=str(values.get("sagemaker_program", "")),
         output_uri=description["OutputDataConfig"]["S3OutputPath"],
@@ -143,9 +135,8 @@ def _channel_uri(channel: Mapping[str, Any]) -> str:
     return str(source.get("S3DataSource", {}).get("S3Uri", ""))
 
 
-def _data_channels(description: Description) -> dict[str, str]:
-    channels = {each["ChannelName"]: _channel_uri(each) for each in description.get("InputDataConfig", [])}
-    return {name: uri for name, uri in channels.items() if name not in SOURCE_CHANNELS}
+def _channels(description: Description) -> dict[str, str]:
+    return {each["ChannelName"]: _channel_uri(each) for each in description.get("InputDataConfig", [])}
 
 
 def _data(uris: Sequence[str]) -> DataSource:
@@ -158,15 +149,11 @@ def _expressions(description: Description) -> dict[str, str]:
     """Return the job's metric definitions that can be used, by a name that MLflow accepts."""
     usable = {}
     for each in description["AlgorithmSpecification"].get("MetricDefinitions", []):
-        definition = MetricDefinition(name=_metric_name(each["Name"]), regex=each["Regex"])
+        name = re.sub(r"[^A-Za-z0-9_.-]", "_", each["Name"])  # as ours are written: `train:loss` is `train_loss`
+        definition = MetricDefinition(name=name, regex=each["Regex"])
         try:
             check_metric(definition)
         except InputError:  # SageMaker accepts expressions that Python does not
             continue
         usable[definition.name] = definition.regex
     return usable
-
-
-def _metric_name(name: str) -> str:
-    """Return a metric's name as ours are written: SageMaker's `train:loss` is `train_loss`."""
-    return re.sub(r"[^A-Za-z0-9_.-]", "_", name)

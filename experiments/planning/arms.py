@@ -86,7 +86,7 @@ def single_label(experiment: Experiment) -> str:
     """Return the label of a single arm: its compiler, or the entry point of a script without an argument for it."""
     if experiment.script is None or "compiler" in referenced_fields(experiment.script).values():
         return experiment.compiler
-    return experiment.script.entry_point
+    return experiment.script.program
 
 
 def _variant(experiment: Experiment, at: int, fields: Mapping[str, Any]) -> Experiment:

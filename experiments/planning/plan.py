@@ -211,7 +211,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         "channel_options": dict(staged.channels.options),
         "source_uri": staged.source.folder.as_uri(),
         "is_script": True,
-        "program": experiment.script.entry_point,
+        "program": experiment.script.program,
         "entry": staged.entry and staged.entry.carrying(values),
         "metric_definitions": own or METRIC_DEFINITIONS,
     }

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -15,17 +16,18 @@ from experiments.schema.script_rules import hyperparameters
 from training.contract.errors import InputError
 from training.contract.script_entry import ScriptEntry, is_shell_safe
 from training.scripts.channels import Channels, find_channels
-from training.scripts.declared_arguments import declared_arguments
-from training.scripts.entry_forms import ArgumentForms, argument_forms, notes
 from training.scripts.environments import ScriptEnvironment, script_environment
 from training.scripts.network_uses import network_uses
 from training.scripts.requirements import requirement_notes
-from training.scripts.source import ScriptSource, find_script, is_package, with_entry
+from training.scripts.source import ScriptSource, find_script, is_package, program_file, with_entry
 from training.services.local import toolkit
 from training.services.sagemaker.user_data.account_fields import AccountFields
 
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
 """Launchers that start several processes of a Python file only."""
+
+FLAGS = re.compile(r"store_(true|false|const)|BooleanOptionalAction|\btype\s*=\s*bool\b")
+"""Declarations of argparse that do not take `--name True`, or take `--name False` as true."""
 
 MakeEnvironment = Callable[[ScriptSource, Path, Callable[[str], None]], ScriptEnvironment | None]
 
@@ -72,22 +74,16 @@ def script_inputs(
     _check_secrets(experiment, script, variables)
     source = find_script(
         script.source,
-        script.entry_point,
+        script.program,
         home / "sources",
         revision=script.revision,
         directory=script.directory,
         echo=echo,
     )
     _check_launcher(experiment, script, source)
-    declared, values = declared_arguments(source.folder, script.entry_point), hyperparameters(experiment)
-    forms = argument_forms(
-        values,
-        declared,
-        style=script.arguments.style,
-        booleans=script.arguments.booleans,
-        overrides=script.arguments.forms,
-    )
-    entry = _entry(experiment, script, source, forms, values)
+    values = hyperparameters(experiment)
+    _check_booleans(script, source, values)
+    entry = _entry(experiment, script, source, values)
     local = experiment.service == "local"
     channels = find_channels(
         script.channels, home, AccountFields(region=experiment.aws.region, profile=experiment.aws.profile)
@@ -101,28 +97,41 @@ def script_inputs(
         network_uses=tuple(network_uses(source.folder, values, script.secrets)),
         remarks=(
             *channels.notes,
-            *notes(forms, declared, values),
             *requirement_notes(source.folder, local=local, python=environment.python if environment else None),
         ),
     )
 
 
 def _entry(
-    experiment: Experiment, script: Script, source: ScriptSource, forms: ArgumentForms, values: Mapping[str, Any]
+    experiment: Experiment, script: Script, source: ScriptSource, values: Mapping[str, Any]
 ) -> ScriptEntry | None:
     """Return the settings of our entry point if the toolkit alone cannot start the script as it should."""
     carried = {} if experiment.service == "local" else _unsafe_values(values)
     secrets = {} if experiment.service == "local" else {name: each for name, each in script.secrets.items() if each}
-    is_shell = not script.entry_point.endswith(".py")
+    flags = script.arguments.booleans == "flag" and any(isinstance(value, bool) for value in values.values())
+    lists = any(isinstance(value, list) for value in values.values())
+    has_forms = bool(script.words or flags or lists or script.arguments.style != "space")
+    is_shell = not script.program.endswith(".py")
     # The toolkit installs requirements.txt only for Python files, and runs only top-level modules of a package.
     needs_packages = is_shell and script.requirements == "install" and experiment.service == "sagemaker"
-    is_inner = "/" in script.entry_point and not is_shell and is_package(source.folder)
-    is_module = script.entry_point.startswith("-m ")
-    if forms.are_plain and not (secrets or needs_packages or is_inner or is_module or carried):
+    is_inner = "/" in script.program and not is_shell and is_package(source.folder)
+    is_module = script.program.startswith("-m ")
+    if not (has_forms or secrets or needs_packages or is_inner or is_module or carried):
         return None
-    return ScriptEntry(
-        style=forms.style, forms=forms.forms, positional=forms.positional, secrets=secrets, values=carried
-    )
+    return ScriptEntry(style=script.arguments.style, flags=flags, words=script.words, secrets=secrets, values=carried)
+
+
+def _check_booleans(script: Script, source: ScriptSource, values: Mapping[str, Any]) -> None:
+    """Raise InputError for true or false without a form, if the program's text looks like flags of argparse."""
+    name = next((name for name, value in values.items() if isinstance(value, bool)), None)
+    if name is None or script.arguments.booleans != "auto":
+        return
+    if FLAGS.search(program_file(source.folder, script.program).read_text("utf-8", errors="replace")):
+        raise InputError(
+            f"script.hyperparameters.{name} is true or false, and {script.program} may declare flags: set "
+            f"script.arguments.booleans to flag (--{name}, or nothing for false) or value (--{name} True), and write a "
+            f"flag of another form after the program in script.entry_point, such as '{script.program} --no-{name}'"
+        )
 
 
 def _unsafe_values(values: Mapping[str, Any]) -> dict[str, Any]:
@@ -136,10 +145,10 @@ def _check_launcher(experiment: Experiment, script: Script, source: ScriptSource
     machine = experiment.machine
     if machine.devices * machine.instance_count == 1 and machine.launcher is None:
         return
-    if machine.launcher in PYTHON_LAUNCHERS and not script.entry_point.startswith("-m "):
-        if not script.entry_point.endswith(".py"):
+    if machine.launcher in PYTHON_LAUNCHERS and not script.program.startswith("-m "):
+        if not script.program.endswith(".py"):
             raise InputError(
-                f"script.entry_point {script.entry_point!r} is not a Python file, and the launcher of several "
+                f"script.entry_point {script.program!r} is not a Python file, and the launcher of several "
                 "processes starts only Python files: use machine.devices 1 and start the processes in the script"
             )
         if is_package(source.folder):

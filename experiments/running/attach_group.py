@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
@@ -32,20 +32,15 @@ IMPORT_VERB = "attach"
 """Verb of the groups of imported jobs."""
 
 
-def attach(
-    fields: Mapping[str, str], attach_import: Callable[[Mapping[str, str], Store, Group], int], *, is_trusted: bool
-) -> int:
+def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
     """Follow the group `--group ID` to its end, and start the jobs that its launcher did not start.
 
     Of a group that has ended, only records that were missing are read: the end of a log, or billed seconds. Unless it
     `is_trusted`, the user is asked about a plan that no command of this state folder made, if jobs of it may start.
-    `attach_import` follows a group of imported jobs, which has no plan.
     """
     group_id = fields.get("group")
     if group_id is None:
-        raise InputError(
-            "attach needs --group ID (the command that started the jobs printed it), --job NAME or --tuning-job NAME."
-        )
+        raise InputError("attach needs --group ID (the command that started the jobs printed it) or --job NAME.")
     fail_on = read_fail_on(fields.get("fail-on", ""))
     store = open_store(echo=print_line)
     group = find_group(store, group_id=group_id, experiment_name="")
@@ -56,7 +51,11 @@ def attach(
     if not group.is_open and not incomplete:
         raise InputError(f"group {group.id} has ended: `trainfare report --group {group.id}` shows its result.")
     if group.verb == IMPORT_VERB:
-        return attach_import(fields, store, group)
+        names = ", ".join(child_runs(store, group)) or "NAME"
+        raise InputError(
+            f"group {group.id} records what others started: `trainfare attach --job` continues one of its "
+            f"jobs ({names})."
+        )
     plan, is_own = read_plan(store, group, home())
     jobs = [job for job in plan.jobs if job.spec.name in incomplete] if incomplete else plan.jobs
     service = _service(plan.jobs[0].spec, group.id)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import shlex
+
 from pydantic import Field, model_validator
 
 from experiments.schema.script_input_fields import (
@@ -10,8 +12,10 @@ from experiments.schema.script_input_fields import (
     ScriptArguments,
     Secrets,
     Variables,
+    check_entry_point,
     check_names,
     check_plain_values,
+    check_values,
     check_variables,
 )
 from experiments.schema.script_metric_fields import ScriptMetrics, check_metrics
@@ -30,12 +34,12 @@ class Script(Frozen):
     """Folder within the source to copy into the job. None copies the whole source."""
     entry_point: Name = "train.py"
     """Program to run: a Python file, a shell script (`.sh`) or another executable file, relative to that folder, or a
-    module (`-m package.train`)."""
+    module (`-m package.train`). Words after it are passed to it before all hyperparameters: `train.py config.yaml`."""
     hyperparameters: Hyperparameters = Field(default={})
-    """Command-line arguments: texts, numbers, true or false, lists and mappings. `$batch_size` inserts that field of
+    """Named arguments: texts, numbers, true or false, lists and mappings. `$batch_size` inserts that field of
     the experiment; null leaves the argument out."""
     arguments: ScriptArguments = ScriptArguments()
-    """Form of the command-line arguments. A text sets the style: `equals` for `--name=value`."""
+    """Form of the named arguments. A text sets the style: `equals` for `--name=value`."""
     environment: Variables = Field(default={})
     """Environment variables of the script, on both services."""
     secrets: Secrets = Field(default={})
@@ -59,13 +63,27 @@ class Script(Frozen):
 
     @model_validator(mode="after")
     def _check(self) -> Script:
+        check_entry_point(self.entry_point)
         check_names(self.hyperparameters)
+        check_values(self.hyperparameters)
         check_plain_values("script.hyperparameters", self.hyperparameters)
         check_plain_values("script.environment", self.environment)
         check_variables(self.environment, self.secrets)
         check_metrics(self.metrics)
         check_channels(self.channels)
         return self
+
+    @property
+    def program(self) -> str:
+        """The program of the entry point: a file, or `-m` and the name of a module."""
+        words = shlex.split(self.entry_point)
+        return " ".join(words[: 2 if words[0] == "-m" else 1])
+
+    @property
+    def words(self) -> tuple[str, ...]:
+        """The words that the entry point passes to its program."""
+        words = shlex.split(self.entry_point)
+        return tuple(words[2 if words[0] == "-m" else 1 :])
 
     @property
     def patterns(self) -> dict[str, str]:

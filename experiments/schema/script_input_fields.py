@@ -3,14 +3,14 @@
 from __future__ import annotations
 
 import re
+import shlex
 from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from training.contract.limits import NAME_PATTERNS
-from training.contract.script_entry import Form, Style
-from training.scripts.entry_forms import BooleanForm
+from training.contract.script_entry import Style
 from training.scripts.likely_secrets import is_likely_secret
 from training.staging.sources.request import Frozen, Name
 
@@ -42,31 +42,76 @@ Secrets = Annotated[dict[VariableName, SecretName | None], BeforeValidator(_name
 
 
 class ScriptArguments(Frozen):
-    """Form of a script's command-line arguments."""
+    """Form of a script's named arguments."""
 
     style: Style = "space"
-    """Named arguments as `--name value`, as `--name=value` (`equals`), or as `name=value` (`assign`)."""
-    booleans: BooleanForm = "auto"
-    """Form of true and false: `value` (`--name True`), `flag` (`--name` or nothing), or `no-flag` (`--name` or
-    `--no-name`). `auto` takes the form in which the script declares the argument with argparse, else `value`."""
-    forms: dict[Name, Form] = Field(default={})
-    """Form of single hyperparameters, by name. Takes precedence over what the script declares."""
+    """Named arguments as `--name value`, as `--name=value` (`equals`), or as `name=value` (`assign`). The values of a
+    list are separate words with `space`, and joined by commas otherwise."""
+    booleans: Literal["auto", "value", "flag"] = "auto"
+    """Form of true and false: `value` (`--name True`) or `flag` (`--name` or nothing). `auto` is `value`, but is
+    refused if the entry point may declare flags."""
+    forms: dict[Name, JsonValue] = Field(default={})
+    """Empty. Earlier versions set the form of single arguments here; now they are words of `entry_point`."""
 
     @model_validator(mode="before")
     @classmethod
     def _from_style(cls, value: Any) -> Any:
-        return {"style": value} if isinstance(value, str) else value
+        value = {"style": value} if isinstance(value, str) else value
+        fields = value if isinstance(value, dict) else {}
+        if fields.get("forms") or fields.get("booleans") == "no-flag":
+            gone = "forms no longer exists" if fields.get("forms") else "booleans can no longer be 'no-flag'"
+            raise ValueError(
+                f"script.arguments.{gone}: write such arguments after the program in script.entry_point, such as "
+                "'train.py config.yaml --no-amp', or as the text that the script reads in script.hyperparameters, or "
+                "set script.arguments.booleans to flag"
+            )
+        return value
+
+
+def check_entry_point(entry_point: str) -> None:
+    """Raise ValueError for words that no shell could split, that are likely to be secrets, or that name a field."""
+    try:
+        words = shlex.split(entry_point)
+    except ValueError as error:
+        raise ValueError(f"script.entry_point {entry_point[:80]!r} has an open quote: close it") from error
+    if not words:
+        raise ValueError("script.entry_point must name a program, such as train.py")
+    options = [
+        (name.lstrip("-"), value or after)
+        for (name, _, value), after in zip((word.partition("=") for word in words), [*words[1:], ""], strict=True)
+    ]
+    if any(is_likely_secret(name, value) for name, value in [*options, *(("", word) for word in words)]):
+        raise ValueError(_secret("script.entry_point"))
+    if any(word.startswith("$") for _, word in options):
+        raise ValueError(
+            f"script.entry_point {entry_point[:80]!r} inserts no field: use script.hyperparameters for $NAME"
+        )
+
+
+def check_values(hyperparameters: Mapping[str, Any]) -> None:
+    """Raise ValueError for a value that is no text, number or boolean within a list or mapping."""
+    for name, value in hyperparameters.items():
+        parts = value if isinstance(value, list) else [*value.values()] if isinstance(value, dict) else ()
+        if any(isinstance(part, dict | list) or part is None for part in parts):
+            raise ValueError(
+                f"script.hyperparameters.{name[:60]} has a list, a mapping or null within its value: write it as "
+                "the text that the script reads, such as JSON"
+            )
 
 
 def check_plain_values(field: str, values: Mapping[str, Any]) -> None:
     """Raise ValueError for a value that is likely to be a secret. The message does not contain it."""
     for name, value in values.items():
         if is_likely_secret(name, value):
-            raise ValueError(
-                f"{field}.{name[:60]} looks like a secret, which would be written to the request, the log and MLflow: "
-                "remove it, let the script read an environment variable, and list that in script.secrets (on SageMaker "
-                "with the name of a secret in AWS Secrets Manager, {HF_TOKEN: team/hub-token})"
-            )
+            raise ValueError(_secret(f"{field}.{name[:60]}"))
+
+
+def _secret(field: str) -> str:
+    return (
+        f"{field} looks like a secret, which would be written to the request, the log and MLflow: remove it, let the "
+        "script read an environment variable, and list that in script.secrets (on SageMaker with the name of a secret "
+        "in AWS Secrets Manager, {HF_TOKEN: team/hub-token})"
+    )
 
 
 def check_names(hyperparameters: Mapping[str, Any]) -> None:

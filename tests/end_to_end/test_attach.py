@@ -87,7 +87,7 @@ def test_a_local_group_can_be_attached_to_only_from_its_own_home(command_line: C
         ({"group": "nothing"}, "has no group 'nothing'"),
         (
             {"grup": "x"},
-            "unknown field 'grup' of attach: it must be one of group, job, tuning-job, experiment, region, prices, "
+            "unknown field 'grup' of attach: it must be one of group, job, experiment, region, prices, "
             "trust, fail-on. Did you mean 'group'?",
         ),
     ],

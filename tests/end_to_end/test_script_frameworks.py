@@ -41,6 +41,7 @@ ACCELERATE = """\
 script:
   source: code
   entry_point: accelerate_loop.py
+  arguments: {booleans: flag}
   hyperparameters: {cpu: true, per_device_train_batch_size: $batch_size, learning_rate: $learning_rate}
   metrics:
     eval_accuracy: {unit: fraction, better: higher}
@@ -50,9 +51,9 @@ machine: {cores: 1}
 CONFIGURED = """\
 script:
   source: code
-  entry_point: configured.py
-  arguments: {style: equals, forms: {config: positional}}
-  hyperparameters: {config: config/short.json, batch_size: $batch_size, learning_rate: $learning_rate}
+  entry_point: configured.py config/short.json
+  arguments: equals
+  hyperparameters: {batch_size: $batch_size, learning_rate: $learning_rate}
   metrics:
     eval_loss: {unit: number, better: lower}
 base_learning_rate: 0.25

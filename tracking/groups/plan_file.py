@@ -64,7 +64,8 @@ def read_plan(store: Store, group: Group, home: Path) -> tuple[Plan, bool]:
         first = error.errors()[0]
         field = ".".join(map(str, first["loc"]))
         raise InputError(
-            f"the {FILE} of group {group.id} was written by another version of trainfare ({field}: {first['msg']})"
+            f"the {FILE} of group {group.id} was written by another version of trainfare ({field}: {first['msg']}): "
+            "run the command that started the group again"
         ) from error
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Literal, get_args
+from typing import Any, Literal
 
 from pydantic import BaseModel, ConfigDict, JsonValue
 
@@ -18,21 +18,6 @@ KEY = "sagemaker_trainfare_entry"
 
 Style = Literal["space", "equals", "assign"]
 """Named arguments as `--name value`, `--name=value` or `name=value`."""
-Form = Literal["value", "flag", "no-flag", "empty", "list", "repeat", "comma", "json", "positional"]
-"""Form of one argument:
-
-- `value`: its name and its value as text, as the toolkit passes it. A mapping becomes `key=value,key=value`.
-- `flag`: its name alone for true, nothing for false.
-- `no-flag`: `--name` for true, `--no-name` for false.
-- `empty`: its name and its value, with an empty text for false.
-- `list`: its name once, followed by all values.
-- `repeat`: its name before each value.
-- `comma`: its name and all values joined by commas.
-- `json`: its name and its value as JSON.
-- `positional`: its value or values alone, before all other arguments.
-"""
-FORMS: tuple[str, ...] = get_args(Form)
-
 
 _SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
@@ -53,10 +38,10 @@ class ScriptEntry(BaseModel):
 
     style: Style = "space"
     """Style of named arguments."""
-    forms: Mapping[str, Form] = {}
-    """Form of each hyperparameter whose form is not `value`, except positional ones."""
-    positional: tuple[str, ...] = ()
-    """Hyperparameters that are passed by position, in order."""
+    flags: bool = False
+    """True if the names of true values are passed alone, and false values not at all."""
+    words: tuple[str, ...] = ()
+    """Arguments before all named ones."""
     secrets: Mapping[str, str] = {}
     """Environment variable to the secret of AWS Secrets Manager that holds its value, by name or ARN."""
     values: Mapping[str, JsonValue] = {}
@@ -69,11 +54,4 @@ class ScriptEntry(BaseModel):
 
     def settings(self, program: str) -> dict[str, Any]:
         """Return the value of the hyperparameter `KEY` for this program, without settings that have no effect."""
-        style = {} if self.style == "space" else {"style": self.style}
-        fields: dict[str, Any] = {
-            "forms": dict(self.forms),
-            "positional": list(self.positional),
-            "secrets": dict(self.secrets),
-        }
-        fields["values"] = dict(self.values)
-        return {"program": program, **style, **{name: value for name, value in fields.items() if value}}
+        return {"program": program, **self.model_dump(mode="json", exclude_defaults=True)}

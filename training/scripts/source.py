@@ -12,7 +12,6 @@ from pathlib import Path
 
 from training.contract.errors import InputError, nearest
 from training.contract.script_entry import FILE
-from training.scripts.declared_arguments import module_file
 from training.scripts.folders import IGNORED_PATTERNS, check_folder, digest_folder, files_of
 from training.scripts.git import check_url, checkout, is_git_url
 from training.services.local.request_rules import PROGRAM_PATTERN
@@ -93,6 +92,14 @@ def is_package(folder: Path) -> bool:
     return (folder / "setup.py").exists()
 
 
+def program_file(folder: Path, program: str) -> Path:
+    """Return the file of a program. That of `-m package` is its `__main__.py`."""
+    if not program.startswith("-m "):
+        return folder / program
+    path = folder.joinpath(*program[3:].strip().split("."))
+    return path / "__main__.py" if path.is_dir() else path.with_suffix(".py")
+
+
 def _within(root: Path, directory: str | None, source: str) -> Path:
     folder = root / (directory or "")
     if directory is not None and (not folder.is_dir() or not folder.resolve().is_relative_to(root.resolve())):
@@ -122,7 +129,7 @@ def _check(folder: Path, entry_point: str, source: str) -> None:
 def _check_module(folder: Path, entry_point: str, source: str) -> None:
     if not re.fullmatch(MODULE_PATTERN, entry_point):
         raise InputError(f"script.entry_point {entry_point!r} is not a module; an example is '-m package.train'")
-    file = module_file(folder, entry_point)
+    file = program_file(folder, entry_point)
     if not file.is_file() or not file.resolve().is_relative_to(folder.resolve()):
         relative = file.relative_to(folder)
         raise InputError(

@@ -19,47 +19,25 @@ STYLES = {"space": "--", "equals": "--", "assign": ""}
 
 
 def arguments(hyperparameters: Dict[str, Any], settings: Dict[str, Any]) -> List[str]:
-    """Return the script's command-line arguments: positional ones first, the others sorted by name."""
-    positional = [name for name in settings.get("positional", []) if name in hyperparameters]
-    words = [text for name in positional for text in _texts(hyperparameters[name])]
-    for name in sorted(set(hyperparameters) - set(positional)):
-        form = settings.get("forms", {}).get(name, "value")
-        words += _argument(name, hyperparameters[name], form, settings.get("style", "space"))
+    """Return the script's command-line arguments: the bare words first, the named ones sorted by name."""
+    words, style = list(settings.get("words", [])), settings.get("style", "space")
+    for name, value in sorted(hyperparameters.items()):
+        option = (STYLES[style] if len(name) > 1 or style == "assign" else "-") + name
+        if isinstance(value, bool) and settings.get("flags"):
+            words += [option] if value else []
+        elif style != "space":
+            words.append(option + "=" + _text(value))
+        else:
+            words += [option] + ([str(each) for each in value] if isinstance(value, list) else [_text(value)])
     return words
 
 
-def _argument(name: str, value: Any, form: str, style: str) -> List[str]:
-    option = (STYLES[style] if len(name) > 1 or style == "assign" else "-") + name
-    if form == "flag":
-        return [option] if value else []
-    if form == "no-flag":
-        return [option] if value else ["--no-" + name]
-    if form == "list":
-        return [option] + _texts(value)
-    if form == "repeat":
-        return [word for text in _texts(value) for word in _pair(option, text, style)]
-    return _pair(option, _joined(value, form), style)
-
-
-def _joined(value: Any, form: str) -> str:
-    """Return a value as one text. Without a form, it is the text that the toolkit would pass."""
-    if form == "json":
-        return json.dumps(value)
-    if form == "comma":
-        return ",".join(_texts(value))
-    if form == "empty" and value is False:
-        return ""
+def _text(value: Any) -> str:
+    if isinstance(value, list):
+        return ",".join(map(str, value))
     if isinstance(value, dict):
         return ",".join("%s=%s" % (key, each) for key, each in sorted(value.items()))
     return "" if value is None else str(value)
-
-
-def _texts(value: Any) -> List[str]:
-    return [str(each) for each in value] if isinstance(value, list) else [str(value)]
-
-
-def _pair(option: str, text: str, style: str) -> List[str]:
-    return [option, text] if style == "space" else [option + "=" + text]
 
 
 def command(program: str, words: List[str]) -> List[str]:

@@ -102,7 +102,7 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
         ),
         (
             ["attach", "--grup", "x"],
-            "unknown field 'grup' of attach: it must be one of group, job, tuning-job, experiment, region, ",
+            "unknown field 'grup' of attach: it must be one of group, job, experiment, region, ",
         ),
         (["train", "--compilr", "none"], "unknown field 'compilr' (override compilr=none). Did you mean 'compiler'?"),
         (["train", "--compilr=none"], "unknown field 'compilr' (override compilr=none). Did you mean 'compiler'?"),

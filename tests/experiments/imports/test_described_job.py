@@ -22,7 +22,7 @@ def description(name: str, **channels: str) -> dict[str, Any]:
 
 
 def data_key(name: str, **channels: str) -> str:
-    return described_job(description(name, **channels), name, 0, None, []).data_key
+    return described_job(description(name, **channels), None, []).data_key
 
 
 def test_the_source_in_a_channel_is_not_data() -> None:

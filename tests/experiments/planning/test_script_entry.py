@@ -14,6 +14,7 @@ from experiments.planning.script_inputs import ScriptInputs, script_inputs
 from tracking.groups.planned_job import PlannedJob
 from training.contract.errors import InputError
 from training.contract.request import build
+from training.scripts.runtime_description import argument_words
 from training.services.local import toolkit
 
 TRAIN = """\
@@ -42,7 +43,7 @@ def prepared(
 
 
 def test_plain_arguments_leave_the_request_as_the_sdk_sends_it(tmp_path: Path) -> None:
-    job, inputs = prepared(tmp_path, "hyperparameters: {lr: 0.1, do_train: true}")
+    job, inputs = prepared(tmp_path, "hyperparameters: {lr: 0.1, do_train: true}, arguments: {booleans: value}")
     assert inputs.entry is None
     assert build(job.spec)["HyperParameters"]["sagemaker_program"] == '"train.py"'
     assert "sagemaker_trainfare_entry" not in build(job.spec)["HyperParameters"]
@@ -51,20 +52,36 @@ def test_plain_arguments_leave_the_request_as_the_sdk_sends_it(tmp_path: Path) -
 
 
 def test_other_arguments_are_encoded_as_the_sdk_does_and_passed_by_our_entry_point(tmp_path: Path) -> None:
-    job, inputs = prepared(tmp_path, "hyperparameters: {cpu: true, files: [a, 1], options: {a: {b: null}}}, "
-                                     "arguments: {forms: {options: json}}")  # fmt: skip
+    job, inputs = prepared(tmp_path, "entry_point: train.py 'a b', arguments: {booleans: flag}, "
+                                     "hyperparameters: {cpu: true, files: [a, 1], options: {a: 1}}")  # fmt: skip
     encoded = build(job.spec)["HyperParameters"]
     assert {name: encoded[name] for name in ("cpu", "files", "options")} == {
         "cpu": "true",
         "files": '["a", 1]',
-        "options": '{"a": {"b": null}}',
+        "options": '{"a": 1}',
     }
     assert encoded["sagemaker_program"] == '"trainfare_entry.py"'
-    forms = {"cpu": "flag", "files": "list", "options": "json"}
-    assert json.loads(encoded["sagemaker_trainfare_entry"]) == {"program": "train.py", "forms": forms}
+    settings = {"program": "train.py", "flags": True, "words": ["a b"]}
+    assert json.loads(encoded["sagemaker_trainfare_entry"]) == settings
     assert toolkit.user_hyperparameters(toolkit.decoded(encoded)).keys() == {"cpu", "files", "options"}
     assert (inputs.source.folder / "trainfare_entry.py").exists()
-    assert inputs.notes() == ["arguments as train.py declares them with argparse: cpu (a flag)"]
+
+
+@pytest.mark.parametrize(
+    "text",
+    ['("--amp", action="store_true")', "('--amp', action=argparse.BooleanOptionalAction)", '("--amp", type=bool)'],
+)
+def test_a_boolean_of_a_script_that_may_declare_flags_needs_its_form(tmp_path: Path, text: str) -> None:
+    prepared(tmp_path, "entry_point: run.sh")
+    (tmp_path / "code" / "train.py").write_text(f"parser.add_argument{text}")
+    with pytest.raises(InputError) as caught:
+        prepared(tmp_path, "hyperparameters: {amp: false}")
+    assert str(caught.value).startswith(
+        "script.hyperparameters.amp is true or false, and train.py may declare flags: set"
+    )
+    for form, words in {"flag": [], "value": ["--amp", "False"]}.items():
+        job, _ = prepared(tmp_path, f"hyperparameters: {{amp: false}}, arguments: {{booleans: {form}}}")
+        assert argument_words(job.spec) == words
 
 
 def test_modules_inner_files_of_packages_and_shell_scripts(tmp_path: Path) -> None:
@@ -113,10 +130,3 @@ def test_on_sagemaker_the_job_reads_the_secret_itself(tmp_path: Path) -> None:
     assert "TRAINFARE_SECRET_VARIABLES" not in request["Environment"]
     settings = json.loads(request["HyperParameters"]["sagemaker_trainfare_entry"])
     assert settings == {"program": "train.py", "secrets": {"HF_TOKEN": "hub/token"}}
-
-
-def test_too_many_forms_for_the_request_are_an_error(tmp_path: Path) -> None:
-    names = ", ".join(f"a_rather_long_name_of_a_list_{number}: [1]" for number in range(60))
-    job, _ = prepared(tmp_path, f"hyperparameters: {{{names}}}")
-    with pytest.raises(InputError, match=r"'sagemaker_trainfare_entry' in hyperparameters has .* characters"):
-        build(job.spec)

@@ -20,7 +20,7 @@ script:
   arguments: equals
   hyperparameters:
     files: [a, 1, true]
-    options: {b: {c: [null]}}
+    options: {b: x}
     empty: []
     absent: null
   environment: {HF_EVALUATE_OFFLINE: 1, LOUD: true, NAME: x}
@@ -47,7 +47,7 @@ def refusal(file: str, overrides: dict[str, str]) -> str:
 
 def test_values_of_every_kind_are_read(file: str) -> None:
     own = script(load(file, {}))
-    values: dict[str, Any] = {"files": ["a", 1, True], "options": {"b": {"c": [None]}}, "empty": []}
+    values: dict[str, Any] = {"files": ["a", 1, True], "options": {"b": "x"}, "empty": []}
     assert hyperparameters(load(file, {})) == values == logged_hyperparameters(load(file, {}))
     assert own.environment == {"HF_EVALUATE_OFFLINE": "1", "LOUD": "true", "NAME": "x"}
     assert own.secrets == {"HF_TOKEN": None, "OTHER": None}
@@ -55,9 +55,25 @@ def test_values_of_every_kind_are_read(file: str) -> None:
 
 
 def test_a_style_stays_when_another_field_of_the_section_is_set(file: str) -> None:
-    changed = script(load(file, {"script.arguments.booleans": "flag", "script.arguments.forms.files": "comma"}))
-    assert changed.arguments.model_dump() == {"style": "equals", "booleans": "flag", "forms": {"files": "comma"}}
+    changed = script(load(file, {"script.arguments.booleans": "flag"}))
+    assert changed.arguments.model_dump() == {"style": "equals", "booleans": "flag", "forms": {}}
     assert script(load(file, {"script.arguments": "assign"})).arguments.style == "assign"
+
+
+def test_the_words_after_the_program_are_its_own(file: str) -> None:
+    own = script(load(file, {"script.entry_point": "train.py 'a b' --no-amp"}))
+    assert (own.program, own.words) == ("train.py", ("a b", "--no-amp"))
+    own = script(load(file, {"script.entry_point": "-m pkg.train config.yaml"}))
+    assert (own.program, own.words) == ("-m pkg.train", ("config.yaml",))
+
+
+def test_the_arguments_of_an_experiment_that_an_earlier_version_wrote_are_read(file: str) -> None:
+    written = "{style: space, booleans: auto, forms: {}}"
+    assert script(load(file, {"script.arguments": written})).arguments.model_dump() == {
+        "style": "space",
+        "booleans": "auto",
+        "forms": {},
+    }
 
 
 def test_secrets_may_be_written_with_commas_or_with_names_of_secrets(file: str) -> None:
@@ -84,7 +100,22 @@ def test_an_arm_sets_a_mapping_as_a_whole(file: str) -> None:
         ("script.secrets", "NAME", "script.secrets.NAME is also in script.environment: keep one of them"),
         ("script.secrets", "A-B", "script.secrets"),
         ("script.arguments", "colon", "script.arguments.style must be one of 'space', 'equals', 'assign', not 'colon'"),
-        ("script.arguments.forms.files", "flags", "Did you mean 'flag'?"),
+        (
+            "script.arguments.forms.files",
+            "list",
+            "script.arguments.forms no longer exists: write such arguments after the program",
+        ),
+        ("script.arguments.booleans", "no-flag", "script.entry_point, such as 'train.py config.yaml --no-amp'"),
+        ("script.entry_point", "train.py 'a", 'script.entry_point "train.py \'a" has an open quote: close it'),
+        ("script.entry_point", "train.py --hub_token=abc", "script.entry_point looks like a secret"),
+        ("script.entry_point", "train.py --hub_token abc", "script.entry_point looks like a secret"),
+        ("script.entry_point", "train.py lr=$lr", "inserts no field: use script.hyperparameters for $NAME"),
+        (
+            "script.hyperparameters",
+            "{x: [[1]]}",
+            "script.hyperparameters.x has a list, a mapping or null within its value",
+        ),
+        ("script.hyperparameters", "{x: {a: null}}", "write it as the text that the script reads, such as JSON"),
         ("script.requirements", "instal", "Did you mean 'install'?"),
     ],
 )

@@ -44,8 +44,6 @@ class Jobs:
         self.quotas: dict[str, int] = {}
         """Quota of each instance type; types that are missing have no limit."""
         self.faults = JobFaults()
-        self.tuning: dict[str, dict[str, dict[str, str]]] = {}
-        """Jobs of each tuning job, with their tuned hyperparameters."""
 
     def operations(self) -> dict[str, Any]:
         return {
@@ -53,7 +51,6 @@ class Jobs:
             "DescribeTrainingJob": lambda parameters: self._job(parameters).describe(),
             "StopTrainingJob": self.stop_one,
             "ListTrainingJobs": self.listed,
-            "ListTrainingJobsForHyperParameterTuningJob": self.tuned,
         }
 
     def create(self, request: Mapping[str, Any]) -> Response:
@@ -95,17 +92,6 @@ class Jobs:
         ]
         more = {"NextToken": str(last)} if last < len(jobs) else {}
         return {"TrainingJobSummaries": summaries, **more}
-
-    def tuned(self, parameters: Mapping[str, Any]) -> Response:
-        name = parameters["HyperParameterTuningJobName"]
-        if name not in self.tuning:
-            raise ApiError("ResourceNotFound", "Requested resource not found.")
-        summaries = []
-        for job, values in self.tuning[name].items():
-            described = self._jobs[job].describe()
-            kept = {each: described[each] for each in ("TrainingJobName", "TrainingJobStatus", "CreationTime")}
-            summaries.append({**kept, "TrainingJobArn": self._arn(job), "TunedHyperParameters": values})
-        return {"TrainingJobSummaries": summaries}
 
     def describe(self, name: str) -> Response:
         return self._jobs[name].describe()

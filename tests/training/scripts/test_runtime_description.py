@@ -8,7 +8,7 @@ from training.contract.job_spec import JobSpec
 from training.contract.script_entry import ScriptEntry
 from training.scripts.runtime_description import argument_words, runtime_description
 
-ENTRY = ScriptEntry(forms={"cpu": "flag"}, positional=("config",), secrets={"HF_TOKEN": "hub/token"})
+ENTRY = ScriptEntry(flags=True, words=("a b",), secrets={"HF_TOKEN": "hub/token"})
 
 
 def spec(**fields: Any) -> JobSpec:
@@ -16,7 +16,7 @@ def spec(**fields: Any) -> JobSpec:
         "name": "job",
         "source_uri": "/source",
         "output_uri": "/out",
-        "hyperparameters": {"lr": 20, "cpu": True, "config": "a b"},
+        "hyperparameters": {"lr": 20, "cpu": True},
         "channels": {"train": "file:///data"},
         "environment": {"GREETING": "hello", "TRAINFARE_SECRET_VARIABLES": "HF_TOKEN,OTHER"},
     }

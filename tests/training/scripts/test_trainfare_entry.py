@@ -29,37 +29,26 @@ except OSError:
 
 
 @pytest.mark.parametrize(
-    ("value", "form", "style", "words"),
+    ("value", "settings", "words"),
     [
-        ("a b", "value", "space", ["--x", "a b"]),
-        ("a b", "value", "equals", ["--x=a b"]),
-        ("a b", "value", "assign", ["x=a b"]),
-        ("", "value", "space", ["--x", ""]),
-        ({"b": 2, "a": True}, "value", "space", ["--x", "a=True,b=2"]),
-        (True, "flag", "space", ["--x"]),
-        (False, "flag", "equals", []),
-        (True, "no-flag", "space", ["--x"]),
-        (False, "no-flag", "space", ["--no-x"]),
-        (False, "empty", "space", ["--x", ""]),
-        (True, "empty", "equals", ["--x=True"]),
-        (["a", 1], "list", "equals", ["--x", "a", "1"]),
-        ([], "list", "space", ["--x"]),
-        (["a", 1], "repeat", "space", ["--x", "a", "--x", "1"]),
-        (["a", 1], "repeat", "equals", ["--x=a", "--x=1"]),
-        (["a", 1], "comma", "equals", ["--x=a,1"]),
-        ({"a": [None, 1]}, "json", "space", ["--x", '{"a": [null, 1]}']),
+        ("a b", {"style": "equals"}, ["--xx=a b"]),
+        ("a b", {"style": "assign"}, ["xx=a b"]),
+        (True, {"flags": True}, ["--xx"]),
+        (False, {"flags": True, "style": "equals"}, []),
+        (False, {"style": "equals"}, ["--xx=False"]),
+        (["a b", 1], {}, ["--xx", "a b", "1"]),
+        ([], {}, ["--xx"]),
+        (["a", 1], {"style": "equals"}, ["--xx=a,1"]),
+        ({"b": 2, "a": True}, {"style": "equals", "flags": True}, ["--xx=a=True,b=2"]),
     ],
 )
-def test_each_form_has_its_words(value: Any, form: str, style: str, words: list[str]) -> None:
-    settings = {"style": style, "forms": {"xx": form}}
-    expected = [word.replace("x", "xx", 1) if word.lstrip("-").startswith(("x", "no-x")) else word for word in words]
-    assert trainfare_entry.arguments({"xx": value}, settings) == expected
+def test_each_form_has_its_words(value: Any, settings: dict[str, Any], words: list[str]) -> None:
+    assert trainfare_entry.arguments({"xx": value}, settings) == words
 
 
-def test_positional_arguments_come_first_and_one_letter_gets_one_hyphen() -> None:
-    settings = {"positional": ["file", "absent", "more"]}
-    hyperparameters = {"b": 1, "a-a": 2, "more": [3, 4], "file": "f"}
-    assert trainfare_entry.arguments(hyperparameters, settings) == ["f", "3", "4", "--a-a", "2", "-b", "1"]
+def test_bare_words_come_first_and_one_letter_gets_one_hyphen() -> None:
+    settings = {"words": ["f", "3"]}
+    assert trainfare_entry.arguments({"b": 1, "a-a": 2}, settings) == ["f", "3", "--a-a", "2", "-b", "1"]
 
 
 def test_without_settings_the_words_are_those_of_the_toolkit() -> None:
@@ -78,7 +67,7 @@ def run(
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 
 
-FLAG = ScriptEntry(forms={"cpu": "flag"})
+FLAG = ScriptEntry(flags=True)
 
 
 @pytest.mark.parametrize(

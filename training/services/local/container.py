@@ -80,12 +80,14 @@ def check_inputs(request: Mapping[str, Any]) -> None:
 def relocate_paths(request: Mapping[str, Any], base: Path) -> dict[str, Any]:
     """Return the request with `/opt/ml` replaced by `base` in all hyperparameters and variables that are such paths.
 
-    Published workloads pass paths such as `/opt/ml/model`, which exist only in a container.
+    Published workloads pass paths such as `/opt/ml/model`, which exist only in a container. Of the toolkit's own
+    hyperparameters, only the settings of our entry point, a mapping, hold words for the script.
     """
     hyperparameters = {
-        name: text if name.startswith("sagemaker_") or relocated == value else json.dumps(relocated)
+        name: text if is_toolkits or relocated == value else json.dumps(relocated)
         for name, text in request["HyperParameters"].items()
         for value in [toolkit.decoded({name: text})[name]]
+        for is_toolkits in [name.startswith("sagemaker_") and not isinstance(value, dict)]
         for relocated in [_relocated(value, base)]
     }
     environment = {name: _relocated(value, base) for name, value in request.get("Environment", {}).items()}

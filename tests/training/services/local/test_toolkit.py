@@ -121,12 +121,8 @@ def test_the_script_sees_the_same_environment(harness: LocalHarness, tmp_path: P
 ENTRIES: dict[str, tuple[str, dict[str, Any], ScriptEntry | None]] = {
     "our entry point": (
         "train.py",
-        {"cpu": True, "lr": 20, "files": ["a b", "c"], "opts": {"a": [None]}, "config": "x.py", "off": False},
-        ScriptEntry(
-            style="equals",
-            forms={"cpu": "flag", "files": "list", "opts": "json", "off": "no-flag"},
-            positional=("config",),
-        ),
+        {"cpu": True, "lr": 20, "files": ["a b", "c"], "opts": {"a": 1, "b": "x"}, "off": False},
+        ScriptEntry(style="equals", flags=True, words=("x.py", "--no-amp")),
     ),
     "a module": ("-m pkg.inner", {"a-b": "x"}, ScriptEntry()),
     "an executable": ("run", {"text": "it's $HOME; *"}, None),
@@ -166,8 +162,7 @@ def test_every_kind_of_program_gets_the_same(harness: LocalHarness, tmp_path: Pa
         key: theirs["environment"][key] for key in set_by_them
     }
     if name == "our entry point":
-        assert ours["argv"] == ["train.py", "x.py", "--cpu", "--files", "a b", "c", "--lr=20", "--no-off",
-                                '--opts={"a": [null]}']  # fmt: skip
+        assert ours["argv"] == ["train.py", "x.py", "--no-amp", "--cpu", "--files=a b,c", "--lr=20", "--opts=a=1,b=x"]
 
 
 @pytest.mark.slow

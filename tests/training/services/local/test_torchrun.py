@@ -43,7 +43,7 @@ def test_two_processes_add_up_their_ranks(tmp_path: Path) -> None:
 def test_our_entry_point_starts_the_script_in_each_process(tmp_path: Path) -> None:
     harness = LocalHarness(tmp_path)
     script = "import os, sys; os.write(1, f'{os.environ[\"RANK\"]} {sys.argv}\\n'.encode())"
-    entry = ScriptEntry(forms={"cpu": "flag"})
+    entry = ScriptEntry(flags=True)
     request = harness.request(script, devices=2, hyperparameters={"cpu": True}, entry=entry, environment=CORES)
     folder = Path(unquote(urlparse(json.loads(request["HyperParameters"]["sagemaker_submit_directory"])).path))
     shutil.copy(ENTRY, folder)

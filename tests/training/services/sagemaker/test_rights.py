@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from experiments.imports.followed_service import FollowedService
 from tests.conftest import ROOT
 from tests.support.aws.account import BUCKET, Account
 from tests.support.aws.rights import ACTIONS, actions, allowed, documented
@@ -63,8 +62,6 @@ def test_the_launcher_policy_allows_exactly_the_calls_of_a_launcher(account: Acc
     job.stop()
     ended(job)
     service.fetch_output("job", "events.jsonl")
-    account.jobs.tuning["tuning"] = {}
-    FollowedService(context.clients).jobs_of_tuning("tuning")
     assert called == set(actions("launcher")) - set(NOT_RECORDED)
 
 

@@ -25,7 +25,7 @@ def write_folders(script: dict[str, Any], folder: Path) -> None:
     for path in (script["source"], *script.get("channels", {}).values()):
         (folder / path).mkdir(parents=True, exist_ok=True)
         (folder / path / "train.txt").write_text("a line of data\n")
-    (folder / script["source"] / script["entry_point"]).write_text("print('training')\n")
+    (folder / script["source"] / script["entry_point"].split()[0]).write_text("print('training')\n")
     (folder / script["source"] / "requirements.txt").write_text("evaluate\n")
 
 

@@ -20,6 +20,7 @@ SCRIPT = """\
 import argparse, json, os, sys
 parser = argparse.ArgumentParser()
 parser.add_argument("config")
+parser.add_argument("folder")
 parser.add_argument("--cpu", action="store_true")
 parser.add_argument("--amp", action=argparse.BooleanOptionalAction)
 parser.add_argument("--files", nargs="+")
@@ -32,14 +33,27 @@ print("VIEW " + json.dumps(view).replace(base, "/opt/ml"))
 EXPERIMENT = """\
 script:
   source: code
-  hyperparameters: {config: "a b; it's (x) *", cpu: true, amp: false, files: [x, /opt/ml/model], out: /opt/ml/model}
+  entry_point: train.py "a b; it's (x) *" /opt/ml/model --no-amp
+  arguments: {booleans: flag}
+  hyperparameters: {cpu: true, files: [x, /opt/ml/model], out: /opt/ml/model}
   environment: {GREETING: hello}
   secrets: {HF_TOKEN: hub/token}
 machine: {cores: 1}
 """
 TOKEN = "v3ry-secret-token"
 EXPECTED = [
-    ["train.py", "a b; it's (x) *", "--no-amp", "--cpu", "--files", "x", "/opt/ml/model", "--out", "/opt/ml/model"],
+    [
+        "train.py",
+        "a b; it's (x) *",
+        "/opt/ml/model",
+        "--no-amp",
+        "--cpu",
+        "--files",
+        "x",
+        "/opt/ml/model",
+        "--out",
+        "/opt/ml/model",
+    ],
     "hello",
     len(TOKEN),
     "train.py",

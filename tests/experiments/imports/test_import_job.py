@@ -14,7 +14,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from experiments.__main__ import main
-from experiments.imports import import_jobs
+from experiments.imports import import_job
 from experiments.running.follow_group import follow
 from tests.conftest import ROOT
 from tests.support.aws.account import Account
@@ -106,6 +106,7 @@ def test_a_job_that_has_ended_is_recorded_once(team: Team) -> None:
     assert "Recording training job colleagues-job" in out
     [run] = team.runs()
     assert (run.info.status, run.info.run_name) == ("FINISHED", name)
+    assert run.data.tags["platform.arm"] == name
     assert team.curve(run, "train_loss") == {1: 1.0, 2: 0.5, 3: 0.3333}
     billed = team.harness.service.describe(name)["BillableTimeInSeconds"]
     metrics, params, tags = run.data.metrics, run.data.params, run.data.tags
@@ -138,7 +139,7 @@ def test_likely_secrets_of_a_job_are_not_recorded(team: Team, tmp_path: Path) ->
 def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A script that trains until this process follows its job."""
     gate = tmp_path / "follows"
-    monkeypatch.setattr(import_jobs, "follow", lambda *values, **named: gate.touch() or follow(*values, **named))
+    monkeypatch.setattr(import_job, "follow", lambda *values, **named: gate.touch() or follow(*values, **named))
     return WAITS.format(gate=str(gate))
 
 
@@ -154,27 +155,22 @@ def test_a_running_job_is_followed_to_its_end(team: Team, waiting: str) -> None:
     assert len(team.curve(run, "train_loss")) == 3
 
 
-def test_a_group_of_imported_jobs_is_followed_on_after_its_command_was_killed(team: Team, waiting: str) -> None:
-    tuned = {"tune-1": {"learning_rate": "3e-05"}, "tune-2": {"learning_rate": "5e-05"}}
-    for name, values in tuned.items():
-        team.starts(name, waiting, **values)
-    team.account.jobs.tuning["bert-tuning"] = tuned
-    command = [sys.executable, "-m", "experiments", "attach", "--tuning-job", "bert-tuning"]
-    killed = subprocess.Popen([*command, "--prices", str(team.prices)], cwd=ROOT, stdout=subprocess.DEVNULL)
-    until(lambda: len(team.runs()) == 2)
+def test_a_running_job_is_followed_on_after_its_command_was_killed(team: Team, waiting: str) -> None:
+    name = team.starts("running-job", waiting)
+    command = [sys.executable, "-m", "experiments", "attach", "--job", name, "--prices", str(team.prices)]
+    killed = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
+    until(lambda: len(team.runs()) == 1)
     killed.kill()
     killed.wait()
-    assert {run.info.status for run in team.runs()} == {"RUNNING"}
     [group] = team.runs("group")
-    code, out, error = team.attach(group=group.data.tags["platform.group"])
-    assert (code, error) == (0, "")
-    assert f"Following 2 jobs of {group.data.tags['platform.group']}" in out
-    assert [run.info.status for run in team.runs()] == ["FINISHED"] * 2
-    assert [team.curve(run, "train_loss")[3] for run in team.runs()] == [0.3333] * 2
-    assert [run.data.tags["platform.arm"] for run in team.runs()] == ["learning rate 3e-05", "learning rate 5e-05"]
     code, _, error = team.attach(group=group.data.tags["platform.group"])
-    assert (code, "has ended: `trainfare report --group" in error) == (2, True)
-    assert sorted(team.account.jobs.names()) == ["tune-1", "tune-2"]
+    assert (code, "`trainfare attach --job` continues one of its jobs (running-job)" in error) == (2, True)
+    assert team.attach(job=name)[0] == 0
+    [run] = team.runs()
+    assert run.info.status == "FINISHED"
+    assert team.curve(run, "train_loss")[3] == 0.3333
+    assert len(team.runs("group")) == 1
+    assert team.account.jobs.names() == [name]
 
 
 def test_a_job_that_got_no_instances_is_not_started_again(team: Team) -> None:
@@ -189,39 +185,14 @@ def test_a_job_that_got_no_instances_is_not_started_again(team: Team) -> None:
     assert team.account.jobs.names() == [name]
 
 
-def test_the_jobs_of_a_tuning_job_are_arms_of_one_group(team: Team) -> None:
-    tuned = {"tune-1": {"learning_rate": "3e-05"}, "tune-2": {"learning_rate": "5e-05"}}
-    for name, values in tuned.items():
-        team.starts(name, **values)
-    for name in tuned:
-        team.waits(name)
-    team.account.jobs.tuning["bert-tuning"] = tuned
-    code, out, _ = team.attach(tuning_job="bert-tuning", experiment="tuned")
-    assert code == 0
-    assert "Recording 2 jobs of tuning job bert-tuning" in out
-    assert [run.data.tags["platform.arm"] for run in team.runs()] == ["learning rate 3e-05", "learning rate 5e-05"]
-    assert len({run.data.tags["platform.group"] for run in team.runs()}) == 1
-    assert [each.name for each in team.client.search_experiments() if each.name != "Default"] == ["tuned"]
-
-
-def test_the_last_values_are_recorded_if_the_log_is_gone(team: Team) -> None:
-    name = team.starts("old-job")
-    team.waits(name)
-    logs = team.account.clients["logs"]
-    logs.delete_log_group(logGroupName="/aws/sagemaker/TrainingJobs")
-    assert team.attach(job=name)[0] == 0
-    [run] = team.runs()
-    assert run.info.status == "FINISHED"
-    assert run.data.metrics["train_loss"] == 0.3333
-
-
 def test_unknown_jobs_and_fields_are_refused(team: Team) -> None:
     missing = (
-        "no {kind} job nobody in region us-east-1 of this account: check the name, --region, and the account of your "
-        "credentials"
+        "error: no training job nobody in region us-east-1 of this account: check the name, --region, and the account "
+        "of your credentials.\n"
     )
-    assert team.attach(job="nobody") == (2, "", f"error: {missing.format(kind='training')}.\n")
-    assert team.attach(tuning_job="nobody") == (2, "", f"error: {missing.format(kind='tuning')}.\n")
-    refused = "error: --job and --tuning-job cannot be combined: attach follows one of them.\n"
-    assert team.attach(job="a", tuning_job="b") == (2, "", refused)
+    assert team.attach(job="nobody") == (2, "", missing)
+    refused = "error: --group and --job cannot be combined: attach follows one of them.\n"
+    assert team.attach(group="a", job="b") == (2, "", refused)
+    code, _, error = team.attach(tuning_job="a")
+    assert (code, "unknown field 'tuning_job' of attach: it must be one of group, job" in error) == (2, True)
     assert team.runs() == []
