@@ -47,7 +47,6 @@ def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss:
     return [
         *_device(path, reported, cards),
         *_settings(path, reported, cards),
-        *_trial_problems(path, reported),
         *_results(path, reported, reference_loss),
     ]
 
@@ -71,12 +70,6 @@ def _settings(path: GpuPath, reported: Reported, cards: Cards) -> list[str]:
     return [
         f"{name} was {used.get(name)} and not {value}" for name, value in expected.items() if used.get(name) != value
     ]
-
-
-def _trial_problems(path: GpuPath, reported: Reported) -> list[str]:
-    fields = path.job_fields()
-    is_auto = fields["attention"] == "auto" and fields.get("padding") != "none"
-    return ["no trial chose the attention"] if is_auto and "trial/rows" not in reported.metrics else []
 
 
 def _results(path: GpuPath, reported: Reported, reference_loss: float | None) -> list[str]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import re
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
@@ -13,9 +12,6 @@ from benchmarks.gpu.workload_losses import compare_losses
 from benchmarks.gpu.workload_sides import OURS, SIDES, least_gain, side_fields
 from benchmarks.support.results import Row
 from benchmarks.support.workloads import Workload
-
-RATE_SUFFIX = "_samples_per_second"
-TRIAL_RATE = re.compile(f"trial/.+{RATE_SUFFIX}")
 
 
 def measure_workloads(
@@ -64,8 +60,6 @@ def _sides(
 def workload_rows(name: str, results: Mapping[str, Mapping[str, float]]) -> list[Row]:
     """Return the speed of each side that completed, our gains, and the differences of the losses of this one seed."""
     rows = [row for side, result in results.items() for row in speed_rows(f"{name}, {side}", result)]
-    if uncompiled := results.get("ours uncompiled"):
-        rows += trial_rows(name, uncompiled)
     recipe = results.get("recipe", {})
     for side in OURS:
         rates, losses = (
@@ -83,13 +77,3 @@ def workload_rows(name: str, results: Mapping[str, Mapping[str, float]]) -> list
         difference = losses[1] - losses[0]
         rows.append(Row(name=f"{name}, {side}: eval_loss minus the recipe's", value=difference, unit="nats"))
     return rows
-
-
-def trial_rows(name: str, metrics: Mapping[str, float]) -> list[Row]:
-    """Return the speed of each attention implementation in the trial of `auto`, whose steps have no optimizer."""
-    rates = {metric: metrics[metric] for metric in sorted(metrics) if TRIAL_RATE.fullmatch(metric)}
-    names = {metric: metric.removeprefix("trial/").removesuffix(RATE_SUFFIX) for metric in rates}
-    return [
-        Row(name=f"{name}, trial of {names[metric]} attention", value=rate, unit="samples/s")
-        for metric, rate in rates.items()
-    ]

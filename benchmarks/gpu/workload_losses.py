@@ -55,9 +55,7 @@ def compare_losses(
             return None
         own = folder / f"{workload.name}-{COMPARED.index(side)}-{seed}"
         own.mkdir()
-        # Beside other trainings, a trial of `auto` would choose at random.
-        attention = first[side].first("start").get("hyperparameters", {}).get("attention", "auto")
-        fields = {**side_fields(workload, side, has_rows, seed), "attention": attention, **limits}
+        fields = {**side_fields(workload, side, has_rows, seed), **limits}
         return reported_by(own, fields, offline=has_rows, slots=own / "slots")
 
     jobs = [(seed, side) for seed in SEEDS[1:] for side in COMPARED]

@@ -75,7 +75,7 @@ def main() -> None:
         ours, compiled = Ours(folder, "none"), Ours(folder, "inductor")
         figures = []
         for label, side in (("our defaults", ours), ("with inductor", compiled)):
-            side.rate()  # The trial of `auto`, the compiled programs, and a warm page cache.
+            side.rate()  # The compiled programs, and a warm page cache.
             side.blocking.clear()
             counts = [1, 2 * cpus] if side is ours else [1]
             figures += rows(label, *ratios(side.rate, counts))

@@ -30,9 +30,6 @@ KEEPING_ALLOCATOR = {
     "MALLOC_TOP_PAD_": str(64 * 2**20),
 }
 
-DECISIONS_VARIABLE = "TRAINFARE_DECISIONS_DIR"
-"""Variable with the folder of what `auto` chose in trials (`training/job/tuning/decision_files.py`)."""
-
 
 def environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, str]:
     """Return the variables of a job's request. A script's own variables come last."""
@@ -44,7 +41,6 @@ def environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str,
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
         SECRET_VARIABLES: _secret_variables(experiment),
         MEASURE_VARIABLE: 1 if experiment.script and experiment.service == "local" else None,
-        DECISIONS_VARIABLE: _decisions(experiment, home),
         "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
         "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
     }
@@ -64,11 +60,6 @@ def _secret_variables(experiment: Experiment) -> str | None:
     if push is None:
         return None
     return ",".join(AWS_VARIABLES if push.token_secret else (push.token_variable,))
-
-
-def _decisions(experiment: Experiment, home: Path) -> Path | None:
-    """Return the folder that the jobs of this machine share. Without it, `auto` follows rules instead of trials."""
-    return home / "decisions" if experiment.service == "local" and experiment.script is None else None
 
 
 def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:

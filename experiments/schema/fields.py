@@ -130,10 +130,10 @@ class ExperimentFields(Frozen):
     """Seed of new weights, dropout and the data order. Each repeat adds 1."""
 
     precision: Literal["auto", "fp32", "bf16", "fp16", "fp8"] = "auto"
-    """Number format of the computation. `auto` takes bf16 on a GPU that supports it natively, else fp16. On a CPU, the
-    first job of a group tries bf16 and fp32 for a few steps, and all jobs of the group take the faster one. `fp8` is
-    bf16 with FP8 in the linear layers of the repeated layers, in training only. It needs a GPU of compute capability
-    8.9 or higher (L4, L40S, H100) and the package `torchao`, and is made for `compiler: inductor`."""
+    """Number format of the computation. `auto` takes bf16 on a GPU that supports it natively, else fp16. On a CPU, it
+    takes bf16 with AVX512-BF16 or AMX instructions, else fp32. `fp8` is bf16 with FP8
+    in the linear layers of the repeated layers, in training only. It needs a GPU of compute capability 8.9 or higher
+    (L4, L40S, H100) and the package `torchao`, and is made for `compiler: inductor`."""
     padding: Literal["auto", "longest", "buckets", "max_length", "none"] = "auto"
     """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` is `buckets` with
     inductor on a GPU and on XLA devices (Trainium), otherwise `longest`, rounded up to a multiple of 8 on a GPU. `none`
@@ -145,13 +145,12 @@ class ExperimentFields(Frozen):
     length_grouping: bool = True
     """Batch rows of similar length together. Has no effect with `padding: max_length`."""
     attention: Literal["auto", "blockwise", "sdpa", "eager", "flash_attention_2"] = "auto"
-    """Attention implementation. `auto` takes the fastest in a trial, as for `precision`. Candidates on a CPU, for rows
-    of up to 1,024 tokens: `blockwise`, `eager` and `sdpa`. On a GPU: `sdpa`, `eager`, and `flash_attention_2` if its
-    package is installed. Without a trial, a GPU uses the default of transformers. `blockwise` is our own, for training
-    on a CPU, and computes in parts that fit in the CPU's caches; evaluations then use `eager`."""
+    """Attention implementation. `auto` takes the default of transformers, which is `sdpa` for most models. On a CPU,
+    for rows of up to 1,024 tokens, it takes `blockwise` for common models, else `eager`. `blockwise` is our own, for
+    training on a CPU, and computes in parts that fit in the CPU's caches; evaluations then use `eager`."""
     dropout: Literal["auto", "bulk", "torch"] = "auto"
-    """Random numbers of dropout on a CPU: `bulk` draws 64 bits for four elements, `torch` one number for each, and
-    `auto` takes the faster one, found by a trial as for `precision`. A GPU always uses `torch`."""
+    """Random numbers of dropout on a CPU: `bulk` draws 64 bits for four elements, `torch` one number for each. `auto`
+    takes `bulk`. A GPU always uses `torch`."""
     kernels: Literal["torch", "liger"] = "torch"
     """Kernels of norms, rotary embeddings, MLPs and the loss of language models: those of PyTorch, or Liger's, for
     decoders such as Llama, Mistral and Qwen. `liger` needs an NVIDIA GPU and the package `liger-kernel`."""

@@ -20,7 +20,6 @@ from tracking.groups.metric_scales import COLUMN, read_scales
 from tracking.groups.planned_job import AGAIN, job_title
 from tracking.recording.compiler_check import warning
 from tracking.recording.deaths import EXCEPTION, MOMENT, recorded_death
-from training.contract.price import share_for_auto
 
 STEADY = "throughput_steady_samples_per_second"
 NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished", "Budget"})
@@ -96,23 +95,15 @@ class Job:
         """Return the job's number in a column, or NaN if it is missing."""
         return self.numbers.get(column, math.nan)
 
-    @property
-    def share_for_auto(self) -> float:
-        """Share of the billed seconds in which the job's last start chose the values of `auto`, or waited for that."""
-        return share_for_auto(self.number("time_trial_seconds"), self.number("cost_billable_seconds"))
-
     def compared(self, column: str) -> float:
         """Return the number that comparisons use, or NaN if it is missing.
 
-        Costs, and the seconds up to a target, are without the choice of the values of `auto`: later jobs and groups
-        do not pay for it.
+        Earlier versions chose the values of `auto` in a trial, which costs and seconds up to a target leave out.
         """
-        value = self.number(column)
-        if column == "target_seconds":
-            return value - self.share_for_auto * finite_or_zero(self.number("cost_billable_seconds"))
-        if column in _COSTS:
-            return value * (1 - self.share_for_auto)
-        return value
+        value, trial, billed = (self.number(name) for name in (column, "time_trial_seconds", "cost_billable_seconds"))
+        if not 0 < trial < billed:
+            return value
+        return value - trial if column == "target_seconds" else value * (1 - trial / billed * (column in _COSTS))
 
     @property
     def setup_seconds(self) -> float:

@@ -8,7 +8,7 @@ from typing import Literal
 
 from judging.break_even import BreakEven
 from judging.quality import Quality
-from reports.comparison.arms import STEADY, Arm, Job, finite_or_zero
+from reports.comparison.arms import STEADY, Arm, Job
 from reports.comparison.cache_verdicts import state_sentences, trainings_phrase
 from reports.comparison.comparison import Comparison, Contrast, extra_seconds
 from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, has_common_currency, uses_other_machines
@@ -188,11 +188,7 @@ def cost_sentence(comparison: Comparison) -> str:
     sentence += f", {joined(wasted)}" if wasted else ""
     notes = [f"{unbilled} without a billing record"] if unbilled else []
     notes += [f"{negative} with a negative cost, which does not count"] if negative else []
-    text = f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
-    trials = math.fsum(job.share_for_auto * finite_or_zero(job.number(BILLABLE)) for job in comparison.jobs)
-    spent = f"Choosing the values of `auto` took {figure(trials)} of these seconds, which comparisons leave out."
-    # Jobs that only look up an earlier choice take milliseconds.
-    return f"{text} {spent}" if trials >= 0.5 else text
+    return f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
 
 
 def _share(comparison: Comparison, kind: Literal["failed", "stopped"]) -> str:

@@ -120,11 +120,13 @@ def _outcome(attrs: Mapping[str, Any], state: State) -> TrialOutcome:
         failure = ("Stopped", why)
     elif kind == "failed" or state == "failed":
         failure = (why.split(":")[0] or "Error", why)
+    # Earlier versions stored the share of their cost in which they chose the values of `auto`.
+    compared = 1 - float(attrs.get("share_for_auto") or 0.0)
+    usd = attrs.get("usd")
     return TrialOutcome(
         failure=failure,
-        billable_instance_seconds=float(attrs.get("billable_seconds") or 0.0),
-        usd=attrs.get("usd"),
-        share_for_auto=float(attrs.get("share_for_auto") or 0.0),
+        billable_instance_seconds=compared * float(attrs.get("billable_seconds") or 0.0),
+        usd=None if usd is None else compared * usd,
         samples=int(attrs.get("samples") or 0),
         steady_samples_per_second=_number(attrs.get("steady_samples_per_second")),
         quality=_number(attrs.get("quality")),

@@ -78,9 +78,6 @@ class TrialOutcome:
     """Charged seconds of all instances, also for a failed job."""
     usd: float | None = None
     """Cost, if the price is known."""
-    share_for_auto: float = 0.0
-    """Share of the cost that went into choosing the values of `auto`. Later jobs hardly pay for it, so costs are
-    compared without it."""
     samples: int = 0
     """Samples trained."""
     steady_samples_per_second: float = math.nan
@@ -93,11 +90,11 @@ class TrialOutcome:
 
 
 def cost_of(objective: Objective, outcome: TrialOutcome) -> float:
-    """Return the job's cost under the objective, without the choice of `auto`; NaN if it is unknown."""
+    """Return the job's cost under the objective; NaN if it is unknown."""
     if objective.cost == "usd":
-        return math.nan if outcome.usd is None else outcome.usd * (1 - outcome.share_for_auto)
+        return math.nan if outcome.usd is None else outcome.usd
     if objective.cost == "billable_seconds":
-        return outcome.billable_instance_seconds * (1 - outcome.share_for_auto)
+        return outcome.billable_instance_seconds
     return outcome.steady_samples_per_second
 
 

@@ -35,7 +35,6 @@ def attributes(outcome: TrialOutcome) -> dict[str, Any]:
     values_by_name = {
         "billable_seconds": outcome.billable_instance_seconds,
         "usd": outcome.usd,
-        "share_for_auto": outcome.share_for_auto or None,
         "samples": outcome.samples,
         "quality": outcome.quality,
         "reached": outcome.reached,

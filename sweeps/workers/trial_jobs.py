@@ -20,7 +20,7 @@ from tracking.recording.run_tables import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import InputError, QuotaError, TrackingError
 from training.contract.events import Event
-from training.contract.price import instance_seconds, share_for_auto
+from training.contract.price import instance_seconds
 from training.contract.service import Service
 
 
@@ -178,9 +178,6 @@ def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
         # A cost that has not arrived is unknown: with 0 the trial would be the best one.
         billable_instance_seconds=metrics.get("cost/billable_instance_seconds", 0.0 if run.failure else math.nan),
         usd=metrics.get("cost/usd"),
-        share_for_auto=share_for_auto(
-            metrics.get("time/trial_seconds", 0.0), metrics.get("cost/billable_seconds", 0.0)
-        ),
         samples=int(metrics.get("samples", 0)),
         steady_samples_per_second=metrics.get("throughput/steady_samples_per_second", math.nan),
         quality=metrics.get(objective.quality.metric, math.nan) if objective.quality else math.nan,

@@ -19,7 +19,6 @@ from tests.end_to_end.conftest import CommandLine, text
 from tests.support.aws.account import Account
 from tests.support.sweeps.postgres import postgres
 from tests.support.sweeps.tiny import TINY
-from training.contract.price import share_for_auto
 
 
 def by_role(runs: list[Run]) -> Counter[str]:
@@ -31,10 +30,7 @@ def setting(run: Run) -> tuple[str, ...]:
 
 
 def cost(run: Run) -> float:
-    """Return the billable seconds of a job without those in which it chose the values of `auto`."""
-    metrics = run.data.metrics
-    share = share_for_auto(metrics.get("time/trial_seconds", 0.0), metrics["cost/billable_seconds"])
-    return metrics["cost/billable_instance_seconds"] * (1 - share)
+    return float(run.data.metrics["cost/billable_instance_seconds"])
 
 
 def kept(command_line: CommandLine) -> dict[str, Any]:

@@ -18,11 +18,6 @@ def instance_seconds(seconds: float, instances: int) -> InstanceSeconds:
     return InstanceSeconds(seconds * instances)
 
 
-def share_for_auto(trial_seconds: float, billed_seconds: float) -> float:
-    """Return the share of a job's billed seconds in which it chose the values of `auto`; 0 if either is unknown."""
-    return trial_seconds / billed_seconds if 0 < trial_seconds < billed_seconds else 0.0
-
-
 @dataclass(frozen=True, kw_only=True)
 class Price:
     """Price of one instance, with the source and the date of the figure."""

@@ -4,10 +4,9 @@
 
 1. Resolve the settings: parse the arguments, read and check the channels (`settings/job_settings.py`). With
    `push_to_hub`, check that the Hub repository accepts the token.
-2. Load the model (`weights/pretrained.py`). Choose what is `auto` by a trial (`tuning/trial.py`). Build the
-   trainer, with its callbacks: one reports progress (`loop/trainer_callback.py`), one adapts the waits of threads to
-   other processes (`tuning/thread_control.py`), and a probe adds one that ends the training early
-   (`estimating/probe.py`).
+2. Load the model (`weights/pretrained.py`) and prepare it (`loop/prepared_model.py`). Build the trainer, with its
+   callbacks: one reports progress (`loop/trainer_callback.py`), one adapts the waits of threads to other processes
+   (`threads/thread_control.py`), and a probe adds one that ends the training early (`estimating/probe.py`).
 3. Emit `start`, then train (`loop/job_trainer.py`). With a compiler, compile every batch shape before the first step
    (`loop/compile_phase.py`). A calibration measures its batch sizes at that point and skips the rest
    (`estimating/calibration.py`).
@@ -36,7 +35,7 @@ from estimating.probe import Probe
 from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
 from loop.occurring_rows import parameter_count, row_metrics
-from loop.prepared_model import prepare_after_trial, prepare_before_trial
+from loop.prepared_model import prepare
 from loop.samplers import eval_sampler, train_sampler
 from loop.trainer_callback import Reporter
 from measuring import hardware, own_cpus, result_metrics
@@ -51,8 +50,7 @@ from reporting.events import Events
 from settings.job_settings import Settings, resolve_settings
 from settings.trainer_arguments import trainer_arguments
 from settings.training_identity import check_same, identity
-from tuning.thread_control import ThreadControl, is_fixed, set_threads
-from tuning.trial import settle
+from threads.thread_control import ThreadControl, set_threads
 from weights.pretrained import save_tokenizer, supports_token_types
 
 
@@ -62,16 +60,14 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     at_start = own_cpus.read()
     hosts.configure_host()
     settings = resolve_settings(argv, environment, events)
-    first = at_start if settings.device_kind == "cpu" else None
-    control = ThreadControl(events, first, is_fixed(environment))
+    control = ThreadControl(events, at_start if settings.device_kind == "cpu" else None)
     # Only the first process pushes. It checks the token now: a wrong one then costs seconds, not a training.
     destination = open_destination(settings.arguments, environment, events) if ranks.rank() == 0 else None
     model = _load_model(settings)
     settings = _drop_unsupported_token_types(settings, model)
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))
-    settings, decision = settle(settings, model, control, meter, events, environment)
-    prepare_after_trial(model, settings)
+    settings = prepare(model, settings)
     trainer, sampler = _trainer(settings, model, meter)
     trainer.add_callback(control)
     reporter = _reporter(settings, trainer, sampler, events, stop)
@@ -80,7 +76,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     try:
         trainer.train_from(settings.resumed[0] if settings.resumed else None)
     except CalibrationFinished as done:
-        _emit_result(settings, trainer, {**done.metrics, **decision.metrics()}, {}, events)
+        _emit_result(settings, trainer, done.metrics, {}, events)
         return
     stop.end_if_requested()
     if reporter.evaluated_at_step != trainer.state.global_step:
@@ -96,7 +92,6 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         **(probe.metrics() if probe else {}),
         **load.metrics(),
         **control.metrics(),
-        **decision.metrics(),
     }
     # The push comes last, so that no other process waits for the upload.
     pushed = _push(settings, trainer, destination, metrics, events) if destination else {}
@@ -116,7 +111,6 @@ def _load_model(settings: Settings) -> Any:
     folders = settings.folders
     for folder, channel in ((folders.train, settings.train), (folders.validation, settings.validation)):
         check_tokens(channel.rows, model.config.vocab_size, folder)
-    prepare_before_trial(model, settings)
     return model
 
 
@@ -182,8 +176,7 @@ def _reporter(
     settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events, stop: StopRequest
 ) -> Reporter:
     def before_first_step() -> None:
-        trial_seconds = trainer.meter.phase_seconds.get("trial", 0.0)
-        trainer.meter.add_phase("load", hardware.process_age_seconds() - trial_seconds)
+        trainer.meter.add_phase("load", hardware.process_age_seconds())
         if settings.is_calibration:
             reporter.is_quiet = True
             raise CalibrationFinished(calibrate(settings, trainer, events))

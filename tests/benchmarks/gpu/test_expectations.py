@@ -18,7 +18,7 @@ BY_NAME = {path.name: path for path in PATHS}
 
 
 def completed(
-    path: GpuPath, loss: float = 1.0, mfu: float = 0.4, precision: str = "", device: str = "cuda", trial: bool = True
+    path: GpuPath, loss: float = 1.0, mfu: float = 0.4, precision: str = "", device: str = "cuda"
 ) -> Reported:
     used = {"compile_scope": "layers", "compile_mode": "default", **path.job_fields()}
     kinds: list[tuple[str, dict[str, Any]]] = [
@@ -30,7 +30,7 @@ def completed(
             },
         ),
         ("phase", {"phase": "compile" if path.is_compiled else "train"}),
-        ("result", {"metrics": {"eval_loss": loss, "throughput/mfu": mfu, **({"trial/rows": 32} if trial else {})}}),
+        ("result", {"metrics": {"eval_loss": loss, "throughput/mfu": mfu}}),
     ]
     return Reported(failure=None, events=[Event(kind, at, 0.0, fields) for at, (kind, fields) in enumerate(kinds)])
 
@@ -58,7 +58,6 @@ def test_a_job_as_expected_shows_no_differences(path: GpuPath) -> None:
         ("sdpa", {"loss": 1.03}, "the evaluation loss is 1.0300; expected 1.0000 ± 0.02"),
         ("fp32", {"loss": float("nan")}, "the evaluation loss is nan"),
         ("decoder", {"precision": "bf16"}, "precision was bf16 and not fp32"),
-        ("auto", {"precision": "fp16", "trial": False}, "no trial chose the attention"),
         ("fp32", {"mfu": 1.2}, "throughput/mfu is 1.2, which is not a share of the card's peak"),
     ],
 )

@@ -128,3 +128,15 @@ def test_without_a_baseline_arms_are_compared_with_the_first_started(tracked: An
     tracked.trained("b", 0, 10.0)
     tracked.trained("a", 0, 10.0)
     assert [arm.label for arm in comparison_of(tracked).arms] == ["b", "a"]
+
+
+def test_costs_of_earlier_jobs_are_without_their_trial_of_auto(tracked: Any) -> None:
+    """Earlier versions chose the values of `auto` in a trial, which took 10 of the first job's 110 seconds."""
+    trial = {"time/trial_seconds": 10.0, "target/seconds": 60.0}
+    tracked.trained("none", 0, 110.0, metrics=trial, baseline=True)
+    tracked.trained("none", 1, 100.0, metrics={"target/seconds": 50.0}, baseline=True)
+    comparison = comparison_of(tracked)
+    [arm] = comparison.arms
+    assert arm.values("cost_billable_seconds") == [pytest.approx(100.0), 100.0]
+    assert arm.values("target_seconds") == [50.0, 50.0]
+    assert comparison.billable_instance_seconds == 210

@@ -10,6 +10,11 @@ from compilation.dropout import HAS_CUSTOM_OPS, LEVELS, is_compiling
 
 NAME = "blockwise"
 """Name of the implementation in the registry of transformers."""
+MODEL_TYPES = (
+    *("albert", "bert", "camembert", "distilbert", "electra", "gpt2", "llama", "mistral", "qwen2", "qwen3"),
+    *("roberta", "xlm-roberta"),
+)
+"""Models for which `auto` selects it, with transformers 5. Tests compare their gradients with those of eager."""
 UNSUPPORTED = ("head_mask", "softcap", "s_aux", "position_bias")
 """Arguments with which some models change the scores in ways that this implementation does not."""
 

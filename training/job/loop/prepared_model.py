@@ -1,36 +1,64 @@
 """Changes to a loaded model before a training, which leave the model's state dictionary as it was."""
 
+from dataclasses import replace
 from typing import Any
 
-from compilation import float8, liger
+import transformers
+
+from attention import operation
+from attention.cudnn import disable_cudnn_attention
+from compilation import dropout, float8, liger
 from loop.occurring_rows import use_occurring_rows
 from loop.padding_free import use_padding_free
 from settings.job_settings import Settings
 from tasks.token_loss import use_token_loss
+from weights.pretrained import set_attention
 
 
-def prepare_after_trial(model: Any, settings: Settings) -> None:
-    """Make the changes that must wait for the values of `auto`: embeddings of the tokens that occur, 8-bit layers, and
-    layers without padding.
+def prepare(model: Any, settings: Settings) -> Settings:
+    """Make the changes: Liger's kernels, the loss of language models on a CPU, attention, dropout, embeddings of the
+    tokens that occur, 8-bit layers, and layers without padding.
 
-    Raises `Unsupported` if the model cannot have them.
-    """
-    use_occurring_rows(model, settings)
-    if settings.precision == "fp8":
-        float8.convert(model)
-    use_padding_free(model, settings)
-
-
-def prepare_before_trial(model: Any, settings: Settings) -> None:
-    """Replace modules by ones that need less memory: Liger's kernels, and on a CPU our loss for language models.
-
-    Without this, a trial of `auto` could need more memory than the training. Raises `Unsupported`
-    if Liger has no kernels for the model.
+    Return the settings with the attention in use. Raises `Unsupported` if the model cannot have the changes.
     """
     if settings.arguments.kernels == "liger":
         liger.apply(model, settings.arguments.task)
     if _can_use_token_loss(settings):
         use_token_loss(model)
+    settings = replace(settings, attention=_use_attention(model, settings))
+    if settings.dropout == "bulk":
+        dropout.install(settings.compiler.compiles_here)
+    use_occurring_rows(model, settings)
+    if settings.precision == "fp8":
+        float8.convert(model)
+    use_padding_free(model, settings)
+    return settings
+
+
+def _use_attention(model: Any, settings: Settings) -> str:
+    """Choose what `auto` leaves to the model, and return the attention in use. With `padding: none`, it stays `auto`.
+
+    On a GPU, transformers has chosen. On a CPU, blockwise attention replaces eager where the model can use it.
+    """
+    compiles = settings.compiler.compiles_here
+    if settings.device_kind == "cuda":
+        if not settings.eval_padding.is_static:
+            # cuDNN plans every new shape, and evaluations have at least as many shapes as the training.
+            disable_cudnn_attention()
+        in_use = getattr(model.config, "_attn_implementation", None)
+        is_open = settings.attention == "auto" and settings.arguments.padding != "none"
+        return str(in_use) if is_open and in_use else settings.attention
+    if settings.attention == operation.NAME:
+        operation.register(compiles)
+    is_open = settings.arguments.attention == "auto" and settings.attention == "eager"
+    if is_open and settings.device_kind == "cpu" and _has_blockwise(model) and operation.register(compiles):
+        return operation.NAME if set_attention(model, operation.NAME) else settings.attention
+    return settings.attention
+
+
+def _has_blockwise(model: Any) -> bool:
+    version = int(transformers.__version__.partition(".")[0])
+    return version >= 5 and model.config.model_type in operation.MODEL_TYPES
 
 
 def _can_use_token_loss(settings: Settings) -> bool:

@@ -12,7 +12,7 @@ in its CPU's memory.
 """
 
 from pathlib import Path
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, Optional
 
 import torch
 
@@ -49,41 +49,38 @@ def gathered_weights(model: Any) -> Dict[str, Any]:
 
     All processes must call this. Tensors that are shared in the model stay shared.
     """
-    _release_gathered(model)
-    gathered: Dict[int, Any] = {}
-    weights = {}
-    for name, value in model.state_dict(keep_vars=True).items():
-        if id(value) not in gathered:
-            gathered[id(value)] = _gathered(value)
-        weights[name] = gathered[id(value)]
-    return weights if torch.distributed.get_rank() == 0 else {}
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, get_model_state_dict
+
+    weights = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True, cpu_offload=True))
+    return {name: weights[first] for name, first in _first_names(model).items()} if weights else {}
 
 
 def load_weights(model: Any, folder: Optional[Path]) -> None:
     """Load a saved model into a sharded one. All processes must call this; only rank 0 needs the folder."""
-    saved = safetensors_files.read(folder) if folder and torch.distributed.get_rank() == 0 else {}
-    _release_gathered(model)
-    names: Dict[int, List[str]] = {}
-    values = model.state_dict(keep_vars=True)
-    for name, value in values.items():
+    from torch.distributed.checkpoint.state_dict import StateDictOptions, set_model_state_dict
+
+    weights = {}
+    if folder and torch.distributed.get_rank() == 0:
         # Files contain a shared tensor only once, under any of its names.
-        names.setdefault(id(value), []).append(name)
-    with torch.no_grad():
-        for each in names.values():
-            value = values[each[0]]
-            whole = next((saved[name] for name in each if name in saved), None)
-            if whole is None and torch.distributed.get_rank() == 0:
-                raise KeyError(f"the model in {folder} has no weight {each[0]}")
-            _fill(value, torch.empty(value.shape, dtype=value.dtype) if whole is None else whole)
+        first_names = _first_names(model)
+        saved = {first_names.get(name, name): value for name, value in safetensors_files.read(folder).items()}
+        weights = {name: saved[first] for name, first in first_names.items()}
+    # After an evaluation, parameters outside of the layers are still gathered.
+    model.reshard()
+    set_model_state_dict(model, weights, options=StateDictOptions(full_state_dict=True, broadcast_from_rank0=True))
 
 
 def gathered_states(optimizer: Any) -> Dict[str, Any]:
     """Return the optimizer's plain state dictionary in the CPU's memory, on rank 0. All processes must call this.
 
-    Other ranks get None in place of each tensor.
+    Other ranks get None in place of each tensor. `get_optimizer_state_dict` would name the parameters, while the
+    checkpoints of whole models number them.
     """
-    gathered: Dict[str, Any] = _gathered(optimizer.state_dict())
-    return gathered
+    states = optimizer.state_dict()
+    gathered = {
+        number: {name: _gathered(value) for name, value in values.items()} for number, values in states["state"].items()
+    }
+    return {**states, "state": gathered}
 
 
 def load_states(optimizer: Any, states: Dict[str, Any]) -> None:
@@ -116,40 +113,21 @@ def _connect_single_process(device: Any) -> None:
         torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
 
 
-def _release_gathered(model: Any) -> None:
-    """Shard all parameters again. After an evaluation, those outside of the layers are still gathered."""
-    from torch.distributed.fsdp import FSDPModule
-
-    for module in model.modules():
-        if isinstance(module, FSDPModule):
-            module.reshard()
+def _first_names(model: Any) -> Dict[str, str]:
+    """Return the name of each weight, with the first name of the same tensor."""
+    first: Dict[int, str] = {}
+    return {name: first.setdefault(id(value), name) for name, value in model.state_dict(keep_vars=True).items()}
 
 
 def _gathered(value: Any) -> Any:
-    if isinstance(value, dict):
-        return {name: _gathered(each) for name, each in value.items()}
-    if isinstance(value, (list, tuple)):
-        return type(value)(_gathered(each) for each in value)
-    if not isinstance(value, torch.Tensor):
-        return value
     whole = value.full_tensor() if hasattr(value, "full_tensor") else value
     return whole.detach().cpu() if torch.distributed.get_rank() == 0 else None
 
 
 def _sharded_like(parameter: Any, value: Any) -> Any:
-    """Return a tensor of the parameter's shape as a DTensor with the same parts, and anything else as it is."""
-    if not isinstance(value, torch.Tensor) or not value.dim() or not hasattr(parameter, "device_mesh"):
+    """Return a tensor of the parameter's shape as a DTensor with the same parts, and a number as it is."""
+    if not value.dim() or not hasattr(parameter, "device_mesh"):
         return value
     from torch.distributed.tensor import distribute_tensor
 
     return distribute_tensor(value.to(parameter.to_local().device), parameter.device_mesh, parameter.placements)
-
-
-def _fill(value: Any, whole: Any) -> None:
-    """Overwrite a parameter or buffer with rank 0's values."""
-    if hasattr(value, "full_tensor"):
-        value.to_local().copy_(_sharded_like(value, whole.to(value.dtype)).to_local())
-        return
-    if torch.distributed.get_rank() == 0:
-        value.copy_(whole)
-    torch.distributed.broadcast(value, src=0)

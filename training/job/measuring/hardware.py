@@ -16,9 +16,6 @@ from reporting.errors import Unsupported
 GIB = 2.0**30
 IMPORTED_AT = time.time()
 
-VECTOR_EXTENSIONS = ("avx", "amx", "fma", "sse4", "sve", "asimd", "bf16", "i8mm")
-"""Prefixes of CPU flags that change the speed of matrix products."""
-
 LONGEST_EAGER_TOKENS = 1024
 """Longest rows for which eager attention is chosen on a CPU."""
 
@@ -58,7 +55,7 @@ def describe(kind: str, processes: int) -> Dict[str, Any]:
 def precision(requested: str, kind: str) -> str:
     """Return the precision of the matrix products: `fp32`, `bf16`, `fp16` or `fp8`. Raises `Unsupported`.
 
-    On a CPU, this is the preferred value of `auto`, which a trial may replace (see `tuning/trial.py`).
+    On a CPU, `auto` is bf16 only with instructions for it: an emulated bf16 is many times slower.
     """
     if requested == "fp16" and kind == "cpu":
         raise Unsupported("precision fp16 needs a GPU, and this machine has none: use bf16, fp32 or auto")
@@ -67,7 +64,7 @@ def precision(requested: str, kind: str) -> str:
     if requested != "auto":
         return requested
     if kind == "cpu":
-        return "bf16" if {"avx512_bf16", "amx_bf16"} & _cpu_flags() else "fp32"
+        return "bf16" if {"avx512_bf16", "amx_bf16"} & set(_cpu_line("flags").split()) else "fp32"
     # Volta and Turing emulate bf16, which is slow.
     capable = kind == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
     return "bf16" if capable else "fp16"
@@ -93,7 +90,7 @@ def attention(requested: str, kind: str, max_length: int) -> str:
     """Return the attention implementation with which a model is loaded. Raises `Unsupported`.
 
     `auto` leaves the choice to transformers, except on a CPU. There, it selects eager attention up to
-    `LONGEST_EAGER_TOKENS`, unless the model can use blockwise attention or a trial shows otherwise. PyTorch's
+    `LONGEST_EAGER_TOKENS`, which `loop/prepared_model.py` replaces by blockwise where the model can use it. PyTorch's
     scaled dot product has no training kernel with dropout there, and its kernel without dropout is slower than plain
     matrix products at these lengths. Longer rows need the lower memory use of the scaled dot product.
     """
@@ -135,16 +132,6 @@ def _xla_name() -> str:
     except ImportError:
         return ""
     return str(runtime.device_type())
-
-
-def cpu_kind() -> Dict[str, Any]:
-    """Return the CPU's name and its vector extensions: clouds give different CPUs the same name."""
-    extensions = sorted(flag for flag in _cpu_flags() if flag.startswith(VECTOR_EXTENSIONS))
-    return {"name": _cpu_name(), "extensions": extensions}
-
-
-def _cpu_flags() -> "set[str]":
-    return set((_cpu_line("flags") or _cpu_line("Features")).split())
 
 
 def _cpu_name() -> str:

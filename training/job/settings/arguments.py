@@ -21,8 +21,8 @@ class Arguments:
     compiler: str
     """A key of `compilers.COMPILERS`."""
     precision: str
-    """Number format of matrix products. auto selects bf16 on a GPU that computes it fast, else fp16. On a CPU, a trial
-    (see `tuning`) or the CPU's flags choose between bf16 and fp32. fp8 is bf16 with 8 bits in the repeated layers."""
+    """Number format of matrix products. auto selects bf16 on a GPU that computes it fast, else fp16. On a CPU,
+    the CPU's flags choose between bf16 and fp32. fp8 is bf16 with 8 bits in the repeated layers."""
     padding: str
     """longest: the batch's longest row; buckets: the smallest of `bucket_lengths` that fits; max_length; none: the
     model's layers compute no padding."""
@@ -31,10 +31,10 @@ class Arguments:
     attention: str
     """Attention implementation. blockwise is ours, for training on a CPU (see `attention/blockwise.py`); evaluations
     then use eager. auto selects the default of transformers. For rows of up to 1,024 tokens on a CPU, it selects
-    blockwise if the model can use it, else eager, or the fastest of these and sdpa in a trial."""
+    blockwise if the model can use it, else eager."""
     dropout: str
-    """Random bits of dropout on a CPU: bulk draws them in bulk, torch draws one number per element. auto selects bulk,
-    or the faster one in a trial."""
+    """Random bits of dropout on a CPU: bulk draws them in bulk, torch draws one number per element. auto selects
+    bulk."""
     optimizer: str
     """AdamW kernel: auto selects the fused kernel if torch has one for the device."""
     max_length: int

@@ -26,13 +26,18 @@ from settings.trainer_arguments import global_batch_size
 from tasks import TASKS
 from weights.pretrained import Pretrained
 
+RESUMED_VALUES: Mapping[str, Mapping[str, Sequence[str]]] = {
+    "cpu": {"precision": ("fp32", "bf16"), "attention": ("blockwise", "eager", "sdpa"), "dropout": ("bulk", "torch")},
+    "cuda": {"attention": ("eager", "sdpa", "flash_attention_2")},
+}
+"""Values of `auto` that a resumed job takes from its checkpoint, by kind of device and field."""
 TOKENS_OF_TENSOR_CORES = 8
 """Multiple of tokens with which tensor cores multiply 16 bits at full speed (NVIDIA, "Train With Mixed Precision")."""
 
 
 @dataclass(frozen=True)
 class Settings:
-    """Everything that is known before the model is loaded. A trial may then replace values of `auto`."""
+    """Everything that is known before the model is loaded."""
 
     arguments: Arguments
     """The job's arguments."""
@@ -182,6 +187,8 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     if arguments.kernels == "liger":
         liger.check(device_kind)
     check_sharding(arguments, device_kind, ranks.count(), torch.__version__, transformers.__version__)
+    resumed = _resumed(folders, events)
+    arguments = _with_resumed_values(arguments, device_kind, resumed)
     precision = compiler.auto_precision if arguments.precision == "auto" else arguments.precision
     attention = compiler.auto_attention if arguments.attention == "auto" else arguments.attention
     train, validation = (_channel(folder, arguments.task) for folder in (folders.train, folders.validation))
@@ -192,7 +199,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
         compiler=compiler,
         device_kind=device_kind,
         precision=hardware.precision(precision, device_kind),
-        # Without padding, the model gets an implementation of our own after the trial.
+        # Without padding, the loaded model gets an implementation of our own.
         attention=attention
         if arguments.padding == "none"
         else hardware.attention(attention, device_kind, train.metadata.max_length),
@@ -200,7 +207,7 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
         processes=ranks.count(),
         train=train,
         validation=validation,
-        resumed=_resumed(folders, events),
+        resumed=resumed,
     )
 
 
@@ -214,6 +221,14 @@ def _resumed(folders: Folders, events: Events) -> Optional[Tuple[Path, Progress]
     if folders.checkpoints is None:
         return None
     return checkpoint_files.newest(folders.checkpoints, lambda message: events.emit("note", message=message))
+
+
+def _with_resumed_values(arguments: Arguments, device_kind: str, resumed: Optional[Tuple[Path, Progress]]) -> Arguments:
+    """Return the arguments with the checkpoint's values of `auto`, which this machine might choose differently."""
+    before = resumed[1].identity if resumed else {}
+    fields = RESUMED_VALUES.get(device_kind, {})
+    names = [name for name in fields if getattr(arguments, name) == "auto" and before.get(name) in fields[name]]
+    return replace(arguments, **{name: before[name] for name in names})
 
 
 def _check_together(arguments: Arguments, folders: Folders, train: Channel, validation: Channel) -> None:

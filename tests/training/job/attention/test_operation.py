@@ -19,11 +19,17 @@ NO_DROPOUT = {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
 MODELS = {
     "albert": {**SMALL, **NO_DROPOUT, "embedding_size": 8},
     "bert": {**SMALL, **NO_DROPOUT},
+    "camembert": {**SMALL, **NO_DROPOUT},
     "distilbert": {"dim": 16, "n_layers": 2, "n_heads": 4, "hidden_dim": 32, "dropout": 0.0, "attention_dropout": 0.0},
+    "electra": {**SMALL, **NO_DROPOUT, "embedding_size": 8},
     "gpt2": {"n_embd": 16, "n_layer": 2, "n_head": 4, "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0},
     # Two heads share the keys and values of one.
     "llama": {**SMALL, "num_key_value_heads": 2},
+    "mistral": {**SMALL, "num_key_value_heads": 2, "sliding_window": 4},
+    "qwen2": {**SMALL, "num_key_value_heads": 2},
+    "qwen3": {**SMALL, "num_key_value_heads": 2, "head_dim": 4},
     "roberta": {**SMALL, **NO_DROPOUT},
+    "xlm-roberta": {**SMALL, **NO_DROPOUT},
 }
 
 
@@ -41,7 +47,7 @@ def batch() -> dict[str, Any]:
     return {"input_ids": ids, "attention_mask": (ids != 1).long(), "labels": torch.tensor([0, 1, 1])}
 
 
-@pytest.mark.parametrize("model_type", MODELS)
+@pytest.mark.parametrize("model_type", operation.MODEL_TYPES)
 def test_models_train_as_with_eager_attention(model_type: str) -> None:
     model = new_model(model_type).train()
     gradients = []
@@ -56,7 +62,7 @@ def test_models_train_as_with_eager_attention(model_type: str) -> None:
         assert torch.allclose(gradients[1][name], expected, rtol=1e-3, atol=1e-6), name
 
 
-@pytest.mark.parametrize("model_type", MODELS)
+@pytest.mark.parametrize("model_type", operation.MODEL_TYPES)
 @pytest.mark.parametrize("is_bf16", [False, True])
 def test_evaluations_equal_those_with_eager_attention_to_the_bit(model_type: str, is_bf16: bool) -> None:
     operation.register()

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import shutil
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -78,10 +77,3 @@ def test_a_resumed_job_ends_with_the_same_weights(new_job: NewJob) -> None:
 )
 def test_a_calibration_and_a_probe_run_without_padding(job: Any, fields: dict[str, Any]) -> None:
     assert job.run(padding="none", **fields).result["metrics"]
-
-
-def test_a_trial_of_auto_pads_and_leaves_attention_out(job: Any, tmp_path: Path) -> None:
-    job.environment["TRAINFARE_DECISIONS_DIR"] = str(tmp_path / "decisions")
-    ended = job.run(padding="none", precision="auto", max_steps=2)
-    assert ended.events("start")[0]["hyperparameters"]["attention"] == "auto"
-    assert ended.result["metrics"]["padding/efficiency"] == 1.0

@@ -12,8 +12,8 @@ from measuring.own_cpus import CpuReading
 from processes import ranks
 from reporting.errors import Unsupported
 from reporting.events import Events
-from tuning.neighbours import SharedCpus
-from tuning.thread_waits import ThreadWaits
+from threads.neighbours import SharedCpus
+from threads.thread_waits import ThreadWaits
 
 INTERVAL_SECONDS = 0.5
 """Shortest time between two readings. In shorter times, bursts of work of the command that reports on the job would
@@ -40,7 +40,7 @@ def _first_number(text: str) -> int:
 
 
 def is_fixed(environment: Mapping[str, str]) -> bool:
-    """Return True if the number of threads must not change.
+    """Return True if somebody chose the number of threads.
 
     The service sets OMP_NUM_THREADS to the number of the job's CPUs. Any other number is somebody's choice.
     """
@@ -57,22 +57,14 @@ class ThreadControl(TrainerCallback):  # type: ignore[misc]
         self,
         events: Events,
         first: Optional[CpuReading],
-        threads_are_fixed: bool = False,
         read: Callable[[], Optional[CpuReading]] = own_cpus.read,
     ) -> None:
-        """Measure from this reading on; with None, never. The number of threads may be required to stay."""
+        """Measure from this reading on; with None, never."""
         self._events, self._read = events, read
         self._waits, self._cpus = ThreadWaits(), SharedCpus(job_cpus())
         self._last = first
-        self.largest = torch.get_num_threads() if first and not threads_are_fixed else 0
-        """Number of threads that a trial may reduce; 0 if it is fixed."""
         self._steps = self._blocked_steps = 0
         self._was_reported = False
-
-    @property
-    def is_quiet(self) -> bool:
-        """True if other processes leave all threads their CPUs."""
-        return not self._cpus.is_crowded
 
     def check(self) -> None:
         """Read the counters, unless the last reading is recent, and set how the threads wait."""
