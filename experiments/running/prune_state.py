@@ -15,13 +15,14 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, ExitStack, nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
-from mlflow.entities import Run, RunStatus
 from rich.filesize import decimal
 
 from experiments.running.output import confirm, has_terminal, print_error, print_line
 from models.logged.kept_models import MODEL_TAG, holds_model, mark_model_deleted
 from tracking.groups.plan_file import FILE as PLAN
+from tracking.queries.duplicates import has_ended
 from tracking.queries.job_tables import quoted, runs_where
 from tracking.server.store import Store, open_store
 from training.contract.errors import ServiceError, TrackingError
@@ -72,8 +73,8 @@ class Folder:
     """Time of the latest change in it, in seconds since the epoch."""
     kept: str = ""
     """Reason why it is kept; empty if it may be deleted."""
-    runs: Sequence[Run] = ()
-    """Runs of its job."""
+    runs: Sequence[Any] = ()
+    """MLflow runs of its job."""
 
     @property
     def kind(self) -> str:
@@ -220,7 +221,7 @@ def _open_groups(store: Store) -> Iterator[_Need]:
         yield _Need(f"group {group} is open: the same command or `attach` can resume it", text, f"{group}-")
 
 
-def _plan(store: Store, parent: Run) -> str:
+def _plan(store: Store, parent: Any) -> str:
     """Return the text of a group's plan, or an empty text. Raises TrackingError if it is damaged or cannot be read."""
     run_id = parent.info.run_id
     try:
@@ -237,7 +238,7 @@ def _plan(store: Store, parent: Run) -> str:
         ) from error
 
 
-def _artifacts(store: Store, run: Run) -> set[str]:
+def _artifacts(store: Store, run: Any) -> set[str]:
     try:
         return {each.path for each in store.call(store.client.list_artifacts, run.info.run_id)}
     except Exception as error:  # each store of artifacts raises its own
@@ -267,7 +268,7 @@ def _with_decision(
         return replace(folder, kept="younger than --older-than")
     if folder.kind in JOB_KINDS:
         folder = replace(folder, runs=store.call(runs_where, store.client, _is(kind="job", job_name=folder.name)))
-        if any(not RunStatus.is_terminated(RunStatus.from_string(run.info.status)) for run in folder.runs):
+        if not all(map(has_ended, folder.runs)):
             return replace(folder, kept="its run is open: the end of the job is not recorded yet")
     only_copy = "" if options.everything else _reason_only_copy(store, folder, folders)
     return replace(folder, kept=f"{only_copy} (--everything deletes it)" if only_copy else "")
