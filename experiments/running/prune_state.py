@@ -155,11 +155,11 @@ def select(root: Path, store: Store, options: PruneOptions) -> list[Folder]:
     `root` must not contain symbolic links. Raises TrackingError.
     """
     folders = sorted(_folders(root), key=lambda each: -each.size_bytes)
-    requests = _requests(root)
+    jobs = _jobs(root)
     try:
-        needs = [*_running_jobs(root, requests), *_open_groups(store)]
+        needs = [_Need(why, text, f"{name}-") for name, (text, why) in jobs.items() if why] + _open_groups(store)
         return [
-            _with_decision(store, each, folders, needs, requests, options)
+            _with_decision(store, each, folders, needs, jobs, options)
             for each in folders
             if options.group is None or (each.kind in JOB_KINDS and each.name.startswith(f"{options.group}-"))
         ]
@@ -187,38 +187,30 @@ def _folders(root: Path) -> Iterator[Folder]:
                 yield Folder(path=path, size_bytes=size_bytes, changed=changed)
 
 
-def _requests(root: Path) -> dict[str, str | None]:
-    """Return the text of each local job's request, by name. It names all that the job reads; None if unreadable."""
-    requests: dict[str, str | None] = {}
+def _jobs(root: Path) -> dict[str, tuple[str | None, str]]:
+    """Return the text of each local job's request, which names all that it reads, and why it needs that now."""
+    jobs: dict[str, tuple[str | None, str]] = {}
     for path in (path for path in (root / "jobs").glob("[!.]*") if path.is_dir()):
-        try:
-            requests[path.name] = json.dumps(JobFolder(path).request())
-        except (OSError, ValueError, ServiceError):
-            requests[path.name] = None
-    return requests
-
-
-def _running_jobs(root: Path, requests: Mapping[str, str | None]) -> Iterator[_Need]:
-    for name, request in requests.items():
-        folder = JobFolder(root / "jobs" / name)
+        folder = JobFolder(path)
         try:
             folder.state()  # the service describes a damaged job as failed, but it may still be running
-            status = LocalService(root).describe(name)["TrainingJobStatus"]
-            if status not in TERMINAL_STATUSES or folder.is_supervised():
-                yield _Need(f"job {name} has not ended", request, f"{name}-")
-            elif request is None:
-                yield _Need(f"the request of job {name} cannot be read", None, f"{name}-")
+            status = LocalService(root).describe(path.name)["TrainingJobStatus"]
+            is_over = status in TERMINAL_STATUSES and not folder.is_supervised()
+            jobs[path.name] = json.dumps(folder.request()), "" if is_over else f"job {path.name} has not ended"
         except (OSError, ValueError, TypeError, LookupError, ServiceError):
-            yield _Need(f"the state of job {name}, which may need it, cannot be read", None, f"{name}-")
+            jobs[path.name] = None, f"the state of job {path.name}, which may need it, cannot be read"
+    return jobs
 
 
-def _open_groups(store: Store) -> Iterator[_Need]:
-    """Yield the open groups, with their plans and the data keys of their jobs: a sweep has no plan."""
+def _open_groups(store: Store) -> list[_Need]:
+    """Return the open groups, with their plans and the data keys of their jobs: a sweep has no plan."""
+    needs = []
     for parent in store.call(runs_where, store.client, _is(kind="group", group_state="open")):
         group = parent.data.tags.get("platform.group", "")
         runs = store.call(runs_where, store.client, _is(kind="job", group=group))
         text = "\n".join([_plan(store, parent), *(run.data.tags.get("platform.data_key", "") for run in runs)])
-        yield _Need(f"group {group} is open: the same command or `attach` can resume it", text, f"{group}-")
+        needs.append(_Need(f"group {group} is open: the same command or `attach` can resume it", text, f"{group}-"))
+    return needs
 
 
 def _plan(store: Store, parent: Any) -> str:
@@ -254,7 +246,7 @@ def _with_decision(
     folder: Folder,
     folders: Sequence[Folder],
     needs: Sequence[_Need],
-    requests: Mapping[str, str | None],
+    jobs: Mapping[str, tuple[str | None, str]],
     options: PruneOptions,
 ) -> Folder:
     """Return the folder with its runs and the reason why it is kept."""
@@ -262,7 +254,7 @@ def _with_decision(
         return folder
     if folder.kind != "models" and (need := next((each for each in needs if each.includes(folder)), None)):
         return replace(folder, kept=need.why)
-    readers = [name for name, text in requests.items() if folder.kind not in JOB_KINDS and folder.name in (text or "")]
+    readers = [name for name, (text, _) in jobs.items() if folder.kind not in JOB_KINDS and folder.name in (text or "")]
     changed = max([folder.changed, *(each.changed for each in folders if each.kind == "jobs" and each.name in readers)])
     if time.time() - changed < options.older_than_seconds:
         return replace(folder, kept="younger than --older-than")

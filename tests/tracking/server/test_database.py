@@ -111,6 +111,7 @@ def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
     assert open_store(uri(tmp_path)).client.get_experiment("0").name == "Default"
 
 
+@pytest.mark.parametrize("name", ["a?b", "e%20f"])
 def test_a_path_that_mlflow_misreads_is_refused(tmp_path: Path, name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     (tmp_path / name).mkdir()
     monkeypatch.chdir(tmp_path / name)
