@@ -75,11 +75,10 @@ def follow(
     if service.name == "sagemaker":
         record_warm_pool_costs(store, service)  # a later job may have reused the instances of an earlier job
     # Imported late, because importing the charts takes as long as all other imports together.
+    from experiments.running.push_model import push_models
     from experiments.running.write_report import report_group
 
     report = report_group(store, group, group.experiment_name)
-    from experiments.running.push_model import push_models
-
     is_pushed = push_models(store, service, group, outcomes, echo)
     log_trained(store, service, group, outcomes, echo, keeps_artifacts=not is_pushed)
     if not is_pushed:

@@ -62,6 +62,12 @@ def open_repository(push: PushToHub, region: str | None = None, profile: str | N
     return api, token
 
 
+def push_of(planned: PlannedJob) -> PushToHub | None:
+    """Return where the plan of a job pushes its model, or None."""
+    fields = (yaml.safe_load(planned.experiment_yaml) or {}).get("push_to_hub")
+    return PushToHub.model_validate(fields) if fields else None
+
+
 def push_models(
     store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], echo: Callable[[str], None]
 ) -> bool:
@@ -71,15 +77,13 @@ def push_models(
     """
     is_whole = True
     for outcome in outcomes:
-        experiment = yaml.safe_load(outcome.planned.experiment_yaml) or {}
-        if outcome.failure or not experiment.get("push_to_hub"):
+        if outcome.failure or (push := push_of(outcome.planned)) is None:
             continue
-        push, aws = PushToHub.model_validate(experiment["push_to_hub"]), experiment.get("aws") or {}
         run = store.call(store.client.get_run, outcome.run_id)
         if URL in run.data.tags:
             continue
         try:
-            url = _push(service, outcome.planned, push, run, (aws.get("region"), aws.get("profile")))
+            url = _push(service, outcome.planned, push, run)
         except (TrainfareError, OSError) as error:
             is_whole = False
             reason = str(error).rstrip(".").removeprefix("push_to_hub: ")
@@ -93,7 +97,7 @@ def push_models(
     return is_whole
 
 
-def _push(service: Service, planned: PlannedJob, push: PushToHub, run: Any, aws: tuple[str | None, str | None]) -> str:
+def _push(service: Service, planned: PlannedJob, push: PushToHub, run: Any) -> str:
     """Upload the files of the job's artifact with a model card, in one commit, and return the address."""
     from huggingface_hub.constants import ENDPOINT
 
@@ -102,7 +106,8 @@ def _push(service: Service, planned: PlannedJob, push: PushToHub, run: Any, aws:
     settings = {name[3:]: value for name, value in run.data.params.items() if name.startswith("hp.")}
     base = None if "model" in planned.spec.channels else hub_name(settings.get("model", ""))
     card = model_card(push.repository.rpartition("/")[2], base, settings, run.data.metrics)
-    api, token = open_repository(push, *aws)
+    aws = (yaml.safe_load(planned.experiment_yaml) or {}).get("aws") or {}
+    api, token = open_repository(push, aws.get("region"), aws.get("profile"))
     folder = new_unfinished(home() / MODELS_FOLDER)
     folder.mkdir(parents=True)
     try:
