@@ -60,7 +60,7 @@ def _has_newest_tables(store_uri: str) -> bool:
 
 
 def _prepare(store_uri: str) -> None:
-    """Create or migrate the database in a process of its own, which may import our packages.
+    """Create or check the database in a process of its own, which may import our packages.
 
     Raises MLflow's ExecutionException with the reason, which `mlflow run` prints as one line.
     """
@@ -75,8 +75,6 @@ def _prepare(store_uri: str) -> None:
         text=True,
         errors="replace",
     )
-    if process.stdout:
-        print(process.stdout, end="", file=sys.stderr)
     if process.returncode != 0:
         lines = process.stderr.strip().splitlines() or [f"its preparation ended with status {process.returncode}"]
         raise ExecutionException(lines[-1].removeprefix("error: "))

@@ -11,12 +11,12 @@ from training.contract.errors import InputError
 
 EXAMPLES = (
     "trainfare jobs prune",
-    "trainfare jobs prune --older-than 7d --yes",
+    "trainfare jobs prune --older-than 30d --yes",
     "trainfare jobs prune --group demo-261101-120000-ab12 --everything",
 )
 EPILOG = (
-    "Folders that a running job, an open group or an open run needs are always kept. If the tracking server does not "
-    "answer, nothing is deleted."
+    "Folders that a running job, an open group or an open run may need are always kept. Without an answer of the "
+    "tracking server, nothing is deleted."
 )
 _UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0}
 
@@ -25,11 +25,17 @@ _UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0}
 @click.option(
     "--everything",
     is_flag=True,
-    help="Also delete folders without another copy: model artifacts of runs, checkpoints of trainings that did not "
-    "complete, output of scripts, copies of scripts, and folders of jobs without a run on the tracking server.",
+    help="Also delete the only copies of models and results: model artifacts that MLflow does not hold, checkpoints of "
+    "trainings that did not complete, output and copies of scripts, and folders of jobs without a run.",
 )
-@click.option("--older-than", metavar="AGE", help="Only folders of at least this age in hours or days: 12h or 7d.")
-@click.option("--group", metavar="ID", help="Only folders of this group.")
+@click.option(
+    "--older-than",
+    metavar="AGE",
+    default="7d",
+    show_default=True,
+    help="Only folders of at least this age in hours or days, such as 12h.",
+)
+@click.option("--group", metavar="ID", help="Only folders of this group's jobs.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
 @click.option("--what", hidden=True)
 @click.option("--service", hidden=True)
@@ -37,28 +43,29 @@ _UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0}
 def command(
     ctx: click.Context,
     everything: bool,
-    older_than: str | None,
+    older_than: str,
     group: str | None,
     yes: bool,
     what: str | None,
     service: str | None,
 ) -> int:
-    """Delete local state that no run needs.
+    """Delete old local state that no job or group needs.
 
-    The command lists the folders that can be deleted and asks for confirmation. By default these are the safe ones:
-    they can be made again, MLflow has a copy of them, or they belong to deleted runs.
+    The command lists the folders that can be deleted and asks for confirmation. By default, these can be made again,
+    or MLflow has a copy of them.
     """
     if what is not None:
-        raise InputError("--what no longer exists: jobs prune deletes safe folders, or all with --everything.")
+        raise InputError(
+            "--what no longer exists: jobs prune keeps the only copies of models and results, unless --everything."
+        )
     if (service := service or ctx.meta.get("jobs.service", "local")) != "local":
         raise InputError(f"--service is '{service}': jobs prune deletes only local state.")
     if group is not None and group.startswith("-"):
         raise InputError(f"--group is '{group}': it must be the id of a group.")
-    from experiments.pruning.prune_state import prune
-    from experiments.pruning.rules import PruneOptions
+    from experiments.running.prune_state import PruneOptions, prune
 
-    age_seconds = 0.0 if older_than is None else _seconds(older_than)
-    return prune(PruneOptions(everything=everything, older_than_seconds=age_seconds, group=group), is_confirmed=yes)
+    options = PruneOptions(everything=everything, older_than_seconds=_seconds(older_than), group=group)
+    return prune(options, is_confirmed=yes)
 
 
 def _seconds(text: str) -> float:

@@ -62,7 +62,7 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "save_model": experiment.save_model,
         "steady_after_steps": experiment.steady_after_steps,
     }
-    arguments |= _target(experiment) | _push(experiment) | _probe(experiment) | _calibration(experiment)
+    arguments |= _target(experiment) | _probe(experiment) | _calibration(experiment)
     return {name: value for name, value in arguments.items() if value is not None}
 
 
@@ -88,20 +88,6 @@ def _target(experiment: Experiment) -> dict[str, Scalar | None]:
         "target_value": target.value,
         "target_direction": target.direction or TARGET_METRICS[target.metric],
         "target_stop": target.stop or None,
-    }
-
-
-def _push(experiment: Experiment) -> dict[str, Scalar | None]:
-    push = experiment.push_to_hub
-    if push is None:
-        return {}
-    return {
-        "push_to_hub": push.repository,
-        "push_private": push.private,
-        "push_revision": push.revision,
-        "push_message": push.commit_message,
-        "push_token_variable": push.token_variable,
-        "push_token_secret": push.token_secret,
     }
 
 

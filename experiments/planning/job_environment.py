@@ -16,12 +16,6 @@ from training.services.local.load_measurement import MEASURE_VARIABLE
 from training.staging.tokens.staged import Staged
 from training.state.home import compile_cache
 
-AWS_VARIABLES = (
-    *("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN", "AWS_PROFILE"),
-    *("AWS_REGION", "AWS_DEFAULT_REGION", "AWS_ENDPOINT_URL"),
-)
-"""Variables that give boto3 access to a secret if no role grants it."""
-
 # glibc's mallopt(3): large blocks come from the heap instead of mmap, and freed heap is not returned. So no step waits
 # for the kernel to map and zero memory for its activations and gradients again.
 KEEPING_ALLOCATOR = {
@@ -53,13 +47,8 @@ def environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str,
 
 def _secret_variables(experiment: Experiment) -> str | None:
     """Return the names of the variables with the job's secrets. A request must not contain their values."""
-    if experiment.script is not None:
-        names = experiment.script.secrets if experiment.service == "local" else ()
-        return ",".join(names) or None
-    push = experiment.push_to_hub
-    if push is None:
-        return None
-    return ",".join(AWS_VARIABLES if push.token_secret else (push.token_variable,))
+    names = experiment.script.secrets if experiment.script and experiment.service == "local" else ()
+    return ",".join(names) or None
 
 
 def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:

@@ -169,8 +169,7 @@ def _network_uses(experiment: Experiment, staged: Inputs) -> tuple[str, ...]:
     if isinstance(staged, ScriptInputs):
         return staged.network_uses
     model = f"model {experiment.model!r} is downloaded from the Hub: download it first, and set model to its folder"
-    push = "push_to_hub uploads the model to the Hub: remove it, and push the model of the run afterwards"
-    return (*(() if "model" in staged.channels else (model,)), *((push,) if experiment.push_to_hub else ()))
+    return () if "model" in staged.channels else (model,)
 
 
 def _image(image: Image | None) -> dict[str, Any]:

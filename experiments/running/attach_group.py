@@ -63,6 +63,8 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
     if startable and not _is_accepted(startable, group.id, is_trusted=is_trusted):
         print_line("Nothing was started.")
         return 1
+    if not (is_own or is_trusted or incomplete):
+        _check_pushes(jobs, group.id)
     if incomplete:
         return _complete(store, service, group, jobs)
     print_line(f"Resuming {group.id}: {jobs_phrase(plan.jobs, plan.design)}")
@@ -111,6 +113,17 @@ def _is_accepted(specs: Sequence[JobSpec], group_id: str, *, is_trusted: bool) -
             "what it would start, and add --trust if you trust it."
         )
     return confirm("Start it?")
+
+
+def _check_pushes(jobs: Sequence[PlannedJob], group_id: str) -> None:
+    """Raise InputError for a plan that pushes a model with this user's token, and that somebody else may have made."""
+    from experiments.running.push_model import push_of
+
+    for push in filter(None, map(push_of, jobs)):
+        raise InputError(
+            f"the plan of group {group_id} was not made with {home()}, and pushes its model to {push.repository}: add "
+            "--trust if you trust it."
+        )
 
 
 def _settings(spec: JobSpec) -> Iterator[tuple[str, str]]:

@@ -75,10 +75,14 @@ def follow(
     if service.name == "sagemaker":
         record_warm_pool_costs(store, service)  # a later job may have reused the instances of an earlier job
     # Imported late, because importing the charts takes as long as all other imports together.
+    from experiments.running.push_model import push_models
     from experiments.running.write_report import report_group
 
     report = report_group(store, group, group.experiment_name)
-    log_trained(store, service, group, outcomes, echo)
+    is_pushed = push_models(store, service, group, outcomes, echo)
+    log_trained(store, service, group, outcomes, echo, keeps_artifacts=not is_pushed)
+    if not is_pushed:
+        return 1  # the group stays open
     if budget_end := ledger.ended:
         echo(end_sentence(budget_end))
     is_stopped, arms = len(outcomes) < len(jobs) and budget_end is None, {job.arm for job in jobs}
@@ -101,8 +105,16 @@ def jobs_phrase(jobs: Sequence[PlannedJob], design: Design | None) -> str:
     return f"{most}{counted(sum(not job.is_again for job in jobs), 'job')}{again}"
 
 
-def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], echo: Echo) -> None:
-    """Log the trained models.
+def log_trained(
+    store: Store,
+    service: Service,
+    group: Group,
+    outcomes: Sequence[Outcome],
+    echo: Echo,
+    *,
+    keeps_artifacts: bool = False,
+) -> None:
+    """Log the trained models, and delete artifacts that are no longer needed unless `keeps_artifacts`.
 
     This comes last, so that it delays no job and no report. The group stays open until it is done.
     """
@@ -113,7 +125,7 @@ def log_trained(store: Store, service: Service, group: Group, outcomes: Sequence
 
         try:
             log_models(store, service, group, outcomes, home() / MODELS_FOLDER, echo)
-            if service.name == "local":
+            if service.name == "local" and not keeps_artifacts:
                 deleted = delete_artifacts(store, group, outcomes, home())
                 for line in deleted_lines(deleted):
                     echo(line)
@@ -140,10 +152,7 @@ def _closed(
     stopped = is_stopped or any(o.failure and o.failure[0] == "Stopped" for o in outcomes)
     failed = [outcome for outcome in outcomes if outcome.failure]
     close_group(store, group, "KILLED" if stopped else "FAILED" if failed else "FINISHED")
-    unpushed = [outcome for outcome in outcomes if outcome.push_failure]
-    for outcome in unpushed:
-        echo(f"{outcome.planned.spec.name} trained, but its model was not pushed: {outcome.push_failure}")
     # A comparison counts failed jobs in its verdict. An arm without a successful job has no verdict.
     trained = {outcome.planned.arm for outcome in outcomes if not outcome.failure}
     has_failed = bool(arms - trained) or (bool(failed) and not is_comparison)
-    return 130 if stopped else 1 if has_failed or unpushed else 0
+    return 130 if stopped else 1 if has_failed else 0

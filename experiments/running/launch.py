@@ -51,6 +51,10 @@ def _run(store: Store, request: LaunchRequest, staged: Sequence[Inputs]) -> int:
     budget = budget_of(request.experiment)
     priced = [context.priced(job) for job in request.jobs(CHECK, staged)] if budget.budget.is_limited else []
     sentences = check_budget(priced, budget)
+    if request.verb == "train" and (push := request.experiment.push_to_hub):
+        from experiments.running.push_model import open_repository
+
+        open_repository(push, request.experiment.aws.region, request.experiment.aws.profile)
     if context.service.name == "sagemaker":
         record_warm_pool_costs(store, context.service)
     place = home_id(home()) if context.service.name == "local" else ""

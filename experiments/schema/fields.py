@@ -42,9 +42,9 @@ class PushToHub(Frozen):
     commit_message: Name | None = None
     """Commit message. None means a message that names the task."""
     token_variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] = "HF_TOKEN"
-    """Environment variable that holds the token, on the machine that starts the job."""
+    """Environment variable that holds the token, on the machine of the command. No job gets the token."""
     token_secret: Annotated[str, Field(pattern=r"^[A-Za-z0-9/_+=.@:-]{1,512}$")] | None = None
-    """Secret of AWS Secrets Manager that holds the token instead, by name or ARN. The job reads the secret itself."""
+    """Secret of AWS Secrets Manager that holds the token instead, by name or ARN."""
 
 
 class ExperimentFields(Frozen):
@@ -207,7 +207,8 @@ class ExperimentFields(Frozen):
     job, or `none`. On this machine, artifacts of the other repeats, and of models that MLflow now holds, are deleted.
     A script's artifacts stay, and with `none` all artifacts stay."""
     push_to_hub: PushToHub | None = None
-    """Push the trained model to the Hugging Face Hub after `train`. A comparison pushes no model."""
+    """Push the trained model to the Hugging Face Hub after `train`. A comparison pushes no model.
+    The command that follows the job pushes it, so with `--wait false` that is `attach`, or the same command again."""
     steady_after_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 3
     """Optimizer steps that count as warm-up and are left out of the steady throughput."""
     target: Target | None = None

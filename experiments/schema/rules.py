@@ -194,17 +194,8 @@ def _check_labels(experiment: ExperimentFields) -> None:
 
 
 def _check_push(experiment: ExperimentFields) -> None:
-    push = experiment.push_to_hub
-    if push is None:
-        return
-    if not experiment.save_model:
+    if experiment.push_to_hub is not None and not experiment.save_model:
         raise ValueError("push_to_hub needs the trained model, but save_model is false")
-    if experiment.service == "sagemaker" and push.token_secret is None:
-        raise ValueError("push_to_hub.token_secret is required on SageMaker: jobs do not get variables of this machine")
-    if push.token_variable.upper().startswith(("SM_", "SAGEMAKER_", "TRAINFARE_")):
-        raise ValueError(
-            f"push_to_hub.token_variable {push.token_variable!r} uses a reserved prefix: SM_, SAGEMAKER_ or TRAINFARE_"
-        )
 
 
 SAGEMAKER_ONLY = (

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from pathlib import Path
 
 from mlflow.entities import LoggedModelStatus, Run
@@ -14,11 +15,14 @@ from reports.comparison.arms import job_of
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import MODEL_ID
-from tracking.groups.run_references import MODEL_TAG, mark_model_deleted
 from tracking.queries import job_tables
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError
 from training.state import deletion
+
+MODEL_TAG = "platform.model_uri"
+DELETED_MODEL_TAG = "platform.model_deleted"
+"""Tag with the date on which a run's model artifact was deleted, and the artifact's address."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -63,7 +67,7 @@ def delete_artifacts(store: Store, group: Group, outcomes: Sequence[Outcome], ho
     present = {run_id: folder for run_id, folder in folders.items() if folder.is_dir()}
     runs = {str(run.info.run_id): run for run in child_runs(store, group).values()} if present else {}
     kept = kept_runs(store, group, outcomes) if present else set()
-    if not (kept and all(run_id in runs and _holds_model(store, runs[run_id]) for run_id in kept)):
+    if not (kept and all(run_id in runs and holds_model(store, runs[run_id]) for run_id in kept)):
         return Deleted(count=0, size_bytes=0)
     return _delete(store, [(runs[run_id], folder) for run_id, folder in present.items() if run_id in runs], home)
 
@@ -85,14 +89,24 @@ def _own(outcomes: Sequence[Outcome]) -> list[Outcome]:
     ]
 
 
-def _holds_model(store: Store, run: Run) -> bool:
-    """Return whether MLflow has a complete model of the run."""
+def holds_model(store: Store, run: Run) -> bool:
+    """Return whether MLflow has a complete model of the run. Raises TrackingError."""
     if MODEL_ARTIFACT in run.data.tags:
         return True
-    model_id = run.data.tags.get(MODEL_ID)
-    return model_id is not None and bool(
-        store.call(store.client.get_logged_model, model_id).status == LoggedModelStatus.READY
-    )
+    if (model_id := run.data.tags.get(MODEL_ID)) is None:
+        return False
+    try:
+        return bool(store.call(store.client.get_logged_model, model_id).status == LoggedModelStatus.READY)
+    except TrackingError as error:
+        if getattr(error.__cause__, "error_code", None) == "RESOURCE_DOES_NOT_EXIST":  # deleted by a user
+            return False
+        raise
+
+
+def mark_model_deleted(store: Store, run_id: str, uri: str) -> None:
+    """Record in a run that its model artifact at `uri` is deleted, and remove its address. Raises TrackingError."""
+    store.tag(run_id, {DELETED_MODEL_TAG: f"{datetime.now(UTC):%Y-%m-%d} {uri}"})
+    store.call(store.client.delete_tag, run_id, MODEL_TAG)
 
 
 def _delete(store: Store, artifacts: Sequence[tuple[Run, Path]], home: Path) -> Deleted:

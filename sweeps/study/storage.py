@@ -10,7 +10,6 @@ from typing import Any
 
 import optuna
 from optuna.storages import RDBStorage
-from optuna.storages._rdb.models import BaseModel
 from sqlalchemy import event
 from sqlalchemy.engine import URL, create_engine, make_url
 from sqlalchemy.exc import ArgumentError
@@ -19,7 +18,7 @@ from sweeps.study.lock import Lock, file_lease, file_lock, server_lease, server_
 from sweeps.study.retry_policy import StorageRetries, reason
 from training.contract.errors import InputError, StorageError
 from training.contract.plain_text import without_secrets
-from training.state.database_files import count_rows, create, set_aside, tables
+from training.state.database_files import create, exists
 
 HEARTBEAT_SECONDS = 15
 GRACE_SECONDS = 60
@@ -46,9 +45,6 @@ _ENGINE: dict[str, dict[str, Any]] = {
     },
 }
 """Engine options by kind of database. The keys are the supported kinds."""
-
-_MADE_LAST = ("version_info", "alembic_version")
-"""Tables with a row that Optuna writes after it has created all other tables."""
 
 _DRIVERS = {"postgresql": "postgresql+psycopg", "postgres": "postgresql+psycopg"}
 
@@ -145,7 +141,9 @@ def _opened(
     # Two workers that create the same tables at the same time would both fail.
     with wait_for_lock(lock, "tables", _CREATING_SECONDS):
         if address.get_backend_name() == "sqlite":
-            _create_file(Path(str(address.database)).resolve())
+            file = Path(str(address.database)).resolve()
+            if not exists(file):
+                create(file, lambda new: RDBStorage(sqlite_url(new)).engine.dispose())
         rdb = RDBStorage(
             address.render_as_string(hide_password=False),
             engine_kwargs=dict(engine_options),
@@ -155,19 +153,6 @@ def _opened(
     if rdb.engine.name == "sqlite":
         _begin_as_writer(rdb)
     return rdb
-
-
-def _create_file(path: Path) -> None:
-    """Create the database if it is missing. One that is half-made, because its worker was killed, is set aside."""
-    present = tables(path)
-    if all(name in present and count_rows(path, name) for name in _MADE_LAST):
-        return
-    is_ours = present <= {*BaseModel.metadata.tables, "alembic_version"}
-    if present and (not is_ours or ("studies" in present and count_rows(path, "studies"))):
-        return  # Optuna says what is wrong with it
-    if present:
-        set_aside(path)
-    create(path, lambda new: RDBStorage(sqlite_url(new)).engine.dispose())
 
 
 def _begin_as_writer(rdb: RDBStorage) -> None:

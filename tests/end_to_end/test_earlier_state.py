@@ -36,7 +36,7 @@ def test_attach_completes_a_training_whose_launcher_left(earlier: CommandLine) -
 
 
 def test_prune_deletes_only_the_folders_of_ended_jobs(earlier: CommandLine) -> None:
-    done = earlier.jobs("prune", "--yes")
+    done = earlier.jobs("prune", "--yes", "--older-than", "0h")
     assert done.returncode == 0, done.stdout + done.stderr
     left = sorted(path.name for path in (earlier.folder / "home" / "jobs").iterdir() if path.is_dir())
     assert left == [f"{OPEN_TRAINING}-none-a0r0"], "of an open group, whose end has not been recorded yet"

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import dataclasses
+import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.conftest import CommandLine
+from tests.support.aws.account import Account
 from tests.support.hub.secrets_server import keeping
 from tests.support.hub.server import Hub, serving
 from tests.support.job.tiny import TINY
@@ -50,7 +52,7 @@ def assert_hidden(command_line: CommandLine, *texts: str) -> None:
     until_unsupervised(command_line.folder / "home")
     artifacts = [Path(run.info.artifact_uri.removeprefix("file://")) for run in command_line.runs()]
     files = [path for folder in (command_line.folder, *artifacts) for path in folder.rglob("*") if path.is_file()]
-    expected = {"mlflow.db", "log.txt", "state.json", "model.tar.gz", "experiment.yaml", "description.json"}
+    expected = {"mlflow.db", "log.txt", "state.json", "experiment.yaml", "description.json"}
     assert expected <= {path.name for path in files}
     assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
 
@@ -64,15 +66,67 @@ def test_a_trained_model_is_pushed_with_the_token_of_a_secret(
         variables = {**aws, "AWS_REGION": "eu-west-1"}
         done = pushing(command_line, hub, **variables)("train", {**fields, "push_to_hub.token_secret": "hub/token"})
     assert done.returncode == 0, done.stdout + done.stderr
-    assert "pushed to someone/a-model" in done.stdout
+    assert f"is pushed to {hub.url}/someone/a-model\n" in done.stdout
     [run] = command_line.runs()
     assert run.data.tags["platform.hub_url"] == f"{hub.url}/someone/a-model"
-    assert run.data.metrics["time/push_seconds"] > 0
-    assert "someone/a-model" in run.data.tags["mlflow.note.content"]
+    assert (hub.revision, hub.message) == ("main", "classification trained by trainfare")
     assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= set(hub.files)
+    assert "training_args.bin" not in hub.files
+    card = hub.files["README.md"].decode()
+    assert f"| eval_accuracy | {run.data.metrics['eval_accuracy']:.4g} |" in card
+    assert "HF_TOKEN" not in card
+    assert str(command_line.folder) not in card
     assert_hidden(command_line, done.stdout, done.stderr)
     files = [path.read_bytes() for path in command_line.folder.rglob("*") if path.is_file()]
     assert not [content for content in files if b"its-own-secret" in content]
+
+
+@pytest.mark.slow
+def test_the_same_command_pushes_what_is_missing_and_trains_nothing(
+    command_line: CommandLine, fields: dict[str, object], hub: Hub
+) -> None:
+    hub.refuses = "/commit/"
+    command = pushing(command_line, hub, HF_TOKEN=TOKEN)
+    failed = command("train", {**fields, "log_model": "best"})
+    assert failed.returncode == 1
+    assert "trained, but its model was not pushed: cannot push to someone/a-model: " in failed.stdout
+    [run] = command_line.runs()
+    group = run.data.tags["platform.group"]
+    assert f"The same command pushes it and trains nothing again, and so does `trainfare attach --group {group}`." in (
+        failed.stdout
+    )
+    assert (run.info.status, hub.files) == ("FINISHED", {})
+    hub.refuses = ""
+    again = command("train", {**fields, "log_model": "best"})
+    assert again.returncode == 0, again.stdout + again.stderr
+    [same] = command_line.runs()
+    assert same.data.tags["platform.hub_url"] == f"{hub.url}/someone/a-model"
+    assert same.info.end_time == run.info.end_time
+    assert "model.safetensors" in hub.files
+    assert_hidden(command_line, failed.stdout, failed.stderr, again.stdout, again.stderr)
+
+
+@pytest.mark.slow
+def test_a_model_that_was_trained_on_sagemaker_is_pushed_from_here(
+    command_line: CommandLine, fields: dict[str, object], hub: Hub, account: Account, tmp_path: Path
+) -> None:
+    account.make_role()
+    prices = tmp_path / "prices.json"
+    prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 3600.0}}))
+    there = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
+    done = pushing(command_line, hub, HF_TOKEN=TOKEN)("train", {**fields, **there, "aws.prices": prices})
+    assert done.returncode == 0, done.stdout + done.stderr
+    [run] = command_line.runs()
+    assert run.data.tags["platform.model_uri"].startswith("s3://")
+    assert run.data.tags["platform.hub_url"] == f"{hub.url}/someone/a-model"
+    assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= set(hub.files)
+
+
+def test_with_a_wrong_token_nothing_starts(command_line: CommandLine, fields: dict[str, object], hub: Hub) -> None:
+    done = pushing(command_line, hub, HF_TOKEN="hf_another")("train", fields)
+    assert done.returncode == 2
+    assert "cannot push to someone/a-model: " in done.stderr
+    assert command_line.runs("group") == []
 
 
 def test_without_the_token_nothing_starts(command_line: CommandLine, fields: dict[str, object], hub: Hub) -> None:

@@ -16,7 +16,7 @@ MAY_IMPORT["judging"] = {"judging"}
 
 AWS_OWNERS = (
     *("training/services/sagemaker/", "models/endpoints/sagemaker/"),
-    *("training/job/publishing/hub_token.py", "training/job/compilation/stored_programs.py"),
+    "training/job/compilation/stored_programs.py",
     "training/scripts/trainfare_entry.py",
 )
 OWNERS = {

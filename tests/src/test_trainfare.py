@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from tests.support.installed import installed_environment
-from tests.support.tracking.half_made import half_made
 
 LIST = "from mlflow import MlflowClient; print(*(each.name for each in MlflowClient().search_experiments()))"
 
@@ -47,14 +46,6 @@ def test_mlflow_creates_a_private_database_beside_its_place(folder: Path) -> Non
 def test_a_group_may_share_the_database(folder: Path) -> None:
     assert list_experiments(folder, TRAINFARE_UMASK="007").returncode == 0
     assert (folder / "mlflow.db").stat().st_mode & 0o777 == 0o660
-
-
-@pytest.mark.usefixtures("plain_interpreter")
-def test_a_half_made_database_is_set_aside(folder: Path) -> None:
-    half_made(folder / "mlflow.db")
-    done = list_experiments(folder)
-    assert (done.returncode, done.stdout) == (0, "Default\n"), done.stderr
-    assert "was left half-made by a command that was killed" in done.stderr
 
 
 @pytest.mark.usefixtures("plain_interpreter")

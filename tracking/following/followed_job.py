@@ -44,8 +44,6 @@ class Outcome:
     run_id: str
     failure: tuple[str, str] | None
     """(class, reason), or None if the job completed."""
-    push_failure: str | None = None
-    """Reason why the model could not be pushed to the Hub, or None."""
     death: Death | None = None
     """Exception of which the job died."""
     refusal: InputError | QuotaError | None = None
@@ -262,7 +260,6 @@ class FollowedJob:
             planned=self.planned,
             run_id=recorder.run_id,
             failure=failure,
-            push_failure=recorder.push_failure,
             cost=self.cost_so_far if "billing" in missing else cost_of(finals),
             death=recorder.death,
         )

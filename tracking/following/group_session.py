@@ -286,12 +286,10 @@ def _recorded_outcome(job: PlannedJob, run: Run | None) -> Outcome | None:
         failure_class = tags.get("platform.failure_class", "Error")
         assert failure_class in FAILURE_CLASSES
         failure = failure_class, tags.get("platform.failure_message", "")
-    push_failure = tags.get("platform.hub_failure")
     return Outcome(
         planned=job,
         run_id=run.info.run_id,
         failure=failure,
-        push_failure=push_failure,
         death=recorded_death(tags),
         cost=cost_of(run.data.metrics),
     )

@@ -42,7 +42,6 @@ def final_points(
 
 
 FEATURES = {
-    "push_": "push_to_hub",
     "probe_": "probe_precision",
     "calibration_": "calibration_batch_sizes",
     "target_": "target_metric",

@@ -26,7 +26,7 @@ from tracking.recording.deaths import death_of, tags_of
 from tracking.recording.deduplicate import Deduplicator
 from tracking.recording.event_copy import EventCopy
 from tracking.recording.log_copy import LogCopy
-from tracking.recording.run_description import environment, hub_note, job_note
+from tracking.recording.run_description import environment, job_note
 from tracking.recording.run_tables import ClassCharts, log_class_distribution, log_confusion_matrix, log_tables
 from tracking.recording.warm_pools import SERVICE_NAME, pool_tags
 from tracking.server.store import Store
@@ -143,7 +143,6 @@ class Recorder:
         self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag(), **tags_of(self.death)})
         self._log_artifacts(description, result)
         note = job_note(self._planned, finals, failure, self.log.tail(20), log_location)
-        note += hub_note(result.fields.get("hub", {}) if result else {})
         if self.compiler_warning:
             note += f"\n\n**{without_markup(self._planned.arm)}**: {without_markup(self.compiler_warning)}."
         note += f"\n\n**Missing**: {missing_text(missing)}." if missing else ""
@@ -158,12 +157,6 @@ class Recorder:
         note = job_note(self._planned, {}, failure, [], "")
         self._store.tag(self.run_id, {**_failure_tags(failure), MLFLOW_RUN_NOTE: note})
         self._store.call(self._store.client.set_terminated, self.run_id, "FAILED")
-
-    @property
-    def push_failure(self) -> str | None:
-        """Reason why the trained model could not be pushed to the Hub, or None."""
-        result = self.events.last("result")
-        return result.fields.get("hub", {}).get("failure") if result else None
 
     @property
     def compiler_warning(self) -> str | None:
@@ -293,8 +286,6 @@ def _final_tags(description: Description, result: Event | None, failure: tuple[s
         tags["platform.model_uri"] = str(model)
     if lost := description.get("ModelFailure"):
         tags["platform.model_failure"] = str(lost)[:5000]
-    hub = result.fields.get("hub", {}) if result else {}
-    tags |= {f"platform.hub_{name}": str(hub[name]) for name in ("url", "failure") if hub.get(name)}
     return tags | (_failure_tags(failure) if failure else {})
 
 

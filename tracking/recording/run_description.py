@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import os
 import platform
-import re
 import subprocess
 import sys
 from collections.abc import Mapping
@@ -94,18 +93,6 @@ def job_note(
         # A script may log the scores as fractions.
         lines += [f"| {label} | {text.removesuffix(' %') if planned.script else text} |" for label, text in figures]
     return "\n".join(lines)
-
-
-def hub_note(hub: Mapping[str, Any]) -> str:
-    """Return the lines about a push to the Hub in a run's description."""
-    if "failure" in hub:
-        return f"\n\n**Not pushed** to {without_markup(hub['repository'])}: {without_markup(hub['failure'])}"
-    if not hub:
-        return ""
-    # The job reports the address, so a script could report any.
-    is_address = re.fullmatch(r"https?://[\w./:-]+", hub["url"])
-    repository, address = without_markup(hub["repository"]), hub["url"]
-    return f"\n\nPushed to [{repository}]({address})" if is_address else f"\n\nPushed to {repository}"
 
 
 def _rows(rows: Mapping[str, int]) -> str:

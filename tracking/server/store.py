@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 from training.contract.errors import TrackingError
 from training.contract.plain_text import without_control_characters, without_secrets
 from training.contract.retry import RetryPolicy
+from training.state.database_files import exists
 
 # MLflow's own retries are silent and take minutes; ours are reported. MLflow reads these variables at each request.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -27,7 +28,7 @@ from mlflow.entities import Metric, Param, RunTag
 from mlflow.exceptions import MlflowException
 from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, MAX_PARAM_VAL_LENGTH, MAX_TAG_VAL_LENGTH, path_not_unique
 
-from tracking.server.database import database_file, is_complete, prepare
+from tracking.server.database import database_file, prepare
 from tracking.server.errors import is_final, is_foreign, reason, translated, user_of
 from tracking.server.reachable import require_answer
 
@@ -178,7 +179,7 @@ def open_store(
     """
     logging.getLogger("mlflow.tracking.request_header.registry").addFilter(_is_no_arn_warning)
     try:
-        prepare(uri or get_tracking_uri(), echo)
+        prepare(uri or get_tracking_uri())
         require_answer(uri or get_tracking_uri())
         client = MlflowClient(tracking_uri=uri)
         Store(client, retry_seconds=3.0, echo=lambda _: None).call(client.search_experiments, max_results=1)
@@ -192,12 +193,12 @@ def open_store(
 
 
 def open_existing_store(uri: str | None = None, *, otherwise: str = "Nothing was started.") -> Store | None:
-    """Return a store that only reads, or None for a database that does not exist yet or needs a migration.
+    """Return a store that only reads, or None for a database that does not exist yet.
 
     Raises `TrackingError` if the server does not answer. `otherwise` is the last sentence of that error.
     """
     path = database_file(uri or get_tracking_uri())
-    if path is not None and not (path.is_file() and is_complete(path)):
+    if path is not None and not exists(path):
         return None
     return open_store(uri, echo=lambda _: None, retry_seconds=10.0, otherwise=otherwise)
 

@@ -5,7 +5,7 @@ start of the job's process) and `time` (seconds since the epoch, by the job's cl
 
 start    versions {name: version}; device {kind, name, count, memory_gib?}; threads; hyperparameters (effective);
          samples {train, validation}; model {architecture, parameters}; resumed_from_step
-phase    phase (load | compile | warmup | train_steady | eval | checkpoint | load_best | save | push), seconds
+phase    phase (load | compile | warmup | train_steady | eval | checkpoint | load_best | save), seconds
 metric   step, epoch, samples (so far, over all devices, from the first step of the training), values {name: number};
          a calibration emits one per batch size, with the batch size as step and without epoch and samples
 result   metrics {MLflow metric name: number}; tables {file name: [row, ...]}; cache_state (off | cold | warm |

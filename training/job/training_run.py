@@ -2,8 +2,7 @@
 
 `run` reads from top to bottom:
 
-1. Resolve the settings: parse the arguments, read and check the channels (`settings/job_settings.py`). With
-   `push_to_hub`, check that the Hub repository accepts the token.
+1. Resolve the settings: parse the arguments, read and check the channels (`settings/job_settings.py`).
 2. Load the model (`weights/pretrained.py`) and prepare it (`loop/prepared_model.py`). Build the trainer, with its
    callbacks: one reports progress (`loop/trainer_callback.py`), one adapts the waits of threads to other processes
    (`threads/thread_control.py`), and a probe adds one that ends the training early (`estimating/probe.py`).
@@ -11,7 +10,7 @@
    (`loop/compile_phase.py`). A calibration measures its batch sizes at that point and skips the rest
    (`estimating/calibration.py`).
 4. Evaluate the last step if it is not evaluated yet. With `best_metric`, load the weights of the best evaluation.
-5. Save the model, push it to the Hub, and emit `result`, the last event.
+5. Save the model, and emit `result`, the last event.
 """
 
 import platform
@@ -44,8 +43,6 @@ from measuring.machine_load import MachineLoad
 from measuring.meter import Meter
 from processes import hosts, ranks
 from processes.signals import StopRequest
-from publishing.hub import Destination, open_destination, push
-from publishing.model_card import hub_name, model_card
 from reporting.events import Events
 from settings.job_settings import Settings, resolve_settings
 from settings.trainer_arguments import trainer_arguments
@@ -61,8 +58,6 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     hosts.configure_host()
     settings = resolve_settings(argv, environment, events)
     control = ThreadControl(events, at_start if settings.device_kind == "cpu" else None)
-    # Only the first process pushes. It checks the token now: a wrong one then costs seconds, not a training.
-    destination = open_destination(settings.arguments, environment, events) if ranks.rank() == 0 else None
     model = _load_model(settings)
     settings = _drop_unsupported_token_types(settings, model)
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
@@ -76,7 +71,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     try:
         trainer.train_from(settings.resumed[0] if settings.resumed else None)
     except CalibrationFinished as done:
-        _emit_result(settings, trainer, done.metrics, {}, events)
+        _emit_result(settings, trainer, done.metrics, events)
         return
     stop.end_if_requested()
     if reporter.evaluated_at_step != trainer.state.global_step:
@@ -93,11 +88,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         **load.metrics(),
         **control.metrics(),
     }
-    # The push comes last, so that no other process waits for the upload.
-    pushed = _push(settings, trainer, destination, metrics, events) if destination else {}
-    _emit_result(
-        settings, trainer, {**metrics, **result_metrics.time_metrics(trainer.meter.phase_seconds)}, pushed, events
-    )
+    _emit_result(settings, trainer, {**metrics, **result_metrics.time_metrics(trainer.meter.phase_seconds)}, events)
 
 
 def _phase_logger(events: Events) -> Any:
@@ -237,17 +228,6 @@ def _start_fields(settings: Settings, model: Any) -> Dict[str, Any]:
     }
 
 
-def _push(
-    settings: Settings, trainer: JobTrainer, destination: Destination, metrics: Dict[str, Any], events: Events
-) -> Dict[str, Any]:
-    """Push the model and return what the `result` event reports about it."""
-    base = None if settings.folders.pretrained else hub_name(settings.arguments.model)
-    card = model_card(destination.repository.rpartition("/")[2], base, settings.effective(), metrics)
-    with trainer.meter.phase("push"):
-        (settings.folders.model / "README.md").write_text(card, "utf-8")
-        return {"hub": push(settings.folders.model, destination, events)}
-
-
 def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter) -> Dict[str, Any]:
     """Return the metrics of the `result` event. All processes must call this, because it sums their work."""
     meter, keeper, device = trainer.meter, trainer.keeper, trainer.args.device
@@ -274,9 +254,7 @@ def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter)
     }
 
 
-def _emit_result(
-    settings: Settings, trainer: JobTrainer, metrics: Dict[str, Any], pushed: Dict[str, Any], events: Events
-) -> None:
+def _emit_result(settings: Settings, trainer: JobTrainer, metrics: Dict[str, Any], events: Events) -> None:
     events.emit(
         "result",
         metrics=metrics,
@@ -284,7 +262,6 @@ def _emit_result(
         cache_state=settings.compiler.cache_state(),
         global_batch_size=settings.global_batch_size,
         steps=trainer.state.global_step,
-        **pushed,
     )
 
 

@@ -124,6 +124,24 @@ def test_running_jobs_are_followed_whatever_the_plan(state: State, capsys: pytes
     assert not marker(state).exists()
 
 
+def test_a_plan_of_others_pushes_nothing_without_trust(state: State, capsys: pytest.CaptureFixture[str]) -> None:
+    """The model would be pushed with this user's token."""
+    group = state.open()
+    jobs = [state.planned(f"{group.id}-a0r0", steps=3)]
+    write_plan(state.store, group, jobs, 1, state.home)
+    state.service.create(build(jobs[0].spec))
+
+    def push(plan: dict[str, Any]) -> None:
+        plan["jobs"][0]["experiment_yaml"] = "push_to_hub: {repository: other/theirs}"
+
+    change_plan(state, push)
+    assert main(["attach", "--group", group.id]) == 2
+    assert capsys.readouterr().err == (
+        f"error: the plan of group {group.id} was not made with {state.home}, and pushes its model to other/theirs: "
+        "add --trust if you trust it.\n"
+    )
+
+
 def test_another_attempt_at_sagemaker_is_a_start(
     account: Account,
     tracking_uri: str,

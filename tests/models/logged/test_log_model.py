@@ -20,7 +20,7 @@ from mlflow import MlflowClient
 from mlflow.entities import LoggedModel, LoggedModelStatus
 from mlflow.models import Model
 
-from experiments.pruning.inventory import UNFINISHED
+from experiments.running.prune_state import UNFINISHED_PATTERN
 from models.logged.log_model import log_model
 from tests.conftest import TrackingServer
 from tests.support.models.made_models import LABELS, packed, planned_job
@@ -129,7 +129,7 @@ def test_artifacts_are_uploaded_and_no_local_copy_remains(
     place.log(run)
     run = place.again(run)
     # By this name `jobs prune` would know it, had this process been killed.
-    assert [re.fullmatch(UNFINISHED["models"], name) is not None for name in meanwhile] == [True]
+    assert [re.fullmatch(UNFINISHED_PATTERN, name) is not None for name in meanwhile] == [True]
     model_id = run.data.tags["platform.model_id"]
     assert {each.path for each in client.list_logged_model_artifacts(model_id)} >= {"MLmodel", "model", "components"}
     from mlflow.artifacts import download_artifacts

@@ -58,7 +58,7 @@ MADE_AGAIN = ("digest", "copy of a script", "staged data")
 PRELOADED = (
     *("alembic.command", "mlflow.store.tracking.sqlalchemy_store", "pandas", "PIL.Image"),
     *("experiments.running.attach_group", "experiments.running.launch", "experiments.running.manage_jobs"),
-    *("experiments.running.write_report", "models.logged.group_models", "tracking.groups.run_references"),
+    *("experiments.running.write_report", "models.logged.group_models", "experiments.running.prune_state"),
 )
 
 

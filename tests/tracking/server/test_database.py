@@ -18,7 +18,6 @@ from tests.support.tracking.half_made import half_made
 from tracking.server.database import prepare
 from tracking.server.store import open_store
 from training.contract.errors import InputError, TrackingError
-from training.state.database_files import tables
 
 OPEN = (
     "from tracking.server.store import open_store; "
@@ -71,80 +70,31 @@ def test_two_first_commands_at_once_share_one_store(tmp_path: Path) -> None:
         assert names == {"Default", "a", "b"}
 
 
-def test_a_half_made_store_without_runs_is_set_aside(tmp_path: Path) -> None:
-    half_made(tmp_path / "mlflow.db")
-    said: list[str] = []
-    store = open_store(uri(tmp_path), echo=said.append)
-    assert store.client.get_experiment("0").name == "Default"
-    [aside] = [name for name in files(tmp_path) if "incomplete" in name]
-    assert said == [
-        f"{tmp_path / 'mlflow.db'} was left half-made by a command that was killed. It has no runs and is now {aside}."
-    ]
-
-
-def test_a_store_of_an_earlier_mlflow_is_migrated_and_kept(tmp_path: Path) -> None:
-    """The database of MLflow 1.0 with one run: its tables are those that MLflow creates before any migration."""
-    from mlflow.store.db.utils import InitialBase
-    from sqlalchemy import create_engine
-
-    path = tmp_path / "mlflow.db"
-    engine = create_engine(f"sqlite:///{path}")
-    InitialBase.metadata.create_all(engine)
-    engine.dispose()
-    path.chmod(0o660)  # shared with a group
-    with sqlite3.connect(path) as database:
-        database.execute(
-            "INSERT INTO experiments (experiment_id, name, artifact_location, lifecycle_stage) "
-            "VALUES (0, 'Default', './mlruns/0', 'active'), (1, 'demo', './mlruns/1', 'active')"
-        )
-        columns = "run_uuid, name, source_type, source_name, entry_point_name, user_id, status, start_time, end_time"
-        database.execute(
-            f"INSERT INTO runs ({columns}, source_version, lifecycle_stage, artifact_uri, experiment_id) "
-            "VALUES ('a', '', 'LOCAL', '', '', 'u', 'FINISHED', 1000, 2000, '', 'active', './mlruns/1/a/artifacts', 1)"
-        )
-    database.close()
-    said: list[str] = []
-    store = open_store(uri(tmp_path), echo=said.append)
-    assert [run.info.run_id for run in store.client.search_runs(["1"])] == ["a"]
-    [kept] = [name for name in files(tmp_path) if "before" in name]
-    assert said == [f"{path} is migrated to this version of MLflow. The earlier database is kept as {kept}."]
-    assert "traces" not in tables(tmp_path / kept)
-    assert path.stat().st_mode & 0o777 == 0o660
-    assert open_store(uri(tmp_path), echo=said.append).client.get_run("a").info.status == "FINISHED"
-    assert len(said) == 1
-
-
-def test_a_half_made_store_with_runs_is_explained_and_unchanged(tmp_path: Path) -> None:
-    path = tmp_path / "mlflow.db"
-    half_made(path)
-    with sqlite3.connect(path) as database:
-        database.execute("INSERT INTO runs (run_uuid) VALUES ('a')")
-    database.close()
-    before = path.read_bytes()
-    with pytest.raises(TrackingError, match=r"mlflow\.db, which has runs, is of another MLflow or half-made"):
-        open_store(uri(tmp_path))
-    assert path.read_bytes() == before
-    assert files(tmp_path) == [".mlflow.db.lock", "mlflow.db"]
-
-
 @pytest.mark.parametrize(
     ("content", "message"),
     [
-        (b"this is a text file, " * 400, r"mlflow\.db cannot be read: file is not a database\. If it is damaged"),
-        ("other", r"mlflow\.db belongs to another program: it has the tables pictures\."),
-        ("newer", r"mlflow\.db was written by a newer MLflow than the installed one \(revision 0123abcd\)\."),
+        (
+            "this is a text file, " * 400,
+            r"mlflow\.db cannot be read: file is not a database\. If it is damaged, move it",
+        ),
+        ("half made", r"mlflow\.db is of another MLflow, .* half-made \(revision none .* or move it away"),
+        ("other program", r"mlflow\.db is of another MLflow, of another program or half-made \(revision none instead"),
+        (
+            "other version",
+            r"half-made \(revision 0123abcd .* copy it and run `mlflow db upgrade sqlite:////.*/mlflow\.db`",
+        ),
     ],
 )
-def test_files_that_are_no_store_are_explained_and_unchanged(
-    tmp_path: Path, content: bytes | str, message: str
-) -> None:
+def test_files_that_are_no_store_are_explained_and_unchanged(tmp_path: Path, content: str, message: str) -> None:
     path = tmp_path / "mlflow.db"
-    if isinstance(content, bytes):
-        path.write_bytes(content)
+    if content.startswith("this"):
+        path.write_text(content)
+    elif content == "half made":
+        half_made(path)
     else:
         with sqlite3.connect(path) as database:
             database.execute("CREATE TABLE pictures (name TEXT)")
-            if content == "newer":
+            if content == "other version":
                 database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32))")
                 database.execute("INSERT INTO alembic_version VALUES ('0123abcd')")
         database.close()
@@ -152,6 +102,13 @@ def test_files_that_are_no_store_are_explained_and_unchanged(
     with pytest.raises(TrackingError, match=message):
         open_store(uri(tmp_path))
     assert path.read_bytes() == before
+    assert files(tmp_path) == ["mlflow.db"]
+
+
+def test_an_empty_file_becomes_a_store(tmp_path: Path) -> None:
+    """SQLite leaves it if it is killed before its first table."""
+    (tmp_path / "mlflow.db").touch()
+    assert open_store(uri(tmp_path)).client.get_experiment("0").name == "Default"
 
 
 @pytest.mark.parametrize("name", ["a?b", "e%20f"])
@@ -167,7 +124,7 @@ def test_a_path_that_mlflow_misreads_is_refused(tmp_path: Path, name: str, monke
 @pytest.mark.parametrize("name", ["100%", "c#d", "e f"])
 def test_other_names_of_folders_are_taken_literally(tmp_path: Path, name: str) -> None:
     (tmp_path / name).mkdir()
-    prepare(uri(tmp_path / name), print)
+    prepare(uri(tmp_path / name))
     assert files(tmp_path) == [name]
     assert files(tmp_path / name) == [".mlflow.db.lock", "mlflow.db"]
     assert (tmp_path / name / "mlflow.db").stat().st_mode & 0o777 == 0o600
@@ -179,8 +136,6 @@ def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path: Path) -> N
         open_store(f"sqlite:///{tmp_path / 'file' / 'mlflow.db'}")
 
 
-def test_a_complete_store_is_left_alone(tmp_path: Path, tracking_uri: str) -> None:
-    said: list[str] = []
-    prepare(tracking_uri, said.append)
-    prepare("http://127.0.0.1:1", said.append)
-    assert said == []
+def test_a_complete_store_is_left_alone(tracking_uri: str) -> None:
+    prepare(tracking_uri)
+    prepare("http://127.0.0.1:1")

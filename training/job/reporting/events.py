@@ -9,7 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, Optional
 
 EVENT_PREFIX = "trainfare-event "
 PART_PREFIX = "trainfare-part "
@@ -19,7 +19,6 @@ bytes long. Linux writes that many (PIPE_BUF) into a pipe at once or waits, so n
 and SageMaker's toolkit, which prints whatever the pipe holds as lines, does not break it. The limits of Docker (16 KiB
 per line) and CloudWatch (256 KiB) are higher."""
 FILE_NAME = "events.jsonl"
-HIDDEN = "(hidden)"
 
 
 class Events:
@@ -37,17 +36,6 @@ class Events:
         self._sequence = 0
         self._inside_a_line = False
         self._lock = threading.Lock()
-        self._secrets: List[str] = []
-
-    def hide(self, secret: str) -> None:
-        """Replace this secret in all later events, in whichever field it appears."""
-        self._secrets.append(secret)
-
-    def mask(self, text: str) -> str:
-        """Return the text with all secrets replaced, both as plain text and as escaped in JSON."""
-        for secret in self._secrets:
-            text = text.replace(secret, HIDDEN).replace(json.dumps(secret)[1:-1], HIDDEN)
-        return text
 
     def emit(self, kind: str, **fields: Any) -> None:
         """Write one event, unless a failure was written: it is the last event, although another thread may still train.
@@ -64,7 +52,7 @@ class Events:
         self._sequence += 1
         # In ASCII, a character is a byte, and all white space is blanks. Without blanks between them, values alone have
         # blanks.
-        text = self.mask(json.dumps(event, default=_to_json_value, separators=(",", ":")))
+        text = json.dumps(event, default=_to_json_value, separators=(",", ":"))
         # Buffered output of earlier `print` calls must come first.
         sys.stdout.flush()
         for line in _lines(event, text):

@@ -39,13 +39,13 @@ def report(error: BaseException, events: Events, output: Optional[Path]) -> int:
     kind, message = failure_class(error), _message(error)
     if file is not None and file.exists() and (kind == "Stopped" or ranks.count() > 1):
         kind, _, message = file.read_text("utf-8").partition(": ")
-    text = events.mask("".join(traceback.format_exception(type(error), error, error.__traceback__)))
+    text = "".join(traceback.format_exception(type(error), error, error.__traceback__))
     events.emit("failure", failure_class=kind, message=message, traceback=text[-TRACEBACK_CHARACTERS:])
     if kind == "Stopped":
         return EXIT_STOPPED
     print(text, end="", file=sys.stderr)
     if file is not None:
-        _write_unless_exists(file, events.mask(f"{kind}: {message}")[:FILE_CHARACTERS])
+        _write_unless_exists(file, f"{kind}: {message}"[:FILE_CHARACTERS])
     return EXIT_FAILED
 
 

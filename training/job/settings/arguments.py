@@ -106,18 +106,6 @@ class Arguments:
     """Optimizer steps between two checkpoints if `save_strategy` is steps."""
     best_metric: Optional[str] = None
     """Evaluation metric, such as `eval_f1_macro`, that selects the model to save. None saves the last model."""
-    push_to_hub: Optional[str] = None
-    """Repository on the Hub, owner/name, to push the trained model to. None pushes nothing."""
-    push_private: bool = True
-    """Create the repository as private, and refuse to push to a public one."""
-    push_revision: Optional[str] = None
-    """Branch to push to. None means main."""
-    push_message: Optional[str] = None
-    """Commit message."""
-    push_token_variable: str = "HF_TOKEN"
-    """Environment variable that contains the token."""
-    push_token_secret: Optional[str] = None
-    """Name or ARN of a secret in AWS Secrets Manager that contains the token instead."""
     probe_precision: Optional[float] = None
     """Train only until the projected duration is this precise: half the width of its 95 % interval divided by its
     value. None trains to the end."""
@@ -234,11 +222,8 @@ def _check_together(arguments: Arguments) -> None:
     if arguments.padding in ("auto", "buckets") and not arguments.bucket_lengths:
         raise ArgumentError(f"padding {arguments.padding!r} needs bucket_lengths")
     _check_padding_free(arguments)
-    if arguments.push_to_hub is not None and not arguments.save_model:
-        raise ArgumentError("push_to_hub needs the trained model, but save_model is False")
-    if arguments.calibration_batch_sizes and (arguments.probe_precision or arguments.push_to_hub):
-        other = "probe_precision" if arguments.probe_precision else "push_to_hub"
-        raise ArgumentError(f"calibration_batch_sizes and {other} cannot be combined: a calibration trains nothing")
+    if arguments.calibration_batch_sizes and arguments.probe_precision:
+        raise ArgumentError("calibration_batch_sizes and probe_precision cannot be combined: one trains nothing")
     if (arguments.target_metric is None) != (arguments.target_value is None):
         raise ArgumentError("target_metric and target_value must be set together")
     if arguments.target_stop and arguments.target_metric is None:

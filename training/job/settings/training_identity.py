@@ -15,10 +15,9 @@ MAY_CHANGE = frozenset(
         *("save_strategy", "save_steps", "save_total_limit", "save_model"),
         *("probe_precision", "probe_samples", "probe_eval_samples"),
         *("target_metric", "target_value", "target_direction"),
-        *("push_to_hub", "push_private", "push_revision", "push_message", "push_token_variable", "push_token_secret"),
     )
 )
-"""Arguments that do not affect the trained weights, only what is measured, logged, saved or pushed."""
+"""Arguments that do not affect the trained weights, only what is measured, logged or saved."""
 
 VALUES_PER_PARAMETER = 256
 """Values of each parameter that are hashed: enough to distinguish models of the same shape, and fast to read."""

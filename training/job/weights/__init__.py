@@ -1,4 +1,4 @@
 """Load a model and its weights, and save its tokenizer beside the trained model.
 
-Open `pretrained.py` first. Pushing a model to the Hub belongs in `publishing`.
+Open `pretrained.py` first.
 """

@@ -12,24 +12,23 @@ from pydantic.fields import FieldInfo
 from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.load import load
 from experiments.schema.compare_fields import Calibration, Probe
-from experiments.schema.fields import ExperimentFields, PushToHub
+from experiments.schema.fields import ExperimentFields
 from experiments.schema.quality_metrics import Target
 from settings.argument_rules import CHOICES, RULES
 from settings.arguments import FIELDS, REQUIRED, parse
 
-SECTIONS = {"probe": Probe, "calibration": Calibration, "push": PushToHub, "target": Target}
-DERIVED = {"learning_rate", "push_to_hub"}
-"""Arguments that are computed from several fields, or that represent a section."""
+SECTIONS = {"probe": Probe, "calibration": Calibration, "target": Target}
+DERIVED = {"learning_rate"}
+"""Arguments that are computed from several fields."""
 SWITCHES = {"probe_precision"}
 """Arguments that are None without their section. With the section, the field's default applies."""
-SHORTER = {"push_message": "commit_message"}
 
 
 def schema_field(argument: str) -> FieldInfo:
     """Return the experiment's field from which an argument has its name."""
     section, _, name = argument.partition("_")
     if argument not in ExperimentFields.model_fields:
-        return SECTIONS[section].model_fields[SHORTER.get(argument, name)]
+        return SECTIONS[section].model_fields[name]
     return ExperimentFields.model_fields[argument]
 
 

@@ -138,14 +138,6 @@ def test_what_needs_a_network_is_refused_before_an_upload(
     assert (uploads(account), account.jobs.names()) == ([], [])
 
 
-def test_a_push_to_the_hub_is_refused_before_an_upload(terminal: Terminal, account: Account) -> None:
-    push = {"push_to_hub.repository": "me/model", "push_to_hub.token_secret": "hub/token", "save_model": "true"}
-    output = terminal("train", {**push, "aws.isolate_network": "true"})
-    message = "aws.isolate_network leaves the job without a network, but push_to_hub uploads the model to the Hub"
-    assert (output.code, message in output.error) == (2, True), output
-    assert (uploads(account), account.jobs.names()) == ([], [])
-
-
 @pytest.mark.parametrize(
     "prepare",
     [

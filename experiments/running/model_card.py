@@ -1,8 +1,11 @@
 """README.md of a pushed model: its task, scores and settings. Pure."""
 
+from __future__ import annotations
+
 import json
 import re
-from typing import Any, Mapping, Optional
+from collections.abc import Mapping
+from typing import Any
 
 PIPELINES = {
     "classification": "text-classification",
@@ -15,7 +18,7 @@ HIDDEN_SETTINGS = ("model", "model_revision", "push_")
 HIDDEN_METRICS = ("_runtime", "_per_second")
 
 
-def model_card(title: str, base_model: Optional[str], settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
+def model_card(title: str, base_model: str | None, settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
     """Return the card. `base_model` is a name on the Hub; None hides the location of a private model."""
     task = str(settings["task"])
     head = ["library_name: transformers", "tags: [trainfare]"]
@@ -35,7 +38,7 @@ def model_card(title: str, base_model: Optional[str], settings: Mapping[str, Any
     )
 
 
-def hub_name(model: str) -> Optional[str]:
+def hub_name(model: str) -> str | None:
     """Return a model's name on the Hub, or None for a path."""
     return model if HUB_NAME.fullmatch(model) else None
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from publishing.model_card import PIPELINES, hub_name, model_card
+from experiments.running.model_card import PIPELINES, hub_name, model_card
 from tasks import TASKS
 
 SETTINGS = {

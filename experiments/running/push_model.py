@@ -1,0 +1,177 @@
+"""Push the trained model of `train` to the Hugging Face Hub, from its artifact. No job gets the token.
+
+The repository is opened before the training starts, so that a wrong token or name costs seconds. The address in the
+run's tag shows that a model is pushed. Until then the group stays open: the same command pushes it.
+"""
+
+from __future__ import annotations
+
+import io
+import json
+import os
+import re
+import shutil
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
+from typing import Any
+
+import yaml
+
+from experiments.running.model_card import hub_name, model_card
+from experiments.running.output import print_line
+from experiments.schema.fields import PushToHub
+from models.logged.kept_models import MODEL_TAG
+from models.logged.model_folder import MODELS_FOLDER, new_unfinished
+from tracking.following.followed_job import Outcome
+from tracking.groups.group import Group
+from tracking.groups.planned_job import PlannedJob
+from tracking.server.store import Store
+from training.contract.errors import InputError, TrainfareError
+from training.contract.service import Service
+from training.services.artifact import unpack
+from training.state.home import home
+
+URL = "platform.hub_url"
+"""Tag of a run whose model is pushed."""
+IGNORED_FILES = ("training_args.bin", "checkpoint-*")
+"""Trainer's own files, which are not pushed because they contain local paths."""
+MESSAGE_CHARACTERS = 400
+_TOKEN = re.compile(r"[!-~]+")
+_ARN_REGION = re.compile(r"arn:[^:]+:secretsmanager:([^:]+):.+")
+
+
+def open_repository(push: PushToHub, region: str | None = None, profile: str | None = None) -> tuple[Any, str]:
+    """Create the repository and its branch unless they exist. Return the client and its token.
+
+    `region` and `profile` are for the secret, whose ARN may have another region. Raises TrainfareError if the Hub does
+    not accept the push.
+    """
+    from huggingface_hub import HfApi
+
+    token = find_token(push, region, profile)
+    api = HfApi(token=token)
+    with _translated(push, token):
+        api.create_repo(push.repository, private=push.private, exist_ok=True)
+        if push.private and not api.model_info(push.repository).private:
+            raise InputError(
+                f"push_to_hub: repository {push.repository} is public, but push_to_hub.private is true: use a private "
+                "repository, or set push_to_hub.private to false"
+            )
+        if push.revision is not None:
+            api.create_branch(push.repository, branch=push.revision, exist_ok=True)
+    return api, token
+
+
+def push_of(planned: PlannedJob) -> PushToHub | None:
+    """Return where the plan of a job pushes its model, or None."""
+    fields = (yaml.safe_load(planned.experiment_yaml) or {}).get("push_to_hub")
+    return PushToHub.model_validate(fields) if fields else None
+
+
+def push_models(
+    store: Store, service: Service, group: Group, outcomes: Sequence[Outcome], echo: Callable[[str], None]
+) -> bool:
+    """Push the models of completed jobs that are not pushed yet. Return False, after a sentence, if one is missing.
+
+    Raises TrackingError.
+    """
+    is_whole = True
+    for outcome in outcomes:
+        if outcome.failure or (push := push_of(outcome.planned)) is None:
+            continue
+        run = store.call(store.client.get_run, outcome.run_id)
+        if URL in run.data.tags:
+            continue
+        try:
+            url = _push(service, outcome.planned, push, run)
+        except (TrainfareError, OSError) as error:
+            is_whole = False
+            reason = str(error).rstrip(".").removeprefix("push_to_hub: ")
+            echo(
+                f"{outcome.planned.spec.name} trained, but its model was not pushed: {reason}. The same command pushes "
+                f"it and trains nothing again, and so does `trainfare attach --group {group.id}`."
+            )
+            continue
+        store.tag(outcome.run_id, {URL: url})
+        echo(f"The model of {outcome.planned.spec.name} is pushed to {url}")
+    return is_whole
+
+
+def _push(service: Service, planned: PlannedJob, push: PushToHub, run: Any) -> str:
+    """Upload the files of the job's artifact with a model card, in one commit, and return the address."""
+    from huggingface_hub.constants import ENDPOINT
+
+    if (uri := run.data.tags.get(MODEL_TAG)) is None:
+        raise InputError("its job left no model artifact")
+    settings = {name[3:]: value for name, value in run.data.params.items() if name.startswith("hp.")}
+    base = None if "model" in planned.spec.channels else hub_name(settings.get("model", ""))
+    card = model_card(push.repository.rpartition("/")[2], base, settings, run.data.metrics)
+    aws = (yaml.safe_load(planned.experiment_yaml) or {}).get("aws") or {}
+    api, token = open_repository(push, aws.get("region"), aws.get("profile"))
+    folder = new_unfinished(home() / MODELS_FOLDER)
+    folder.mkdir(parents=True)
+    try:
+        with service.open_model(uri) as archive:
+            unpack(archive, folder, archive_name=f"The model artifact {uri}")
+        (folder / "README.md").write_text(card, "utf-8")
+        with _translated(push, token):
+            api.upload_folder(
+                repo_id=push.repository,
+                folder_path=str(folder),
+                revision=push.revision,
+                commit_message=push.commit_message or f"{settings['task']} trained by trainfare",
+                ignore_patterns=list(IGNORED_FILES),
+            )
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+    return f"{ENDPOINT}/{push.repository}{f'/tree/{push.revision}' if push.revision else ''}"
+
+
+@contextmanager
+def _translated(push: PushToHub, token: str) -> Iterator[None]:
+    """Raise the library's errors as InputError. Hide the token in them and in its output: a server may repeat it."""
+    printed = io.StringIO()
+    try:
+        with redirect_stdout(printed), redirect_stderr(printed):
+            yield
+    except InputError:
+        raise
+    # A refusal, a wrong name and a missing network have no common class.
+    except Exception as error:
+        reason = f"{type(error).__name__}: {' '.join(str(error).split())}".replace(token, "(hidden)")
+        raise InputError(f"push_to_hub: cannot push to {push.repository}: {reason[:MESSAGE_CHARACTERS]}") from None
+    finally:
+        for line in printed.getvalue().replace(token, "(hidden)").splitlines():
+            print_line(line)
+
+
+def find_token(push: PushToHub, region: str | None = None, profile: str | None = None) -> str:
+    """Return the token from the environment variable, or from the secret in AWS Secrets Manager.
+
+    If the secret is a JSON object, its value under the variable's name is the token. Raises TrainfareError without a
+    usable token; no message contains it.
+    """
+    if push.token_secret is None:
+        source, text = f"environment variable {push.token_variable}", os.environ.get(push.token_variable, "")
+    else:
+        source, text = f"secret {push.token_secret}", _secret(push.token_secret, push.token_variable, region, profile)
+    if not text.strip():
+        raise InputError(f"push_to_hub needs a token, but {source} is empty")
+    if not _TOKEN.fullmatch(text.strip()):
+        raise InputError(f"push_to_hub needs a token, but {source} contains characters that no token can have")
+    return text.strip()
+
+
+def _secret(name: str, key: str, region: str | None, profile: str | None) -> str:
+    from training.services.sagemaker.aws_errors import translated
+    from training.services.sagemaker.clients import Clients
+
+    arn = _ARN_REGION.fullmatch(name)
+    with translated(f"secret {name}"):
+        client = Clients(arn[1] if arn else region, profile).get("secretsmanager", quick=True)
+        text = str(client.get_secret_value(SecretId=name).get("SecretString", ""))
+    try:
+        fields = json.loads(text)
+    except ValueError:
+        return text
+    return str(fields.get(key, "")) if isinstance(fields, dict) else text

@@ -1,0 +1,101 @@
+"""The token comes from a variable or a secret, the Hub is asked before a training, and no message has the token."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+
+import pytest
+
+from experiments.running.push_model import find_token
+from experiments.schema.fields import PushToHub
+from tests.conftest import ROOT
+from tests.support.hub.secrets_server import keeping
+from tests.support.hub.server import Hub, serving
+from training.contract.errors import InputError, TrainfareError
+
+TOKEN = "hf_QwErTz1234567890secret"
+ARN = "arn:aws:secretsmanager:eu-central-1:123456789012:secret:hub-AbCdEf"
+
+
+@pytest.fixture
+def secrets(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    values = {"plain": f"{TOKEN}\n", "keyed": json.dumps({"HF_TOKEN": TOKEN, "other": "x"}), ARN: TOKEN}
+    values |= {"empty": "", "without": json.dumps({"another": TOKEN})}
+    with keeping(values) as address:
+        monkeypatch.setenv("AWS_ENDPOINT_URL", address)
+        monkeypatch.setenv("AWS_ACCESS_KEY_ID", "key")
+        monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "secret")
+        yield
+
+
+def push_by(**fields: str) -> PushToHub:
+    return PushToHub.model_validate({"repository": "someone/a-model", **fields})
+
+
+def test_the_token_is_read_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", f" {TOKEN}\r\n")
+    assert find_token(push_by(token_variable="MY_TOKEN")) == TOKEN
+
+
+@pytest.mark.parametrize("content", ["", " \n", f"{TOKEN} {TOKEN}", f"{TOKEN}\r\nX-Other: 1", f"{TOKEN}é"])
+def test_an_invalid_token_is_not_quoted(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MY_TOKEN", content)
+    with pytest.raises(InputError, match="environment variable MY_TOKEN") as caught:
+        find_token(push_by(token_variable="MY_TOKEN"))
+    assert TOKEN not in str(caught.value)
+
+
+@pytest.mark.usefixtures("secrets")
+@pytest.mark.parametrize("name", ["plain", "keyed", ARN])
+def test_the_token_is_read_from_a_secret(name: str) -> None:
+    assert find_token(push_by(token_secret=name), "eu-west-1") == TOKEN
+
+
+@pytest.mark.usefixtures("secrets")
+@pytest.mark.parametrize(
+    ("name", "reason"), [("nowhere", "does not exist"), ("empty", "is empty"), ("without", "is empty")]
+)
+def test_a_secret_without_a_token_is_named(name: str, reason: str) -> None:
+    with pytest.raises(TrainfareError, match=rf"secret {name} .*{reason}") as caught:
+        find_token(push_by(token_secret=name), "eu-west-1")
+    assert TOKEN not in str(caught.value)
+
+
+OPEN = """
+import sys
+from experiments.running.push_model import open_repository
+from experiments.schema.fields import PushToHub
+from training.contract.errors import InputError, TrainfareError
+try:
+    open_repository(PushToHub(repository="someone/a-model", revision="try-1"))
+except InputError as error:
+    sys.exit(f"error: {error}")
+"""
+
+
+@pytest.mark.parametrize(
+    ("settings", "fragments"),
+    [
+        ({}, []),
+        ({"token": "hf_another"}, ["cannot push to someone/a-model", "401", "Bearer (hidden)"]),
+        ({"refuses": "/api/(repos/create|models)"}, ["cannot push to someone/a-model", "403"]),
+        ({"private": False}, ["repository someone/a-model is public"]),
+    ],
+)
+def test_the_hub_is_asked_before_a_training(settings: dict[str, object], fragments: list[str]) -> None:
+    """The client reads its variables when it is imported, so it runs in a process of its own."""
+    with serving(Hub(**{"token": TOKEN, **settings})) as hub:  # type: ignore[arg-type]
+        variables = {"HF_ENDPOINT": hub.url, "HF_HUB_OFFLINE": "0", "HF_TOKEN": TOKEN}
+        done = subprocess.run(
+            [sys.executable, "-c", OPEN], cwd=ROOT, env=os.environ | variables, capture_output=True, text=True
+        )
+    assert (done.returncode == 0) is (not fragments), done.stderr
+    assert [fragment for fragment in fragments if fragment not in done.stderr] == []
+    assert TOKEN not in done.stdout + done.stderr
+    if not fragments:
+        assert hub.branches == ["try-1"]
+        assert "true" in str(hub.created[0].get("private")).lower() or hub.created[0].get("visibility") == "private"
