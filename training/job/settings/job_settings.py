@@ -182,8 +182,6 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     if arguments.kernels == "liger":
         liger.check(device_kind)
     check_sharding(arguments, device_kind, ranks.count(), torch.__version__, transformers.__version__)
-    precision = compiler.auto_precision if arguments.precision == "auto" else arguments.precision
-    attention = compiler.auto_attention if arguments.attention == "auto" else arguments.attention
     train, validation = (_channel(folder, arguments.task) for folder in (folders.train, folders.validation))
     _check_together(arguments, folders, train, validation)
     return Settings(
@@ -191,11 +189,11 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
         folders=folders,
         compiler=compiler,
         device_kind=device_kind,
-        precision=hardware.precision(precision, device_kind),
+        precision=hardware.precision(arguments.precision, device_kind),
         # Without padding, the model gets an implementation of our own after the trial.
-        attention=attention
+        attention=arguments.attention
         if arguments.padding == "none"
-        else hardware.attention(attention, device_kind, train.metadata.max_length),
+        else hardware.attention(arguments.attention, device_kind, train.metadata.max_length),
         dropout=dropout.resolved(arguments.dropout, device_kind, compiler.compiles_here),
         processes=ranks.count(),
         train=train,
