@@ -23,10 +23,10 @@ compare: $(RUNTIME)
 ui: $(RUNTIME)
 	$(BIN)/python -m experiments ui $(if $(filter-out file,$(origin EXPERIMENT)),--experiment '$(EXPERIMENT)')
 
-# Run the smallest version of each way to use SageMaker on your account: ROLE and BUDGET (USD) are required.
-accept-aws: $(RUNTIME)
-	$(BIN)/python -m acceptance --role '$(ROLE)' --budget '$(BUDGET)' --region '$(REGION)' --bucket '$(BUCKET)' \
-		--mlflow '$(MLFLOW)' --prices '$(PRICES)'
+# Run the contract of services and the main ways to train on your account: ROLE and BUDGET (USD) are required.
+accept-aws: $(DEV)
+	$(BIN)/python -m pytest -m aws -rs --role '$(ROLE)' --budget '$(BUDGET)' --region '$(REGION)' --bucket '$(BUCKET)' \
+		--prices '$(PRICES)' tests/training/services
 
 # On a machine with GPUs: try all settings that matter there, in at most MINUTES. Without one, say what would run, and fail.
 MINUTES ?= 30
@@ -35,10 +35,10 @@ accept-gpu: $(RUNTIME)
 
 # `make check` runs tests/layout.
 test: $(DEV)
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) --ignore=tests/layout -m "not slow and not oldest and not browser"
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) --ignore=tests/layout -m "not slow and not oldest and not browser and not aws"
 
 test-slow: $(DEV)
-	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) -m "slow and not oldest and not browser"
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) -m "slow and not oldest and not browser and not aws"
 
 # Needs Chromium. Screenshots are saved in test-artifacts/browser.
 test-browser: $(DEV)

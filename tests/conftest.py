@@ -61,6 +61,15 @@ TEMPLATE_VARIABLE = "TRAINFARE_TEMPLATE_DATABASE"
 """Variable with the path of an empty MLflow database."""
 
 
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("aws", "tests on a real AWS account, with -m aws (docs/aws.md)")
+    group.addoption("--role", metavar="ROLE", help="role of the jobs, by name or ARN; without it, they are skipped")
+    group.addoption("--budget", type=float, metavar="USD", help="most that all jobs may cost")
+    group.addoption("--region", help="region; by default that of the environment")
+    group.addoption("--bucket", help="bucket; by default sagemaker-<region>-<account>")
+    group.addoption("--prices", metavar="FILE", help="price table instead of AWS's price list")
+
+
 def pytest_configure(config: pytest.Config) -> None:
     if config.getoption("numprocesses", None) and "PYTEST_XDIST_WORKER" not in os.environ:
         os.environ[SHARED_VARIABLE] = forking_interpreter()
@@ -187,6 +196,29 @@ def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Any]:
         for name, value in opened.variables.items():
             monkeypatch.setenv(name, value)
         yield opened
+
+
+@pytest.fixture(scope="session")
+def real_account(request: pytest.FixtureRequest) -> Iterator[Any]:
+    """The user's own AWS account, within the budget. Jobs that still run at the end are stopped."""
+    from tests.support.aws.real_account import RealAccount
+
+    option = request.config.getoption
+    if not option("--role"):
+        pytest.skip("needs an AWS account: give --role ROLE and --budget USD")
+    if not option("--budget") or option("--budget") <= 0:
+        pytest.fail(f"--budget is {option('--budget')}: it must be a number above 0, in US dollars")
+    if request.config.getoption("numprocesses", None):
+        pytest.fail("-n would give each worker a budget of its own: leave it out")
+    fields = {name: option(f"--{name}") for name in ("role", "region", "bucket", "prices") if option(f"--{name}")}
+    with pytest.MonkeyPatch.context() as patch:
+        if "region" in fields:
+            patch.setenv("AWS_REGION", fields["region"])
+        opened = RealAccount(fields, option("--budget"))
+        try:
+            yield opened
+        finally:
+            print(f"stopped: {', '.join(opened.stop_jobs()) or 'no job was left'}")
 
 
 @pytest.fixture

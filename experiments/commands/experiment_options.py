@@ -29,7 +29,7 @@ COMMON = (
         "Your own training data: a file such as .jsonl, .csv or .parquet, a folder, or a pattern.",
         metavar="FILE",
     ),
-    field("compiler", "Compiler setting: none, inductor, trcomp, trcomp-off or neuron.", metavar="NAME"),
+    field("compiler", "Compiler setting: none, inductor, trcomp or trcomp-off.", metavar="NAME"),
     field("batch_size", "Samples in the batch of one device.", metavar="N"),
     field("service", "Where jobs run.", metavar="local|sagemaker"),
     field("machine.instance_type", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE"),

@@ -46,33 +46,11 @@ def check_padding_free(experiment: ExperimentFields) -> None:
 
 def check_xla(experiment: ExperimentFields) -> None:
     """Raise `ValueError` for a field that needs an NVIDIA GPU without XLA, under a compiler that trains through XLA."""
-    if experiment.compiler not in {"trcomp", "neuron"}:
+    if experiment.compiler != "trcomp":
         return
     for name, value, others in (("precision", "fp8", "'bf16'"), ("kernels", "liger", "'torch'")):
         if getattr(experiment, name) == value:
-            raise ValueError(f"compiler {experiment.compiler!r} cannot use {name} {value!r}: use {others}")
-    _check_neuron(experiment)
-
-
-def _check_neuron(experiment: ExperimentFields) -> None:
-    """Raise `ValueError` for a field that does not fit Trainium.
-
-    Neuron compiles a program for each shape, which takes minutes for a BERT. So shapes must be few, and known in
-    advance (AWS Neuron documentation, "Developer Guide for Training with PyTorch NeuronX").
-    """
-    if experiment.compiler != "neuron":
-        return
-    if experiment.padding == "longest":
-        raise ValueError(
-            "compiler 'neuron' needs padding 'max_length' or 'buckets', not 'longest': it would compile a program for "
-            "each length"
-        )
-    if experiment.precision == "fp16":
-        raise ValueError("compiler 'neuron' needs precision 'bf16', 'fp32' or 'auto', which is bf16, not 'fp16'")
-    if experiment.attention in ("flash_attention_2", "blockwise"):
-        raise ValueError(f"compiler 'neuron' needs attention 'eager', 'sdpa' or 'auto', not {experiment.attention!r}")
-    if experiment.calibration is not None:
-        raise ValueError("calibration and compiler 'neuron' cannot be combined: each batch size would be compiled")
+            raise ValueError(f"compiler 'trcomp' cannot use {name} {value!r}: use {others}")
 
 
 def check_sharding(experiment: ExperimentFields) -> None:

@@ -136,10 +136,9 @@ class ExperimentFields(Frozen):
     (L4, L40S, H100) and the package `torchao`, and is made for `compiler: inductor`."""
     padding: Literal["auto", "longest", "buckets", "max_length", "none"] = "auto"
     """Pad each batch to its longest row, to the next bucket length, or to `max_length`. `auto` is `buckets` with
-    inductor on a GPU and on XLA devices (Trainium), otherwise `longest`, rounded up to a multiple of 8 on a GPU. `none`
-    computes no padding in the layers of ALBERT, BERT, CamemBERT, DistilBERT, ELECTRA, GPT-2, RoBERTa and XLM-RoBERTa.
-    It needs transformers 5, compiler `none` and attention `auto`, and on a GPU bf16 or fp16 and compute capability
-    8.0."""
+    inductor on a GPU and with `trcomp`, otherwise `longest`, rounded up to a multiple of 8 on a GPU. `none` computes no
+    padding in the layers of ALBERT, BERT, CamemBERT, DistilBERT, ELECTRA, GPT-2, RoBERTa and XLM-RoBERTa. It needs
+    transformers 5, compiler `none` and attention `auto`, and on a GPU bf16 or fp16 and compute capability 8.0."""
     bucket_lengths: BucketLengths | None = None
     """Bucket lengths in tokens, ascending. None chooses them from the data."""
     length_grouping: bool = True
@@ -161,8 +160,8 @@ class ExperimentFields(Frozen):
     """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU, where they would compete with
     training."""
     compiler: Compiler = "none"
-    """Compiler: `none`, `inductor` (`torch.compile`), `trcomp` (SageMaker Training Compiler), `trcomp-off` (its image
-    with the compiler switched off), or `neuron` (Trainium)."""
+    """Compiler: `none`, `inductor` (`torch.compile`), `trcomp` (SageMaker Training Compiler) or `trcomp-off` (its
+    image with the compiler switched off)."""
     compiler_debug: bool = False
     """Write debugging information of compiler `trcomp` to the job's output. Slows training down."""
     compile_scope: Literal["layers", "model"] = "layers"

@@ -226,11 +226,6 @@ def _check_service(experiment: ExperimentFields) -> None:
             f"compiler {experiment.compiler!r} does not run on the local service: it exists only in SageMaker's "
             f"Training Compiler images. To compile here, use 'inductor'"
         )
-    if experiment.compiler == "neuron":
-        raise ValueError(
-            "compiler 'neuron' does not run on the local service: it needs a Trainium instance. To compile here, use "
-            "'inductor'"
-        )
     machine = experiment.machine
     if machine.instance_type != "local":
         raise ValueError(f"machine.instance_type {machine.instance_type!r} must be 'local' on the local service")

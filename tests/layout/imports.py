@@ -8,7 +8,7 @@ from functools import cache
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ORDER = ("acceptance", "experiments", "models", "reports", "sweeps", "tracking", "judging", "training")
+ORDER = ("experiments", "models", "reports", "sweeps", "tracking", "judging", "training")
 """Our packages from top to bottom: each may import those after it, except that `judging` imports nothing of ours."""
 JOB = "training/job/"
 """The job imports its own files flatly, as its container does: `from measuring.meter import Meter`."""

@@ -9,7 +9,7 @@ from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
 from training.contract.script_entry import ScriptEntry
 
-Compiler = Literal["none", "inductor", "trcomp", "trcomp-off", "neuron"]
+Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
 COMPILERS: tuple[str, ...] = get_args(Compiler)
 
 CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
@@ -73,7 +73,7 @@ class JobSpec(BaseModel):
     name: str = Field(pattern=JOB_NAME_PATTERN)
     """Job name, unique within a service: 1 to 63 letters, digits and inner hyphens (CreateTrainingJob's rule)."""
     compiler: Compiler = "none"
-    """Compiler. `trcomp` and `trcomp-off` exist only in SageMaker's images, and `neuron` only on Trainium."""
+    """Compiler. `trcomp` and `trcomp-off` exist only in SageMaker's images."""
     hyperparameters: Mapping[str, JsonValue]
     """Arguments of the program. The request adds the `sagemaker_*` keys."""
     channels: Mapping[str, str]

@@ -10,38 +10,20 @@ from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.load import load
 from training.contract.errors import InputError
 
-TRN1 = {"service": "sagemaker", "machine.instance_type": "ml.trn1.2xlarge", "machine.devices": "2"}
-TRN1 |= {"compiler": "neuron", "padding": "max_length"}
 GPUS = {"service": "sagemaker", "machine.instance_type": "ml.p4d.24xlarge", "machine.devices": "8"}
-
-
-@pytest.mark.parametrize(
-    "fields",
-    [{}, {"padding": "buckets"}, {"precision": "bf16"}, {"precision": "fp32"}, {"attention": "sdpa"}],
-)
-def test_fields_with_few_shapes_pass(fields: dict[str, str]) -> None:
-    assert load("demo", {**TRN1, **fields}).compiler == "neuron"
 
 
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        ({"padding": "longest"}, "compiler 'neuron' needs padding 'max_length' or 'buckets', not 'longest'"),
-        ({"precision": "fp16"}, "needs precision 'bf16', 'fp32' or 'auto', which is bf16, not 'fp16'"),
-        ({"attention": "blockwise"}, "needs attention 'eager', 'sdpa' or 'auto', not 'blockwise'"),
-        ({"attention": "flash_attention_2"}, "needs attention 'eager', 'sdpa' or 'auto', not 'flash_attention_2'"),
-        ({"precision": "fp8"}, "compiler 'neuron' cannot use precision 'fp8': use 'bf16'"),
-        ({"kernels": "liger"}, "compiler 'neuron' cannot use kernels 'liger': use 'torch'"),
-        ({"calibration.batch_sizes": "8,16"}, "calibration and compiler 'neuron' cannot be combined"),
-        (
-            {"service": "local", "machine.instance_type": "local"},
-            "compiler 'neuron' does not run on the local service: it needs a Trainium instance",
-        ),
+        ({"precision": "fp8"}, "compiler 'trcomp' cannot use precision 'fp8': use 'bf16'"),
+        ({"kernels": "liger"}, "compiler 'trcomp' cannot use kernels 'liger': use 'torch'"),
+        ({"compiler": "neuron"}, "compiler must be one of 'none', 'inductor', 'trcomp', 'trcomp-off', not 'neuron'"),
     ],
 )
-def test_other_fields_are_refused(fields: dict[str, str], message: str) -> None:
+def test_fields_that_do_not_fit_the_training_compiler_are_refused(fields: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as error:
-        load("demo", {**TRN1, **fields})
+        load("demo", {**GPUS, "compiler": "trcomp", **fields})
     assert message in str(error.value)
 
 
@@ -50,7 +32,6 @@ def test_other_fields_are_refused(fields: dict[str, str], message: str) -> None:
     [
         ({"compiler": "inductor"}, "padding 'none' and compiler 'inductor' cannot be combined: the number of tokens"),
         ({"attention": "sdpa"}, "padding 'none' needs attention 'auto', not 'sdpa'"),
-        ({**TRN1, "padding": "none"}, "padding 'none' and compiler 'neuron' cannot be combined"),
     ],
 )
 def test_fields_that_do_not_fit_padding_none_are_refused(fields: dict[str, str], message: str) -> None:
@@ -90,7 +71,7 @@ def test_sharding_fits_the_compilers_of_gpus() -> None:
 @pytest.mark.parametrize(
     ("fields", "message"),
     [
-        (TRN1, "sharding 'fsdp2' needs compiler 'none' or 'inductor', not 'neuron'"),
+        ({**GPUS, "compiler": "trcomp"}, "sharding 'fsdp2' needs compiler 'none' or 'inductor', not 'trcomp'"),
         ({"compiler": "inductor", "compile_scope": "model"}, "needs compile_scope 'layers', not 'model'"),
         (
             {"compiler": "inductor", "compile_mode": "max-autotune"},

@@ -143,7 +143,7 @@ def test_options_of_inductor_are_compilers_of_their_own() -> None:
     [
         ("none,inductor compile_mode=fast", "compilers has compile_mode 'fast', which must be one of default, reduce"),
         ("none compile_mode=default", "compilers gives none the option 'compile_mode', but only inductor has compile_"),
-        ("torch", "compilers names 'torch', but a compiler is one of none, inductor, trcomp, trcomp-off, neuron"),
+        ("torch", "compilers names 'torch', but a compiler is one of none, inductor, trcomp, trcomp-off"),
     ],
 )
 def test_an_unknown_compiler_setting_is_refused(names: str, sentence: str) -> None:

@@ -20,7 +20,7 @@ ACTIONS = {
 """Calls whose permission has a different name."""
 
 
-USERS = ("launcher", "endpoints", "acceptance")
+USERS = ("launcher", "endpoints")
 """Policies of users. The other ones are those of the jobs' role, and additions."""
 
 

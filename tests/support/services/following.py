@@ -12,7 +12,7 @@ from training.contract.service import Description
 from training.services.launcher import Job
 from training.services.local.job_folder import JobFolder
 
-DEADLINE_SECONDS = 480
+DEADLINE_SECONDS = 900
 
 EMITS_EVENTS = """
     import json, sys, time
@@ -62,18 +62,18 @@ def running(job: Job, line: str = "running") -> None:
     deadline = time.monotonic() + DEADLINE_SECONDS
     while line not in job.service.logs(job.name).lines:
         assert time.monotonic() < deadline, job.describe()
-        time.sleep(0.02)
+        time.sleep(job.service.pauses_seconds[0])
 
 
 def statuses(description: Description) -> list[str]:
     return [each["Status"] for each in description["SecondaryStatusTransitions"] if each["Status"] != "Pending"]
 
 
-def until(condition: Callable[[], bool], seconds: float = 300) -> None:
+def until(condition: Callable[[], bool], seconds: float = 300, pause_seconds: float = 0.02) -> None:
     deadline = time.monotonic() + seconds
     while not condition():
         assert time.monotonic() < deadline
-        time.sleep(0.02)
+        time.sleep(pause_seconds)
 
 
 def until_unsupervised(home: Path) -> None:

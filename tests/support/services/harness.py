@@ -7,7 +7,10 @@ from pathlib import Path
 from typing import Any, Protocol
 from urllib.parse import unquote, urlparse
 
+import pytest
+
 from tests.support.aws.account import BUCKET, ROLE, Account
+from tests.support.aws.real_account import CPU_TYPE, LIMIT_SECONDS, RealAccount
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import Request, Service
@@ -23,6 +26,8 @@ class Harness(Protocol):
     """A service with storage for sources and data."""
 
     service: Service
+    is_remote: bool
+    """True for jobs on instances that this machine cannot see, in an account with other jobs."""
 
     def request(self, script: str, **fields: Any) -> Request:
         """Return the request for a job that runs this Python text as train.py. `fields` are those of JobSpec."""
@@ -42,6 +47,8 @@ class Harness(Protocol):
 
 class LocalHarness:
     """The local service in a folder with spaces, quotes and other awkward characters in its name."""
+
+    is_remote = False
 
     def __init__(self, tmp_path: Path) -> None:
         self.root = tmp_path / 'wörk it\'s "here" 100%'
@@ -79,6 +86,8 @@ class LocalHarness:
 class SageMakerHarness:
     """SageMaker's service in a simulated account with jobs that really run."""
 
+    is_remote = False
+
     def __init__(self, tmp_path: Path, account: Account) -> None:
         self._account, self._root = account, tmp_path
         account.make_role()
@@ -113,7 +122,7 @@ class SageMakerHarness:
 
     def read(self, uri: str) -> bytes:
         location = urlparse(uri)
-        response = self._account.clients["s3"].get_object(Bucket=location.netloc, Key=location.path.lstrip("/"))
+        response = self._clients.get("s3").get_object(Bucket=location.netloc, Key=location.path.lstrip("/"))
         return bytes(response["Body"].read())
 
     def again(self) -> SageMakerService:
@@ -134,3 +143,45 @@ class SageMakerHarness:
         for file, text in files.items():
             (path / file).write_text(text, encoding="utf-8")
         return path
+
+
+class RealHarness(SageMakerHarness):
+    """SageMaker's service in a real account. The worst case of each requested job is taken from the budget."""
+
+    is_remote = True
+
+    def __init__(self, tmp_path: Path, account: RealAccount) -> None:
+        self._real, self._root = account, tmp_path
+        self._clients, self._storage = account.clients, account.context.storage
+        self.service = self.again()
+
+    def spec(self, script: str, **fields: Any) -> JobSpec:
+        image = {"instance_type": CPU_TYPE, "image": self._real.cpu_image, "role_arn": self._real.context.role_arn}
+        limits = {"max_run_seconds": LIMIT_SECONDS, "name": self._real.job_name(fields.pop("name", "job"))}
+        spec = super().spec(script, **(image | limits | fields))
+        self._real.reserve(spec)
+        return spec
+
+    def again(self) -> SageMakerService:
+        return SageMakerService(self._clients)
+
+    def has_processes(self, job_name: str) -> bool:
+        """Return False: the processes of an instance cannot be seen from here."""
+        return False
+
+
+SERVICES = (
+    "local",
+    pytest.param("sagemaker", marks=pytest.mark.slow),
+    pytest.param("aws", marks=pytest.mark.aws),
+)
+"""Services of the contract: on this machine, in the simulated account, and in a real one."""
+
+
+def harness_of(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
+    """Return the harness of the service that parametrizes a test."""
+    if request.param == "local":
+        return LocalHarness(tmp_path)
+    if request.param == "sagemaker":
+        return SageMakerHarness(tmp_path, request.getfixturevalue("account"))
+    return RealHarness(tmp_path, request.getfixturevalue("real_account"))

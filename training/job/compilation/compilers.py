@@ -4,12 +4,10 @@ import importlib.util
 import os
 import shutil
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, FrozenSet, Iterator, List, Tuple
+from typing import Any, Callable, Dict, Iterator, List
 
 import torch
 
-from compilation import neuron_programs
-from processes import xla_processes
 from reporting.errors import Unsupported
 
 CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
@@ -27,10 +25,6 @@ class NoCompiler:
     compiles_here = False
     """True if torch.compile compiles the model here: all shapes before the first step, with our operations registered.
     """
-    auto_precision = "auto"
-    """Precision that `auto` stands for; `auto` leaves the choice to the device."""
-    auto_attention = "auto"
-    """Attention implementation that `auto` stands for; `auto` leaves the choice to the device."""
 
     def check(self) -> None:
         """Raise `Unsupported` if this machine or version cannot compile."""
@@ -64,55 +58,17 @@ class NoCompiler:
         return "off"
 
 
-class Xla(NoCompiler):
-    """Compiler behind PyTorch/XLA, which records the operations of a step and compiles every new program."""
+class TrainingCompiler(NoCompiler):
+    """SageMaker Training Compiler. Its image replaces the device with XLA."""
 
     device_kind = "xla"
-    name = ""
-    """Name of the compiler in messages."""
-    remedy = ""
-    """Way out if torch_xla is missing."""
 
     def check(self) -> None:
         if importlib.util.find_spec("torch_xla") is None:
             raise Unsupported(
-                f"compiler {self.name} needs the package torch_xla, which is not installed: {self.remedy}"
+                "compiler trcomp needs the package torch_xla, which is not installed: "
+                "use an image of SageMaker Training Compiler"
             )
-
-
-class TrainingCompiler(Xla):
-    """SageMaker Training Compiler. Its image replaces the device with XLA."""
-
-    name, remedy = "trcomp", "use an image of SageMaker Training Compiler"
-
-
-class Neuron(Xla):
-    """Neuron's compiler, for Trainium. It keeps its programs in a cache of its own (see `neuron_programs.py`).
-
-    bf16 is autocast: accelerate wraps the forward pass in it, and the weights stay in single precision. AWS recommends
-    this in place of `XLA_USE_BF16`, which torch-xla 2.8 removed ("Migration From XLA_USE_BF16"). Eager attention,
-    because transformers reads the mask of the other implementation on the CPU at every step, which would split the
-    step into several programs.
-    """
-
-    name, remedy = "neuron", "use an image with torch-neuronx, such as AWS's huggingface-pytorch-training-neuronx"
-    auto_precision = "bf16"
-    auto_attention = "eager"
-
-    def __init__(self) -> None:
-        self._before: FrozenSet[str] = frozenset()
-
-    def check(self) -> None:
-        super().check()
-        xla_processes.connect()
-        self._before = neuron_programs.programs()
-
-    def metrics(self) -> Dict[str, float]:
-        count, seconds = _xla_compilations()
-        return {"compile/graphs": count, "compile/seconds": seconds}
-
-    def cache_state(self) -> str:
-        return neuron_programs.state(self._before, neuron_programs.programs(), _xla_compilations()[0])
 
 
 class Inductor(NoCompiler):
@@ -189,7 +145,6 @@ COMPILERS: Dict[str, Callable[[], NoCompiler]] = {
     "inductor": Inductor,
     "trcomp": TrainingCompiler,
     "trcomp-off": NoCompiler,
-    "neuron": Neuron,
 }
 
 
@@ -241,11 +196,3 @@ def _counters() -> Any:
 
 def _graphs() -> int:
     return int(_counters()["stats"]["unique_graphs"])
-
-
-def _xla_compilations() -> Tuple[int, float]:
-    """Return the number of programs that this process requested from the compiler, and the seconds that they took."""
-    from torch_xla.debug import metrics
-
-    data = metrics.metric_data("CompileTime")
-    return (int(data[0]), data[1] / 1e9) if data else (0, 0.0)

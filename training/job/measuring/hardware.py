@@ -48,8 +48,7 @@ def describe(kind: str, processes: int) -> Dict[str, Any]:
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         memory_gib = properties.total_memory / GIB
         return {"kind": kind, "name": properties.name, "count": processes, "memory_gib": round(memory_gib, 2)}
-    name = (_xla_name() if kind == "xla" else "") or _cpu_name()
-    return {"kind": kind, "name": name, "count": processes}
+    return {"kind": kind, "name": _cpu_name(), "count": processes}
 
 
 def precision(requested: str, kind: str) -> str:
@@ -123,15 +122,6 @@ def process_age_seconds() -> float:
     except (OSError, ValueError, IndexError):
         return time.time() - IMPORTED_AT
     return uptime_seconds - started_ticks / os.sysconf("SC_CLK_TCK")
-
-
-def _xla_name() -> str:
-    """Return the kind of device behind XLA, such as `NEURON`; "" for a torch_xla before 2.0, which cannot tell."""
-    try:
-        from torch_xla import runtime
-    except ImportError:
-        return ""
-    return str(runtime.device_type())
 
 
 def _cpu_name() -> str:

@@ -7,7 +7,7 @@ import os
 from pathlib import Path
 from typing import Any, MutableMapping, Optional
 
-from processes import ranks, xla_processes
+from processes import ranks
 
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
@@ -49,13 +49,9 @@ def broadcast_weights(model: Any) -> None:
         return
     import torch
 
-    group = xla_processes.host_group()
     state = model.state_dict()
     for tensor in state.values():
-        sent = tensor.cpu() if group else tensor
-        torch.distributed.broadcast(sent, src=0, group=group)
-        if group:
-            tensor.copy_(sent)
+        torch.distributed.broadcast(tensor, src=0)
     # Embeddings may keep some of their rows in a parameter of their own (`loop/occurring_rows.py`).
     model.load_state_dict(state)
 

@@ -48,7 +48,7 @@ def gather(value: Any) -> List[Any]:
     import torch
 
     values: List[Any] = [None] * count()
-    torch.distributed.all_gather_object(values, value, group=xla_processes.host_group())
+    torch.distributed.all_gather_object(values, value)
     return values
 
 
@@ -61,9 +61,8 @@ def sum_over_processes(values: Sequence[float], device: object) -> List[float]:
         return [value * count() for value in values]
     import torch
 
-    group = xla_processes.host_group()
-    sums = torch.tensor(list(values), dtype=torch.float64, device="cpu" if group else device)
-    torch.distributed.all_reduce(sums, group=group)
+    sums = torch.tensor(list(values), dtype=torch.float64, device=device)
+    torch.distributed.all_reduce(sums)
     return [float(value) for value in sums.tolist()]
 
 
@@ -76,7 +75,7 @@ def wait_for_all() -> None:
         return
     import torch
 
-    torch.distributed.barrier(group=xla_processes.host_group())
+    torch.distributed.barrier()
 
 
 def can_exchange_flags() -> bool:

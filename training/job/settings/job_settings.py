@@ -189,8 +189,6 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     check_sharding(arguments, device_kind, ranks.count(), torch.__version__, transformers.__version__)
     resumed = _resumed(folders, events)
     arguments = _with_resumed_values(arguments, device_kind, resumed)
-    precision = compiler.auto_precision if arguments.precision == "auto" else arguments.precision
-    attention = compiler.auto_attention if arguments.attention == "auto" else arguments.attention
     train, validation = (_channel(folder, arguments.task) for folder in (folders.train, folders.validation))
     _check_together(arguments, folders, train, validation)
     return Settings(
@@ -198,11 +196,11 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
         folders=folders,
         compiler=compiler,
         device_kind=device_kind,
-        precision=hardware.precision(precision, device_kind),
+        precision=hardware.precision(arguments.precision, device_kind),
         # Without padding, the loaded model gets an implementation of our own.
-        attention=attention
+        attention=arguments.attention
         if arguments.padding == "none"
-        else hardware.attention(attention, device_kind, train.metadata.max_length),
+        else hardware.attention(arguments.attention, device_kind, train.metadata.max_length),
         dropout=dropout.resolved(arguments.dropout, device_kind, compiler.compiles_here),
         processes=ranks.count(),
         train=train,

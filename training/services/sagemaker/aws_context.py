@@ -134,8 +134,6 @@ class AwsContext:
         their checkpoints, if they keep any, so that a start after an interruption finds it.
         """
         variables = dict(spec.environment)
-        if spec.compiler == "neuron":
-            variables = {**self._neuron_variables(variables, image), **variables}
         if CACHE_VARIABLE not in variables:
             return variables
         caches = "TORCHINDUCTOR_FORCE_DISABLE_CACHES" not in variables
@@ -148,19 +146,6 @@ class AwsContext:
             keeps = spec.checkpoint_uri is not None
             variables[CACHE_VARIABLE] = "/opt/ml/checkpoints/.compile-cache" if keeps else "/tmp/compile-cache"
         return variables
-
-    def _neuron_variables(self, own: Mapping[str, str], image: str) -> dict[str, str]:
-        """Return the variables of Neuron's compiler: its options, as in AWS's examples, and the place of its cache.
-
-        Neuron's compiler reads and writes a cache in S3 itself, but without a KMS key. So with `aws.output_key`, and
-        where the other compiled programs are not kept, the cache is a folder of the container.
-        """
-        caches = "TORCHINDUCTOR_FORCE_DISABLE_CACHES" not in own
-        in_s3 = caches and not self.fields.get("isolate_network") and not self.fields.get("output_key")
-        return {
-            "NEURON_CC_FLAGS": "--model-type=transformer",
-            "NEURON_COMPILE_CACHE_URL": self._compiled_uri(image) if in_s3 else "/tmp/neuron-compile-cache",
-        }
 
     def _compiled_uri(self, image: str) -> str:
         return self.storage.uri("compiled", hashlib.sha256(image.encode()).hexdigest()[:16])

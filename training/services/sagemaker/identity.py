@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
-from typing import Any
 
 from botocore.exceptions import ClientError
 
@@ -53,22 +51,3 @@ def _by_name(clients: Clients, name: str) -> str:
                     f"Role {name} does not exist in this account: set aws.role to the name or ARN of a role."
                 ) from error
             raise
-
-
-def trusts_sagemaker(clients: Clients, role_arn: str) -> bool:
-    """Return whether a role's trust policy allows SageMaker to assume the role. Raises AccessError.
-
-    Conditions in the policy are not evaluated: only SageMaker knows the values that they compare.
-    """
-    with translated(f"Role {role_arn}"):
-        role = clients.get("iam").get_role(RoleName=role_arn.rpartition("/")[2])["Role"]
-    statements = role["AssumeRolePolicyDocument"].get("Statement", [])
-    statements = statements if isinstance(statements, list) else [statements]
-    return any(_allows(statement) for statement in statements)
-
-
-def _allows(statement: Mapping[str, Any]) -> bool:
-    principal = statement.get("Principal", {})
-    services = principal.get("Service", []) if isinstance(principal, dict) else []
-    services = [services] if isinstance(services, str) else services
-    return statement.get("Effect") == "Allow" and "sagemaker.amazonaws.com" in services

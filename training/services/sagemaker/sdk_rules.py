@@ -162,13 +162,11 @@ def _pytorch_ddp(spec: JobSpec, image: Image | None) -> str | None:
 
 def _trainium(spec: JobSpec, _: Image | None) -> str | None:
     launcher = launcher_of(spec)
-    for each in _types(spec):
-        if _is_trainium(each) and launcher not in {None, "torchrun"}:
+    for each in filter(_is_trainium, _types(spec)):
+        if not spec.is_script:
+            return f"Our own training does not run on Trainium ({each}): use a type with a GPU, or your own script"
+        if launcher not in {None, "torchrun"}:
             return f"launcher '{launcher}' does not run on Trainium ({each}): use 'torchrun'"
-        if spec.compiler == "neuron" and not _is_trainium(each):
-            return f"compiler 'neuron' runs only on Trainium, such as ml.trn1.2xlarge, not on {each}"
-        if spec.compiler != "neuron" and _is_trainium(each) and not spec.is_script:
-            return f"compiler '{spec.compiler}' does not run on {each}: Trainium needs the compiler 'neuron'"
     return None
 
 

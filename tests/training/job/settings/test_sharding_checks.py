@@ -37,7 +37,7 @@ def test_settings_that_fit(setting: dict[str, Any]) -> None:
     [
         ({"version": "2.5.1"}, "sharding fsdp2 needs torch 2.6 or later, but torch 2.5.1 is installed"),
         ({"library": "4.23.1"}, "needs transformers 4.49 or later, but transformers 4.23.1 is installed"),
-        ({"kind": "xla", "compiler": "neuron"}, "compiler neuron runs on XLA devices: use compiler none"),
+        ({"kind": "xla", "compiler": "trcomp"}, "compiler trcomp runs on XLA devices: use compiler none"),
         ({"compiler": "inductor", "compile_scope": "model"}, "needs compile_scope layers, not model"),
         ({"compiler": "inductor", "compile_mode": "reduce-overhead"}, "compile_mode reduce-overhead, which records"),
         ({"calibration_batch_sizes": "8,16"}, "does not work in a calibration of several processes"),

@@ -9,16 +9,14 @@ from pathlib import Path
 import pytest
 
 from tests.support.services.following import ended
-from tests.support.services.harness import Harness, LocalHarness, SageMakerHarness
+from tests.support.services.harness import SERVICES, Harness, harness_of
 from training.contract.errors import ArtifactError
 from training.services.launcher import submit
 
 
-@pytest.fixture(params=["local", pytest.param("sagemaker", marks=pytest.mark.slow)])
+@pytest.fixture(params=SERVICES)
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
-    if request.param == "local":
-        return LocalHarness(tmp_path)
-    return SageMakerHarness(tmp_path, request.getfixturevalue("account"))
+    return harness_of(request, tmp_path)
 
 
 class TestInputs:
@@ -62,10 +60,11 @@ class TestInputs:
             import os, pathlib
             pathlib.Path(os.environ["SM_OUTPUT_DATA_DIR"], "events.jsonl").write_bytes(b"\\x00{}")
         """
-        ended(submit(harness.service, harness.request(script)))
-        assert harness.service.fetch_output("job", "events.jsonl") == b"\x00{}"
-        assert harness.service.fetch_output("job", "nothing") is None
-        assert harness.service.fetch_output("job", "../../../request.json") is None
+        job = submit(harness.service, harness.request(script))
+        ended(job)
+        assert harness.service.fetch_output(job.name, "events.jsonl") == b"\x00{}"
+        assert harness.service.fetch_output(job.name, "nothing") is None
+        assert harness.service.fetch_output(job.name, "../../../request.json") is None
 
     def test_the_model_can_be_read_as_a_stream(self, harness: Harness) -> None:
         script = """

@@ -82,10 +82,10 @@ def terminal(
     monkeypatch.setattr(SageMakerService, "pauses_seconds", (0.05, 0.5))
     monkeypatch.setattr(SageMakerService, "log_delay_seconds", 0.5)
     monkeypatch.setattr(SageMakerService, "longest_delay_seconds", 10.0)
-    return Terminal(MlflowClient(tracking_uri), _experiment(tmp_path), capsys)
+    return Terminal(MlflowClient(tracking_uri), small_experiment(tmp_path), capsys)
 
 
-def _experiment(folder: Path) -> dict[str, object]:
+def small_experiment(folder: Path) -> dict[str, object]:
     """Return the fields of an experiment that trains a tiny model for eight steps."""
     kinds = ("even", "odd")
     lines = [json.dumps({"text": f"row {n} is {kinds[n % 2]}", "label": kinds[n % 2]}) for n in range(48)]

@@ -174,5 +174,5 @@ def test_an_undocumented_call_fails_every_test_with_an_account(account: Account)
 
 
 def test_no_policy_has_a_wildcard_action() -> None:
-    for name in ("launcher", "acceptance", "job", "keys", "job-keys"):
+    for name in ("launcher", "job", "keys", "job-keys"):
         assert not [action for action in actions(name) if "*" in action]

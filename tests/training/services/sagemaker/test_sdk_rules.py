@@ -33,7 +33,7 @@ def spec(**fields: Any) -> JobSpec:
     return JobSpec(**{**defaults, **fields})
 
 
-TRN1 = {"compiler": "neuron", "devices": 2, "instance_type": "ml.trn1.2xlarge"}
+TRN1 = {"is_script": True, "devices": 2, "instance_type": "ml.trn1.2xlarge"}
 SMP = {"launcher": "smp", "devices": 8, "instance_type": "ml.p3.16xlarge", "image": OLD}
 
 
@@ -49,7 +49,6 @@ SMP = {"launcher": "smp", "devices": 8, "instance_type": "ml.p3.16xlarge", "imag
         {"devices": 4, "instance_type": "ml.g5.12xlarge"},
         {**TRN1, "image": "own.example/neuron:1"},
         {**TRN1, "image": NEURON},
-        {**TRN1, "image": NEURON, "compiler": "none", "is_script": True},
         {"launcher": "smddp", "devices": 8, "instance_type": "ml.p3.16xlarge", "image": OLD},
         {**SMP, "model_parallel": {"partitions": 4, "microbatches": 4, "pipeline": "interleaved", "ddp": True}},
         {"spot": True, "checkpoint_uri": "s3://b/c", "max_run_seconds": 60, "max_wait_seconds": 60},
@@ -98,17 +97,12 @@ INVALID: list[tuple[dict[str, Any], str]] = [
     ({"devices": 2, "image": OLD}, "launcher 'torchrun' needs PyTorch 1.13.1 or later on GPUs; the image has 1.9"),
     ({"devices": 2, "program": "train.sh"}, "starts only Python programs; 'train.sh' is not one"),
     (
-        {"devices": 2, "launcher": "pytorchddp", "instance_type": "ml.trn1.2xlarge", "image": "own.example/x:1"},
+        {**TRN1, "launcher": "pytorchddp", "image": "own.example/x:1"},
         "launcher 'pytorchddp' does not run on Trainium",
     ),
     (
-        {**TRN1, "compiler": "none"},
-        "compiler 'none' does not run on ml.trn1.2xlarge: Trainium needs the compiler 'neuron'",
-    ),
-    ({"compiler": "neuron"}, "compiler 'neuron' runs only on Trainium, such as ml.trn1.2xlarge, not on ml.g5.xlarge"),
-    (
-        {**TRN1, "fallback_instance_types": ("ml.g5.12xlarge",)},
-        "runs only on Trainium, such as ml.trn1.2xlarge, not on",
+        {**TRN1, "is_script": False, "image": NEURON},
+        "Our own training does not run on Trainium (ml.trn1.2xlarge): use a type with a GPU, or your own script",
     ),
     ({"launcher": "smddp", "devices": 4, "image": OLD}, "not on ml.g5.xlarge"),
     (

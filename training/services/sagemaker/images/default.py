@@ -61,7 +61,7 @@ def _families(spec: JobSpec, all_types: Sequence[str]) -> tuple[str, ...]:
     if spec.compiler in TRAINING_COMPILER:
         return (TRANSFORMERS_COMPILER,)
     if any(map(types.is_trainium, all_types)):
-        return (TRANSFORMERS_NEURON, PYTORCH_NEURON) if spec.is_script else (TRANSFORMERS_NEURON,)
+        return (TRANSFORMERS_NEURON, PYTORCH_NEURON)
     return (TRANSFORMERS, PYTORCH) if spec.is_script else (TRANSFORMERS,)
 
 

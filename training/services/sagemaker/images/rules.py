@@ -58,10 +58,9 @@ def _transformers(_: JobSpec, image: Image) -> str | None:
 
 
 def _device(spec: JobSpec, image: Image) -> str | None:
+    if image.on_neuron:
+        return "is for Trainium, on which only your own script runs"
     for each in (spec.instance_type, *spec.fallback_instance_types):
-        if types.is_trainium(each) != image.on_neuron:
-            devices = "Trainium" if image.on_neuron else "GPUs" if image.on_gpu else "CPUs"
-            return f"is for {devices}, and {each} {'has' if types.is_trainium(each) else 'does not have'} Trainium"
         if types.is_gpu(each) and not image.on_gpu:
             return f"is for CPUs, but {each} has GPUs, which would be billed and not used"
     return None

@@ -9,7 +9,7 @@ from tests.training.services.sagemaker.images.specs import spec
 from training.contract.errors import InputError
 from training.services.sagemaker.images.default import default_image
 
-TRN1 = {"compiler": "neuron", "instance_type": "ml.trn1.2xlarge"}
+TRN1 = {"is_script": True, "instance_type": "ml.trn1.2xlarge"}
 
 
 @pytest.mark.parametrize(
@@ -22,15 +22,14 @@ TRN1 = {"compiler": "neuron", "instance_type": "ml.trn1.2xlarge"}
         ({"instance_type": "ml.g5.xlarge", "fallback_instance_types": ("ml.p3dn.24xlarge",)}, FOR_V100),
         ({"compiler": "trcomp"}, FOR_TRCOMP),
         (TRN1, FOR_TRAINIUM),
-        ({**TRN1, "compiler": "none", "is_script": True}, FOR_TRAINIUM),
-        ({"compiler": "neuron", "instance_type": "ml.trn2.48xlarge"}, FOR_TRAINIUM),
+        ({**TRN1, "instance_type": "ml.trn2.48xlarge"}, FOR_TRAINIUM),
         (
             {**TRN1, "image_versions": {"transformers": "4.51"}},
             "huggingface-pytorch-training-neuronx:2.7.0-transformers4.51.0-neuronx-py310-sdk2.24.1-ubuntu22.04",
         ),
         # Five Neuron SDKs have an image with PyTorch 2.9; the newest is taken.
         (
-            {**TRN1, "compiler": "none", "is_script": True, "image_versions": {"pytorch": "2.9"}},
+            {**TRN1, "image_versions": {"pytorch": "2.9"}},
             "pytorch-training-neuronx:2.9.0-neuronx-py312-sdk2.30.0-ubuntu24.04",
         ),
         ({"image_versions": {"transformers": "4.49", "pytorch": "2.5"}}, FOR_V100),

@@ -10,11 +10,9 @@ from training.contract.errors import InputError
 from training.services.sagemaker.images.rules import check_image
 
 P3 = {"instance_type": "ml.p3.2xlarge"}
-TRN1 = {"compiler": "neuron", "instance_type": "ml.trn1.2xlarge"}
 CANNOT_RUN = [
     ("pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-sagemaker", {}, "does not contain Transformers"),
     ("pytorch-trcomp-training:1.13.1-gpu-py39-cu117-ubuntu20.04-sagemaker", {}, "does not contain Transformers"),
-    ("pytorch-training-neuronx:2.9.0-neuronx-py312-sdk2.30.0-ubuntu24.04", TRN1, "does not contain Transformers"),
     (TRANSFORMERS_4_6, {}, "has Transformers 4.6, and this training needs 4.21 or later"),
     (
         "huggingface-pytorch-training:1.10.2-transformers4.17.0-gpu-py38-cu113-ubuntu20.04",
@@ -27,8 +25,7 @@ CANNOT_RUN = [
     # The tag may omit CUDA, which the table states.
     ("huggingface-pytorch-training:2.9-transformers5.3-gpu-py312", P3, "which has no kernels for the V100"),
     (NEWEST, {"fallback_instance_types": ("ml.p3dn.24xlarge",)}, "for the V100 of ml.p3dn.24xlarge"),
-    (FOR_TRAINIUM, {}, "is for Trainium, and ml.g5.xlarge does not have Trainium"),
-    (NEWEST, TRN1, "is for GPUs, and ml.trn1.2xlarge has Trainium"),
+    (FOR_TRAINIUM, {}, "is for Trainium, on which only your own script runs"),
     (NEWEST, {"region": "eu-central-1"}, "is in us-east-1, but the jobs run in eu-central-1"),
 ]
 
@@ -46,7 +43,6 @@ def test_our_own_job_is_refused_and_a_script_is_not(image: str, fields: dict[str
     [
         (f"{DLC}/{NEWEST}", {}),
         (f"{DLC}/{FOR_V100}", P3),
-        (f"{DLC}/{FOR_TRAINIUM}", TRN1),
         (f"{DLC}/{FOR_TRCOMP}", {"compiler": "trcomp", **P3}),
         # The contents of a user's own image are unknown.
         ("111122223333.dkr.ecr.us-east-1.amazonaws.com/mine:1.0-gpu-py38", {}),
