@@ -105,7 +105,8 @@ def test_attach_starts_the_jobs_that_are_left_of_an_interrupted_comparison(whole
     group = group_id(whole, "open")
     before = [run for run in whole.runs() if run.data.tags["platform.group"] == group]
     assert [run.info.status for run in before] == ["RUNNING"]
-    done = whole("attach", {"group": group})
+    # The plan was written before plans had digests.
+    done = whole("attach", {"group": group, "trust": "true"})
     assert done.returncode == 0, done.stdout + done.stderr
     after = [run for run in whole.runs() if run.data.tags["platform.group"] == group]
     assert [run.info.status for run in after] == ["FINISHED"] * 2
