@@ -13,7 +13,7 @@ PARALLEL := -n $(WORKERS) --dist worksteal
 export HF_HUB_DISABLE_TELEMETRY ?= 1
 export MLFLOW_DISABLE_TELEMETRY ?= true
 
-.PHONY: setup compare ui accept-aws accept-gpu test test-slow test-browser test-oldest faults check format docs bench lock licences sbom clean
+.PHONY: setup compare ui accept-aws accept-gpu test test-gate test-slow test-all test-browser test-oldest faults check format docs bench lock licences sbom clean
 
 setup: $(RUNTIME)
 
@@ -37,6 +37,11 @@ accept-gpu: $(RUNTIME)
 test: $(DEV)
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) --ignore=tests/layout -m "not slow and not oldest and not browser and not aws"
 
+# The slow tests of every change: kills, money, and one of each kind of whole command.
+test-gate: $(DEV)
+	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) -m "gate"
+
+# All slow tests, those of the gate too.
 test-slow: $(DEV)
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) -m "slow and not oldest and not browser and not aws"
 
@@ -51,6 +56,8 @@ test-oldest: $(DEV) $(OLDEST)
 faults: WORKERS = 2
 faults: $(DEV)
 	WORKERS='$(WORKERS)' $(BIN)/python -m tests.faults
+
+test-all: check test test-slow test-browser test-oldest
 
 check: $(DEV)
 	$(BIN)/ruff format --check .

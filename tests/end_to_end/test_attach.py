@@ -18,6 +18,7 @@ from tracking.server.store import open_store
 TWO = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.repeats": 1, "save_model": "false"}
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_another_machine_follows_the_group_and_starts_its_remaining_jobs(
     command_line: CommandLine, reviews: dict[str, object], account: Account, tmp_path: Path
@@ -52,6 +53,7 @@ def test_another_machine_follows_the_group_and_starts_its_remaining_jobs(
     )
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_a_local_group_can_be_attached_to_only_from_its_own_home(command_line: CommandLine) -> None:
     """The plan is read unchanged. From another home, attach is refused."""

@@ -50,6 +50,7 @@ def seconds_of(runs: list[Run]) -> list[float]:
     return [run.data.metrics["cost/billable_instance_seconds"] for run in runs]
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_a_budget_for_two_jobs_holds_when_the_launcher_is_killed(
     command_line: CommandLine, sleeper: dict[str, object]
@@ -83,6 +84,7 @@ def test_a_budget_for_two_jobs_holds_when_the_launcher_is_killed(
     assert len(points) > 2  # it was logged while the jobs ran
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_two_launchers_share_one_budget(command_line: CommandLine, sleeper: dict[str, object]) -> None:
     """There is room for two jobs at a time: 2 x (12 + 150) s. Each launcher would run four."""
@@ -144,6 +146,7 @@ def test_a_budget_that_cannot_hold_starts_nothing(
     assert command_line.runs("group") == []
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_dollars_limit_the_time_of_a_sagemaker_job(
     command_line: CommandLine, sleeper: dict[str, object], account: Account, tmp_path: Path

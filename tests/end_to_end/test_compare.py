@@ -20,6 +20,7 @@ from tests.support.ports import free_port, is_listening
 from tests.support.services.following import until
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_a_killed_comparison_of_two_compilers_resumes(command_line: CommandLine, reviews: dict[str, object]) -> None:
     """The launcher is killed while the second arm compiles. The same command completes the comparison."""

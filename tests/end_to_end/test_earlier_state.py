@@ -100,6 +100,7 @@ def test_reports_of_every_kind_give_the_same_figures(whole: CommandLine, name: s
         assert {"compiler", "batch_size", "multiplier", "cost", "quality", "samples", "end"} <= trial.keys()
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_attach_starts_the_jobs_that_are_left_of_an_interrupted_comparison(whole: CommandLine) -> None:
     group = group_id(whole, "open")

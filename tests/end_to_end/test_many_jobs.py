@@ -116,6 +116,7 @@ def at_random(drawn: random.Random) -> Callable[[str], bool]:
     return leaves
 
 
+@pytest.mark.gate
 @pytest.mark.timeout(900)
 def test_a_launcher_killed_at_random_moments_resumes_every_job(
     command_line: CommandLine, account: Served, tmp_path: Path

@@ -20,6 +20,7 @@ pytestmark = pytest.mark.slow
 SMALL = {**TINY, "save_model": "true", "machine.cores": 1}
 
 
+@pytest.mark.gate
 def test_the_repeated_command_of_a_killed_launcher_logs_missing_models(
     tracking_server: TrackingServer, tmp_path: Path, reviews: dict[str, object]
 ) -> None:

@@ -77,6 +77,7 @@ def numbers(curve: dict[int, Any]) -> dict[int, Any]:
     return {step: (values["loss"], values["grad_norm"], values["learning_rate"]) for step, values in curve.items()}
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_a_second_job_resumes_the_training_of_a_killed_one(home: Path) -> None:
     whole = numbers(losses(events_of(start(home, "whole", "checkpoints of whole", 1, epochs=EPOCHS))))

@@ -29,6 +29,7 @@ def losses(command_line: CommandLine, run: Run) -> list[float]:
     return [each.value for each in MlflowClient(command_line.uri).get_metric_history(run.info.run_id, "loss")]
 
 
+@pytest.mark.gate
 def test_a_job_has_the_same_losses_on_both_services(
     command_line: CommandLine, reviews: dict[str, object], account: Account, prices: dict[str, object], tmp_path: Path
 ) -> None:

@@ -146,6 +146,7 @@ def test_a_script_from_git_is_compared(command_line: CommandLine, loop: Path, gi
     assert len(command_line.runs("group")) == 1
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path: Path) -> None:
     """The project's own example script, with a model of one layer."""

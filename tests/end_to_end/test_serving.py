@@ -21,6 +21,7 @@ SMALL = {
 TEXT = "Winter is coming and it will be dark soon."
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_a_trained_model_answers_until_it_is_undeployed(command_line: CommandLine) -> None:
     trained = command_line("train", SMALL)

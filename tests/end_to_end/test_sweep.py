@@ -61,6 +61,7 @@ def check_finalists(runs: list[Run], train_command: str) -> None:
     assert [chosen[0], chosen[1], float(chosen[2])] == [compiler, size, float(multiplier)]
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_a_sweep_registers_its_winner_and_continues_with_more_trials(
     command_line: CommandLine, reviews: dict[str, object]
@@ -208,6 +209,7 @@ def test_a_sweep_on_sagemaker_minimises_dollars(
     assert "USD" in text(done)
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_no_point_is_trained_twice_when_a_worker_dies(
     command_line: CommandLine, reviews: dict[str, object], monkeypatch: pytest.MonkeyPatch

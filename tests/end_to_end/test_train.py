@@ -62,6 +62,7 @@ def _check_artifacts(client: MlflowClient, run_id: str) -> None:
     assert json.loads(text("request.json"))["HyperParameters"]["batch_size"] == "8"
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_running_out_of_memory_is_a_failure_class(
     command_line: CommandLine, pretrained_reviews: dict[str, object]
@@ -75,6 +76,7 @@ def test_running_out_of_memory_is_a_failure_class(
     assert group.info.status == "FAILED"
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.usefixtures("plain_interpreter")
 def test_exceeding_the_time_limit_is_a_failure_class(command_line: CommandLine, reviews: dict[str, object]) -> None:

@@ -19,6 +19,7 @@ EVENT = {"event": "failure", "seq": 0, "time": 1, "failure_class": "Error", "mes
 FAILING = f"print('trainfare-event', {json.dumps(EVENT)!r})\nraise SystemExit(1)\n"
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_any_failure_text_is_recorded_with_the_cost_of_the_job(admin: MlflowClient, tmp_path: Path) -> None:
     store = Store(admin, retry_seconds=20.0)

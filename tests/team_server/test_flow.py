@@ -20,6 +20,7 @@ def files(person: Person) -> set[str]:
     return {path.name for path in (person.folder / "home").glob("reports/*/*")}
 
 
+@pytest.mark.gate
 def test_a_member_trains_compares_and_reports(
     team: Team, person: Callable[..., Person], admin: MlflowClient, script: Path
 ) -> None:

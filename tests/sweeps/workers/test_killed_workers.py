@@ -23,6 +23,7 @@ WORKERS, KILLS, TRIALS = 8, 20, 40
 COMPILERS = ("none", "inductor")
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.usefixtures("every_core")
 def test_killed_workers_lose_nothing_and_start_nothing_twice(tmp_path: Path) -> None:

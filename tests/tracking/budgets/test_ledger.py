@@ -178,6 +178,7 @@ for name in names:
 """
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_processes_with_two_state_folders_never_reserve_too_much(
     ledger: Ledger, tracking_uri: str, tmp_path: Path

@@ -75,6 +75,7 @@ def test_the_next_attempt_runs_and_is_recorded(launchers: Launchers, account: Ac
     assert (status, tags["platform.service_name"], tags["platform.capacity_retries"]) == ("FINISHED", "job-c1", "1")
 
 
+@pytest.mark.gate
 def test_two_launchers_start_each_attempt_once(launchers: Launchers, account: Account) -> None:
     """They look at the job in turns, so both see that the first attempt has failed before either starts the next."""
     store, group, job = launchers.store, launchers.group, launchers.job

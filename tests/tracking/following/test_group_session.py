@@ -135,6 +135,7 @@ def start_launcher(folder: Path, uri: str, steps: int = 60) -> subprocess.Popen[
     return subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True)
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_killed_launchers_lose_nothing_and_repeat_nothing(tracking_uri: str, tmp_path: Path) -> None:
     """The launcher is killed at five moments. The next launcher completes three jobs, with each point once."""

@@ -88,6 +88,7 @@ def test_a_log_without_a_last_event_is_complete_after_a_minute_of_silence(
     assert expected <= round(seconds) <= expected + 15  # the longest pause
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_the_next_job_starts_while_records_are_awaited(
     harness: SageMakerHarness, account: Account, tracking_uri: str
@@ -108,6 +109,7 @@ def test_the_next_job_starts_while_records_are_awaited(
         assert [point.value for point in store.client.get_metric_history(run.info.run_id, "loss")] == [1.0, 0.5]
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_attach_reads_what_was_missing(
     harness: SageMakerHarness,

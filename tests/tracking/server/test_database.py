@@ -41,6 +41,7 @@ def files(folder: Path) -> list[str]:
     return sorted(path.name for path in folder.iterdir())
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_a_store_survives_kills_at_any_moment_of_its_first_use(tmp_path: Path) -> None:
     draw = random.Random(1)

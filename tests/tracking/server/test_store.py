@@ -50,6 +50,7 @@ def test_any_text_can_be_stored(tracking_uri: str) -> None:
     assert store.call(store.client.get_experiment_by_name, "e\0").experiment_id == experiment_id
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_a_halted_server_causes_delay_but_no_loss(
     tracking_server: TrackingServer, monkeypatch: pytest.MonkeyPatch

@@ -103,6 +103,7 @@ def test_reference_metric_expressions_match_the_log(job: Any) -> None:
         assert all(float(number) >= 0 for number in numbers)
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_the_same_seed_gives_bit_identical_weights(new_job: NewJob) -> None:
     weights = []
@@ -118,6 +119,7 @@ def test_a_model_learns(job: Any) -> None:
     assert metrics["eval_accuracy"] > 0.9
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_accumulated_batches_give_the_same_step(new_job: NewJob) -> None:
     """Without dropout, a step with 2 x 4 samples equals one with 8. With max_length, both have the same row order."""
@@ -226,6 +228,7 @@ def test_a_stop_during_loading_ends_the_job(job: Any, plain_interpreter: str) ->
     assert process.returncode in (143, -signal.SIGTERM)
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_a_stopped_job_saves_its_step_and_resumes_there(job: Any, new_job: NewJob) -> None:
     arguments = {"batch_size": 2, "precision": "fp32", "logging_steps": 1, "epochs": 12, "padding": "longest"}

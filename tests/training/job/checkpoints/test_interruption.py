@@ -76,6 +76,7 @@ def uninterrupted(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPa
     return ended
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.parametrize(
     ("kill_at", "resumed_from"),

@@ -165,6 +165,7 @@ def test_every_kind_of_program_gets_the_same(harness: LocalHarness, tmp_path: Pa
         assert ours["argv"] == ["train.py", "x.py", "--no-amp", "--cpu", "--files=a b,c", "--lr=20", "--opts=a=1,b=x"]
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.usefixtures("every_core")
 def test_a_failure_has_the_same_reason(harness: LocalHarness, tmp_path: Path) -> None:

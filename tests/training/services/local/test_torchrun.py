@@ -52,6 +52,7 @@ def test_our_entry_point_starts_the_script_in_each_process(tmp_path: Path) -> No
     assert sorted(lines)[:2] == [f"{rank} ['train.py', '--cpu']" for rank in range(2)]
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 def test_a_killed_process_ends_the_job(tmp_path: Path) -> None:
     harness = LocalHarness(tmp_path)

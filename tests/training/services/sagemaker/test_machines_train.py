@@ -193,6 +193,7 @@ def test_only_one_process_emits_events(workspace: Workspace, whole: Trained) -> 
     assert len([line for line in logs["algo-1"] if line.startswith(EVENT_PREFIX)]) > 30
 
 
+@pytest.mark.gate
 def test_both_instances_are_billed(whole: Trained) -> None:
     cost = cost_metrics(whole.description)
     assert cost["cost/billable_instance_seconds"] == 2 * cost["cost/billable_seconds"] > 0

@@ -16,6 +16,7 @@ SPOT = {
 }
 
 
+@pytest.mark.gate
 @pytest.mark.slow
 @pytest.mark.parametrize("way", ["without warning", "with a warning"])
 def test_an_interrupted_job_ends_like_an_uninterrupted_one(terminal: Terminal, account: Account, way: str) -> None:

@@ -50,6 +50,7 @@ def in_training(account: Account, end: str = "") -> str:
     return training()[0]
 
 
+@pytest.mark.gate
 def test_one_job_completes_while_others_hang_or_vanish(terminal: Terminal, account: Account) -> None:
     account.jobs.faults.hanging |= {"a1r0", "a2r0"}
     account.jobs.faults.grace_seconds = 0.1

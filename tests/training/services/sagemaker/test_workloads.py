@@ -54,6 +54,7 @@ def at_sagemaker(folder: Path, terminal: Terminal, workload: str) -> Fields:
     return {"backend_config": path, **SAGEMAKER_FIELDS.get(workload, {})}
 
 
+@pytest.mark.gate
 @pytest.mark.parametrize("workload", WORKLOADS)
 def test_both_services_log_the_same_run(
     terminal: Terminal, account: Account, shared: Path, tmp_path: Path, workload: str
