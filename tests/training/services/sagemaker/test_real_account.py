@@ -109,19 +109,19 @@ class TestWays:
         output = user("train", {**spot, **steps, "wait": "false", "max_usd": cost})
         assert output.code == 0, output
         name = real_account.running_jobs()[0]
-        wait_for(real_account, name, "metric")
+        pause = real_account.service.pauses_seconds[0]
+        until(lambda: newest_checkpoint(real_account, name) >= 20, DEADLINE_SECONDS, pause)
         assert user.run("jobs", "--service", "sagemaker", "stop", name).code == 0
         stopped, _ = ended(Job(real_account.service, name))
         assert stopped["TrainingJobStatus"] == "Stopped"
         assert stopped["BillableTimeInSeconds"] <= stopped["TrainingTimeInSeconds"]
-        newest = newest_checkpoint(real_account, stopped)
-        assert newest >= 20
+        newest = newest_checkpoint(real_account, name)
 
         members = real_account.clients.get("sagemaker").meta.service_model.operation_model("CreateTrainingJob")
         request = {key: value for key, value in stopped.items() if key in members.input_shape.members}
         resumed = Job(real_account.service, f"{name}-resumed")
         real_account.service.create({**request, "TrainingJobName": resumed.name})
-        wait_for(real_account, resumed.name, "start")
+        until(lambda: bool(events(real_account, resumed.name, "start")), DEADLINE_SECONDS, pause)
         [start] = events(real_account, resumed.name, "start")
         assert start["resumed_from_step"] == newest
         resumed.stop()
@@ -151,21 +151,18 @@ def events(account: RealAccount, name: str, kind: str) -> list[dict[str, Any]]:
     return [dict(event.fields) for event in found if event and event.kind == kind]
 
 
-def wait_for(account: RealAccount, name: str, kind: str) -> None:
-    """Wait until a job has reported an event of a kind, which on spot capacity can take long."""
-    until(lambda: bool(events(account, name, kind)), DEADLINE_SECONDS, account.service.pauses_seconds[0])
-
-
-def newest_checkpoint(account: RealAccount, description: Description) -> int:
-    """Return the step of the newest checkpoint of a job in S3."""
-    place = urlparse(description["CheckpointConfig"]["S3Uri"])
+def newest_checkpoint(account: RealAccount, name: str) -> int:
+    """Return the step of the newest complete checkpoint of a job in S3; 0 without one."""
+    place = urlparse(account.service.describe(name)["CheckpointConfig"]["S3Uri"])
     pages = account.clients.get("s3").get_paginator("list_objects_v2")
     keys = (
         each["Key"]
         for page in pages.paginate(Bucket=place.netloc, Prefix=place.path.strip("/"))
         for each in page.get("Contents", [])
     )
-    return max((int(match[1]) for key in keys if (match := re.search(r"/checkpoint-(\d+)/", key))), default=0)
+    return max(
+        (int(match[1]) for key in keys if (match := re.search(r"/checkpoint-(\d+)/progress.json", key))), default=0
+    )
 
 
 def accepted(account: Account, folder: Path, budget: float, selection: str) -> str:
