@@ -168,8 +168,8 @@ def _missing_quality(jobs: Sequence[Job], measure: Measure | None) -> str:
         listed = joined(scores if len(scores) <= 3 else [*scores[:3], f"{len(scores) - 3} more"])
         meaning = "unit: number, better: lower" if scores[0].endswith("loss") else "unit: fraction, better: higher"
         return (
-            f"but no quality is judged, because script.metrics declares none of {listed}: add one, such as "
-            f"{{{scores[0]}: {{{meaning}}}}}"
+            f"but no quality is judged, because script.metrics declares none of {listed}: add the line `metrics: "
+            f"{{{scores[0]}: {{{meaning}}}}}` under the line `script:`"
         )
     if measure is None and any(job.is_script for job in jobs):
         return "but no metric measures the quality: give one of script.metrics a unit and the direction that is better"
