@@ -37,7 +37,7 @@ accept-gpu: $(RUNTIME)
 test: $(DEV)
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) --ignore=tests/layout -m "not slow and not oldest and not browser and not aws"
 
-# The slow tests of every change: kills, money, and one of each kind of whole command.
+# The slow tests that CI runs on every change: kills, budgets, and one end-to-end test of each kind.
 test-gate: $(DEV)
 	OMP_WAIT_POLICY=PASSIVE $(BIN)/python -m pytest $(PARALLEL) -m "gate"
 

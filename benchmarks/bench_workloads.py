@@ -29,7 +29,7 @@ NOTES = (
     "Utilisation is the training's FLOP/s divided by that of the best product of two 2048 x 2048 matrices in the same "
     "precision, measured just before. A training needs 6 FLOP for each multiplied parameter and real token. With "
     "attention, its products count too: 12 FLOP for each layer, hidden unit and pair of tokens of a row. These few "
-    "steps include slow first ones: the benchmark `utilisation` measures longer trainings.",
+    "steps include slow first ones.",
 )
 
 Runs = dict[str, list[Mapping[str, Any]]]

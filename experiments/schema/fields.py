@@ -42,7 +42,7 @@ class PushToHub(Frozen):
     commit_message: Name | None = None
     """Commit message. None means a message that names the task."""
     token_variable: Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_]{0,127}$")] = "HF_TOKEN"
-    """Environment variable that holds the token, on the machine of the command. No job gets the token."""
+    """Environment variable that holds the token, on the machine where you run the command. No job gets the token."""
     token_secret: Annotated[str, Field(pattern=r"^[A-Za-z0-9/_+=.@:-]{1,512}$")] | None = None
     """Secret of AWS Secrets Manager that holds the token instead, by name or ARN."""
 

@@ -48,10 +48,10 @@ class ScriptArguments(Frozen):
     """Named arguments as `--name value`, as `--name=value` (`equals`), or as `name=value` (`assign`). The values of a
     list are separate words with `space`, and joined by commas otherwise."""
     booleans: Literal["auto", "value", "flag"] = "auto"
-    """Form of true and false: `value` (`--name True`) or `flag` (`--name` or nothing). `auto` is `value`, but is
-    refused if the entry point may declare flags."""
+    """Form of true and false: `value` (`--name True`) or `flag` (`--name` or nothing). `auto` is `value`, but it is
+    refused if a hyperparameter is true or false and the program seems to declare flags."""
     forms: dict[Name, JsonValue] = Field(default={})
-    """Empty. Earlier versions set the form of single arguments here; now they are words of `entry_point`."""
+    """No longer used; must be empty. Write such arguments after the program in `entry_point`."""
 
     @model_validator(mode="before")
     @classmethod
