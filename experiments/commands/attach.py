@@ -22,14 +22,18 @@ EXAMPLES = (
 @field("experiment", "MLflow experiment of --job.", metavar="NAME", default="sagemaker-jobs")
 @field("region", "AWS region of --job.")
 @field("prices", "Table of prices for --job, instead of AWS's price list.", metavar="FILE")
-@field(TRUST, "Start the jobs of --group although their plan was not made here; it is shown first.", is_flag=True)
+@field(
+    TRUST,
+    "Start the group's jobs without asking, even if the plan was made elsewhere. The plan is still shown.",
+    is_flag=True,
+)
 @FAIL_ON
 def command(fields: Mapping[str, str]) -> int:
     """Follow jobs that another command or person started.
 
-    A group may have been started on another machine. If this machine did not make the group's plan, it shows what would
-    start, and asks. A training job of the AWS account that others started is recorded in MLflow once: its metrics,
-    log, billable seconds and price.
+    A group may have been started on another machine. If the group's plan was not made with this state folder, attach
+    shows what would start and asks first. A training job of the AWS account that others started is recorded in MLflow
+    once: its metrics, log, billable seconds and price.
     """
     if "group" in fields and "job" in fields:
         raise InputError("--group and --job cannot be combined: attach follows one of them.")

@@ -15,8 +15,8 @@ EXAMPLES = (
     "trainfare jobs prune --group demo-261101-120000-ab12 --everything",
 )
 EPILOG = (
-    "Folders that a running job, an open group or an open run may need are always kept. Without an answer of the "
-    "tracking server, nothing is deleted."
+    "Folders that a running job, an open group or an open run may need are always kept. If the tracking server does "
+    "not answer, nothing is deleted."
 )
 _UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0}
 
@@ -51,8 +51,8 @@ def command(
 ) -> int:
     """Delete old local state that no job or group needs.
 
-    The command lists the folders that can be deleted and asks for confirmation. By default, these can be made again,
-    or MLflow has a copy of them.
+    The command lists the folders that can be deleted and asks for confirmation. By default, only folders that can be
+    recreated, or that MLflow has a copy of, are deleted.
     """
     if what is not None:
         raise InputError(

@@ -38,7 +38,9 @@ def deploy(fields: Mapping[str, str]) -> int:
         state = _deploy(spec, replace(record, name=spec.name), budget)
     _print_state(state)
     if budget.is_limited and record.service == "sagemaker":
-        print_line("Its budget holds only if a command of trainfare, such as `endpoints`, runs here at that time.")
+        print_line(
+            "Its budget holds only if a command of trainfare, such as `trainfare endpoints`, runs here at that time."
+        )
     return 0
 
 

@@ -14,7 +14,7 @@ from training.contract.errors import InputError
 def without_pushes(arms: Sequence[Arm], print_line: Callable[[str], None]) -> tuple[Arm, ...]:
     """Return the arms without their pushes: the models of a comparison would overwrite each other."""
     if any(arm.experiment.push_to_hub for arm in arms):
-        print_line("push_to_hub is ignored: only the verb `train` pushes a model.")
+        print_line("push_to_hub is ignored: only `trainfare train` pushes a model.")
     return tuple(
         replace(arm, experiment=arm.experiment.model_copy(update={"push_to_hub": None}))
         if arm.experiment.push_to_hub

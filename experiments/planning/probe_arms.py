@@ -36,7 +36,8 @@ def _check(arm: Arm) -> None:
     experiment = arm.experiment
     if experiment.script is not None:
         raise InputError(
-            "probe requires a task, because it cannot end a script once its speed is known. Use `compare` for a script"
+            "probe requires a task, because it cannot end a script once its speed is known. Use `trainfare compare` "
+            "for a script"
         )
     if experiment.calibration is not None:
         raise InputError("calibration and the verb probe cannot be combined: a calibration trains nothing")

@@ -45,7 +45,7 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
     store = open_store(echo=print_line)
     group = find_group(store, group_id=group_id, experiment_name="")
     if group.verb == "sweep":
-        raise InputError(f"group {group.id} is a sweep: join it by running the same `sweep` command here.")
+        raise InputError(f"group {group.id} is a sweep: join it by running the same `trainfare sweep` command here.")
     runs = {} if group.is_open else child_runs(store, group)
     incomplete = {name for name, run in runs.items() if is_incomplete(run)}
     if not group.is_open and not incomplete:
@@ -99,7 +99,7 @@ def _is_accepted(specs: Sequence[JobSpec], group_id: str, *, is_trusted: bool) -
 
     Everything is text of the tracking server. No line of it can pass for a line of ours, or change one.
     """
-    print_line(f"The plan of {group_id} was not made with {home()}: another machine made it, or somebody changed it.")
+    print_line(f"{_foreign(group_id)}.")
     print_line(f"It would start {counted(len(specs), 'job')} with:")
     lines = list(dict.fromkeys(line for spec in specs for line in _settings(spec)))
     order = list(dict.fromkeys(name for name, _ in lines))
@@ -109,8 +109,8 @@ def _is_accepted(specs: Sequence[JobSpec], group_id: str, *, is_trusted: bool) -
         return True
     if not has_terminal():
         raise InputError(
-            f"the plan of group {group_id} was not made with {home()}, and there is no terminal to ask: read above "
-            "what it would start, and add --trust if you trust it."
+            f"{_foreign(group_id)}. There is no terminal to ask: read above what it would start, and add --trust if "
+            "you trust it."
         )
     return confirm("Start it?")
 
@@ -121,9 +121,15 @@ def _check_pushes(jobs: Sequence[PlannedJob], group_id: str) -> None:
 
     for push in filter(None, map(push_of, jobs)):
         raise InputError(
-            f"the plan of group {group_id} was not made with {home()}, and pushes its model to {push.repository}: add "
-            "--trust if you trust it."
+            f"{_foreign(group_id)}. It pushes its model to {push.repository}: add --trust if you trust it."
         )
+
+
+def _foreign(group_id: str) -> str:
+    return (
+        f"No command that uses the state folder {home()} made the plan of group {group_id}: it comes from another "
+        "machine, or somebody changed it"
+    )
 
 
 def _settings(spec: JobSpec) -> Iterator[tuple[str, str]]:

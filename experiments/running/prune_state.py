@@ -122,7 +122,7 @@ def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
         print_line(f"{each.path.relative_to(root)}  {decimal(each.size_bytes)}, {days:.1f} days old")
     print_line(f"{_count_and_size(deletable) if deletable else 'Nothing'} can be deleted.")
     for why in dict.fromkeys(each.kept for each in folders if each.kept):
-        print_line(f"kept: {_count_and_size([each for each in folders if each.kept == why])}: {why}")
+        print_line(f"Kept {_count_and_size([each for each in folders if each.kept == why])}: {why}")
     if not deletable or not (is_confirmed or _ask(deletable)):
         return 0
     deleted, errors = delete_selected(deletable, root, store, options)
@@ -146,7 +146,7 @@ def _ask(deletable: Sequence[Folder]) -> bool:
 
 def _count_and_size(folders: Sequence[Folder]) -> str:
     size_bytes = sum(each.size_bytes for each in folders)
-    return f"{len(folders)} folder{'' if len(folders) == 1 else 's'}, {decimal(size_bytes)}"
+    return f"{len(folders)} folder{'' if len(folders) == 1 else 's'} ({decimal(size_bytes)})"
 
 
 def select(root: Path, store: Store, options: PruneOptions) -> list[Folder]:
@@ -198,7 +198,7 @@ def _jobs(root: Path) -> dict[str, tuple[str | None, str]]:
             is_over = status in TERMINAL_STATUSES and not folder.is_supervised()
             jobs[path.name] = json.dumps(folder.request()), "" if is_over else f"job {path.name} has not ended"
         except (OSError, ValueError, TypeError, LookupError, ServiceError):
-            jobs[path.name] = None, f"the state of job {path.name}, which may need it, cannot be read"
+            jobs[path.name] = None, f"the state of job {path.name} cannot be read, so it is unknown what it needs"
     return jobs
 
 
@@ -209,7 +209,9 @@ def _open_groups(store: Store) -> list[_Need]:
         group = parent.data.tags.get("platform.group", "")
         runs = store.call(runs_where, store.client, _is(kind="job", group=group))
         text = "\n".join([_plan(store, parent), *(run.data.tags.get("platform.data_key", "") for run in runs)])
-        needs.append(_Need(f"group {group} is open: the same command or `attach` can resume it", text, f"{group}-"))
+        needs.append(
+            _Need(f"group {group} is open, and its command or `trainfare attach` resumes it", text, f"{group}-")
+        )
     return needs
 
 
@@ -225,8 +227,8 @@ def _plan(store: Store, parent: Any) -> str:
             return text
     except Exception as error:  # each store of artifacts raises its own
         raise TrackingError(
-            f"The {PLAN} of run {run_id} is damaged or cannot be read, so nobody knows which folders its open group "
-            "needs: delete the run in MLflow if the group is not to resume"
+            f"The {PLAN} of run {run_id} is damaged or cannot be read, so it is unknown which folders its open "
+            "group needs. If you will not resume the group, delete the run in MLflow"
         ) from error
 
 
@@ -261,31 +263,31 @@ def _with_decision(
     if folder.kind in JOB_KINDS:
         folder = replace(folder, runs=store.call(runs_where, store.client, _is(kind="job", job_name=folder.name)))
         if not all(map(has_ended, folder.runs)):
-            return replace(folder, kept="its run is open: the end of the job is not recorded yet")
+            return replace(folder, kept="the end of the job is not recorded yet")
     only_copy = "" if options.everything else _reason_only_copy(store, folder, folders)
-    return replace(folder, kept=f"{only_copy} (--everything deletes it)" if only_copy else "")
+    return replace(folder, kept=f"{only_copy} (deleted only with --everything)" if only_copy else "")
 
 
 def _reason_only_copy(store: Store, folder: Folder, folders: Sequence[Folder]) -> str:
     """Return why a folder may be the only copy of a model or a result, or an empty text."""
     if folder.kind not in JOB_KINDS:
-        return "copies of scripts with which runs were trained" if folder.kind == "sources" else ""
+        return "runs were trained with the script" if folder.kind == "sources" else ""
     if not folder.runs:
-        return "the tracking server has no run of this job"
+        return "the tracking server has no run of the job"
     if folder.kind == "jobs":
         written = (path.name for path in (JobFolder(folder.path).base / "output" / "data").glob("*"))
         if not set(written) <= COPIED_FILES:
-            return "its script wrote files that exist nowhere else"
+            return "the script wrote files that exist nowhere else"
         is_logged = all("log.txt" in _artifacts(store, run) for run in folder.runs)
-        return "" if is_logged else "its run does not contain its log"
+        return "" if is_logged else "MLflow has no copy of the log"
     if all(holds_model(store, run) for run in folder.runs):
         return ""
     if folder.kind == "outputs":
         return "MLflow has no copy of the model"
     if any(run.info.status != "FINISHED" for run in folder.runs):
-        return "its training did not complete and can resume from it"
+        return "the training did not complete and can resume from it"
     has_artifact = any(each.kind == "outputs" and each.name == folder.name for each in folders)
-    return "" if has_artifact else "its run has no other weights"
+    return "" if has_artifact else "no other copy of the weights exists"
 
 
 def delete_selected(

@@ -88,8 +88,8 @@ def push_models(
             is_whole = False
             reason = str(error).rstrip(".").removeprefix("push_to_hub: ")
             echo(
-                f"{outcome.planned.spec.name} trained, but its model was not pushed: {reason}. The same command pushes "
-                f"it and trains nothing again, and so does `trainfare attach --group {group.id}`."
+                f"{outcome.planned.spec.name} trained, but its model was not pushed: {reason}. Run the same "
+                f"command, or `trainfare attach --group {group.id}`, to push it; nothing is trained again."
             )
             continue
         store.tag(outcome.run_id, {URL: url})

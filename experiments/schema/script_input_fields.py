@@ -84,7 +84,7 @@ def check_entry_point(entry_point: str) -> None:
         raise ValueError(_secret("script.entry_point"))
     if any(word.startswith("$") for _, word in options):
         raise ValueError(
-            f"script.entry_point {entry_point[:80]!r} inserts no field: use script.hyperparameters for $NAME"
+            f"script.entry_point {entry_point[:80]!r} cannot insert fields: pass $NAME through script.hyperparameters"
         )
 
 

@@ -176,7 +176,9 @@ def timed_sizes(sizes: Sequence[int]) -> list[int]:
 def plan_sweep(experiment: Experiment) -> SweepPlan:
     """Plan the sweep of an experiment. Raises InputError for contradictory fields."""
     if experiment.script is not None:
-        raise InputError("sweep requires a task, because a script logs no evaluations. Use `compare` for a script")
+        raise InputError(
+            "sweep requires a task, because a script logs no evaluations. Use `trainfare compare` for a script"
+        )
     try:
         _check_objective(experiment)
         _check_compilers(experiment.sweep)

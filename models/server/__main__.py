@@ -170,7 +170,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     parser.add_argument("--port", type=int, default=0, help="default: chosen by the system")
     parser.add_argument("--address", type=Path, help="file for the server's address and process id, as JSON")
-    parser.add_argument("--home", type=Path, help="state folder; its `jobs prune` keeps the model while it is served")
+    parser.add_argument(
+        "--home", type=Path, help="state folder; its `trainfare jobs prune` keeps the model while it is served"
+    )
     parser.add_argument("--lifetime", type=Path, help="JSON file with expires (seconds since 1970) and when_over")
     return parser
 

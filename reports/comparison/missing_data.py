@@ -28,7 +28,9 @@ def missing_data(comparison: Comparison) -> list[str]:
     ]
     sentences += _late(comparison.jobs) + _not_counted(comparison.jobs)
     if running:
-        sentences.insert(0, f"Missing: {_listed(running)}, still running. Run `report` again after they have ended.")
+        sentences.insert(
+            0, f"Missing: {_listed(running)}, still running. Run `trainfare report` again after they have ended."
+        )
     return sentences
 
 
@@ -39,8 +41,8 @@ def _late(jobs: Sequence[Job]) -> list[str]:
     for job in late:
         by_group.setdefault(job.text.get("group") or "", []).append(job)
     return [
-        f"Missing: records of {_listed(of_group)} that SageMaker had not shown in time. Once it shows them, "
-        f"`attach --group {group}` reads them."
+        f"Missing: the end of the log or the billed seconds of {_listed(of_group)}, which SageMaker had not delivered "
+        f"in time. Run `trainfare attach --group {group}` later to add them."
         for group, of_group in by_group.items()
     ]
 

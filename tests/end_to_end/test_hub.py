@@ -92,7 +92,7 @@ def test_the_same_command_pushes_what_is_missing_and_trains_nothing(
     assert "trained, but its model was not pushed: cannot push to someone/a-model: " in failed.stdout
     [run] = command_line.runs()
     group = run.data.tags["platform.group"]
-    assert f"The same command pushes it and trains nothing again, and so does `trainfare attach --group {group}`." in (
+    assert f"Run the same command, or `trainfare attach --group {group}`, to push it; nothing is trained again." in (
         failed.stdout
     )
     assert (run.info.status, hub.files) == ("FINISHED", {})

@@ -38,7 +38,7 @@ def test_commands_work_on_a_pruned_state_folder(command_line: CommandLine, revie
 
     pruned = command_line.jobs("prune", "--yes", "--older-than", "0h")
     assert pruned.returncode == 0, pruned.stdout + pruned.stderr
-    assert "Deleted 3 folders, " in pruned.stdout
+    assert "Deleted 3 folders (" in pruned.stdout
     assert names(home / "jobs") == [second_name], "of an open group, whose end nobody has recorded yet"
     assert names(home / "checkpoints") == [second_name]
     assert names(home / "staged") == []

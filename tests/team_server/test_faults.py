@@ -87,7 +87,7 @@ def test_missing_and_non_finite_figures_are_reported(somewhere: MlflowClient) ->
     report = render(somewhere, tracked.group, "t")
     assert_says(
         report,
-        "Missing: “inductor, repeat 3”, still running. Run `report` again after they have ended.",
+        "Missing: “inductor, repeat 3”, still running. Run `trainfare report` again after they have ended.",
         "Missing: billable seconds of “inductor, repeat 1”, “inductor, repeat 2”: not recorded or not finite.",
         "Missing: steady throughput of “inductor, repeat 2”: not recorded or not finite.",
         "Missing: eval_loss of “inductor, repeat 1”: not recorded or not finite.",

@@ -31,7 +31,7 @@ def read_design(tags: Mapping[str, str]) -> Design | None:
     try:
         design = _DESIGN.validate_json(tags[DESIGN])
     except ValidationError as error:
-        raise _unreadable(tags, "it must be a JSON object as `compare` writes it") from error
+        raise _unreadable(tags, "it must be a JSON object as `trainfare compare` writes it") from error
     if not FIRST_WITH_LOOKS <= design.rules <= RULES:
         known = f"versions {FIRST_WITH_LOOKS} to {RULES}"
         raise _unreadable(tags, f"its rules have version {design.rules}, and this version of trainfare has {known}")

@@ -60,9 +60,9 @@ def prepare(uri: str) -> None:
         ) from error
     if revision != (newest := _newest_revision()):
         raise TrackingError(
-            f"The tracking database {path} is of another MLflow, of another program or half-made (revision {revision} "
-            f"instead of {newest}): copy it and run `mlflow db upgrade {_PREFIX}{path}`, or move it away, and the next "
-            "command creates a new one."
+            f"The tracking database {path} was made by another MLflow version or another program, or is incomplete "
+            f"(revision {revision} instead of {newest}). Back it up and run `mlflow db upgrade {_PREFIX}{path}`, or "
+            "move it away; the next command then creates a new one."
         )
 
 

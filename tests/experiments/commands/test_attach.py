@@ -71,6 +71,13 @@ def rename_in_request(plan: dict[str, Any]) -> None:
     plan["jobs"][0]["spec"]["request"] = {"TrainingJobName": "another"}
 
 
+def foreign(state: State, group_id: str) -> str:
+    return (
+        f"No command that uses the state folder {state.home} made the plan of group {group_id}: it comes from another "
+        "machine, or somebody changed it."
+    )
+
+
 @pytest.mark.parametrize("difference", ["planted", "renamed", "no digest"])
 def test_a_plan_of_others_is_shown_and_without_a_terminal_not_started(
     state: State, capsys: pytest.CaptureFixture[str], difference: str
@@ -83,7 +90,7 @@ def test_a_plan_of_others_is_shown_and_without_a_terminal_not_started(
     before = [job["TrainingJobName"] for job in state.service.jobs()]
     assert main(["attach", "--group", group]) == 2
     printed = capsys.readouterr()
-    assert printed.err.startswith(f"error: the plan of group {group} was not made with {state.home}")
+    assert printed.err.startswith(f"error: {foreign(state, group)} There is no terminal")
     assert "--trust" in printed.err
     assert len(printed.err.splitlines()) == 1
     assert [job["TrainingJobName"] for job in state.service.jobs()] == before
@@ -102,7 +109,7 @@ def test_the_plan_of_this_state_folder_starts_without_a_question(
 ) -> None:
     group = group_of(state)
     assert main(["attach", "--group", group]) == 130  # a person stopped the first job
-    assert "was not made with" not in capsys.readouterr().out
+    assert "made the plan of group" not in capsys.readouterr().out
     assert state.service.describe(f"{group}-a1r0")["TrainingJobStatus"] == "Completed"
 
 
@@ -137,8 +144,7 @@ def test_a_plan_of_others_pushes_nothing_without_trust(state: State, capsys: pyt
     change_plan(state, push)
     assert main(["attach", "--group", group.id]) == 2
     assert capsys.readouterr().err == (
-        f"error: the plan of group {group.id} was not made with {state.home}, and pushes its model to other/theirs: "
-        "add --trust if you trust it.\n"
+        f"error: {foreign(state, group.id)} It pushes its model to other/theirs: add --trust if you trust it.\n"
     )
 
 

@@ -21,9 +21,9 @@ def test_ended_jobs_are_deleted_and_open_groups_are_kept(state: State, capsys: p
     assert main(["jobs", "prune", "--yes", *ALL_AGES]) == 0
     output = capsys.readouterr().out
     assert before - state.left() == {f"jobs/{over}", f"checkpoints/{over}", f"staged/{DATA}", f"staged/{NOBODYS_DATA}"}
-    assert "Deleted 4 folders, " in output
-    assert "MLflow has no copy of the model (--everything deletes it)" in output
-    assert f"group {runs.rsplit('-', 1)[0]} is open: the same command or `attach` can resume it" in output
+    assert "Deleted 4 folders (" in output
+    assert "MLflow has no copy of the model (deleted only with --everything)" in output
+    assert f"group {runs.rsplit('-', 1)[0]} is open, and its command or `trainfare attach` resumes it" in output
     # What the run names is there, and its log too.
     run = state.run_of(over)
     assert Path(run.data.tags["platform.model_uri"].removeprefix("file://")).stat().st_size > 2000
@@ -42,7 +42,7 @@ def test_without_a_terminal_nothing_is_deleted(state: State, capsys: pytest.Capt
     assert main(["jobs", "prune", *ALL_AGES]) == 0
     output = capsys.readouterr().out
     assert over in output
-    assert "3 folders, " in output
+    assert "3 folders (" in output
     assert output.endswith("Without a terminal, confirm the deletion with --yes.\n")
     assert state.left() == before
 
@@ -97,7 +97,7 @@ def test_state_of_deleted_runs_is_the_only_copy(state: State, capsys: pytest.Cap
     over = state.ended()
     state.store.client.delete_run(state.run_of(over).info.run_id)
     assert main(["jobs", "prune", "--yes", *ALL_AGES]) == 0
-    assert "the tracking server has no run of this job (--everything deletes it)" in capsys.readouterr().out
+    assert "the tracking server has no run of the job (deleted only with --everything)" in capsys.readouterr().out
     assert state.left() == {f"jobs/{over}", f"checkpoints/{over}", f"outputs/{over}"}
 
 
@@ -111,7 +111,7 @@ def test_with_another_tracking_store_only_data_is_deleted(
     assert main(["jobs", "prune", "--yes", *ALL_AGES]) == 0
     output = capsys.readouterr().out
     assert f"the runs of {other}" in output
-    assert "the tracking server has no run of this job (--everything deletes it)" in output
+    assert "the tracking server has no run of the job (deleted only with --everything)" in output
     assert before - state.left() == {f"staged/{DATA}"}
 
 
@@ -144,7 +144,7 @@ def test_the_next_prune_completes_one_that_was_killed(state: State, capsys: pyte
     (state.home / "checkpoints" / over).rename(half)
     (half / "checkpoint-1" / "weights").unlink()
     assert main(["jobs", "prune", "--yes", "--older-than", "1d"]) == 0
-    assert "Deleted 1 folder, " in capsys.readouterr().out
+    assert "Deleted 1 folder (" in capsys.readouterr().out
     assert state.left() == {f"jobs/{over}", f"outputs/{over}", f"staged/{DATA}"}
 
 

@@ -99,7 +99,7 @@ def test_prune_asks_for_confirmation_at_a_terminal(state: State, answer: str, de
     command = [sys.executable, "-m", "experiments", "jobs", "prune", "--older-than", "0h"]
     pid, terminal = start_at_terminal(command, ROOT)
     shown = read_until(terminal, "[y/N] ")
-    assert "Delete 3 folders, " in shown
+    assert "Delete 3 folders (" in shown
     type_keys(terminal, answer if answer in "\x03\x04" and answer else f"{answer}\n")
     read_until(terminal, "Deleted 3 folders" if deleted else "Nothing was deleted.")
     _, status = os.waitpid(pid, 0)
@@ -234,4 +234,4 @@ def test_an_open_group_keeps_the_data_of_its_jobs(state: State) -> None:
     tags = {"kind": "job", "group": group.id, "job_name": f"{group.id}-t0", "data_key": DATA}
     state.store.client.create_run(experiment_id, tags={f"platform.{name}": value for name, value in tags.items()})
     kept = {each.name: each.kept for each in select(state.home, state.store, ALL_AGES)}
-    assert kept[DATA] == f"group {group.id} is open: the same command or `attach` can resume it"
+    assert kept[DATA] == f"group {group.id} is open, and its command or `trainfare attach` resumes it"

@@ -109,7 +109,7 @@ def test_an_arm_sets_a_mapping_as_a_whole(file: str) -> None:
         ("script.entry_point", "train.py 'a", 'script.entry_point "train.py \'a" has an open quote: close it'),
         ("script.entry_point", "train.py --hub_token=abc", "script.entry_point looks like a secret"),
         ("script.entry_point", "train.py --hub_token abc", "script.entry_point looks like a secret"),
-        ("script.entry_point", "train.py lr=$lr", "inserts no field: use script.hyperparameters for $NAME"),
+        ("script.entry_point", "train.py lr=$lr", "cannot insert fields: pass $NAME through script.hyperparameters"),
         (
             "script.hyperparameters",
             "{x: [[1]]}",

@@ -125,7 +125,7 @@ def test_attach_reads_what_was_missing(
     store = open_store(tracking_uri)
     group = open_group(store, experiment_name="demo", verb="train", key="k1")
     jobs = [planned_as(harness.spec(TRAIN_PY, name="job-0", **STEPS), "none")]
-    write_plan(store, group, jobs, 1)
+    write_plan(store, group, jobs, 1, tmp_path / "home")
     account.logs.delay_seconds = account.jobs.faults.billing_seconds = NEVER
     service, lines = harness.again(), list[str]()
     service.longest_delay_seconds = 1.0
@@ -136,7 +136,7 @@ def test_attach_reads_what_was_missing(
     late = "the end of its log and its billed seconds"
     assert f"  none, repeat 1: {late} had not arrived when this command stopped waiting" in lines
     assert missing_and_metrics(store, group)[0] == "log, billing"
-    sentence = f"SageMaker had not shown in time. Once it shows them, `attach --group {group.id}` reads them."
+    sentence = f"SageMaker had not delivered in time. Run `trainfare attach --group {group.id}` later to add them."
     assert main(["report", "--group", group.id]) == 0
     assert sentence in " ".join(capsys.readouterr().out.split())
     account.logs.delay_seconds = account.jobs.faults.billing_seconds = 0.0

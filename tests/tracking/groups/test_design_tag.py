@@ -29,9 +29,9 @@ def changed(**fields: Any) -> str:
 @pytest.mark.parametrize(
     ("text", "rule"),
     [
-        ("{", "it must be a JSON object as `compare` writes it"),
-        ("null", "it must be a JSON object as `compare` writes it"),
-        (changed(looks="soon"), "it must be a JSON object as `compare` writes it"),
+        ("{", "it must be a JSON object as `trainfare compare` writes it"),
+        ("null", "it must be a JSON object as `trainfare compare` writes it"),
+        (changed(looks="soon"), "it must be a JSON object as `trainfare compare` writes it"),
         (changed(looks=[]), "its looks must be ascending numbers of repeats"),
         (changed(looks=[5, 3]), "its looks must be ascending numbers of repeats"),
         (changed(looks=[0, 3]), "its looks must be ascending numbers of repeats"),

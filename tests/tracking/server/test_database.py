@@ -78,11 +78,11 @@ def test_two_first_commands_at_once_share_one_store(tmp_path: Path) -> None:
             "this is a text file, " * 400,
             r"mlflow\.db cannot be read: file is not a database\. If it is damaged, move it",
         ),
-        ("half made", r"mlflow\.db is of another MLflow, .* half-made \(revision none .* or move it away"),
-        ("other program", r"mlflow\.db is of another MLflow, of another program or half-made \(revision none instead"),
+        ("half made", r"mlflow\.db was made by another MLflow .* incomplete \(revision none .* or move it away"),
+        ("other program", r"mlflow\.db was made by .* or another program, or is incomplete \(revision none instead"),
         (
             "other version",
-            r"half-made \(revision 0123abcd .* copy it and run `mlflow db upgrade sqlite:////.*/mlflow\.db`",
+            r"incomplete \(revision 0123abcd .* Back it up and run `mlflow db upgrade sqlite:////.*/mlflow\.db`",
         ),
     ],
 )
