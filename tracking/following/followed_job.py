@@ -123,6 +123,11 @@ class FollowedJob:
         )
 
     @property
+    def is_late(self) -> bool:
+        """True if the job has ended for good, and its records take longer than usual."""
+        return self.has_ended and self._follower.is_late
+
+    @property
     def cost_so_far(self) -> Amount:
         """Cost until now. On spot capacity it is an upper bound."""
         started, spec, price = self.training_started, self.planned.spec, self.planned.dearest_price

@@ -151,8 +151,8 @@ class _Jobs:
 
     @property
     def running(self) -> int:
-        """Number of jobs that have not ended at the service. The records of others may still arrive."""
-        return sum(not followed.has_ended for followed in self.active.values())
+        """Number of jobs that keep others waiting: how a job ended decides which start next, unless it is late."""
+        return sum(not followed.is_late for followed in self.active.values())
 
     def attach(self, job: PlannedJob) -> bool:
         """Follow a job that an earlier launcher submitted. Return False for any other job."""

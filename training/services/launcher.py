@@ -123,6 +123,12 @@ class Follower:
         return ("log",) * lacks_log + ("billing",) * (not is_billed(self.description))
 
     @property
+    def is_late(self) -> bool:
+        """True if the job has ended and its records take longer than usual: twice the delay of its service's log."""
+        delay_seconds = self._delay_seconds
+        return self._ended_at is not None and 0 < 2 * delay_seconds <= self._clock() - self._ended_at
+
+    @property
     def _has_trained(self) -> bool:
         """True if the container was started: before, a job has no log."""
         transitions = (self.description or {}).get("SecondaryStatusTransitions", [])

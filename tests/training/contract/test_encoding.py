@@ -50,9 +50,7 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
 
     def make(hyperparameters: dict[str, Any]) -> dict[str, Any]:
         path = tmp_path / "own.yaml"
-        # Our entry point passes nested values as JSON; the toolkit alone would pass Python's notation.
-        forms = {name: "json" for name in ("list", "map") if name in hyperparameters}
-        script = {"source": "code", "hyperparameters": hyperparameters, "arguments": {"forms": forms}}
+        script = {"source": "code", "hyperparameters": hyperparameters}
         path.write_text(json.dumps({"script": script}, ensure_ascii=False))
         experiment = load(str(path), {})
         arm = Arm(label="alone", experiment=experiment, is_baseline=True)
@@ -62,9 +60,10 @@ def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
     return make
 
 
-def test_every_kind_of_value_is_encoded_as_by_the_sdk(request_of: Any) -> None:
-    request = request_of({name: value for name, (value, _) in GOLDEN.items()})
-    sent = {name: text for name, text in request["HyperParameters"].items() if name in GOLDEN}
+def test_every_kind_of_value_is_encoded_as_by_the_sdk() -> None:
+    values = {name: value for name, (value, _) in GOLDEN.items()}
+    spec = JobSpec(name="job", hyperparameters=values, channels={}, source_uri="/source", output_uri="/out")
+    sent = {name: text for name, text in build(spec)["HyperParameters"].items() if name in GOLDEN}
     assert sent == {name: text for name, (_, text) in GOLDEN.items()}
     assert toolkit.decoded(sent) == {name: value for name, (value, _) in GOLDEN.items()}
 

@@ -83,13 +83,15 @@ def whole_state(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.mark.usefixtures("no_stored_modules")
 @pytest.mark.parametrize("name", ["classes", "pairs", "questions", "texts"])
-def test_logged_models_of_every_task_give_the_recorded_answers(whole_state: Path, name: str) -> None:
+def test_logged_models_of_every_task_give_the_recorded_answers(
+    whole_state: Path, name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     recorded = json.loads((whole_state / "answers.json").read_text())[name]
     store = open_store(f"sqlite:///{whole_state / 'mlflow.db'}")
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")
         mlflow = importlib.import_module("mlflow")
-        mlflow.set_tracking_uri(store.uri)
+        monkeypatch.setenv("MLFLOW_TRACKING_URI", store.uri)
         pyfunc = mlflow.pyfunc.load_model(f"models:/{recorded['model']}")
         by_pyfunc = pyfunc.predict(recorded["inputs"], params=recorded["params"]).to_dict(orient="records")
     model = trained_model(store, recorded["run"])
