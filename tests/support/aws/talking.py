@@ -18,7 +18,7 @@ def study(folder: Path, *, jobs: int, parallel: int, steps: int, pause: float) -
     """Write an experiment with `jobs` jobs on SageMaker. Each prints its loss about every `pause` seconds."""
     fields = {
         "script": {
-            "source": str(ROOT / "benchmarks" / "talking"),
+            "source": str(ROOT / "tests" / "support" / "scripts" / "talking"),
             "entry_point": "talk.py",
             "hyperparameters": {"steps": steps, "pause": pause, "batch": "$batch_size", "seed": "$seed"},
             "metrics": {name: f"{name} ([0-9.]+)" for name in ("step", "samples", "loss", "eval_accuracy")},
