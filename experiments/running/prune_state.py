@@ -88,7 +88,7 @@ class Folder:
 
 @dataclass(frozen=True)
 class _Need:
-    """What may need folders: a job that runs, or a group that is open."""
+    """A running job or an open group: each may still need the folders of its jobs."""
 
     why: str
     text: str | None

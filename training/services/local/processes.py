@@ -141,7 +141,7 @@ def _has_ended(pid: int) -> bool:
 
 def _children() -> set[int]:
     """Return the process IDs of this process's children, after reaping those that have ended."""
-    with contextlib.suppress(ChildProcessError):  # there are none
+    with contextlib.suppress(ChildProcessError):  # raised if this process has no children
         _has_ended(0)
     return {pid for pid, status in _processes("stat") if int(status.rpartition(b")")[2].split()[1]) == os.getpid()}
 
