@@ -70,7 +70,7 @@ class ExperimentFields(Frozen):
     tokenizer: Name | None = None
     """Tokenizer, named like a model. None means that of the model. Requires random weights."""
     data: Data | None = None
-    """Training and validation data."""
+    """Training and validation data, from exactly one of `train`, `hub` and `builtin`."""
     max_length: Annotated[int, Field(ge=8, le=131_072)] = 128
     """Longest sequence in tokens, special tokens included. Longer sequences are cut."""
 
@@ -200,7 +200,7 @@ class ExperimentFields(Frozen):
     steady_after_steps: Annotated[int, Field(ge=1, le=1_000_000)] = 3
     """Optimizer steps that count as warm-up and are left out of the steady throughput."""
     target: Target | None = None
-    """Quality to reach."""
+    """Quality that an arm must reach. Its cost is measured up to that point."""
 
     max_usd: Budget | None = None
     """Budget in US dollars for all jobs of a command: see docs/operations.md. Needs a known price."""
@@ -215,7 +215,7 @@ class ExperimentFields(Frozen):
     machine: Machine = Machine()
     """Instances and resources of a job."""
     aws: Aws = Aws()
-    """Account, network and encryption keys on SageMaker."""
+    """AWS account, network and keys. The configuration file of SageMaker's SDK supplies what is not set."""
     compare: Compare = Compare()
     """Arms and repeats of a comparison."""
     probe: Probe | None = None
@@ -223,7 +223,7 @@ class ExperimentFields(Frozen):
     calibration: Calibration | None = None
     """Measure a few steps of several batch sizes instead of training."""
     sweep: Sweep = Sweep()
-    """Search space, objective and limits of the verb `sweep`."""
+    """Search space, objective and limits of the verb `sweep`. Each compiler has its own study."""
     published: Published | None = None
     """Published figures of this recipe. Reports show them beside the measured ones."""
 

@@ -28,6 +28,8 @@ NOT_SET = "not set"
 
 QUALITY = " | ".join(get_args(QualityMetric))
 """Type of a field that names one of the quality metrics, which the page lists once."""
+SHOWN_BY_DEFAULT = ("text", "true or false", "mapping")
+"""Types that a default value shows."""
 UNIONS = (Union, types.UnionType)
 TYPES = {str: "text", int: "integer", float: "number", bool: "true or false"}
 LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
@@ -66,9 +68,9 @@ without the prefix:
 
     trainfare compare --experiment mine.yaml --batch_size 32 --data.train_rows 1000 --bucket_lengths 64,128
 
-A field without a default is not set: `null` in YAML, None below. `batch_size` is that of one device: each optimizer
-step trains on `batch_size` × devices × instances × `gradient_accumulation_steps` samples. A *quality metric* is one of
-QUALITY_METRICS.
+The first of several choices is the default, if no other is named. Other fields without a default are not set: `null`
+in YAML, None below. `batch_size` is that of one device: each optimizer step trains on `batch_size` × devices ×
+instances × `gradient_accumulation_steps` samples. A *quality metric* is one of QUALITY_METRICS.
 """
 
 
@@ -93,11 +95,11 @@ def field_reference() -> list[FieldInfo]:
 
 def markdown() -> str:
     """Return the reference as a Markdown page."""
-    sections = {"": ExperimentFields, **dict(_sections(ExperimentFields, ""))}
+    sections = ["", *(field.name for field in field_reference() if field.type == SECTION)]
     lines = [INTRO.rstrip("\n").replace("QUALITY_METRICS", ", ".join(f"`{each}`" for each in get_args(QualityMetric)))]
-    for section, model in sections.items():
+    for section in sections:
         if section:
-            lines.append(f"\n## `{section}`\n\n{_one_line(model.__doc__)}\n")
+            lines.append(f"\n## `{section}`\n")
         for field in field_reference():
             if field.name in HEADINGS and not section:
                 lines.append(f"\n## {HEADINGS[field.name]}\n")
@@ -107,11 +109,21 @@ def markdown() -> str:
 
 
 def _item(field: FieldInfo) -> str:
-    link = f"[section](#{field.name.replace('.', '')})" if field.type == SECTION else field.type
-    link = link.replace(QUALITY, "quality metric")
-    default = field.default if field.default == REQUIRED else f"default: {field.default}"
-    notes = link if field.type == SECTION or field.default == NOT_SET else f"{link}; {default}"
-    return f"- **`{field.name}`** ({notes}): {field.description}"
+    return f"- **`{field.name}`** ({_notes(field)}): {field.description}"
+
+
+def _notes(field: FieldInfo) -> str:
+    """Return the type and the default of a field, as far as the one does not show the other."""
+    if field.type == SECTION:
+        return f"[section](#{field.name.replace('.', '')})"
+    kind = field.type.replace(QUALITY, "quality metric")
+    if field.type.startswith(f"{field.default} | "):
+        return kind
+    if field.default == NOT_SET:
+        return f"{kind}; {NOT_SET}" if " | " in kind else kind
+    if field.default == REQUIRED:
+        return f"{kind}; {REQUIRED}"
+    return f"default: {field.default}" if kind in SHOWN_BY_DEFAULT else f"{kind}; default: {field.default}"
 
 
 def _fields(model: type[BaseModel], prefix: str) -> Iterator[FieldInfo]:
@@ -125,14 +137,6 @@ def _fields(model: type[BaseModel], prefix: str) -> Iterator[FieldInfo]:
         )
         if section:
             yield from _fields(section, f"{prefix}{name}.")
-
-
-def _sections(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, type[BaseModel]]]:
-    for name, field in model.model_fields.items():
-        section = _model_in(field.annotation)
-        if section:
-            yield prefix + name, section
-            yield from _sections(section, f"{prefix}{name}.")
 
 
 def _model_in(annotation: Any) -> type[BaseModel] | None:

@@ -79,8 +79,8 @@ class Sweep(Frozen):
     """Compilers to search; the first is the base. Inductor may have options, such as `inductor
     compile_mode=max-autotune`."""
     batch_sizes: Range | None = None
-    """Range of the batch size per device, in samples. None means 1/16 of the largest size that AWS has tested for the
-    model and instance type up to that size, or 8..256."""
+    """Range of the batch size per device, in samples. None means from 1/16 of the largest size that AWS has tested for
+    the model and instance type up to that size, or 8..256."""
     batch_grid: BatchGrid = "powers_of_two"
     """Batch sizes of the range to try."""
     learning_rate_multipliers: Range | None = None
