@@ -207,8 +207,8 @@ class ExperimentFields(Frozen):
     max_billable_seconds: Budget | None = None
     """The same budget in billable instance seconds."""
     min_run_seconds: Annotated[int, Field(ge=1, le=2_419_200)] | None = None
-    """Shortest time limit in seconds to which a budget may lower a job's. None means 60 until a job has ended, and then
-    a fifth more than the longest job of the arm."""
+    """Shortest time limit in seconds to which a budget may lower a job's. None means 60, and then a fifth more than the
+    longest job of the arm."""
 
     service: Literal["local", "sagemaker"] = "local"
     """Service that runs the jobs: this machine or Amazon SageMaker."""

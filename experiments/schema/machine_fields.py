@@ -89,8 +89,8 @@ class Machine(Frozen):
     capacity_retry_minutes: Minutes = (5.0, 10.0, 20.0)
     """SageMaker: minutes before each retry of a job without capacity."""
     interruptions_per_hour: Annotated[float, Field(ge=0.0, le=3_600.0)] = DEFAULT_PER_HOUR
-    """SageMaker: interruptions of an instance on spot capacity, for the expected cost. The default is 20 % per month,
-    the end of a band of AWS's Spot Instance Advisor; 15 % is 0.00022, 10 % 0.00014, and 5 % 0.00007."""
+    """SageMaker: interruptions of an instance on spot capacity, for the expected cost. The default is 20 % per month;
+    5 % is 0.00007. AWS's Spot Instance Advisor states the rates."""
     spot_discount_percent: Annotated[float, Field(ge=0.0, lt=100.0)] | None = None
     """SageMaker: discount of spot capacity, for the expected cost. None takes the median of earlier spot jobs of the
     experiment."""
