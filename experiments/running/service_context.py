@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
 from experiments.schema.aws_fields import has_instance_groups
@@ -28,8 +29,8 @@ class ServiceContext:
     """Raises InputError for a job that cannot run there. Uploads nothing."""
     upload: Callable[[JobSpec], JobSpec]
     """Copies the inputs of a job to the service; returns the spec with their locations."""
-    price: Callable[[JobSpec], Price | None]
-    """Returns the price of the job's instance type, or None if unknown."""
+    price: Callable[[str], Price | None]
+    """Returns the price of an instance type, or None if unknown."""
     missing_bytes: Mapping[str, int] = field(default_factory=dict)
     """Size of each upload that a read-only context left out, by its URI."""
     missing_bucket: str | None = None
@@ -41,13 +42,8 @@ class ServiceContext:
 
     def priced(self, job: PlannedJob) -> PlannedJob:
         """Return a job with the prices of its instance types."""
-        types = job.spec.fallback_instance_types
-        prices = {each: self.price(job.spec.model_copy(update={"instance_type": each})) for each in types}
-        return replace(
-            job,
-            price=self.price(job.spec),
-            fallback_prices={each: price for each, price in prices.items() if price},
-        )
+        fallback_prices = {each: price for each in job.spec.fallback_instance_types if (price := self.price(each))}
+        return replace(job, price=self.price(job.spec.instance_type), fallback_prices=fallback_prices)
 
 
 def open_service_context(experiment: Experiment, echo: Echo, *, is_read_only: bool = False) -> ServiceContext:
@@ -78,13 +74,14 @@ def _sagemaker(experiment: Experiment, echo: Echo, is_read_only: bool) -> Servic
     aws_context = open_aws_context(experiment.aws.given(), is_read_only=is_read_only)
     table = experiment.aws.prices
 
-    def price(spec: JobSpec) -> Price | None:
+    @cache
+    def price(instance_type: str) -> Price | None:
         if has_instance_groups(experiment.aws.request):  # each group has its own type
             return None
         if table:
-            return table_price(table, spec.instance_type)
-        cache = home() / "prices.json"
-        return listed_price(aws_context.clients, spec.instance_type, cache, echo, is_read_only=is_read_only)
+            return table_price(table, instance_type)
+        file = home() / "prices.json"
+        return listed_price(aws_context.clients, instance_type, file, echo, is_read_only=is_read_only)
 
     return ServiceContext(
         service=SageMakerService(aws_context.clients),

@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.job_entries import job_entry
-from experiments.dry_runs.planned_context import NOT_STAGED, planned_context
-from experiments.dry_runs.scratch_state import scratch_state
+from experiments.dry_runs.plan_jobs import DryRun, job_entry
+from experiments.dry_runs.scratch_state import NOT_STAGED, scratch_state
 from experiments.planning.arms import Arm
 from experiments.planning.load import load
 from experiments.planning.plan import job
@@ -41,10 +40,10 @@ def test_paths_are_those_of_the_real_folder(arm: Arm, tmp_path: Path) -> None:
     with scratch_state(tmp_path / "home") as state:
         inputs = state.inputs(arm.experiment)
         assert not state.is_in_home(inputs)
-        planned = state.at_home(job("demo-a0r0", "demo", arm, 0, inputs, tmp_path / "home"))
+        spec = state.spec_at_home(job("demo-a0r0", "demo", arm, 0, inputs, tmp_path / "home").spec)
     assert not (tmp_path / "home").exists()
     [staged] = stage_inputs([arm], lambda _: None)
-    assert planned.spec == job("demo-a0r0", "demo", arm, 0, staged, tmp_path / "home").spec
+    assert spec == job("demo-a0r0", "demo", arm, 0, staged, tmp_path / "home").spec
 
 
 @pytest.mark.parametrize("service", ["local", "sagemaker"])
@@ -58,7 +57,7 @@ def test_fields_that_only_staging_determines_are_marked(
     experiment = load("demo", {**changes, "data.train": str(tmp_path / "rows.jsonl"), "bucket_lengths": "null"})
     arm = Arm(label="none", experiment=experiment, is_baseline=True)
     with scratch_state(tmp_path / "home") as state:
-        context = planned_context(experiment, lambda _: None, state)
+        context = DryRun(state).open_context(experiment)
         inputs = state.inputs(experiment)
         assert state.sample_rows(inputs) == 80
         planned = job("demo-a0r0", "demo", arm, 0, inputs, tmp_path / "home")
