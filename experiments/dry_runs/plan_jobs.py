@@ -1,4 +1,4 @@
-"""Plan `train`, `compare`, `probe` and `sweep`: prepare the command without changing anything, and describe its jobs."""
+"""Plans of `train`, `compare`, `probe` and `sweep`: the command is prepared without changing anything, and described."""
 
 from __future__ import annotations
 

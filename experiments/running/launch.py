@@ -15,7 +15,8 @@ from training.state.home import home
 def launch(verb: str, overrides: Mapping[str, str]) -> int:
     """Run a verb with overrides of the experiment's fields; return the exit code, see `follow`."""
     plan = prepare_launch(verb, overrides, Start())
-    assert plan is not None and plan.context is not None  # an error has ended the command
+    assert plan  # an error has ended the command
+    assert plan.context
     return _carry_out(plan, plan.context)
 
 

@@ -99,7 +99,9 @@ class PreparedSweep:
 def sweep(overrides: Mapping[str, str]) -> int:
     """Run or resume a sweep with overrides of the experiment's fields. Return the exit code, see `sweep_worker.run`."""
     prepared = prepare_sweep(overrides, Start())
-    assert prepared and prepared.jobs and prepared.context  # an error has ended the command
+    assert prepared  # an error has ended the command
+    assert prepared.jobs
+    assert prepared.context
     for sentence in prepared.budget_text:
         print_line(sentence)
     from experiments.sweeping.open_sweep import open_sweep

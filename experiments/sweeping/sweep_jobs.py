@@ -93,7 +93,7 @@ class SweepJobs:
         return replace(planned, tags={"platform.role": "calibration", **_setting_tag(compiler)})
 
     def measurements(self, group_id: str) -> list[tuple[Arm, PlannedJob]]:
-        """Return the jobs before the trials: the calibrations, and the training that measures the baseline's quality."""
+        """Return the jobs before the trials: calibrations, and the training that measures the baseline's quality."""
         sweep = self.sweep
         timed = sweep.fields.compilers if sweep.calibration_seconds else ()
         jobs = [(sweep.calibration(compiler), self.calibration(group_id, compiler)) for compiler in timed]
