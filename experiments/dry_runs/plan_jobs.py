@@ -1,4 +1,4 @@
-"""Plans of `train`, `compare`, `probe` and `sweep`: the command is prepared without changing anything, and described."""
+"""Plans of `train`, `compare`, `probe` and `sweep`: each is prepared without changing anything, and described."""
 
 from __future__ import annotations
 
