@@ -21,14 +21,14 @@ from experiments.planning.job_size import size_of
 from experiments.planning.load import load_fields
 from experiments.planning.staged_inputs import notes_of
 from experiments.planning.worst_case import WorstCase, worst_case_of, worst_case_of_job
+from experiments.running.expected_seconds import earlier_jobs
 from experiments.running.launch_plan import LaunchPlan, prepare_launch
 from experiments.running.service_context import ServiceContext, open_service_context
 from experiments.schema.experiment import Experiment
 from experiments.sweeping.run_sweep import PreparedSweep, full_names, prepare_sweep
-from reports.comparison.arms import Job, job_of
+from reports.comparison.arms import Job
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.similar_jobs import ended_jobs
 from tracking.server.store import Store, open_existing_store
 from training.contract.budget import Amount
 from training.contract.request import build
@@ -112,8 +112,7 @@ def _with_jobs(
     experiment = prepared.experiment
     group = dry.attempt(lambda: _open_group(prepared, store)) if store else None
     known = prepared.known_jobs(group or placeholder_id(plan.name, experiment.aws.job_prefix or ""))
-    types = {job.spec.instance_type for _, _, job in known}
-    earlier = (dry.attempt(lambda: _earlier_jobs(store, plan.name, types)) if store else None) or []
+    earlier = (dry.attempt(lambda: _earlier_jobs(store, plan.name, known)) if store else None) or []
     attempts = (
         dry.attempt(partial(job_entry, job, arm, inputs, context=context, state=dry.state, earlier=earlier))
         for arm, inputs, job in known
@@ -145,11 +144,9 @@ def _open_group(prepared: LaunchPlan | PreparedSweep, store: Store) -> str | Non
     return open_group_id(store, prepared.name, prepared.key)
 
 
-def _earlier_jobs(store: Store, name: str, instance_types: set[str]) -> list[Job]:
-    """Return the successful jobs of the experiment on these instance types."""
+def _earlier_jobs(store: Store, name: str, known: Sequence[tuple[Arm, Inputs, PlannedJob]]) -> list[Job]:
     experiment_id = existing_experiment_id(store, name)
-    table = ended_jobs(store.client, experiment_id, instance_types) if experiment_id else None
-    return [] if table is None else [job_of(row) for row in table.to_dict("records")]
+    return earlier_jobs(store, experiment_id, [job for _, _, job in known]) if experiment_id else []
 
 
 def job_entry(

@@ -1,31 +1,20 @@
-"""Reference of all experiment fields, generated from the schema.
-
-`field_reference` feeds the command line's help. `python -m experiments.schema.reference` writes docs/experiments.md.
-"""
+"""Reference of all experiment fields, made from the schema: `python -m experiments.schema.reference` writes it."""
 
 from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo as PydanticField
+from pydantic.fields import FieldInfo
 
 from experiments.schema.fields import ExperimentFields
+from experiments.schema.overrides import UNIONS, fields_of, section_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "experiments.md"
 
-SECTION = "section"
-"""Type of a field that only groups other fields."""
-REQUIRED = "required"
-"""Default of a field that has none."""
-NOT_SET = "not set"
-"""Default None."""
-
-UNIONS = (Union, types.UnionType)
 TYPES = {str: "text", int: "integer", float: "number", bool: "true or false"}
 LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
@@ -71,85 +60,35 @@ optimizer step trains on `batch_size` × devices × instances × `gradient_accum
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class FieldInfo:
-    """Description of one field, as plain text."""
-
-    name: str
-    """Dotted name, such as `machine.instance_type`."""
-    type: str
-    """Type and range, such as `integer, 1 to 64`, or `section` for a field that groups other fields."""
-    default: str
-    """Default value, `not set`, or `required`."""
-    description: str
-    """Docstring of the field, on one line."""
-
-
-def field_reference() -> list[FieldInfo]:
-    """Return all fields in the order of the schema, each section before its fields."""
-    return list(_fields(ExperimentFields, ""))
-
-
 def markdown() -> str:
     """Return the reference as a Markdown page."""
-    sections = {"": ExperimentFields, **dict(_sections(ExperimentFields, ""))}
+    sections = {name: section for name, field in fields_of(ExperimentFields) if (section := section_of(field))}
     lines = [INTRO.rstrip("\n")]
-    for section, model in sections.items():
-        if section:
-            lines.append(f"\n## `{section}`\n\n{_one_line(model.__doc__)}\n")
-        for field in field_reference():
-            if field.name in HEADINGS and not section:
-                lines.append(f"\n## {HEADINGS[field.name]}\n")
-            if field.name.rpartition(".")[0] == section:
-                lines.append(_item(field))
+    models: dict[str, type[BaseModel]] = {"": ExperimentFields, **sections}
+    for prefix, model in models.items():
+        if prefix:
+            lines.append(f"\n## `{prefix}`\n\n{_one_line(model.__doc__)}\n")
+        for name, field in model.model_fields.items():
+            if name in HEADINGS and not prefix:
+                lines.append(f"\n## {HEADINGS[name]}\n")
+            lines.append(_item(f"{prefix}.{name}" if prefix else name, field))
     return "\n".join(lines) + "\n"
 
 
-def _item(field: FieldInfo) -> str:
-    link = f"[section](#{field.name.replace('.', '')})" if field.type == SECTION else field.type
-    default = field.default if field.default == REQUIRED else f"default: {field.default}"
-    return f"- **`{field.name}`** ({link}; {default}): {field.description}"
-
-
-def _fields(model: type[BaseModel], prefix: str) -> Iterator[FieldInfo]:
-    for name, field in model.model_fields.items():
-        section = _model_in(field.annotation)
-        yield FieldInfo(
-            name=prefix + name,
-            type=SECTION if section else _type_and_range(field),
-            default=_default(field),
-            description=_one_line(field.description),
-        )
-        if section:
-            yield from _fields(section, f"{prefix}{name}.")
-
-
-def _sections(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, type[BaseModel]]]:
-    for name, field in model.model_fields.items():
-        section = _model_in(field.annotation)
-        if section:
-            yield prefix + name, section
-            yield from _sections(section, f"{prefix}{name}.")
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the model of a section, or None for a plain field."""
-    kinds = get_args(annotation) if get_origin(annotation) in UNIONS else (annotation,)
-    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+def _item(name: str, field: FieldInfo) -> str:
+    kind = f"[section](#{name.replace('.', '')})" if section_of(field) else _type_and_range(field)
+    default = "required" if field.is_required() else f"default: {_value(field.get_default(call_default_factory=True))}"
+    return f"- **`{name}`** ({kind}; {default}): {_one_line(field.description)}"
 
 
 def _one_line(text: str | None) -> str:
     return " ".join((text or "").split())
 
 
-def _default(field: PydanticField) -> str:
-    return REQUIRED if field.is_required() else _value(field.get_default(call_default_factory=True))
-
-
 def _value(value: Any) -> str:
     """Return a default value as YAML."""
     if value is None:
-        return NOT_SET
+        return "not set"
     if isinstance(value, BaseModel):
         return "the defaults of its fields"
     if isinstance(value, bool):
@@ -163,7 +102,7 @@ def _value(value: Any) -> str:
     return str(value) or "empty"
 
 
-def _type_and_range(field: PydanticField) -> str:
+def _type_and_range(field: FieldInfo) -> str:
     parts = [_type(field.annotation), _range([*field.metadata, *_constraints(field.annotation)])]
     return ", ".join(filter(None, parts))
 
