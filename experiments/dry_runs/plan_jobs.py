@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict, replace
 from functools import partial, reduce
 from pathlib import Path
-from typing import TypeVar
 
 from experiments.dry_runs.quality_text import quality_text
-from experiments.dry_runs.refusals import Refusals
 from experiments.dry_runs.scratch_state import ScratchState
 from experiments.dry_runs.search_plan import search_plan
 from experiments.dry_runs.spot_plan import planned_costs
@@ -23,8 +21,7 @@ from experiments.planning.staged_inputs import notes_of
 from experiments.planning.worst_case import WorstCase, worst_case_of, worst_case_of_job
 from experiments.running.expected_seconds import earlier_jobs
 from experiments.running.launch_plan import LaunchPlan, prepare_launch
-from experiments.running.service_context import ServiceContext, open_service_context
-from experiments.schema.experiment import Experiment
+from experiments.running.service_context import ServiceContext
 from experiments.sweeping.run_sweep import PreparedSweep, full_names, prepare_sweep
 from reports.comparison.arms import Job
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
@@ -43,78 +40,55 @@ TIME_LIMIT = "StoppingCondition.MaxRuntimeInSeconds"
 """Field of a request that a budget lowers to what is left when the job starts."""
 SAMPLED_FIELDS = ("HyperParameters.bucket_lengths",)
 """Fields of a request that a sample of the data only estimates."""
-Result = TypeVar("Result")
-
-
-class DryRun:
-    """Preparation of a plan: it changes nothing, and collects errors and notes."""
-
-    def __init__(self, state: ScratchState) -> None:
-        self.state, self.refusals, self.notes = state, Refusals(), list[str]()
-
-    def attempt(self, step: Callable[[], Result]) -> Result | None:
-        """Return the result of a step, or None if it is refused."""
-        return self.refusals.attempt(step)
-
-    def echo(self, text: str) -> None:
-        """Collect a note."""
-        self.notes.append(text)
-
-    def stage(self, arms: Sequence[Arm]) -> list[Inputs | None]:
-        """Return the inputs of each arm, staged in the temporary folder or estimated; None for refused data."""
-        return [self.attempt(partial(self.state.inputs, arm.experiment)) for arm in arms]
-
-    def open_context(self, experiment: Experiment) -> ServiceContext:
-        """Open the read-only service of the experiment's jobs."""
-        return open_service_context(experiment, self.echo, is_read_only=True)
 
 
 def plan_jobs(verb: str, fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
     """Return the plan of a verb with overrides of the experiment's fields."""
-    dry = DryRun(state)
-    prepared = prepare_sweep(fields, dry) if verb == "sweep" else prepare_launch(verb, fields, dry)
+    prepared = prepare_sweep(fields, state) if verb == "sweep" else prepare_launch(verb, fields, state)
     if prepared is None:
-        return _refused(verb, fields, dry)
-    store = dry.attempt(open_existing_store)
+        return _refused(verb, fields, state)
+    store = state.attempt(open_existing_store)
+    experiment, design = prepared.experiment, prepared.design
     plan = CommandPlan(
         verb=verb,
         name=prepared.name,
-        service=prepared.experiment.service,
-        design=prepared.design,
+        service=experiment.service,
+        design=design,
         budget=tuple(prepared.budget_text),
+        search=search_plan(prepared.sweep) if isinstance(prepared, PreparedSweep) else None,
+        quality=quality_text(experiment, design.margin) if design and verb != "sweep" else "",
     )
-    if isinstance(prepared, PreparedSweep):
-        plan = replace(plan, search=search_plan(prepared.sweep))
-    elif prepared.design:
-        plan = replace(plan, quality=quality_text(prepared.experiment, prepared.design.margin))
-    if prepared.context is not None and prepared.is_complete:
-        plan = _with_jobs(plan, prepared, prepared.context, store, dry)
-    notes = (*dry.notes, *map(state.at_home, notes_of(prepared.staged)))
-    return replace(plan, refusals=dry.refusals.listed, notes=tuple(dict.fromkeys(notes)))
+    if prepared.is_complete and (context := prepared.context):
+        plan = _with_jobs(plan, prepared, context, store, state)
+    notes = (*state.notes, *map(state.at_home, notes_of([inputs for _, inputs in prepared.arm_inputs])))
+    return replace(plan, refusals=state.refusals.listed, notes=tuple(dict.fromkeys(notes)))
 
 
-def _refused(verb: str, fields: Mapping[str, str], dry: DryRun) -> CommandPlan:
+def _refused(verb: str, fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
     """Return the plan of a command whose fields are refused, with the errors of its data and its service."""
     name = fields.get("experiment", "demo")
     others = {each: text for each, text in fields.items() if each not in ("experiment", "wait", "fail-on")}
-    experiment = dry.attempt(lambda: load_fields(name, full_names(others) if verb == "sweep" else others))
+    experiment = state.attempt(lambda: load_fields(name, full_names(others) if verb == "sweep" else others))
     if experiment is not None:
-        dry.attempt(partial(dry.state.inputs, experiment))
-        dry.attempt(partial(dry.open_context, experiment))
-        dry.attempt(open_existing_store)
+        state.attempt(partial(state.inputs, experiment))
+        state.attempt(partial(state.open_context, experiment))
+        state.attempt(open_existing_store)
     service = experiment.service if experiment else fields.get("service", "local")
-    return CommandPlan(verb=verb, name=Path(name).stem, service=service, refusals=dry.refusals.listed)
+    return CommandPlan(verb=verb, name=Path(name).stem, service=service, refusals=state.refusals.listed)
 
 
 def _with_jobs(
-    plan: CommandPlan, prepared: LaunchPlan | PreparedSweep, context: ServiceContext, store: Store | None, dry: DryRun
+    plan: CommandPlan,
+    prepared: LaunchPlan | PreparedSweep,
+    context: ServiceContext,
+    store: Store | None,
+    state: ScratchState,
 ) -> CommandPlan:
-    experiment = prepared.experiment
-    group = dry.attempt(lambda: _open_group(prepared, store)) if store else None
-    known = prepared.known_jobs(group or placeholder_id(plan.name, experiment.aws.job_prefix or ""))
-    earlier = (dry.attempt(lambda: _earlier_jobs(store, plan.name, known)) if store else None) or []
+    group = state.attempt(lambda: _open_group(prepared, store)) if store else None
+    known = prepared.known_jobs(group or placeholder_id(plan.name, prepared.experiment.aws.job_prefix or ""))
+    earlier = (state.attempt(lambda: _earlier_jobs(store, plan.name, known)) if store else None) or []
     attempts = (
-        dry.attempt(partial(job_entry, job, arm, inputs, context=context, state=dry.state, earlier=earlier))
+        state.attempt(partial(job_entry, job, arm, inputs, context=context, state=state, earlier=earlier))
         for arm, inputs, job in known
     )
     entries = [entry for entry in attempts if entry]
@@ -122,12 +96,12 @@ def _with_jobs(
     if plan.search:  # all jobs of a sweep have the same machine
         jobs, amounts = plan.search.max_jobs, [entry.worst for entry in entries]
         worst = WorstCase(jobs=jobs, again=0, amount=reduce(Amount.at_least, amounts).times(jobs)) if entries else None
-    elif worst and not budget_of(experiment).budget.allows(worst.amount):
+    elif worst and not budget_of(prepared.experiment).budget.allows(worst.amount):
         entries = [replace(entry, estimated=(*entry.estimated, TIME_LIMIT)) for entry in entries]
     return replace(
         plan,
         resumes=group,
-        inputs=_input_plans(prepared.arm_inputs, dry.state),
+        inputs=_input_plans(prepared.arm_inputs, state),
         jobs=tuple(entries),
         parallel=prepared.parallel,
         uploads=dict(context.missing_bytes),

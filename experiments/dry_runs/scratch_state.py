@@ -4,14 +4,19 @@ from __future__ import annotations
 
 import os
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
+from experiments.dry_runs.refusals import Refusals
+from experiments.planning.arms import Arm
 from experiments.planning.inputs import Inputs
 from experiments.planning.staged_inputs import Echo, inputs_in
 from experiments.running.output import print_error
+from experiments.running.preparation import Preparation, Result
+from experiments.running.service_context import ServiceContext, open_service_context
 from experiments.schema.experiment import Experiment
 from training.contract.job_spec import JobSpec
 from training.staging.estimate import Estimate, stage_or_estimate
@@ -28,7 +33,7 @@ NOT_STAGED = "s3://not-staged-yet"
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScratchState:
+class ScratchState(Preparation):
     """State folder of one plan. Data is staged in it if that takes seconds, and else estimated from its first rows."""
 
     home: Path
@@ -37,6 +42,24 @@ class ScratchState:
     """The temporary one."""
     _estimates: dict[str, Estimate] = field(default_factory=dict)
     """Estimates so far by their request. Arms often share one."""
+    refusals: Refusals = field(default_factory=Refusals)
+    notes: list[str] = field(default_factory=list)
+
+    def attempt(self, step: Callable[[], Result]) -> Result | None:
+        """Return the result of a step, or None if it is refused."""
+        return self.refusals.attempt(step)
+
+    def echo(self, text: str) -> None:
+        """Collect a note."""
+        self.notes.append(text)
+
+    def stage(self, arms: Sequence[Arm]) -> list[Inputs | None]:
+        """Return the inputs of each arm, or None for those that are refused."""
+        return [self.attempt(partial(self.inputs, arm.experiment)) for arm in arms]
+
+    def open_context(self, experiment: Experiment) -> ServiceContext:
+        """Open the read-only service of the experiment's jobs. Raises InputError, AccessError."""
+        return open_service_context(experiment, self.echo, is_read_only=True)
 
     def inputs(self, experiment: Experiment) -> Inputs:
         """Return the inputs of an experiment, staged here or estimated. Raises InputError."""

@@ -7,14 +7,14 @@ from collections.abc import Mapping
 from experiments.planning.budgets import budget_of
 from experiments.running.launch_plan import LaunchPlan, prepare_launch
 from experiments.running.output import print_line
-from experiments.running.preparation import Start
+from experiments.running.preparation import Preparation
 from experiments.running.service_context import ServiceContext
 from training.state.home import home
 
 
 def launch(verb: str, overrides: Mapping[str, str]) -> int:
     """Run a verb with overrides of the experiment's fields; return the exit code, see `follow`."""
-    plan = prepare_launch(verb, overrides, Start())
+    plan = prepare_launch(verb, overrides, Preparation())
     assert plan  # an error has ended the command
     assert plan.context
     return _carry_out(plan, plan.context)

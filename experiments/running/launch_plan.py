@@ -19,9 +19,7 @@ from experiments.planning.load import Experiment, arms, load
 from experiments.planning.plan import group_key, plan
 from experiments.planning.probe_arms import probes, whole_trainings
 from experiments.running.fail_on import read_fail_on
-from experiments.running.preparation import Preparation
-from experiments.running.service_context import ServiceContext
-from judging.design import Design
+from experiments.running.preparation import Preparation, Prepared
 from tracking.groups.planned_job import PlannedJob, as_training
 from training.contract.errors import InputError
 from training.state.home import home, home_id
@@ -31,60 +29,26 @@ CHECK = "check"
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchPlan:
-    """Jobs of one command. `prepare_launch` adds what does not follow from the options alone."""
+class LaunchPlan(Prepared):
+    """Jobs of `train`, `compare` or `probe`."""
 
-    verb: str
-    name: str
-    """Name of the experiment."""
-    arms: tuple[Arm, ...]
     repeats: int
     """Most jobs of each arm."""
-    parallel: int
-    """Jobs to run at the same time."""
-    design: Design | None
-    """Looks of a comparison; None for commands without a verdict."""
     wait: bool
     """True to follow the jobs to their end."""
-    fail_on: frozenset[str]
-    """Results for which a comparison fails."""
-    inputs: Sequence[Inputs | None] = ()
-    """Inputs of each arm; None if they are refused."""
-    context: ServiceContext | None = None
-    """Service of the jobs; None if it is refused."""
-    budget_text: Sequence[str] = ()
-    """Sentences about the budget; empty without one."""
-
-    @property
-    def experiment(self) -> Experiment:
-        """Experiment of the first arm. The fields of the service and of the group are the same in all arms."""
-        return self.arms[0].experiment
-
-    @property
-    def staged(self) -> list[Inputs]:
-        """Inputs that are not refused."""
-        return [each for each in self.inputs if each is not None]
-
-    @property
-    def is_complete(self) -> bool:
-        """True if the inputs of every arm are known."""
-        return len(self.staged) == len(self.arms)
 
     @property
     def key(self) -> str:
         """Hash of the request. A state folder without an id gets one, which is part of the key of local jobs."""
         place = home_id(home()) if self.experiment.service == "local" else ""
-        return group_key(self.verb, self.name, self.arms, self.repeats, self.staged, self.design, place)
+        staged = [inputs for _, inputs in self.arm_inputs]
+        return group_key(self.verb, self.name, self.arms, self.repeats, staged, self.design, place)
 
     def jobs(self, group_id: str) -> list[PlannedJob]:
         """Return the jobs of a group in the order of their starts."""
-        jobs = plan(group_id, self.name, self.arms, self.repeats, self.staged, home(), self.design)
+        staged = [inputs for _, inputs in self.arm_inputs]
+        jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design)
         return [as_training(job) for job in jobs] if self.verb == "train" else jobs
-
-    @property
-    def arm_inputs(self) -> list[tuple[Arm, Inputs]]:
-        """The arms with their inputs, which are complete."""
-        return list(zip(self.arms, self.staged, strict=True))
 
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
         """Return the jobs of a group with their arms and inputs."""
@@ -95,21 +59,15 @@ class LaunchPlan:
 def prepare_launch(verb: str, overrides: Mapping[str, str], steps: Preparation) -> LaunchPlan | None:
     """Return the plan of a verb with overrides of the experiment's fields, or None if they are refused.
 
-    Every check is made before a run is opened or anything is uploaded. Data comes first: an error in it leaves nothing
-    behind.
+    Every check is made before a run is opened or anything is uploaded.
     """
     request = steps.attempt(partial(read_launch, verb, overrides, steps.echo))
-    if request is None:
-        return None
-    inputs = steps.stage(request.arms)
-    context = steps.attempt(partial(steps.open_context, request.experiment))
-    launch = replace(request, inputs=inputs, context=context)
-    if context is None:
+    launch = request and steps.with_inputs(request)
+    if launch is None or (context := launch.context) is None:
         return launch
-    for arm, each in zip(launch.arms, inputs, strict=True):
-        if each is not None:
-            [job] = plan(CHECK, launch.name, [arm], 1, [each], home())
-            steps.attempt(partial(context.check, job.spec))
+    for arm, inputs in launch.arm_inputs:
+        [job] = plan(CHECK, launch.name, [arm], 1, [inputs], home())
+        steps.attempt(partial(context.check, job.spec))
     budget = budget_of(launch.experiment)
     if not launch.is_complete or not budget.budget.is_limited:
         return launch
@@ -128,6 +86,7 @@ def read_launch(verb: str, overrides: Mapping[str, str], echo: Callable[[str], N
     return LaunchPlan(
         verb=verb,
         name=Path(name).stem,
+        experiment=selected_arms[0].experiment,
         arms=selected_arms,
         repeats=repeats,
         parallel=_parallel(verb, experiment, selected_arms),

@@ -6,10 +6,11 @@ calibrations and the repeats; the others wait for it and use the results.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
+from typing import cast
 
 from experiments.planning.arms import Arm
 from experiments.planning.budgets import budget_of, check_budget, why_no_price
@@ -17,14 +18,11 @@ from experiments.planning.inputs import Inputs
 from experiments.planning.load import load
 from experiments.running.fail_on import read_fail_on
 from experiments.running.output import print_line
-from experiments.running.preparation import Preparation, Start
-from experiments.running.service_context import ServiceContext
-from experiments.schema.experiment import Experiment
+from experiments.running.preparation import Preparation, Prepared
 from experiments.schema.overrides import is_field
 from experiments.schema.sweep_fields import with_full_names
 from experiments.sweeping.sweep_jobs import SweepJobs
 from experiments.sweeping.sweep_plan import SweepPlan, most_jobs, plan_sweep
-from judging.design import Design
 from sweeps.space.grid import Point
 from tracking.groups.planned_job import PlannedJob
 from training.contract.errors import InputError
@@ -32,75 +30,38 @@ from training.staging.tokens.staged import Staged
 
 
 @dataclass(frozen=True, kw_only=True)
-class PreparedSweep:
+class PreparedSweep(Prepared):
     """Sweep whose jobs are checked and not started."""
 
-    name: str
-    """Name of the experiment."""
     sweep: SweepPlan
-    jobs: SweepJobs | None
-    """None if the data is refused."""
-    context: ServiceContext | None
-    """Service of the jobs; None if it is refused."""
-    budget_text: Sequence[str]
-    """Sentences about the budget; empty without one."""
-    fail_on: frozenset[str]
-    """Results of the winner for which the command fails."""
 
     @property
-    def experiment(self) -> Experiment:
-        """Experiment of the sweep."""
-        return self.sweep.experiment
-
-    @property
-    def design(self) -> Design | None:
-        """Looks at the repeats."""
-        return self.sweep.design
-
-    @property
-    def parallel(self) -> int:
-        """Jobs to run at the same time."""
-        return self.sweep.fields.max_parallel
-
-    @property
-    def staged(self) -> list[Inputs]:
-        """Data of all jobs; empty if it is refused."""
-        return [self.jobs.staged] if self.jobs else []
-
-    @property
-    def is_complete(self) -> bool:
-        """True if the data is known."""
-        return self.jobs is not None
+    def jobs(self) -> SweepJobs:
+        """Jobs of the sweep, whose data is not refused."""
+        [(_, staged)] = self.arm_inputs
+        return SweepJobs(self.name, self.sweep, cast(Staged, staged))
 
     @property
     def key(self) -> str:
-        """Key of the sweep."""
-        assert self.jobs is not None
+        """Key of the sweep's group."""
         return self.jobs.key
-
-    @property
-    def arm_inputs(self) -> list[tuple[Arm, Inputs]]:
-        """The baseline with the data of all jobs."""
-        return [(self.sweep.trial(*self.sweep.baseline, 1), inputs) for inputs in self.staged]
 
     def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
         """Return the jobs that are known before the search, with their arms: measurements and first trials."""
-        assert self.jobs is not None
-        sweep, staged = self.sweep, self.jobs.staged
-        known = self.jobs.measurements(group_id)
+        sweep, jobs = self.sweep, self.jobs
+        known = jobs.measurements(group_id)
         for compiler in sweep.fields.compilers:
             is_baseline = sweep.fields.worse_by is not None and compiler == sweep.baseline[0]
             if sweep.base_point in sweep.space.points and not is_baseline:  # the baseline is this trial
-                trial = sweep.trial(compiler, sweep.base_point, staged.train_rows)
-                known.append((trial, self.jobs.trial(group_id, compiler, sweep.base_point)))
-        return [(arm, staged, job) for arm, job in known]
+                trial = sweep.trial(compiler, sweep.base_point, jobs.staged.train_rows)
+                known.append((trial, jobs.trial(group_id, compiler, sweep.base_point)))
+        return [(arm, jobs.staged, job) for arm, job in known]
 
 
 def sweep(overrides: Mapping[str, str]) -> int:
     """Run or resume a sweep with overrides of the experiment's fields. Return the exit code, see `sweep_worker.run`."""
-    prepared = prepare_sweep(overrides, Start())
+    prepared = prepare_sweep(overrides, Preparation())
     assert prepared  # an error has ended the command
-    assert prepared.jobs
     assert prepared.context
     for sentence in prepared.budget_text:
         print_line(sentence)
@@ -115,29 +76,22 @@ def sweep(overrides: Mapping[str, str]) -> int:
 def prepare_sweep(overrides: Mapping[str, str], steps: Preparation) -> PreparedSweep | None:
     """Return the checked sweep, or None if its fields are refused.
 
-    Every check is made before a run is opened or anything is uploaded. Data comes first: an error in it leaves nothing
-    behind.
+    Every check is made before a run is opened or anything is uploaded.
     """
-    read = steps.attempt(partial(_read, overrides))
-    if read is None:
-        return None
-    sweep, fail_on = read
-    name = Path(overrides.get("experiment", "demo")).stem
-    largest = sweep.trial(sweep.fields.compilers[0], Point(sweep.space.batch_sizes[-1]), 1)
-    [staged] = steps.stage([largest])  # refuses data that is smaller than the largest batch
-    jobs = SweepJobs(name, sweep, staged) if isinstance(staged, Staged) else None
-    context = steps.attempt(partial(steps.open_context, sweep.experiment))
-    sentences = None
-    if jobs and context:
-        steps.attempt(partial(jobs.check, context))
-        if sample := steps.attempt(partial(context.priced, jobs.trial("check", *sweep.baseline))):
-            steps.attempt(partial(_check_price, sweep, sample))
-            sentences = steps.attempt(
-                lambda: check_budget([sample], budget_of(sweep.experiment, is_sweep=True), at_most=most_jobs(sweep))
-            )
-    return PreparedSweep(
-        name=name, sweep=sweep, jobs=jobs, context=context, budget_text=sentences or (), fail_on=fail_on
+    request = steps.attempt(partial(_read, overrides))
+    prepared = request and steps.with_inputs(request)
+    if prepared is None or not prepared.is_complete or (context := prepared.context) is None:
+        return prepared
+    jobs, sweep = prepared.jobs, prepared.sweep
+    steps.attempt(partial(jobs.check, context))
+    sample = steps.attempt(partial(context.priced, jobs.trial("check", *sweep.baseline)))
+    if sample is None:
+        return prepared
+    steps.attempt(partial(_check_price, sweep, sample))
+    sentences = steps.attempt(
+        lambda: check_budget([sample], budget_of(sweep.experiment, is_sweep=True), at_most=most_jobs(sweep))
     )
+    return replace(prepared, budget_text=sentences or ())
 
 
 def full_names(overrides: Mapping[str, str]) -> dict[str, str]:
@@ -147,9 +101,22 @@ def full_names(overrides: Mapping[str, str]) -> dict[str, str]:
     )
 
 
-def _read(overrides: Mapping[str, str]) -> tuple[SweepPlan, frozenset[str]]:
+def _read(overrides: Mapping[str, str]) -> PreparedSweep:
     fail_on = read_fail_on(overrides.get("fail-on", ""))  # no field of the experiment: it changes no job
-    return plan_sweep(load(overrides.get("experiment", "demo"), full_names(overrides))), fail_on
+    name = overrides.get("experiment", "demo")
+    sweep = plan_sweep(load(name, full_names(overrides)))
+    # Data that is smaller than the largest batch is refused.
+    largest = sweep.trial(sweep.fields.compilers[0], Point(sweep.space.batch_sizes[-1]), 1)
+    return PreparedSweep(
+        verb="sweep",
+        name=Path(name).stem,
+        experiment=sweep.experiment,
+        arms=(largest,),
+        parallel=sweep.fields.max_parallel,
+        design=sweep.design,
+        fail_on=fail_on,
+        sweep=sweep,
+    )
 
 
 def _check_price(sweep: SweepPlan, sample: PlannedJob) -> None:

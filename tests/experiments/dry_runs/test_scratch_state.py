@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.plan_jobs import DryRun, job_entry
+from experiments.dry_runs.plan_jobs import job_entry
 from experiments.dry_runs.scratch_state import NOT_STAGED, scratch_state
 from experiments.planning.arms import Arm
 from experiments.planning.load import load
@@ -57,7 +57,7 @@ def test_fields_that_only_staging_determines_are_marked(
     experiment = load("demo", {**changes, "data.train": str(tmp_path / "rows.jsonl"), "bucket_lengths": "null"})
     arm = Arm(label="none", experiment=experiment, is_baseline=True)
     with scratch_state(tmp_path / "home") as state:
-        context = DryRun(state).open_context(experiment)
+        context = state.open_context(experiment)
         inputs = state.inputs(experiment)
         assert state.sample_rows(inputs) == 80
         planned = job("demo-a0r0", "demo", arm, 0, inputs, tmp_path / "home")
