@@ -18,7 +18,7 @@ from experiments.planning.inputs import Inputs
 from experiments.planning.job_size import size_of
 from experiments.planning.load import load_fields
 from experiments.planning.staged_inputs import notes_of
-from experiments.planning.worst_case import WorstCase, worst_case_of, worst_case_of_job
+from experiments.planning.worst_case import WorstCase, worst_case_of
 from experiments.running.expected_seconds import earlier_jobs
 from experiments.running.launch_plan import LaunchPlan, prepare_launch
 from experiments.running.service_context import ServiceContext
@@ -143,7 +143,6 @@ def job_entry(
         request_rules.check(request)
     experiment, size = arm.experiment, size_of(arm.experiment, inputs)
     expected, spot = planned_costs(prepared, experiment, inputs, size, earlier)
-    seed = prepared.spec.hyperparameters.get("seed")
     runtime, estimated = list[str](), list[str]()
     if not isinstance(inputs, Staged):
         has_requirements = bool(requirement_lines(inputs.source.folder))
@@ -154,14 +153,10 @@ def job_entry(
         estimated += () if context.service.name == "local" else ("InputDataConfig",)
     return JobEntry(
         planned=prepared,
-        seed=int(seed) if isinstance(seed, int) else experiment.seed + planned.repeat,
-        batch_size=experiment.batch_size,
-        global_batch_size=experiment.global_batch_size,
-        learning_rate=experiment.optimiser.learning_rate,
+        experiment=experiment,
         size=size,
         expected=expected,
         spot=spot,
-        worst=worst_case_of_job(prepared),
         request=request,
         runtime=tuple(runtime),
         estimated=tuple(estimated),

@@ -71,13 +71,17 @@ def arms_table(plan: CommandPlan) -> Table:
     for job in plan.jobs:
         first.setdefault((job.planned.arm, job.planned.tags.get("platform.role")), job)
     rows = [job for job in first.values() if not job.planned.is_again]
-    is_global = any(job.global_batch_size != job.batch_size for job in rows)
+    is_global = any(job.experiment.global_batch_size != job.experiment.batch_size for job in rows)
     has_price = any(job.planned.price for job in rows)
     columns: list[Column[JobEntry]] = [
         Column("arm", "job", "", lambda job: job.planned.arm if plan.search is None else job.planned.run_name),
-        Column("batch size", "batch", "", lambda job: f"{job.batch_size:,}"),
-        *([Column("global batch", "global\nbatch", "", lambda job: f"{job.global_batch_size:,}")] if is_global else []),
-        Column("learning rate", "rate", "", lambda job: rate(job.learning_rate)),
+        Column("batch size", "batch", "", lambda job: f"{job.experiment.batch_size:,}"),
+        *(
+            [Column("global batch", "global\nbatch", "", lambda job: f"{job.experiment.global_batch_size:,}")]
+            if is_global
+            else []
+        ),
+        Column("learning rate", "rate", "", lambda job: rate(job.experiment.optimiser.learning_rate)),
         *(SIZE_COLUMNS if any(job.size for job in rows) else ()),
         Column("expected", "expected", "", lambda job: durations(job.expected.seconds)[0] if job.expected else NONE),
         *([Column("expected USD", "expected\nUSD", "", lambda job: _usd(job.expected))] if has_price else []),
