@@ -22,7 +22,7 @@ from experiments.running.preparation import Preparation, Prepared
 from experiments.schema.overrides import is_field
 from experiments.schema.sweep_fields import with_full_names
 from experiments.sweeping.sweep_jobs import SweepJobs
-from experiments.sweeping.sweep_plan import SweepPlan, most_jobs, plan_sweep
+from experiments.sweeping.sweep_plan import SweepPlan, label, most_jobs, plan_sweep
 from sweeps.space.grid import Point
 from tracking.groups.planned_job import PlannedJob
 from training.contract.errors import InputError
@@ -111,7 +111,7 @@ def _read(overrides: Mapping[str, str]) -> PreparedSweep:
         verb="sweep",
         name=Path(name).stem,
         experiment=sweep.experiment,
-        arms=(largest,),
+        arms=(replace(largest, label=label(*sweep.baseline)),),
         parallel=sweep.fields.max_parallel,
         design=sweep.design,
         fail_on=fail_on,
