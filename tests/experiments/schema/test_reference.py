@@ -24,13 +24,13 @@ def test_every_field_has_a_description() -> None:
         "- **`base_learning_rate`** (number, above 0; default: 3e-05):",
         "- **`learning_rate_multiplier`** (number, above 0, at most 1,024; default:",
         "- **`adam_beta1`** (number, at least 0, below 1; default:",
-        "- **`precision`** (auto | fp32 | bf16 | fp16 | fp8; default: auto):",
-        "- **`drop_last`** (true or false; default: false):",
-        "- **`max_steps`** (integer, 1 to 1,000,000,000; default: not set):",
+        "- **`precision`** (auto | fp32 | bf16 | fp16 | fp8):",
+        "- **`drop_last`** (default: false):",
+        "- **`max_steps`** (integer, 1 to 1,000,000,000):",
         "default: [{compiler: none}, {compiler: inductor}]",
         "- **`bucket_lengths`** (list of integer; default:",
-        "- **`machine`** ([section](#machine); default: the defaults of its fields):",
-        "- **`target.metric`** (",
+        "- **`machine`** ([section](#machine)):",
+        "- **`target.metric`** (quality metric; required):",
     ],
 )
 def test_types_and_defaults_are_written_as_in_yaml(line: str) -> None:
