@@ -28,7 +28,7 @@ def test_every_field_has_a_description() -> None:
         "- **`drop_last`** (default: false):",
         "- **`max_steps`** (integer, 1 to 1,000,000,000):",
         "default: [{compiler: none}, {compiler: inductor}]",
-        "- **`bucket_lengths`** (list of integer; default:",
+        "- **`bucket_lengths`** (list of integer",
         "- **`machine`** ([section](#machine)):",
         "- **`target.metric`** (quality metric; required):",
     ],
