@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.gpu.cards import Cards
-from benchmarks.gpu.paths import AMPERE, GpuPath
+from benchmarks.gpu.paths import AMPERE, Cards, GpuPath
 from training.contract.events import Event
 
 CHECKED_FIELDS = ("precision", "attention", "padding", "kernels", "compile_scope", "compile_mode", "sharding")

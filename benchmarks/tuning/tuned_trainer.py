@@ -37,6 +37,7 @@ MODELS = {
     "question-answering": "AutoModelForQuestionAnswering",
     "causal-lm": "AutoModelForCausalLM",
 }
+SAME_SETTINGS = ["learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm", "seed"]
 COLUMNS = {"label": "labels", "start_position": "start_positions", "end_position": "end_positions"}
 """Column of a channel -> input of the model."""
 
@@ -106,12 +107,7 @@ def main(path: str, own: Mapping[str, Any]) -> None:
         max_steps=own["max_steps"],
         per_device_train_batch_size=values["batch_size"],
         per_device_eval_batch_size=values["eval_batch_size"],
-        learning_rate=values["learning_rate"],
-        weight_decay=values["weight_decay"],
-        adam_beta1=values["adam_beta1"],
-        adam_beta2=values["adam_beta2"],
-        adam_epsilon=values["adam_epsilon"],
-        max_grad_norm=values["max_grad_norm"],
+        **{name: values[name] for name in SAME_SETTINGS},
         lr_scheduler_type=values["lr_scheduler"],
         use_cpu=True,
         bf16=own["precision"] == "bf16",
@@ -119,7 +115,6 @@ def main(path: str, own: Mapping[str, Any]) -> None:
         train_sampling_strategy="group_by_length",
         logging_steps=own["max_steps"],
         save_strategy="no",
-        seed=values["seed"],
         disable_tqdm=True,
         report_to=[],
     )

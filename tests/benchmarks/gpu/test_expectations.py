@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu.cards import OPTIONAL_PACKAGES, Cards
 from benchmarks.gpu.expectations import Reported, differences
-from benchmarks.gpu.paths import PATHS, REFERENCE, TOO_LARGE, GpuPath
+from benchmarks.gpu.paths import OPTIONAL_PACKAGES, PATHS, REFERENCE, TOO_LARGE, Cards, GpuPath
 from training.contract.events import Event
 
 T4 = Cards(kind="cuda", name="Tesla T4", count=1, capability=(7, 5), packages=frozenset())
