@@ -10,7 +10,6 @@ from benchmarks.support.data import EMOTION, MINILM, TWEETS, check_data
 from benchmarks.support.results import Row, figure, write
 
 ROUNDS = 3
-TOLERANCE = 0.1
 
 COMMON = {"epochs": "2", "eval_strategy": "epoch", "save_model": "false", "compare.arms": "[{compiler: none}]"}
 WORKLOADS = {
@@ -49,7 +48,7 @@ def rows(name: str, fields: dict[str, str], folder: Path) -> list[Row]:
         costs.append(spent / actual)
         covered += low <= actual <= high
     return [
-        figure(f"{name}: projected over actual", ratios, "x", least=1 - TOLERANCE, most=1 + TOLERANCE),
+        figure(f"{name}: projected over actual", ratios, "x", least=0.9, most=1.1),
         figure(f"{name}: half-width of the interval", widths, "of the projection"),
         figure(f"{name}: intervals that contain the actual", covered, f"of {ROUNDS}"),
         figure(f"{name}: cost of the probe", costs, "of the training"),

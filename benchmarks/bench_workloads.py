@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import sys
 import tempfile
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -29,67 +29,45 @@ Runs = dict[str, list[Mapping[str, Any]]]
 """Results of each side, one for each seed."""
 
 
-def sides(workload: Workload) -> dict[str, dict[str, str]]:
-    """Return the fields that differ between the sides."""
-    return {
-        "recipe": {**RECIPE, **workload.recipe},
-        "ours uncompiled": {"compiler": "none"},
-        "ours with inductor": {"compiler": "inductor"},
-    }
+SIDES = {"recipe": RECIPE, "ours uncompiled": {"compiler": "none"}, "ours with inductor": {"compiler": "inductor"}}
+"""Fields that differ between the sides."""
+RATE = "throughput/steady_samples_per_second"
 
 
 def run_sides(workload: Workload, folder: Path) -> Runs:
     """Run the sides alternately for all rounds."""
-    runs: Runs = {side: [] for side in sides(workload)}
+    runs: Runs = {side: [] for side in SIDES}
     for seed in range(workload.rounds):
-        for side, fields in sides(workload).items():
-            runs[side].append(train(folder, workload.fields(**fields, seed=str(seed))).result())
+        for side, fields in SIDES.items():
+            own = {**fields, **(workload.recipe if side == "recipe" else {}), "seed": str(seed)}
+            runs[side].append(train(folder, workload.fields(**own)).result())
             print(f"  {workload.name}, {side}, seed {seed}", file=sys.stderr, flush=True)
     return runs
 
 
-def result_rows(workload: Workload, runs: Runs, peaks: Mapping[str, float]) -> list[Row]:
-    """Return the workload's figures."""
-    name = f"{workload.name} ({workload.model})"
-    rows = [figure(f"{workload.name}: matmul, {each}", peak / 1e9, "GFLOP/s") for each, peak in peaks.items()]
+def result_rows(workload: Workload, runs: Runs) -> Iterator[Row]:
+    """Yield the workload's figures."""
+    peaks = {precision: peak_flops_per_second(precision) for precision in ("fp32", "bf16")}
+    yield from (figure(f"{workload.name}: matmul, {each}", peak / 1e9, "GFLOP/s") for each, peak in peaks.items())
+    quality, margin = workload.quality, workload.margin
+    utilisation = MIN_SMALL_UTILISATION if workload.model == "MiniLM" else MIN_UTILISATION
+    gain = MIN_EMOTION_GAIN if workload.name.startswith("emotion") else MIN_GAIN
     for side, results in runs.items():
-        rows += _side_rows(f"{name}, {side}", workload, results, peaks["fp32" if side == "recipe" else "bf16"])
-    least = MIN_EMOTION_GAIN if workload.name.startswith("emotion") else MIN_GAIN
-    for side in [side for side in runs if side != "recipe"]:
-        pairs = list(zip(runs[side], runs["recipe"], strict=True))
-        rate, quality = "throughput/steady_samples_per_second", workload.quality
-        gains = [ours[rate] / theirs[rate] for ours, theirs in pairs]
-        rows.append(figure(f"{name}, {side}: speed-up over the recipe", gains, "x", least=least))
-        differences = [ours[quality] - theirs[quality] for ours, theirs in pairs]
-        margin = workload.margin
-        rows.append(
-            figure(
-                f"{name}, {side}: {quality} minus the recipe's",
-                differences,
-                "",
-                least=margin and -margin,
-                most=margin,
-            )
-        )
-    return rows
-
-
-def _side_rows(name: str, workload: Workload, results: Sequence[Mapping[str, Any]], peak: float) -> list[Row]:
-    def values(metric: str, unit: float = 1.0) -> list[float]:
-        return [float(result[metric]) / unit for result in results]
-
-    least = MIN_SMALL_UTILISATION if workload.model == "MiniLM" else MIN_UTILISATION
-    return [
-        figure(f"{name}: samples", values("throughput/steady_samples_per_second"), "samples/s"),
-        figure(f"{name}: real tokens", values("throughput/steady_tokens_per_second"), "tokens/s"),
-        figure(f"{name}: {workload.quality} after {workload.samples} samples", values(workload.quality), ""),
-        figure(
-            f"{name}: utilisation",
-            values("throughput/model_flops_per_second", peak),
-            "of the matmul peak",
-            least=None if name.endswith("recipe") else least,
-        ),
-    ]
+        name, is_ours = f"{workload.name} ({workload.model}), {side}", side != "recipe"
+        peak = peaks["bf16" if is_ours else "fp32"]
+        yield figure(f"{name}: samples", [each[RATE] for each in results], "samples/s")
+        tokens = [each["throughput/steady_tokens_per_second"] for each in results]
+        yield figure(f"{name}: real tokens", tokens, "tokens/s")
+        yield figure(f"{name}: {quality} after {workload.samples} samples", [each[quality] for each in results], "")
+        shares = [each["throughput/model_flops_per_second"] / peak for each in results]
+        yield figure(f"{name}: utilisation", shares, "of the matmul peak", least=utilisation if is_ours else None)
+        if is_ours:
+            pairs = list(zip(results, runs["recipe"], strict=True))
+            gains = [ours[RATE] / theirs[RATE] for ours, theirs in pairs]
+            yield figure(f"{name}: speed-up over the recipe", gains, "x", least=gain)
+            differences = [ours[quality] - theirs[quality] for ours, theirs in pairs]
+            least = None if margin is None else -margin
+            yield figure(f"{name}: {quality} minus the recipe's", differences, "", least=least, most=margin)
 
 
 def main(names: Sequence[str]) -> None:
@@ -100,8 +78,7 @@ def main(names: Sequence[str]) -> None:
             rows: list[Row] = []
             for workload in workloads:
                 if not names or workload.name in names:
-                    peaks = {precision: peak_flops_per_second(precision) for precision in ("fp32", "bf16")}
-                    rows += result_rows(workload, run_sides(workload, Path(folder)), peaks)
+                    rows += result_rows(workload, run_sides(workload, Path(folder)))
                     write(file, rows)
 
 

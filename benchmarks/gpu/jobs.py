@@ -57,12 +57,9 @@ def reported_by(
 
 def speed_rows(name: str, results: Sequence[Mapping[str, float]]) -> list[Row]:
     """Return the speed of the jobs of one setting, and their utilisation if the card's peak is known."""
-    figures = {
-        "steady samples": ("steady_samples_per_second", "samples/s"),
-        "utilisation": ("mfu", "of the card's 16-bit peak"),
-    }
-    return [
-        figure(f"{name}: {label}", values, unit)
-        for label, (metric, unit) in figures.items()
-        if (values := [each[f"throughput/{metric}"] for each in results if f"throughput/{metric}" in each])
-    ]
+    rates, shares = (
+        [each[metric] for each in results if metric in each]
+        for metric in ("throughput/steady_samples_per_second", "throughput/mfu")
+    )
+    rows = [figure(f"{name}: steady samples", rates, "samples/s")] if rates else []
+    return [*rows, figure(f"{name}: utilisation", shares, "of the card's 16-bit peak")] if shares else rows

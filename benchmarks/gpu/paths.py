@@ -17,8 +17,7 @@ ADA = (8, 9)
 
 EQUAL_IN_32_BITS = 0.02
 EQUAL_IN_16_BITS = 0.05
-EQUAL_IN_8_BITS = 0.1
-OTHER_BATCHES = 0.1
+EQUAL_IN_8_BITS = OTHER_BATCHES = 0.1
 """Largest accepted differences of the evaluation loss from the reference's, in nats, after `STEPS` steps, in which it
 falls by about 0.9. Half batches are formed of other rows: on one GPU their loss differed by 0.03."""
 
@@ -46,7 +45,6 @@ class GpuPath:
     """Lowest compute capability that supports the path."""
     gpus: int = 1
     package: str = ""
-    """Package that must be installed."""
     reference: str = "fp32"
     """Name of the path whose evaluation loss this one must have. It is judged before this one."""
     loss_margin: float | None = EQUAL_IN_32_BITS
@@ -185,7 +183,6 @@ PATHS = (
         loss_margin=None,
     ),
 )
-REFERENCE = PATHS[0]
 OPTIONAL_PACKAGES = ("flash_attn", "liger_kernel", "torchao")
 
 

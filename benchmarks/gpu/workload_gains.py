@@ -22,8 +22,6 @@ COMPARED = ("ours uncompiled", "recipe")
 """The sides whose losses are compared."""
 SEEDS = range(FIRST_SEED, FIRST_SEED + 5)
 RATE = "throughput/steady_samples_per_second"
-SHARE_OF_MEMORY = 0.9
-"""Share of the GPU's memory that trainings that run at once may use together."""
 CONTEXT_GIB = 1.0
 """Memory of each process that PyTorch does not count, such as that of CUDA's context and kernels."""
 
@@ -147,10 +145,10 @@ def loss_rows(name: str, losses: Losses) -> list[Row]:
 
 
 def trainings_at_a_time(measured: Iterable[Reported], most: int) -> int:
-    """Return how many such trainings fit in the GPU's memory at a time: at least 1 and at most `most`."""
+    """Return how many such trainings fit in 0.9 of the GPU's memory at a time: at least 1 and at most `most`."""
     for each in measured:
         memory_gib = each.first("start").get("device", {}).get("memory_gib")
         peak_gib = each.metrics.get("memory/peak_reserved_gib")
         if memory_gib and peak_gib is not None:
-            most = min(most, int(SHARE_OF_MEMORY * memory_gib / (peak_gib + CONTEXT_GIB)))
+            most = min(most, int(0.9 * memory_gib / (peak_gib + CONTEXT_GIB)))
     return max(1, most)

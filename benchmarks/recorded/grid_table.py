@@ -24,22 +24,9 @@ from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome,
 FOLDER = Path(__file__).resolve().parent / "grids"
 
 
-@dataclass(frozen=True, kw_only=True)
-class GridRow:
-    """One evaluation of a job, or its end. The row of the end has the last evaluation's value and the total cost."""
-
-    batch_size: int
-    multiplier: float
-    seed: int
-    samples: int
-    """Samples seen so far; 0 at the end of a job that ran out of memory."""
-    value: float
-    billable_seconds: float
-    """Seconds since the start of the job, including start-up and compilation."""
-    ended: bool
-    """True for the job's end, False for an evaluation."""
-    reached: bool
-    """True if the job has reached the target."""
+Cells = Mapping[str, Any]
+"""Line of a table, by column: an evaluation of a job, or its end, whose `billable_seconds` include the whole job. A job
+that ran out of memory ends at 0 `samples`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -59,7 +46,6 @@ class Grid:
     runs: Mapping[Point, Sequence[Run]]
     """Jobs of each point, one for each seed."""
     parallel: int = 1
-    """Jobs that ran at the same time."""
 
     def draw(self, point: Point, seed: int) -> Run:
         """Return one of a point's jobs, which follows from `seed`: the result of a trial with that seed."""
@@ -82,7 +68,7 @@ class Grid:
 
     @property
     def best_cost(self) -> float:
-        """Lowest mean cost of any point."""
+        """Lowest cost of any point."""
         return min(self.cost(point) for point in self.runs)
 
     @property
@@ -96,14 +82,14 @@ def succeeded(objective: Objective, run: Run) -> bool:
     return values_of(objective, run.ended) is not None
 
 
-def build_grid(spec: Mapping[str, Any], rows: Iterable[GridRow]) -> Grid:
-    """Return the grid of a specification and its rows."""
-    jobs: dict[tuple[Point, int], list[GridRow]] = defaultdict(list)
+def build_grid(spec: Mapping[str, Any], rows: Iterable[Cells]) -> Grid:
+    """Return the grid of a specification and the lines of its table."""
+    jobs: dict[tuple[Point, int], list[Cells]] = defaultdict(list)
     for row in rows:
-        jobs[Point(row.batch_size, row.multiplier), row.seed].append(row)
+        jobs[Point(int(row["batch_size"]), float(row["multiplier"])), int(row["seed"])].append(row)
     runs: dict[Point, list[Run]] = defaultdict(list)
-    for (point, _), job_rows in sorted(jobs.items()):
-        runs[point].append(_run(point, job_rows))
+    for (point, _), (*evaluations, end) in sorted(jobs.items()):
+        runs[point].append(_run(point, evaluations, end))
     space = Space(
         batch_sizes=tuple(sorted({point.batch_size for point in runs})),
         multipliers=tuple(sorted({point.multiplier for point in runs})),
@@ -114,40 +100,30 @@ def build_grid(spec: Mapping[str, Any], rows: Iterable[GridRow]) -> Grid:
     return Grid(search=search, runs=dict(runs), parallel=spec.get("parallel", 1))
 
 
-def _run(point: Point, rows: Sequence[GridRow]) -> Run:
+def _run(point: Point, evaluations: Iterable[Cells], end: Cells) -> Run:
     curve = tuple(
-        CurvePoint(samples=row.samples, value=row.value, billable_instance_seconds=row.billable_seconds)
-        for row in rows
-        if not row.ended
+        CurvePoint(
+            samples=int(row["samples"]),
+            value=float(row["value"]),
+            billable_instance_seconds=float(row["billable_seconds"]),
+        )
+        for row in evaluations
     )
-    end = next(row for row in rows if row.ended)
+    samples = int(end["samples"])
     ended = TrialOutcome(
-        failure=("OutOfMemory", "recorded") if end.samples == 0 else None,
-        billable_instance_seconds=end.billable_seconds,
-        samples=end.samples,
-        quality=end.value,
-        reached=end.reached,
+        failure=None if samples else ("OutOfMemory", "recorded"),
+        billable_instance_seconds=float(end["billable_seconds"]),
+        samples=samples,
+        quality=float(end["value"]),
+        reached=str(end["reached"]) == "True",
     )
     return Run(point=point, curve=curve, ended=ended)
 
 
-def read(name: str, folder: Path = FOLDER) -> Grid:
+def read(name: str) -> Grid:
     """Return the grid of a table."""
-    with (folder / f"{name}.csv").open(newline="") as file:
-        rows = [
-            GridRow(
-                batch_size=int(cells["batch_size"]),
-                multiplier=float(cells["multiplier"]),
-                seed=int(cells["seed"]),
-                samples=int(cells["samples"]),
-                value=float(cells["value"]),
-                billable_seconds=float(cells["billable_seconds"]),
-                ended=cells["ended"] == "True",
-                reached=cells["reached"] == "True",
-            )
-            for cells in csv.DictReader(file)
-        ]
-    return build_grid(json.loads((folder / f"{name}.json").read_text()), rows)
+    with (FOLDER / f"{name}.csv").open(newline="") as file:
+        return build_grid(json.loads((FOLDER / f"{name}.json").read_text()), csv.DictReader(file))
 
 
 def names() -> list[str]:

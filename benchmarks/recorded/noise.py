@@ -127,12 +127,8 @@ def equal_jobs(grid: Grid) -> list[list[float]]:
         by_size[point.batch_size] += [
             {at.samples: at.billable_instance_seconds for at in run.curve} for run in runs if run.curve
         ]
-    settings = []
-    for curves in by_size.values():
-        common = set.intersection(*map(set, curves)) if curves else set()
-        if common:
-            settings.append([curve[max(common)] for curve in curves])
-    return settings
+    common = [(set.intersection(*map(set, curves)), curves) for curves in by_size.values() if curves]
+    return [[curve[max(samples)] for curve in curves] for samples, curves in common if samples]
 
 
 def deviations(values: Sequence[float] | Numbers) -> Numbers:

@@ -33,7 +33,6 @@ class Replay:
     seconds: float
     """Billable seconds of all trials and of the finalists' second trainings."""
     trials: int
-    """Number of trials."""
     choice: Point | None
     """Best trial's point; None if no trial succeeded."""
     pruned: tuple[Point, ...] = ()
@@ -80,14 +79,12 @@ def replay(grid: Grid, sampler: str, start: Point, seed: int) -> Replay:
 
 def _costs(grid: Grid, second: Mapping[Point, Run], seed: int) -> dict[Point, list[float]]:
     """Return the costs of both trainings of each finalist; infinite without success."""
-    objective = grid.search.objective
-    return {
-        point: [
-            cost_of(objective, each.ended) if succeeded(objective, each) else math.inf
-            for each in (grid.draw(point, seed), run)
-        ]
-        for point, run in second.items()
-    }
+
+    def cost(run: Run) -> float:
+        objective = grid.search.objective
+        return cost_of(objective, run.ended) if succeeded(objective, run) else math.inf
+
+    return {point: [cost(grid.draw(point, seed)), cost(run)] for point, run in second.items()}
 
 
 def _has_ended(decisions: Decisions, trials: Sequence[FrozenTrial]) -> bool:

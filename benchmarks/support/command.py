@@ -27,15 +27,12 @@ class CommandRun:
     """One run of the command line, with its job."""
 
     events: list[Event]
-    """The job's events."""
     job: JobFolder
-    """The job's folder, with its request."""
     billable_seconds: float
     """Seconds from the start of the job's download to the end of its upload."""
     failure: tuple[str, str] | None
     """Class and reason of the job's failure; None if it completed."""
     exit_code: int
-    """Exit code of the command."""
     output: str
     """Standard output and errors of the command."""
 

@@ -19,20 +19,13 @@ def peak_flops_per_second(precision: str) -> float:
 
 def main(precision: str) -> None:
     """Measure and print FLOP/s."""
-    import time
-
     import torch
+    from torch.utils.benchmark import Timer
 
     kind = {"bf16": torch.bfloat16, "fp32": torch.float32}[precision]
     left, right = (torch.randn(SIDE, SIDE).to(kind) for _ in range(2))
-
-    def product() -> float:
-        started = time.perf_counter()
-        _ = left @ right
-        return time.perf_counter() - started
-
-    product()
-    print(2 * SIDE**3 / min(product() for _ in range(ROUNDS)))
+    timer = Timer("left @ right", globals={"left": left, "right": right}, num_threads=torch.get_num_threads())
+    print(2 * SIDE**3 / min(timer.timeit(1).mean for _ in range(ROUNDS)))
 
 
 if __name__ == "__main__":

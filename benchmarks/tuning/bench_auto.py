@@ -24,7 +24,6 @@ LEAST_OF_SHORT = 0.8
 EMULATED = 0.25
 """Share of the fastest rate below which the CPU only emulates a number format. Its other combinations are not tried:
 each takes minutes, and attention and dropout cannot make up for so much."""
-LEAST = 0.95
 FIELDS = ("precision", "attention", "dropout")
 
 Choice = Mapping[str, str]
@@ -90,7 +89,7 @@ def result_rows(name: str, fields: Mapping[str, str], by_rule: Choice, folder: P
     rows = [
         figure(f"{name}: auto", automatic, "samples/s"),
         figure(f"{name}: best fixed choice", rates[best], "samples/s"),
-        figure(f"{name}: auto / best", ratio, "x", least=LEAST, n=ROUNDS),
+        figure(f"{name}: auto / best", ratio, "x", least=0.95, n=ROUNDS),
     ]
     return rows, f"{name}: auto chose {chosen}. The best fixed choice was {', '.join(choices[best].values())}."
 

@@ -20,7 +20,6 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", 5))
 BATCH, STEPS = 24, 60
 STEPS_OF_SCRIPT = 20
 """Beside a busy process, the script's steps take up to thirty times as long."""
-LEAST_KEPT = 0.55
 MOST_BLOCKING = 3.0
 """Percent. Blocking threads lose up to 15 % on free CPUs, so 3 % of the steps lose less than 0.5 %."""
 
@@ -78,7 +77,7 @@ def main() -> None:
                 blocking.append(float(result["machine/steps_with_blocked_threads_percent"]))
                 return float(result["throughput/steady_samples_per_second"])
 
-            figures += rows(label, rate, counts, LEAST_KEPT)
+            figures += rows(label, rate, counts, least=0.55)
             alone = blocking[:: len(counts) + 1]
             figures.append(figure(f"{label}, alone: steps with blocked threads", alone, "%", most=MOST_BLOCKING))
         choice = fastest_choice(job)

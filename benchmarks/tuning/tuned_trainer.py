@@ -72,14 +72,6 @@ def read_rows(folder: Path, config: Any) -> list[dict[str, Any]]:
     ]
 
 
-def build_model(task: str, folder: Path, config: Any, weights: str, attention: str) -> Any:
-    """Return the model with the weights of the folder, or with random ones."""
-    head = getattr(transformers, MODELS[task])
-    if weights == "random":
-        return head.from_config(config, attn_implementation=attention)
-    return head.from_pretrained(folder, config=config, attn_implementation=attention)
-
-
 def validation_loss(trainer: Trainer, task: str) -> float:
     """Return the mean loss of the validation rows, or of their tokens: Trainer's own is the mean of the batches."""
     total, count = 0.0, 0
@@ -118,10 +110,15 @@ def main(path: str, own: Mapping[str, Any]) -> None:
         disable_tqdm=True,
         report_to=[],
     )
+    head = getattr(transformers, MODELS[task])
+    if values["weights"] == "random":
+        model = head.from_config(config, attn_implementation=own["attention"])
+    else:
+        model = head.from_pretrained(folders["model"], config=config, attn_implementation=own["attention"])
     recorder = StepRecorder()
     is_lm = task == "causal-lm"
     trainer = Trainer(
-        build_model(task, folders["model"], config, values["weights"], own["attention"]),
+        model,
         arguments,
         data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False)
         if is_lm

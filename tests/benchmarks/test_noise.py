@@ -10,7 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from benchmarks.recorded.grid_table import GridRow, build_grid
+from benchmarks.recorded.grid_table import Cells, build_grid
 from benchmarks.recorded.noise import Recording, deviations, equal_jobs, in_order, read, recorded_noise, slowdowns
 
 
@@ -19,14 +19,11 @@ def test_recorded_jobs_are_drawn_in_their_order() -> None:
     assert [(after - before) % 5 for before, after in pairwise(drawn)] == [1, 1, 1]
 
 
-def evaluated(size: int, multiplier: float, *seconds: float) -> list[GridRow]:
+def evaluated(size: int, multiplier: float, *seconds: float) -> list[Cells]:
     """Evaluations every 100 samples, and the end 1 s later."""
-    fields = {"batch_size": size, "multiplier": multiplier, "seed": 0, "value": 1.0}
-    rows = [
-        GridRow(**fields, samples=100 * at, billable_seconds=s, ended=False, reached=False)
-        for at, s in enumerate(seconds, start=1)
-    ]
-    return [*rows, GridRow(**{**vars(rows[-1]), "billable_seconds": seconds[-1] + 1, "ended": True})]
+    fields = {"batch_size": size, "multiplier": multiplier, "seed": 0, "value": 1.0, "reached": False}
+    rows = [{**fields, "samples": 100 * at, "billable_seconds": s} for at, s in enumerate(seconds, start=1)]
+    return [*rows, {**rows[-1], "billable_seconds": seconds[-1] + 1}]
 
 
 def test_jobs_of_one_batch_size_are_equal_up_to_their_last_common_evaluation() -> None:

@@ -7,23 +7,21 @@ import math
 import pytest
 
 from benchmarks.bench_sweep import cost_until_right, percentile_90
-from benchmarks.recorded.grid_table import Grid, GridRow, build_grid, names, read
+from benchmarks.recorded.grid_table import Cells, Grid, build_grid, names, read
 from benchmarks.recorded.replay import Replay, replay, starts
 from sweeps.space.grid import Point
 
 SPEC = {"metric": "eval_loss", "higher_is_better": False, "target": 0.5, "samples": 300, "base_batch_size": 8}
 
 
-def job(size: int, multiplier: float, values: list[float], seconds: float, seed: int = 0) -> list[GridRow]:
-    """Return rows of one evaluation every 100 samples and `seconds`, and of the job's end 1 s after the last."""
+def job(size: int, multiplier: float, values: list[float], seconds: float, seed: int = 0) -> list[Cells]:
+    """Return lines of one evaluation every 100 samples and `seconds`, and of the job's end 1 s after the last."""
     rows = [
-        GridRow(batch_size=size, multiplier=multiplier, seed=seed, samples=100 * at, value=value,
-                billable_seconds=seconds * at, ended=False, reached=value <= 0.5)
+        {"batch_size": size, "multiplier": multiplier, "seed": seed, "samples": 100 * at, "value": value,
+         "billable_seconds": seconds * at, "reached": value <= 0.5}
         for at, value in enumerate(values, start=1)
     ]  # fmt: skip
-    last = rows[-1]
-    end = {**vars(last), "billable_seconds": last.billable_seconds + 1, "ended": True}
-    return [*rows, GridRow(**end)]
+    return [*rows, {**rows[-1], "billable_seconds": seconds * len(values) + 1}]
 
 
 ROWS = [
@@ -114,11 +112,8 @@ def test_a_wrong_choice_is_charged_the_grid() -> None:
 
 
 def test_larger_batches_are_skipped_after_out_of_memory() -> None:
-    too_large = [
-        GridRow(batch_size=32, multiplier=multiplier, seed=0, samples=0, value=math.nan,
-                billable_seconds=4.0, ended=True, reached=False)
-        for multiplier in (1.0, 2.0)
-    ]  # fmt: skip
+    end = {"batch_size": 32, "seed": 0, "samples": 0, "value": math.nan, "billable_seconds": 4.0, "reached": False}
+    too_large = [{**end, "multiplier": multiplier} for multiplier in (1.0, 2.0)]
     recorded = build_grid(SPEC, [*ROWS, *too_large])
     assert recorded.cost(Point(32)) == math.inf
     replayed = replay(recorded, "grid", Point(8), 0)

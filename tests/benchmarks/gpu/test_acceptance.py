@@ -14,7 +14,7 @@ from benchmarks.gpu.__main__ import main, plan, with_references
 from benchmarks.gpu.expectations import Reported
 from benchmarks.gpu.jobs import NO_TIME, Deadline
 from benchmarks.gpu.path_outcomes import run_all, try_paths
-from benchmarks.gpu.paths import PATHS, REFERENCE, Cards, GpuPath
+from benchmarks.gpu.paths import PATHS, Cards, GpuPath
 from benchmarks.gpu.workload_gains import RATE, Trainings, workload_rows
 from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES, WITHDRAWN, runnable, side_fields
 from benchmarks.support.workloads import Workload
@@ -164,5 +164,5 @@ def test_without_a_gpu_it_says_what_it_would_do() -> None:
     done = subprocess.run([sys.executable, "-m", "benchmarks.gpu"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "This machine has no GPU that PyTorch can use. On a machine with one, this command would run" in done.stdout
-    assert f"{REFERENCE.name}: {REFERENCE.title}" in done.stdout
+    assert f"{PATHS[0].name}: {PATHS[0].title}" in done.stdout
     assert done.stdout.endswith("Nothing was run.\n")
