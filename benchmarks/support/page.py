@@ -94,8 +94,9 @@ SECTIONS: Mapping[str, Section] = {
         "two seeds.",
     ),
     "auto": Section(
-        measures="MiniLM with what `auto` chooses, against the best fixed combination of precision, attention and "
-        "dropout, in alternation; on this machine, with one core, and with the instructions of older CPUs.",
+        measures="MiniLM with what `auto` chooses, against the best fixed combination of precision and attention (and "
+        "dropout, when these were measured), in alternation; on this machine, with one core, and with the instructions "
+        "of older CPUs.",
         figures=(
             Figure(
                 "emotion and squad: `auto` over the best choice",

@@ -8,7 +8,6 @@ import sys
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from itertools import product
 from pathlib import Path
 
 from benchmarks.support.command import train
@@ -23,8 +22,8 @@ LEAST_OF_SHORT = 0.8
 """Share of the fastest rate in a short training below which a choice is not measured further."""
 EMULATED = 0.25
 """Share of the fastest rate below which the CPU only emulates a number format. Its other combinations are not tried:
-each takes minutes, and attention and dropout cannot make up for so much."""
-FIELDS = ("precision", "attention", "dropout")
+each takes minutes, and attention cannot make up for so much."""
+FIELDS = ("precision", "attention")
 
 Choice = Mapping[str, str]
 
@@ -64,8 +63,8 @@ def fixed_choices(folder: Path, fields: Mapping[str, str]) -> list[Choice]:
     measured: list[tuple[Choice, float]] = []
     fastest = 0.0
     for precision in ("fp32", "bf16"):
-        for attention, dropout in product(("blockwise", "eager", "sdpa"), ("bulk", "torch")):
-            choice = {"precision": precision, "attention": attention, "dropout": dropout}
+        for attention in ("blockwise", "eager", "sdpa"):
+            choice = {"precision": precision, "attention": attention}
             measured.append((choice, rate(folder, {**fields, **choice, "max_steps": str(SCREENING_STEPS)})[0]))
             fastest = max(fastest, measured[-1][1])
             if measured[-1][1] < EMULATED * fastest:

@@ -6,8 +6,9 @@ import os
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from benchmarks.support.command import train
@@ -20,8 +21,6 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", 5))
 BATCH, STEPS = 24, 60
 STEPS_OF_SCRIPT = 20
 """Beside a busy process, the script's steps take up to thirty times as long."""
-MOST_BLOCKING = 3.0
-"""Percent. Blocking threads lose up to 15 % on free CPUs, so 3 % of the steps lose less than 0.5 %."""
 
 
 @contextmanager
@@ -57,6 +56,11 @@ def rows(name: str, rate: Callable[[], float], counts: Sequence[int], least: flo
     return figures
 
 
+def rate(folder: Path, fields: Mapping[str, str]) -> float:
+    """Train, and return the steady samples per second."""
+    return float(train(folder, fields).result()["throughput/steady_samples_per_second"])
+
+
 def main() -> None:
     """Measure each side in turns, and write the ratios."""
     check_data()
@@ -65,21 +69,12 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         for label, compiler, counts in (
-            ("our defaults", "none", [1, 2 * len(os.sched_getaffinity(0))]),
             ("with inductor", "inductor", [1]),
+            ("our defaults", "none", [1, 2 * len(os.sched_getaffinity(0))]),
         ):
             fields = workload.fields(max_steps=str(STEPS), compiler=compiler, batch_size=str(BATCH))
             job = train(folder, fields)  # The compiled programs, and a warm page cache.
-            blocking: list[float] = []
-
-            def rate(fields: dict[str, str] = fields, blocking: list[float] = blocking) -> float:
-                result = train(folder, fields).result()
-                blocking.append(float(result["machine/steps_with_blocked_threads_percent"]))
-                return float(result["throughput/steady_samples_per_second"])
-
-            figures += rows(label, rate, counts, least=0.55)
-            alone = blocking[:: len(counts) + 1]
-            figures.append(figure(f"{label}, alone: steps with blocked threads", alone, "%", most=MOST_BLOCKING))
+            figures += rows(label, partial(rate, folder, fields), counts, least=0.55)
         choice = fastest_choice(job)
         figures += rows(
             "tuned Trainer",
