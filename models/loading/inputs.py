@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -91,7 +90,7 @@ def number(low: float, high: float) -> Rule:
     """Return a rule for numbers above `low` and up to `high`."""
 
     def checked(name: str, value: Any) -> float:
-        is_number = isinstance(value, int | float) and not isinstance(value, bool) and math.isfinite(value)
+        is_number = isinstance(value, int | float) and not isinstance(value, bool)
         if not is_number or not low < value <= high:
             raise BadInputs(f"{name} is {short_text(value)}: it must be a number above {low:g} and up to {high:g}")
         return float(value)

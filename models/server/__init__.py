@@ -1,4 +1,4 @@
 """Serve one model over HTTP: `python -m models.server`.
 
-Open `app.py` first. `batcher.py` runs concurrent requests together, and `lanes.py` chooses whose turn it is.
+Open `app.py` first. `batcher.py` runs concurrent requests together.
 """

@@ -4,144 +4,156 @@ from __future__ import annotations
 
 import asyncio
 import json
-import sys
-import traceback
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import nullcontext
-from typing import Any, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from starlette.applications import Starlette
 from starlette.exceptions import HTTPException
+from starlette.middleware import Middleware
+from starlette.middleware.trustedhost import TrustedHostMiddleware
 from starlette.requests import ClientDisconnect, Request
-from starlette.responses import Response
+from starlette.responses import JSONResponse, Response
 from starlette.routing import Route
 
 from models.server.access import Access
 from models.server.batcher import Batcher
-from models.server.bodies import Bodies
-from models.server.errors import Header, Refused, busy
-from models.server.memory import give_back_memory
-from models.server.request import check_head, parse_body
 
-QUICK_BYTES = 2 * 2**10
-"""Longest body that is parsed and tokenized in the event loop. A longer one could block other requests for more than
-10 ms, whatever it contains, so it gets a thread."""
-LARGE_BYTES = 128 * 2**10
-"""A longer body takes hundreds of times its size to tokenize, so that memory is given back afterwards."""
-MAX_LARGE = 2
-"""Most large bodies that are tokenized or answered at the same time. Others wait in line."""
+if TYPE_CHECKING:
+    from models.inference.predictor import Predictor
 
-
-class Model(Protocol):
-    """The calls of a predictor (`models.inference.predictor`) that the server needs."""
-
-    def read(self, inputs: object, parameters: Mapping[str, Any]) -> Sequence[Any]:
-        """Return the examples of a request. Raises `ValueError` with one sentence that describes the error."""
-
-    def encode(self, examples: Sequence[Any]) -> Sequence[Any]:
-        """Return the examples as tokens."""
-
-    def run(self, encoded: Sequence[Any]) -> Sequence[Any]:
-        """Return the answers of one batch."""
+MAX_BODY_BYTES = 6 * 2**20
+"""Largest body that SageMaker passes to an endpoint."""
+BODY_SECONDS = 30.0
+"""Longest time for a body to arrive."""
+MAX_REQUESTS = 256
+"""Most requests that are received or answered at the same time."""
+MAX_INPUTS = 1024
+"""Most inputs of one request. For more, predict a file."""
+FIELDS = ("inputs", "parameters")
 
 
 class App(Starlette):
-    """Application that serves one model. Until the model is set, it answers that the model is loading."""
+    """Application that serves one model. Until the model is set, it answers that the model is loading.
 
-    def __init__(self, access: Access | None = None) -> None:
-        self._access = access or Access()
-        routes = [Route("/ping", self._ping), Route("/invocations", self._invocations, methods=["POST"])]
-        handlers: Any = {HTTPException: _no_route, Refused: _refusal}
-        super().__init__(routes=routes, exception_handlers=handlers)
-        self.router.redirect_slashes = False
-        self._model: Model | None = None
-        self._batcher: Batcher | None = None
-        self._bodies = Bodies()
-        self._large = asyncio.Semaphore(MAX_LARGE)
-        self._tokenizing = ThreadPoolExecutor(1, thread_name_prefix="tokenizer")
-        self._tokenizing_large = ThreadPoolExecutor(1, thread_name_prefix="large")
+    Bodies are parsed and answers computed in threads, so that the server answers pings meanwhile.
+    """
 
-    def serve(self, model: Model) -> None:
-        """Set the model that answers requests from now on."""
-        self._batcher = Batcher(model.run)
-        self._model = model
+    def __init__(self, access: Access) -> None:
+        handlers: Any = {HTTPException: _error, ClientDisconnect: _nobody_reads, Exception: _unexpected}
+        super().__init__(
+            routes=[Route("/ping", self._ping), Route("/invocations", self._invocations, methods=["POST"])],
+            middleware=[Middleware(TrustedHostMiddleware, allowed_hosts=access.hosts, www_redirect=False)],
+            exception_handlers=handlers,
+        )
+        self._access = access
+        self._served: tuple[Predictor, Batcher] | None = None
+        self._requests = 0
+        self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
+
+    def serve(self, model: Predictor, max_tokens: int) -> None:
+        """Set the model that answers requests from now on, and the most tokens of one of its batches."""
+        self._served = model, Batcher(model.run, max_tokens)
+
+    @property
+    def is_loaded(self) -> bool:
+        """True once the model is set."""
+        return self._served is not None
+
+    def _loaded(self) -> tuple[Predictor, Batcher]:
+        if self._served is None:
+            raise _busy("the model is loading: retry in a second.")
+        return self._served
 
     async def _ping(self, request: Request) -> Response:
-        self._access.check_host(request.scope["headers"])
-        if self._model is None:
-            raise _loading()
-        return _json(b"{}")
+        self._loaded()
+        return JSONResponse({})
 
     async def _invocations(self, request: Request) -> Response:
+        model, batcher = self._loaded()
+        self._access.check_token(request.headers)
+        if request.headers.get("content-type", "").partition(";")[0].strip().lower() != "application/json":
+            raise HTTPException(415, "Content-Type must be application/json.")
+        if self._requests >= MAX_REQUESTS:
+            raise _busy(f"{MAX_REQUESTS} requests are already waiting: retry in a second.")
+        self._requests += 1
         try:
-            return _json(await self._answer(request))
-        # Handled here, because Starlette takes longer, and closes the connection after an unexpected error.
-        except Refused as refused:
-            return _refusal(request, refused)
-        except ClientDisconnect:
-            return Response(status_code=400)  # Nobody reads it.
-        except Exception:
-            traceback.print_exc(file=sys.stderr)
-            return _refusal(request, Refused(500, "an unexpected error occurred: see the server's log."))
-
-    async def _answer(self, request: Request) -> bytes:
-        if self._model is None or self._batcher is None:
-            raise _loading()
-        headers: Sequence[Header] = request.scope["headers"]
-        self._access.check_host(headers)
-        self._access.check_token(headers)
-        async with self._bodies.received(request) as body:
-            check_head(headers)
-            async with self._large if len(body) > LARGE_BYTES else nullcontext():
-                if len(body) > LARGE_BYTES and await request.is_disconnected():  # while it waited in line
-                    raise ClientDisconnect
-                answers = await self._batcher.answers(await self._encoded(self._model, body))
+            body = await _body(request)
+            examples = await asyncio.get_running_loop().run_in_executor(self._reader, _read, model, body)
+            answers = await batcher.answers(request, examples)
+        finally:
+            self._requests -= 1
         try:
-            return json.dumps(answers, allow_nan=False).encode()
+            return JSONResponse(answers)
         except ValueError:
-            problem = "the model's answer is not a finite number: check the model's weights, or use precision fp32."
-            raise Refused(500, problem) from None
-
-    async def _encoded(self, model: Model, body: bytes) -> Sequence[Any]:
-        def encode() -> Sequence[Any]:
-            inputs, parameters = parse_body(body)
-            return model.encode(model.read(inputs, parameters))
-
-        def encode_large() -> Sequence[Any]:
-            try:
-                return encode()
-            finally:
-                give_back_memory()
-
-        loop = asyncio.get_running_loop()
-        try:
-            if len(body) <= QUICK_BYTES:
-                return encode()
-            if len(body) <= LARGE_BYTES:
-                return await loop.run_in_executor(self._tokenizing, encode)
-            return await loop.run_in_executor(self._tokenizing_large, encode_large)
-        except ValueError as error:
-            raise Refused(400, str(error)) from None
+            sentence = "the model's answer is not a finite number: check the model's weights, or use precision fp32."
+            raise HTTPException(500, sentence) from None
 
 
-def _json(body: bytes, status: int = 200) -> Response:
-    return Response(body, status, media_type="application/json")
+async def _body(request: Request) -> bytes:
+    """Return the body. One that is too long is read to its end, so that its sender gets to read the refusal."""
+    chunks, size = [], 0
+    try:
+        async with asyncio.timeout(BODY_SECONDS):
+            async for chunk in request.stream():
+                size += len(chunk)
+                if size <= MAX_BODY_BYTES:
+                    chunks.append(chunk)
+    except TimeoutError:
+        sentence = f"the body did not arrive within {BODY_SECONDS:.0f} s."
+        raise HTTPException(408, sentence, {"Connection": "close"}) from None
+    if size > MAX_BODY_BYTES:
+        raise HTTPException(413, f"the body is too long: at most {MAX_BODY_BYTES} bytes (6 MiB), as on SageMaker.")
+    return b"".join(chunks)
 
 
-def _refusal(request: Request, refused: Refused) -> Response:
-    response = _json(refused.body(), refused.status)
-    response.raw_headers.extend(refused.headers)
-    return response
+def _read(model: Predictor, body: bytes) -> Sequence[Any]:
+    """Return the tokenized inputs of a body. Raises HTTPException."""
+    try:
+        inputs, parameters = parse_body(body)
+        return model.encode(model.read(inputs, parameters))
+    except ValueError as error:
+        raise HTTPException(400, str(error)) from None
 
 
-def _no_route(request: Request, error: HTTPException) -> Response:
-    if error.status_code != 405:
-        return _refusal(request, Refused(404, "unknown path: use GET /ping or POST /invocations."))
-    allowed = sorted((error.headers or {}).get("Allow", "").split(", "))
-    sentence = f"{request.scope['path']} accepts {allowed[0]} requests only."
-    return _refusal(request, Refused(405, sentence, (b"allow", ", ".join(allowed).encode())))
+def parse_body(body: bytes) -> tuple[Any, Any]:
+    """Return the inputs and the parameters of a body. Raises ValueError with one sentence."""
+    try:
+        document = json.loads(body.decode(), parse_constant=_no_number)
+    except RecursionError:
+        raise ValueError("the body is nested too deeply.") from None
+    except ValueError as error:
+        raise ValueError(f"the body is not JSON: {error}.") from None
+    if not isinstance(document, dict):
+        raise ValueError('the body must be an object such as {"inputs": "a text"}.')
+    if unknown := [name for name in document if name not in FIELDS]:
+        raise ValueError(f"unknown field {unknown[0][:60]!r}: use inputs and, optionally, parameters.")
+    if "inputs" not in document:
+        raise ValueError("inputs is missing: give a text, an object or a list of these.")
+    inputs = document["inputs"]
+    if isinstance(inputs, list) and len(inputs) > MAX_INPUTS:
+        raise ValueError(f"inputs is a list of {len(inputs)}: a request may have at most {MAX_INPUTS} inputs.")
+    return inputs, document.get("parameters")
 
 
-def _loading() -> Refused:
-    return busy("the model is loading: retry in a second.")
+def _no_number(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a JSON number")
+
+
+def _busy(sentence: str) -> HTTPException:
+    return HTTPException(503, sentence, {"Retry-After": "1"})
+
+
+def _error(request: Request, error: HTTPException) -> Response:
+    """Return an error in the format of SageMaker's inference toolkit."""
+    routes = ": use GET /ping or POST /invocations." if error.status_code in (404, 405) else ""
+    body = {"code": error.status_code, "message": f"{error.detail}{routes}"}
+    return JSONResponse(body, error.status_code, error.headers)
+
+
+def _unexpected(request: Request, error: Exception) -> Response:
+    return _error(request, HTTPException(500, "an unexpected error occurred: see the server's log."))
+
+
+def _nobody_reads(request: Request, error: ClientDisconnect) -> Response:
+    return Response(status_code=400)

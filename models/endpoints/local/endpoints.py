@@ -105,7 +105,6 @@ class LocalEndpoints:
 
     def _start(self, server: ServerFolder, spec: EndpointSpec) -> None:
         options = ["--model", str(spec.model.resolve()), "--home", str(self._root.parent)]
-        options += ["--lifetime", str(server.state_file)]
         options += ["--task", spec.task] if spec.task else []
         options += ["--precision", spec.precision] if spec.precision else []
         options += ["--evaluation", spec.evaluation.to_json()] if spec.run_id else []

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-import os
 from collections.abc import Iterator
 from pathlib import Path
 
-import psutil
 import pytest
 
 from models.endpoints.local.server_folder import ServerFolder
@@ -66,10 +63,3 @@ def started(server: ServerFolder) -> None:
         assert server.is_alive(), server.last_log_lines()
         assert time.monotonic() < deadline, server.last_log_lines()
         time.sleep(0.1)
-
-
-def memory_bytes(server: ServerFolder) -> int:
-    """Return the server's resident memory."""
-    server_address = json.loads((server.path / "address.json").read_text())
-    assert server_address["pid"] != os.getpid()
-    return int(psutil.Process(server_address["pid"]).memory_info().rss)
