@@ -37,7 +37,7 @@ def test_texts_are_classified_over_http(place: Place, address: str) -> None:
         assert len(several) == 4
         split = {"columns": ["text"], "data": [[SENTENCE], ["b"]]}
         records = [{"text": SENTENCE}, {"text": "b"}]
-        for body in ({"dataframe_split": split}, {"dataframe_records": records}, {"inputs": records}):
+        for body in ({"dataframe_split": split}, {"dataframe_records": records}):
             _, answers = ask(body)
             assert (len(answers), answers[0]) == (2, pytest.approx(single, abs=1e-5))
         for wrong in (b"", b"\xff\xfe", b"{", {"inputs": []}, {"inputs": None}, {}):
