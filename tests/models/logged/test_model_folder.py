@@ -20,6 +20,7 @@ from models.logged.model_folder import MANIFEST, is_complete, model_folder
 from models.lookup.trained_model import trained_model
 from tests.conftest import ROOT
 from tests.support.models.group_models import store_of
+from tests.support.models.made_models import packed
 from tests.support.models.tiny import artifact, modelled, tiny_folder
 from tests.support.tracking.tracked import Tracked
 from training.contract.errors import ArtifactError, InputError, TrackingError
@@ -165,6 +166,13 @@ def test_a_missing_or_invalid_artifact_leaves_nothing(tracked: Tracked, tmp_path
     other = tracked.job("none", tags={"platform.model_uri": (tmp_path / "other.tar.gz").as_uri()})
     with pytest.raises(ArtifactError, match="is not a complete tar archive"):
         fetched(tracked, other, tmp_path / "home")
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "README.md").write_text("No model.")
+    bare = tracked.job(
+        "none", tags={"platform.model_uri": packed(tmp_path / "bare", tmp_path / "bare.tar.gz").as_uri()}
+    )
+    with pytest.raises(InputError, match=r"the model of run \w+ \(.*\) has no config\.json, so it is not a Tr"):
+        fetched(tracked, bare, tmp_path / "home")
     tags = {"platform.model_artifact": "runs:/x/model", "platform.model_uri": artifact(tmp_path, "job-1")}
     run_id = tracked.job("none", tags=tags)
     with pytest.raises(TrackingError, match="while downloading one or more artifacts from file://"):
