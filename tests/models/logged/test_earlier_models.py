@@ -35,6 +35,9 @@ def earlier_model(tmp_path: Path, model_of: Callable[[str], Path]) -> Path:
     shutil.copytree(model_of("question-answering"), folder / "model")
     flavor.write(folder, read_checkpoint(folder / "model"), PLANS["question-answering"], {}, run_id="r")
     unpack_model_code(folder)
+    model = flavor.Model.load(str(folder))
+    model.flavors["python_function"]["loader_module"] = "trainfare_pyfunc"
+    model.save(str(folder / "MLmodel"))
     assert {path.name for path in (folder / "code").iterdir()} == {"trainfare_pyfunc.py", "trainfare_spans.py"}
     return folder
 
