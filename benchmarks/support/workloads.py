@@ -14,9 +14,7 @@ RECIPE = {
     "precision": "fp32",
     "compiler": "none",
     "attention": "eager",
-    "dropout": "torch",
     "optimizer": "adamw",
-    "allocator": "system",
 }
 
 

@@ -23,9 +23,9 @@ LEAST_OF_SHORT = 0.8
 """Share of the fastest rate in a short training below which a choice is not measured further."""
 EMULATED = 0.25
 """Share of the fastest rate below which the CPU only emulates a number format. Its other combinations are not tried:
-each takes minutes, and attention and dropout cannot make up for so much."""
+each takes minutes, and attention cannot make up for so much."""
 LEAST = 0.95
-FIELDS = ("precision", "attention", "dropout")
+FIELDS = ("precision", "attention")
 
 Choice = Mapping[str, str]
 
@@ -62,7 +62,7 @@ def fixed_choices(folder: Path, fields: Mapping[str, str]) -> list[Choice]:
     """Return the combinations that a user could set, without those that are clearly slower in a short training."""
     measured: list[tuple[Choice, float]] = []
     emulated: set[str] = set()
-    for combination in product(("fp32", "bf16"), ("blockwise", "eager", "sdpa"), ("bulk", "torch")):
+    for combination in product(("fp32", "bf16"), ("blockwise", "eager", "sdpa")):
         choice = dict(zip(FIELDS, combination, strict=True))
         if choice["precision"] in emulated:
             continue
@@ -103,8 +103,8 @@ def main(names: Sequence[str]) -> None:
     check_data()
     rows: list[Row] = []
     notes = [
-        f"Steady samples per second, MiniLM, {ROUNDS} rounds. The fixed choices are the combinations of precision, "
-        f"attention and dropout that reach at least {LEAST_OF_SHORT:g} times the rate of the fastest one in "
+        f"Steady samples per second, MiniLM, {ROUNDS} rounds. The fixed choices are the combinations of precision "
+        f"and attention that reach at least {LEAST_OF_SHORT:g} times the rate of the fastest one in "
         f"{SCREENING_STEPS} steps. “AVX-512 without bf16”, “AVX2” and “one core” are this machine with fewer "
         "instructions or cores. Without bf16, `auto` stands for the fp32 that it chooses on such a CPU."
     ]

@@ -33,7 +33,6 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
         "bucket_lengths": ",".join(map(str, bucket_lengths)) if experiment.padding in {"auto", "buckets"} else None,
         "length_grouping": experiment.length_grouping,
         "attention": experiment.attention,
-        "dropout": experiment.dropout,
         "optimizer": experiment.optimizer,
         "dataloader_workers": experiment.dataloader_workers,
         "max_length": experiment.max_length,

@@ -26,7 +26,7 @@ URI_VARIABLE = "TRAINFARE_COMPILED_URI"
 KMS_VARIABLE = "TRAINFARE_COMPILED_KMS_KEY"
 """Environment variable that holds the KMS key that encrypts the files, if one is set."""
 ARGUMENTS = (
-    *("padding", "attention", "dropout", "gradient_accumulation_steps", "optimizer", "kernels", "sharding"),
+    *("padding", "attention", "gradient_accumulation_steps", "optimizer", "kernels", "sharding"),
     *("compile_scope", "compile_mode"),
 )
 """Arguments that change a program."""

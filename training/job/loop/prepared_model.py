@@ -5,9 +5,9 @@ from typing import Any
 
 import transformers
 
-from attention import operation
+from attention import blockwise
 from attention.cudnn import disable_cudnn_attention
-from compilation import dropout, float8, liger
+from compilation import float8, liger
 from loop.occurring_rows import use_occurring_rows
 from loop.padding_free import use_padding_free
 from settings.job_settings import Settings
@@ -16,7 +16,7 @@ from weights.pretrained import set_attention
 
 
 def prepare(model: Any, settings: Settings) -> Settings:
-    """Make the changes: Liger's kernels, the loss of language models on a CPU, attention, dropout, embeddings of the
+    """Make the changes: Liger's kernels, the loss of language models on a CPU, attention, embeddings of the
     tokens that occur, 8-bit layers, and layers without padding.
 
     Return the settings with the attention in use. Raises `Unsupported` if the model cannot have the changes.
@@ -26,8 +26,6 @@ def prepare(model: Any, settings: Settings) -> Settings:
     if _can_use_token_loss(settings):
         use_token_loss(model)
     settings = replace(settings, attention=_use_attention(model, settings))
-    if settings.dropout == "bulk":
-        dropout.install(settings.compiler.compiles_here)
     use_occurring_rows(model, settings)
     if settings.precision == "fp8":
         float8.convert(model)
@@ -48,17 +46,17 @@ def _use_attention(model: Any, settings: Settings) -> str:
         in_use = getattr(model.config, "_attn_implementation", None)
         is_open = settings.attention == "auto" and settings.arguments.padding != "none"
         return str(in_use) if is_open and in_use else settings.attention
-    if settings.attention == operation.NAME:
-        operation.register(compiles)
+    if settings.attention == blockwise.NAME:
+        blockwise.register(compiles)
     is_open = settings.arguments.attention == "auto" and settings.attention == "eager"
-    if is_open and settings.device_kind == "cpu" and _has_blockwise(model) and operation.register(compiles):
-        return operation.NAME if set_attention(model, operation.NAME) else settings.attention
+    if is_open and settings.device_kind == "cpu" and _has_blockwise(model) and blockwise.register(compiles):
+        return blockwise.NAME if set_attention(model, blockwise.NAME) else settings.attention
     return settings.attention
 
 
 def _has_blockwise(model: Any) -> bool:
     version = int(transformers.__version__.partition(".")[0])
-    return version >= 5 and model.config.model_type in operation.MODEL_TYPES
+    return version >= 5 and model.config.model_type in blockwise.MODEL_TYPES
 
 
 def _can_use_token_loss(settings: Settings) -> bool:
