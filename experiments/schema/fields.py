@@ -151,8 +151,7 @@ class ExperimentFields(Frozen):
     """Kernels of norms, rotary embeddings, MLPs and the loss of language models: those of PyTorch, or Liger's, for
     decoders such as Llama, Mistral and Qwen. `liger` needs an NVIDIA GPU and the package `liger-kernel`."""
     optimizer: Literal["auto", "adamw"] = "auto"
-    """AdamW: `auto` takes the fused kernel where torch has one, and does not train embeddings of tokens that are absent
-    from the training data (equal up to rounding); `adamw` uses one kernel per operation, and trains all."""
+    """AdamW: `auto` takes the fused kernel where torch has one; `adamw` uses one kernel per operation."""
     dataloader_workers: Annotated[int, Field(ge=0, le=256)] | None = None
     """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU, where they would compete with
     training."""

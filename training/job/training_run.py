@@ -33,7 +33,6 @@ from estimating.calibration import CalibrationFinished, calibrate
 from estimating.probe import Probe
 from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
-from loop.occurring_rows import parameter_count, row_metrics
 from loop.prepared_model import prepare
 from loop.samplers import eval_sampler, train_sampler
 from loop.trainer_callback import Reporter
@@ -219,7 +218,7 @@ def _start_fields(settings: Settings, model: Any) -> Dict[str, Any]:
         "threads": torch.get_num_threads(),
         "hyperparameters": settings.effective(),
         "samples": {"train": len(settings.train.rows), "validation": len(settings.validation.rows)},
-        "model": {"architecture": type(model).__name__, "parameters": parameter_count(model)},
+        "model": {"architecture": type(model).__name__, "parameters": model.num_parameters()},
         "resumed_from_step": settings.progress_before.step if settings.resumed else None,
     }
 
@@ -245,7 +244,6 @@ def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter)
         **settings.compiler.metrics(),
         **(keeper.target.metrics() if keeper.target else {}),
         **(keeper.best.metrics() if keeper.best else {}),
-        **row_metrics(trainer.model),
         "optim/global_batch_size": settings.global_batch_size,
     }
 

@@ -18,7 +18,6 @@ from compilation.float8 import in_16_bits
 from data.padding import NO_WORK, WORK, Collator
 from data.sampler import EvalSampler, TrainSampler
 from loop import sharding
-from loop.occurring_rows import follow_decay
 from measuring.hardware import process_age_seconds
 from measuring.meter import Meter
 from processes import hosts, ranks
@@ -104,18 +103,11 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return True
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
-        """Create the optimizer, after sharding the model if asked: the optimizer must hold the sharded parameters.
-
-        Rows of the embeddings that are not in the optimizer still get its weight decay.
-        """
-        created = self.optimizer is None
-        if self._shards and created:
+        """Create the optimizer, after sharding the model if asked: the optimizer must hold the sharded parameters."""
+        if self._shards and self.optimizer is None:
             sharding.shard(self.model, self.accelerator)
             self._is_sharded = True
-        optimizer = super().create_optimizer(*args, **kwargs)
-        if created:
-            follow_decay(self.model, optimizer)
-        return optimizer
+        return super().create_optimizer(*args, **kwargs)
 
     def training_step(self, model: Any, inputs: Dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Count the batch's work and take the step."""

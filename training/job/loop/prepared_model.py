@@ -8,7 +8,6 @@ import transformers
 from attention import blockwise
 from attention.cudnn import disable_cudnn_attention
 from compilation import float8, liger
-from loop.occurring_rows import use_occurring_rows
 from loop.padding_free import use_padding_free
 from settings.job_settings import Settings
 from tasks.token_loss import use_token_loss
@@ -26,7 +25,6 @@ def prepare(model: Any, settings: Settings) -> Settings:
     if _can_use_token_loss(settings):
         use_token_loss(model)
     settings = replace(settings, attention=_use_attention(model, settings))
-    use_occurring_rows(model, settings)
     if settings.precision == "fp8":
         float8.convert(model)
     use_padding_free(model, settings)
