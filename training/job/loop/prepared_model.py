@@ -10,20 +10,16 @@ from attention.cudnn import disable_cudnn_attention
 from compilation import float8, liger
 from loop.padding_free import use_padding_free
 from settings.job_settings import Settings
-from tasks.token_loss import use_token_loss
 from weights.pretrained import set_attention
 
 
 def prepare(model: Any, settings: Settings) -> Settings:
-    """Make the changes: Liger's kernels, the loss of language models on a CPU, attention, embeddings of the
-    tokens that occur, 8-bit layers, and layers without padding.
+    """Make the changes: Liger's kernels, attention, 8-bit layers, and layers without padding.
 
     Return the settings with the attention in use. Raises `Unsupported` if the model cannot have the changes.
     """
     if settings.arguments.kernels == "liger":
         liger.apply(model, settings.arguments.task)
-    if _can_use_token_loss(settings):
-        use_token_loss(model)
     settings = replace(settings, attention=_use_attention(model, settings))
     if settings.precision == "fp8":
         float8.convert(model)
@@ -55,10 +51,3 @@ def _use_attention(model: Any, settings: Settings) -> str:
 def _has_blockwise(model: Any) -> bool:
     version = int(transformers.__version__.partition(".")[0])
     return version >= 5 and model.config.model_type in blockwise.MODEL_TYPES
-
-
-def _can_use_token_loss(settings: Settings) -> bool:
-    """Return whether this is a language model on a CPU whose loss is not compiled with it."""
-    arguments = settings.arguments
-    is_eager = arguments.compiler == "none" or (arguments.compiler, arguments.compile_scope) == ("inductor", "layers")
-    return arguments.task == "causal-lm" and settings.device_kind == "cpu" and is_eager
