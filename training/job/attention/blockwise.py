@@ -96,7 +96,7 @@ def _eager(query: Any, key: Any, value: Any, mask: Optional[Any], scaling: float
     if causal:
         mask = torch.ones(scores.shape[2:], dtype=torch.bool).tril()
     if mask is not None:
-        scores = scores + _as_numbers(mask, torch.float32)
+        scores = scores + (_as_numbers(mask, torch.float32) if mask.dtype == torch.bool else mask)
     weights = torch.softmax(scores, -1, dtype=torch.float32).to(query.dtype)
     return torch.matmul(weights, value).transpose(1, 2).contiguous()
 
