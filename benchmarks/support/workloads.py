@@ -15,9 +15,7 @@ RECIPE = {
     "precision": "fp32",
     "compiler": "none",
     "attention": "eager",
-    "dropout": "torch",
     "optimizer": "adamw",
-    "allocator": "system",
 }
 
 

@@ -74,7 +74,7 @@ def main() -> None:
         ):
             fields = workload.fields(max_steps=str(STEPS), compiler=compiler, batch_size=str(BATCH))
             job = train(folder, fields)  # The compiled programs, and a warm page cache.
-            figures += rows(label, partial(rate, folder, fields), counts, least=0.55)
+            figures += rows(label, partial(rate, folder, fields), counts, least=0.5)
         choice = fastest_choice(job)
         figures += rows(
             "tuned Trainer",

@@ -11,7 +11,7 @@ from training.services.sagemaker.user_data.account_fields import AccountFields
 from training.staging.sources.request import StagingRequest
 
 UNCHANGED_FIELDS = (
-    *("task", "model_revision", "compiler", "precision", "padding", "length_grouping", "attention", "dropout"),
+    *("task", "model_revision", "compiler", "precision", "padding", "length_grouping", "attention"),
     *("optimizer", "dataloader_workers", "max_length", "batch_size", "drop_last", "gradient_accumulation_steps"),
     *("weight_decay", "max_grad_norm", "lr_scheduler", "warmup_samples", "epochs", "max_steps", "seed"),
     *("logging_steps", "save_strategy", "save_steps", "save_total_limit", "best_metric", "save_model"),

@@ -13,7 +13,7 @@ from pydantic.fields import FieldInfo
 
 from experiments.schema.compiler_rules import OPTIONS
 from experiments.schema.fields import ExperimentFields
-from experiments.schema.other_names import meant_field
+from experiments.schema.other_names import FORMER_FIELDS, meant_field
 from experiments.schema.yaml_document import parse, scalar
 from training.contract.errors import InputError, InputErrors
 
@@ -141,6 +141,8 @@ def _is_open(name: str) -> bool:
 
 def unknown_field(name: str, location: str) -> str:
     """Return the message for a field that does not exist, with a suggestion."""
+    if name in FORMER_FIELDS:
+        return f"field {name!r} no longer exists ({location}): remove it. {FORMER_FIELDS[name]}"
     meant = meant_field(name, known_fields())
     hint = f" Did you mean '{meant}'?" if meant else ""
     return f"unknown field {name[:80]!r} ({location}).{hint}"

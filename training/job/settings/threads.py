@@ -1,42 +1,45 @@
-"""The CPUs that this job may use: their number, and how much of them other processes use."""
+"""Number of threads of a job on a CPU."""
 
 import math
-import os
-import time
-from dataclasses import dataclass
 from pathlib import Path
-from typing import FrozenSet, Iterator, Optional
+from typing import Iterator, Mapping, Optional
 
-from measuring.machine_load import TICKS_PER_SECOND, job_cpus
+import torch
 
+from measuring.machine_load import job_cpus
+from processes import ranks
+from reporting.errors import Unsupported
 
-@dataclass(frozen=True)
-class CpuReading:
-    """Counters at one instant, in seconds."""
-
-    at: float
-    """Monotonic clock."""
-    busy: float
-    """CPU seconds of all processes on the CPUs of this process."""
-    own: float
-    """CPU seconds of this process."""
+CORES_VARIABLE = "TRAINFARE_CORES"
+THREADS_VARIABLE = "OMP_NUM_THREADS"
+SERVICE_CPUS_VARIABLE = "SM_NUM_CPUS"
 
 
-def read(proc: Path = Path("/proc")) -> Optional[CpuReading]:
-    """Return the counters now, or None on a system without them. One file is read, so this takes a fraction of a ms."""
-    try:
-        text = (proc / "stat").read_text()
-        return CpuReading(
-            time.monotonic(), _busy_seconds(text, frozenset(os.sched_getaffinity(0))), time.process_time()
-        )
-    except (OSError, AttributeError, ValueError, IndexError):
-        return None
+def set_threads(environment: Mapping[str, str]) -> None:
+    """Set the number of threads at the start of the job: OMP_NUM_THREADS, or at most one for each usable CPU."""
+    if environment.get(THREADS_VARIABLE):
+        torch.set_num_threads(_first_number(environment[THREADS_VARIABLE]))
+    if not is_fixed(environment):
+        torch.set_num_threads(min(torch.get_num_threads(), usable_cpus()))
 
 
-def others_cpus(first: CpuReading, last: CpuReading) -> float:
-    """Return the mean number of CPUs that other processes used between two readings, of those of this process."""
-    elapsed = last.at - first.at
-    return max(0.0, (last.busy - first.busy - (last.own - first.own)) / elapsed) if elapsed > 0 else 0.0
+def _first_number(text: str) -> int:
+    """Return the number of threads of the outermost level: OpenMP allows a list, with a number for each level."""
+    first = text.split(",")[0].strip()
+    if not first.isdecimal() or int(first) == 0:
+        raise Unsupported(f"{THREADS_VARIABLE} must begin with a whole number above 0, but it is {text!r}")
+    return int(first)
+
+
+def is_fixed(environment: Mapping[str, str]) -> bool:
+    """Return True if somebody chose the number of threads.
+
+    The service sets OMP_NUM_THREADS to the number of the job's CPUs. Any other number is somebody's choice.
+    """
+    if ranks.count() > 1 or environment.get(CORES_VARIABLE):
+        return True
+    threads = environment.get(THREADS_VARIABLE)
+    return bool(threads) and threads != environment.get(SERVICE_CPUS_VARIABLE)
 
 
 def usable_cpus(root: Path = Path("/"), cpus: Optional[int] = None) -> int:
@@ -48,17 +51,6 @@ def usable_cpus(root: Path = Path("/"), cpus: Optional[int] = None) -> int:
     quota = min(_quotas(root), default=math.inf)
     allowed = cpus or job_cpus()
     return allowed if math.isinf(quota) else min(allowed, max(1, int(quota + 0.5)))
-
-
-def _busy_seconds(text: str, cpus: FrozenSet[int]) -> float:
-    """Return the busy seconds of these CPUs in /proc/stat: user, nice, system, irq and softirq."""
-    ticks = 0
-    for line in text.splitlines():
-        name, _, values = line.partition(" ")
-        if name.startswith("cpu") and name[3:].isdigit() and int(name[3:]) in cpus:
-            fields = [int(value) for value in values.split()]
-            ticks += sum(fields[0:3]) + sum(fields[5:7])
-    return ticks / TICKS_PER_SECOND
 
 
 def _quotas(root: Path) -> Iterator[float]:
