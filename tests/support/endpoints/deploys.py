@@ -31,6 +31,7 @@ def main(folder: str, event: str) -> None:
     spec = EndpointSpec(
         name="emotion",
         model=Path(folder),
+        task="classification",
         run_id="0123abc",
         versions="torch 2.9.0, transformers 5.3.0",
         machine="ml.g4dn.xlarge",

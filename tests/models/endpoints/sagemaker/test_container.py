@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-import tarfile
 from collections.abc import Callable, Iterator
-from io import BytesIO
 from pathlib import Path
 from typing import Any
 
@@ -83,7 +81,7 @@ def test_questions_are_answered_by_the_code_in_the_archive(
 ) -> None:
     folder = tiny(tmp_path / "tiny", "BertForQuestionAnswering")
     account.hosting.serve = Toolkit(tmp_path)
-    endpoints.deploy(spec(model=folder), lambda _: None)
+    endpoints.deploy(spec(model=folder, task=None), lambda _: None)
     # Three windows of 32 tokens.
     question = {"question": "when is it dark ?", "context": "the moon is coming and winter will be dark soon . " * 5}
     answer = json.loads(endpoints.predict("emotion", json.dumps({"inputs": question}).encode()))
@@ -103,16 +101,3 @@ def test_questions_are_answered_by_the_code_in_the_archive(
     ):
         with pytest.raises(InputError, match=message):
             endpoints.predict("emotion", json.dumps(wrong).encode())
-
-
-@pytest.mark.slow
-def test_every_image_gets_the_code_that_answers_questions(
-    endpoints: SageMakerEndpoints, account: Account, spec: Spec, folder: Path
-) -> None:
-    (folder / "config.json").write_text(json.dumps({"architectures": ["BertForQuestionAnswering"]}))
-    for name, versions in (("old", "transformers 4.51.3"), ("new", "transformers 5.3.0")):
-        endpoints.deploy(spec(name=name, versions=versions), lambda _: None)
-    for name in account.hosting.names()["Model"]:
-        archive = account.hosting.model_archive(account.hosting.request("Model", name))
-        with tarfile.open(fileobj=BytesIO(archive)) as tar:
-            assert {"code/inference.py", "code/answer_spans.py"} <= set(tar.getnames())

@@ -1,14 +1,10 @@
-"""Choice of an inference image for a trained model, and the environment of its toolkit."""
+"""Choice of an inference image for a trained model."""
 
 from __future__ import annotations
-
-import json
-from pathlib import Path
 
 import pytest
 
 from models.endpoints.sagemaker.images import chosen, inference_image, trained_with
-from models.endpoints.sagemaker.toolkit import environment, needs_code, task_of
 from training.contract.errors import InputError
 
 LISTED = [(4, 26, 0), (4, 28, 1), (4, 51, 3), (5, 5, 3)]
@@ -51,31 +47,18 @@ REGISTRY = "763104351884.dkr.ecr.us-east-1.amazonaws.com/huggingface-pytorch-inf
             "torch 1.11.0, transformers 4.21.1",
             "ml.g4dn.xlarge",
             "1.13.1-transformers4.26.0-gpu-py39-cu117-ubuntu20.04",
-            "trained with Transformers 4.21.1; AWS's next newer image has 4.26.0",
-        ),
-        (
-            "torch 2.13.0, transformers 5.23.0",
-            "ml.g5.xlarge",
-            "2.6.0-transformers5.5.3-gpu-py312-cu124-ubuntu22.04",
-            "trained with Transformers 5.23.0; AWS's newest image has 5.5.3, which may be too old to load the model",
-        ),
-        (
-            "transformers 6.0.0",
-            "ml.g5.xlarge",
-            "2.6.0-transformers5.5.3-gpu-py312-cu124-ubuntu22.04",
-            "trained with Transformers 6.0.0; AWS has no image of this major version, the newest has 5.5.3",
+            "trained with Transformers 4.21.1; AWS's nearest image has 4.26.0",
         ),
         (
             "",
             "ml.g5.xlarge",
             "2.6.0-transformers5.5.3-gpu-py312-cu124-ubuntu22.04",
-            "the model's Transformers version is unknown; this is AWS's newest image, with Transformers 5.5.3",
+            "trained with Transformers of an unknown version; AWS's nearest image has 5.5.3",
         ),
     ],
 )
 def test_the_image_fits_the_version_and_the_machine(versions: str, machine: str, tag: str, note: str | None) -> None:
-    image = inference_image(versions, machine, "us-east-1")
-    assert (image.uri, image.note) == (f"{REGISTRY}:{tag}", note)
+    assert inference_image(versions, machine, "us-east-1") == (f"{REGISTRY}:{tag}", note)
 
 
 def test_a_missing_image_is_reported() -> None:
@@ -83,24 +66,3 @@ def test_a_missing_image_is_reported() -> None:
         inference_image("", "banana", "us-east-1")
     with pytest.raises(InputError, match=r"AWS lists no inference image for ml\.g5\.xlarge in mars-1"):
         inference_image("", "ml.g5.xlarge", "mars-1")
-
-
-@pytest.mark.parametrize(
-    ("architecture", "task"),
-    [
-        ("BertForSequenceClassification", "classification"),
-        ("AlbertForQuestionAnswering", "question-answering"),
-        ("GPT2LMHeadModel", "causal-lm"),
-        ("LlamaForCausalLM", "causal-lm"),
-    ],
-)
-def test_the_task_follows_from_the_architecture(tmp_path: Path, architecture: str, task: str) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"architectures": [architecture]}))
-    assert task_of(None, tmp_path) == task
-
-
-def test_the_environment_depends_on_the_task() -> None:
-    assert environment("causal-lm", "eu-west-1")["HF_TASK"] == "text-generation"
-    assert [task for task in ("classification", "question-answering", "causal-lm") if needs_code(task)] == [
-        "question-answering"
-    ]
