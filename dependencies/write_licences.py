@@ -24,15 +24,10 @@ UNKNOWN = "UNKNOWN"
 INTRODUCTION = """\
 # Licences
 
-trainfare itself is licensed under Apache-2.0 (`LICENSE`). This page lists the licences of the packages that
-`make setup` installs, as their metadata states them. On Linux, PyTorch's build for GPUs also needs the packages of
-`requirements-gpu.lock`. Most of them are NVIDIA's, under NVIDIA's own licence terms.
+trainfare itself is licensed under Apache-2.0 (`LICENSE`). This page lists the packages that `make setup` installs, by
+the licence that their metadata states. On Linux, PyTorch's build for GPUs also needs the packages of
+`requirements-gpu.lock`, most of them under NVIDIA's own licence terms. `make licences` generates this page.
 
-`make licences` generates this page. Do not edit it. `make sbom` lists the same packages with their hashes, in the
-format CycloneDX.
-
-| package | version | licence |
-| --- | --- | --- |
 """
 
 
@@ -44,8 +39,11 @@ def main() -> None:
         sys.exit(
             f"error: the metadata of {', '.join(unknown)} names no licence: read it, and add it to READ_BY_PEOPLE."
         )
-    rows = [f"| {name} | {lock[name].version} | {licences[name]} |\n" for name in sorted(lock)]
-    PAGE.write_text(INTRODUCTION + "".join(rows), "utf-8")
+    packages: dict[str, list[str]] = {}
+    for name in sorted(lock):
+        packages.setdefault(licences[name], []).append(f"{name} {lock[name].version}")
+    items = [f"- **{licence}**: {', '.join(packages[licence])}\n" for licence in sorted(packages)]
+    PAGE.write_text(INTRODUCTION + "".join(items), "utf-8")
 
 
 def installed_licences(names: list[str]) -> dict[str, str]:

@@ -72,17 +72,16 @@ def check_overlay(changes: Mapping[str, Any]) -> None:
 
 
 class Aws(Frozen):
-    """AWS account, network and encryption keys. The configuration file of SageMaker's SDK supplies what is not set."""
+    """AWS account, network and keys. The configuration file of SageMaker's SDK supplies what is not set."""
 
     region: Name | None = None
     """Region. None means the region of the environment."""
     profile: Name | None = None
-    """Profile of AWS's configuration files with the credentials. None means AWS_PROFILE or the default profile."""
+    """Profile with the credentials. None means AWS_PROFILE or the default profile."""
     job_prefix: Annotated[str, Field(pattern=r"^[a-z0-9](-?[a-z0-9]){0,15}$")] | None = None
-    """Beginning of the names of all jobs, such as `team-nlp`: at most 16 lower-case letters, digits and hyphens."""
+    """Beginning of the names of all jobs: at most 16 lower-case letters, digits and hyphens."""
     role: Name | None = None
-    """Role that the jobs assume, by name or ARN. None means the role of this process, which works only inside
-    SageMaker."""
+    """Role that the jobs assume, by name or ARN. None means the role of this process, inside SageMaker."""
     bucket: Name | None = None
     """Bucket for data, sources and artifacts. None means the bucket of the SDK, `sagemaker-<region>-<account>`."""
     output_uri: S3Prefix | None = None
@@ -96,20 +95,18 @@ class Aws(Frozen):
     security_groups: Names = ()
     """Security groups of the jobs. Requires `subnets`."""
     isolate_network: bool = False
-    """Block outbound network calls of the container. Whatever needs a network is then refused, such as a model of the
-    Hub."""
+    """Block outbound network calls of the container, and refuse what needs a network."""
     encrypt_traffic: bool = False
     """Encrypt the traffic between the instances of a job."""
     volume_key: Name | None = None
-    """KMS key that encrypts the disks of the instances. Built-in disks, such as those of ml.g5.xlarge, have a key of
-    their own, and do not get this one."""
+    """KMS key that encrypts the disks of the instances, except built-in disks."""
     output_key: Name | None = None
     """KMS key that encrypts what is written to S3."""
     tags: Annotated[Mapping[str, str], Field(strict=False)] = {}
     """AWS tags of the jobs."""
     request: Annotated[Mapping[str, Any], Field(strict=False)] = {}
-    """Fields of CreateTrainingJob that no other field sets, such as `{RetryStrategy: {MaximumRetryAttempts: 2}}`. They
-    are merged into the request last, key by key; null removes a key. Checked against AWS's own model."""
+    """Fields of CreateTrainingJob that no other field sets, such as `{RetryStrategy: {MaximumRetryAttempts: 2}}`. null
+    removes a key."""
     prices: Name | None = None
     """JSON file with prices. None reads the AWS price list."""
 

@@ -31,7 +31,7 @@ Version = Annotated[str, BeforeValidator(_version), Field(pattern=r"^[0-9]{1,3}(
 
 
 class Image(Frozen):
-    """Container image: its URI, or versions of AWS's image. The newest image with these versions is used."""
+    """Container image: its URI, or versions of AWS's image."""
 
     uri: Name | None = None
     """URI of the image. It excludes the versions."""
@@ -63,8 +63,7 @@ class Machine(Frozen):
     instance_type: Name = "local"
     """Instance type, such as `ml.p3.2xlarge`. `local` is this machine."""
     fallback_instance_types: Names = ()
-    """SageMaker: instance types to try, in this order, when `instance_type` is not available. At most four, each with
-    as many GPUs."""
+    """SageMaker: at most four instance types, each with as many GPUs, to try when `instance_type` is not available."""
     instance_count: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Number of instances."""
     devices: Annotated[int, Field(ge=1, le=64)] = 1
@@ -74,7 +73,7 @@ class Machine(Frozen):
     mpi_options: str = ""
     """SageMaker: additional options of `mpirun`, for the launchers `smddp` and `smp`."""
     model_parallel: Annotated[Mapping[str, Scalar], Field(strict=False)] = {}
-    """SageMaker: parameters of its model-parallel library, such as `partitions`, for the launcher `smp`."""
+    """SageMaker: parameters of its model-parallel library, for the launcher `smp`."""
     cores: Annotated[int, Field(ge=1, le=4_096)] | None = None
     """Local: CPU cores of the job. None means all cores of this machine."""
     memory_gib: Annotated[float, Field(gt=0.0, le=1e6)] | None = None
@@ -86,20 +85,16 @@ class Machine(Frozen):
     spot: bool = False
     """SageMaker: run on spot capacity, which can be interrupted. Requires checkpoints to resume from."""
     max_wait_seconds: Annotated[int, Field(ge=1, le=2_419_200)] | None = None
-    """Spot: seconds until the job must have ended, including the waits for capacity. None means `max_run_seconds` and
-    a day, at most 28 days. Waiting costs nothing."""
+    """Spot: seconds until the job must have ended, waits included. None means a day more than `max_run_seconds`."""
     capacity_retry_minutes: Minutes = (5.0, 10.0, 20.0)
-    """SageMaker: minutes before each retry of a job for which there is no capacity. With `[]`, it is never retried."""
+    """SageMaker: minutes before each retry of a job without capacity."""
     interruptions_per_hour: Annotated[float, Field(ge=0.0, le=3_600.0)] = DEFAULT_PER_HOUR
-    """SageMaker: how often an instance on spot capacity is interrupted, for the expected cost of `probe` and `plan`.
-    The default is the end of the band 15-20 % per month of AWS's Spot Instance Advisor, -ln(0.8) / 730 hours. Its other
-    bands end at 0.00007 (5 %), 0.00014 (10 %) and 0.00022 (15 %); above 20 %, and for GPU types in demand, use the
-    rate that you observe."""
+    """SageMaker: interruptions of an instance on spot capacity, for the expected cost. The default is 20 % per month;
+    5 % is 0.00007. AWS's Spot Instance Advisor states the rates."""
     spot_discount_percent: Annotated[float, Field(ge=0.0, lt=100.0)] | None = None
-    """SageMaker: discount of spot capacity on the price on demand, for the expected cost. None takes the median of
-    earlier spot jobs of the experiment."""
+    """SageMaker: discount of spot capacity, for the expected cost. None takes the median of earlier spot jobs of the
+    experiment."""
     keep_alive_seconds: Annotated[int, Field(ge=0, le=21_600)] = 0
-    """SageMaker: seconds for which the instances stay warm, and billed, for the next job with the same settings."""
+    """SageMaker: seconds for which the instances stay warm, and billed, for the next job."""
     image: Image | None = None
-    """SageMaker: URI of the container image, or versions of AWS's image, such as `{transformers: 4.49, pytorch: 2.5}`.
-    None takes AWS's newest image that can run the job on the instance type."""
+    """SageMaker: container image. None takes AWS's newest one that can run the job on the instance type."""

@@ -12,7 +12,7 @@ Ratio = Annotated[float, Field(gt=0.0, le=1_000.0)]
 
 
 class Published(Frozen):
-    """Published ratios of one setting to the baseline. None where nothing was published."""
+    """Published ratios of one setting to the baseline."""
 
     source: Name
     """Publisher and publication."""
@@ -29,7 +29,7 @@ class Published(Frozen):
     loss_ratio: Ratio | None = None
     """Ratio of the final losses."""
     break_even_minutes: Annotated[float, Field(gt=0.0)] | None = None
-    """Minutes of training after which the compiled arm has made up for its compile time."""
+    """Minutes after which the compiled arm has made up for its compile time."""
     spot_savings_percent: Annotated[float, Field(gt=0.0, lt=100.0)] | None = None
     """Largest saving of spot capacity, in percent of the cost."""
 

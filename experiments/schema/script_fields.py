@@ -33,8 +33,8 @@ class Script(Frozen):
     directory: Name | None = None
     """Folder within the source to copy into the job. None copies the whole source."""
     entry_point: Name = "train.py"
-    """Program to run: a Python file, a shell script (`.sh`) or another executable file, relative to that folder, or a
-    module (`-m package.train`). Words after it are passed to it before all hyperparameters: `train.py config.yaml`."""
+    """Program to run: a Python file, shell script (`.sh`) or other executable in that folder, or a module (`-m
+    package.train`). Words after it come before all hyperparameters: `train.py config.yaml`."""
     hyperparameters: Hyperparameters = Field(default={})
     """Named arguments: texts, numbers, true or false, lists and mappings. `$batch_size` inserts that field of
     the experiment; null leaves the argument out."""
@@ -43,23 +43,19 @@ class Script(Frozen):
     environment: Variables = Field(default={})
     """Environment variables of the script, on both services."""
     secrets: Secrets = Field(default={})
-    """Environment variables with secrets: a list of their names, or a mapping from each name to a secret of AWS Secrets
-    Manager. On this machine, a value comes from the variable of the command that starts the job; on SageMaker, the job
-    reads the secret itself."""
+    """Environment variables with secrets: a list of names, or a mapping from each name to a secret of AWS Secrets
+    Manager. On this machine, the values come from the variables of the command."""
     requirements: Requirements = "list"
     """`list` the packages of the script's `requirements.txt` that are missing on this machine, or `install` them into
-    an environment of their own. SageMaker installs those of a Python script in any case, and those of other programs
-    only with `install`."""
+    an environment of their own. SageMaker always installs those of a Python script."""
     metrics: ScriptMetrics = Field(default={})
-    """Metrics by name. Each is a regular expression with one group, which reads a number from the log, or a mapping of
-    `pattern` (that expression; without it, a metric that the log shows by itself), `unit` (`fraction`, `percent` or
-    `number`) and `better` (`higher` or `lower`). The first metric with a direction measures the quality. The names
-    `step`, `epoch` and `samples` give the progress at a line. Logs of known frameworks need no expressions."""
+    """Metrics by name. Each is a regular expression with one group, or a mapping of `pattern`, `unit` (`fraction`,
+    `percent` or `number`) and `better` (`higher` or `lower`). The first with a direction measures the quality. `step`,
+    `epoch` and `samples` give the progress. Logs of known frameworks need no expressions: see docs/scripts.md."""
     channels: ScriptChannels = Field(default={})
     """File or folder for each `SM_CHANNEL_...` variable. `package:NAME` is a packaged model, `builtin:docstrings` the
-    built-in data. On SageMaker, `s3://BUCKET/PREFIX/` stays where it is; equal keys, sizes and ETags are equal data.
-    A mapping of `uri`, `mode`, `type`, `attributes` and `distribution`, or of `file_system`, `kind`, `path` and
-    `access`, sets how SageMaker passes the data: see docs/aws.md."""
+    built-in data. On SageMaker, `s3://BUCKET/PREFIX/` stays where it is. A mapping sets how SageMaker passes the data:
+    see docs/aws.md."""
 
     @model_validator(mode="after")
     def _check(self) -> Script:

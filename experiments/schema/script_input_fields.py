@@ -45,13 +45,12 @@ class ScriptArguments(Frozen):
     """Form of a script's named arguments."""
 
     style: Style = "space"
-    """Named arguments as `--name value`, as `--name=value` (`equals`), or as `name=value` (`assign`). The values of a
-    list are separate words with `space`, and joined by commas otherwise."""
+    """Named arguments as `--name value`, as `--name=value` (`equals`), or as `name=value` (`assign`)."""
     booleans: Literal["auto", "value", "flag"] = "auto"
-    """Form of true and false: `value` (`--name True`) or `flag` (`--name` or nothing). `auto` is `value`, but it is
-    refused if a hyperparameter is true or false and the program seems to declare flags."""
+    """Form of true and false: `value` (`--name True`) or `flag` (`--name` or nothing). `auto` is `value`, and refused
+    if the program seems to declare flags."""
     forms: dict[Name, JsonValue] = Field(default={})
-    """No longer used; must be empty. Write such arguments after the program in `entry_point`."""
+    """No longer used; must be empty."""
 
     @model_validator(mode="before")
     @classmethod

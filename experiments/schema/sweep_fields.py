@@ -74,13 +74,13 @@ class Sweep(Frozen):
     """Search space, objective and limits of a sweep. Each compiler has its own study."""
 
     name: Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,63}$")] | None = None
-    """Name of the sweep. None derives the name from the search, so that a different search is a different sweep."""
+    """Name of the sweep. None derives it from the search."""
     compilers: Annotated[tuple[CompilerSetting, ...], Field(strict=False, min_length=1)] = ("none", "inductor")
-    """Compilers to search. The others are compared with the first one. Inductor may have options, such as
-    `inductor compile_mode=max-autotune`; `inductor` alone uses the options of the experiment."""
+    """Compilers to search; the first is the base. Inductor may have options, such as `inductor
+    compile_mode=max-autotune`."""
     batch_sizes: Range | None = None
     """Range of the batch size per device, in samples. None means from 1/16 of the largest size that AWS has tested for
-    the model and instance type up to that size, or 8..256 if AWS has tested none."""
+    the model and instance type up to that size, or 8..256."""
     batch_grid: BatchGrid = "powers_of_two"
     """Batch sizes of the range to try."""
     learning_rate_multipliers: Range | None = None
@@ -91,43 +91,38 @@ class Sweep(Frozen):
     objective: Annotated[tuple[CostName | QualityMetric, ...], Field(strict=False, min_length=1, max_length=2)] = (
         "billable_seconds",
     )
-    """Objective: the cost to minimise, up to the experiment's `target` or of the whole training with `worse_by`;
-    `steady_samples_per_second` is maximised. A metric as the second objective makes the result a Pareto front of
-    both."""
+    """Cost to minimise, up to the `target` or of the whole training with `worse_by`; `steady_samples_per_second` is
+    maximised. A metric as the second objective makes a Pareto front."""
     worse_by: Annotated[float, Field(ge=0.0, le=1e6)] | None = None
-    """Largest accepted loss of `quality` against the first compiler at the experiment's own batch size, in the unit of
-    the metric. Replaces a target."""
+    """Largest accepted loss of `quality` against the base, in the unit of the metric. Replaces a target."""
     quality: QualityMetric = "eval_loss"
     """Metric that `worse_by` refers to."""
     evaluations: Count = 10
-    """Evaluations per trial, at the same numbers of samples for every batch size. Not used with
-    `eval_strategy: samples`."""
+    """Evaluations per trial. Not used with `eval_strategy: samples`."""
 
     trials: Count = 20
     """Trials per study. Pruned trials count, failed ones do not."""
     sampler: SamplerName = "auto"
-    """Method that chooses the next point, after the experiment's own. `auto` is Optuna's TPE, or `grid` for throughput
-    and for the Pareto front of a small space. With `auto`, a search ends by itself."""
+    """Method that chooses the next point. `auto` is Optuna's TPE, or `grid` for throughput and small Pareto fronts, and
+    ends by itself."""
     pruning: bool = True
     """Stop a trial that can no longer become the best."""
     calibration_seconds: Annotated[float, Field(ge=0.0, le=3_600.0)] | None = None
-    """Seconds for which each batch size is timed before the trials. None times them for 1 s if the objective is
-    throughput, and skips the calibration otherwise, because it rarely pays for itself. 0 always skips it."""
+    """Seconds for which each batch size is timed before the trials. None means 1 for throughput, and 0 otherwise, which
+    skips it."""
     finalists: Annotated[int, Field(ge=1, le=10)] = 3
-    """Most settings of each compiler that train a second time, with a different seed, before the winner is chosen. Only
-    settings whose trial cost at most 10 % more than the best one's do; the winner is the cheapest in both trainings
-    together. 1 chooses by the trials alone. Throughput and fronts have no finalists."""
+    """Most settings of each compiler, at most 10 % dearer than its best, that train a second time before the winner is
+    chosen. 1 chooses by the trials alone. Throughput and fronts have no finalists."""
     repeats: Annotated[int, Field(ge=0, le=1_000)] = 9
-    """Most jobs of the winner and of each control after the search, each with a different seed. They run in waves and
-    stop as a comparison does, with its fields `compare.looks`, `compare.least_gain` and `compare.quality_margin`. With
-    throughput as the objective, only the repeats of the first look run. 0 skips them."""
+    """Most jobs of the winner and of each control after the search. They run in waves, with the fields `compare.looks`,
+    `compare.least_gain` and `compare.quality_margin`; for throughput, only the first wave runs. 0 skips them."""
 
     max_parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time, over all workers."""
     max_billable_seconds: Annotated[float, Field(gt=0.0)] | None = None
-    """Earlier name of the experiment's `max_billable_seconds`, with the same effect. Set only one of them."""
+    """Earlier name of `max_billable_seconds`."""
     max_usd: Annotated[float, Field(gt=0.0)] | None = None
-    """Earlier name of the experiment's `max_usd`, with the same effect. Set only one of them."""
+    """Earlier name of `max_usd`."""
 
 
 def with_full_names(overrides: Mapping[str, str], is_field: Callable[[str], bool]) -> dict[str, str]:

@@ -38,6 +38,7 @@ def write(folder: Path, metric: str) -> Path:
     return folder / "fast.yaml"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("metric", "verdict"),
     [

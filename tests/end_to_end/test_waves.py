@@ -77,19 +77,31 @@ def test_a_clear_comparison_stops_by_itself(command_line: CommandLine, pause: Pa
     assert arms(command_line)[:6] == ["batch 4", "batch 8", "batch 8", "batch 4", "batch 4", "batch 8"]
     assert "After 3 repeats:" in text(done)
     assert "stops: it is cheaper" in text(done)
-    assert f"stopped by itself after {jobs_of_waves(command_line)} of at most 18 jobs" in text(done)
-    [contrast] = summary(command_line)["contrasts"]
+    stopped = f"stopped by itself after {jobs_of_waves(command_line)} of at most 18 jobs"
+    assert stopped in text(done)
+    before = summary(command_line)
+    [contrast] = before["contrasts"]
     assert contrast["outcome"] == "cheaper"
     assert contrast["quality"]["kept"]
+    [group] = command_line.runs("group")
+    report = command_line("report", {"group": group.data.tags["platform.group"]})
+    assert report.returncode == 0, report.stdout + report.stderr
+    assert summary(command_line) == before
+    assert stopped in MlflowClient(command_line.uri).get_run(group.info.run_id).data.tags["mlflow.note.content"]
 
 
-def test_a_result_that_the_user_names_fails_the_command(command_line: CommandLine, pause: Path) -> None:
+def test_all_repeats_run_and_a_result_that_the_user_names_fails_the_command(
+    command_line: CommandLine, pause: Path
+) -> None:
     dearer = {"compare.arms": "[{batch_size: 8}, {batch_size: 4}]", "fail-on": "worse,dearer"}
     # On a disturbed machine, a comparison that stops early may only know that the arm is not cheaper.
     all_repeats = {"compare.stop": "never", "compare.repeats": "4"}
     done = command_line("compare", {"experiment": pause, **dearer, **all_repeats})
     assert done.returncode == 3, done.stdout + done.stderr
     assert done.stderr.splitlines()[-1] == "--fail-on dearer: “batch 4”."
+    assert sorted(arms(command_line)) == ["batch 4"] * 4 + ["batch 8"] * 4
+    assert "After 4 repeats:" in text(done)
+    assert "After 3 repeats:" not in text(done)
     [group] = command_line.runs("group")
     of_group = {"group": group.data.tags["platform.group"]}
     assert group.data.tags["platform.rules"] == "3"
@@ -100,6 +112,7 @@ def test_a_result_that_the_user_names_fails_the_command(command_line: CommandLin
     assert "--fail-on contains 'dear': it may contain dearer, worse, inconclusive, failed." in wrong.stderr
 
 
+@pytest.mark.slow
 def test_arms_drop_out_one_by_one(command_line: CommandLine, pause: Path) -> None:
     three = "[{batch_size: 4}, {batch_size: 16}, {batch_size: 32}]"
     done = command_line(
@@ -112,14 +125,6 @@ def test_arms_drop_out_one_by_one(command_line: CommandLine, pause: Path) -> Non
     # It costs a fifth more, so that chance does not make it cheaper.
     assert outcomes["batch 32"][0] in ("not cheaper", "inconclusive")
     assert arms(command_line).count("batch 16") == 2
-
-
-def test_every_repeat_runs_when_asked(command_line: CommandLine, pause: Path) -> None:
-    done = command_line("compare", {"experiment": pause, "compare.stop": "never", "compare.repeats": 4})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert sorted(arms(command_line)) == ["batch 4"] * 4 + ["batch 8"] * 4
-    assert "After 4 repeats:" in text(done)
-    assert "After 3 repeats:" not in text(done)
 
 
 @pytest.mark.slow
@@ -144,6 +149,7 @@ def test_disturbed_jobs_are_repeated_once(command_line: CommandLine, reviews: di
     assert {arm["repeats"] for arm in summary(command_line)["arms"]} == {2}
 
 
+@pytest.mark.slow
 def test_an_attached_comparison_takes_the_same_looks(command_line: CommandLine, pause: Path) -> None:
     left = command_line("compare", {"experiment": pause, "wait": "false"})
     assert left.returncode == 0, left.stdout + left.stderr
@@ -163,14 +169,3 @@ def test_a_killed_comparison_continues_its_wave(command_line: CommandLine, pause
     assert jobs_of_waves(command_line) < 18
     [group] = command_line.runs("group")
     assert json.loads(group.data.tags["platform.design"])["looks"] == [3, 5, 7, 9]
-
-
-def test_a_report_of_the_group_shows_the_same_looks(command_line: CommandLine, pause: Path) -> None:
-    assert command_line("compare", {"experiment": pause}).returncode == 0
-    before = summary(command_line)
-    [group] = command_line.runs("group")
-    done = command_line("report", {"group": group.data.tags["platform.group"]})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert summary(command_line) == before
-    note = MlflowClient(command_line.uri).get_run(group.info.run_id).data.tags["mlflow.note.content"]
-    assert f"stopped by itself after {jobs_of_waves(command_line)} of at most 18 jobs" in note

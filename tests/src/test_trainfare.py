@@ -43,12 +43,6 @@ def test_mlflow_creates_a_private_database_beside_its_place(folder: Path) -> Non
 
 
 @pytest.mark.usefixtures("plain_interpreter")
-def test_a_group_may_share_the_database(folder: Path) -> None:
-    assert list_experiments(folder, TRAINFARE_UMASK="007").returncode == 0
-    assert (folder / "mlflow.db").stat().st_mode & 0o777 == 0o660
-
-
-@pytest.mark.usefixtures("plain_interpreter")
 def test_mlflow_run_explains_a_damaged_database(folder: Path) -> None:
     (folder / "mlflow.db").write_text("not a database, " * 400)
     (folder / "MLproject").write_text('name: nothing\nentry_points: {main: {command: "true"}}\n')
@@ -61,8 +55,8 @@ def test_mlflow_run_explains_a_damaged_database(folder: Path) -> None:
 
 
 @pytest.mark.usefixtures("plain_interpreter")
-@pytest.mark.parametrize("name", ["a?b", "e%20f"])
-def test_a_path_that_mlflow_misreads_is_refused(tmp_path: Path, name: str) -> None:
+def test_a_path_that_mlflow_misreads_is_refused(tmp_path: Path) -> None:
+    name = "a?b%20c"
     (tmp_path / name).mkdir()
     done = list_experiments(tmp_path / name)
     assert done.returncode == 1

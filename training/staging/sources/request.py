@@ -92,17 +92,14 @@ class Data(Frozen):
     """The data, from exactly one source: files (`train`, `validation`), the Hub (`hub`), or `builtin`."""
 
     train: Name | None = None
-    """File to train on, by its suffix: JSON Lines, a JSON array, CSV, TSV, Parquet, Arrow, SQuAD JSON or plain text.
-    `.gz`, `.bz2` or `.zst` may follow. A folder, or a pattern such as `shards/*.jsonl`, stands for its files in the
-    order of their names. `s3://BUCKET/rows.csv`, or a folder `s3://BUCKET/rows/`, is copied while it is staged."""
+    """File to train on (see docs/data.md), a folder, or a pattern such as `shards/*.jsonl`. `s3://BUCKET/rows.csv`, or
+    a folder `s3://BUCKET/rows/`, is copied while it is staged."""
     validation: Name | None = None
     """File, folder or pattern to evaluate on; None sets part of the training rows aside."""
     encoding: Encoding | None = None
-    """Encoding of the text files, such as `utf-16`, `latin-1` or `cp1252`; None is UTF-8. Parquet and Arrow files do
-    not need it."""
+    """Encoding of text files, such as `utf-16`, `latin-1` or `cp1252`; None is UTF-8."""
     delimiter: Delimiter | None = None
-    """Character between the fields of CSV and TSV files, or `tab`; None finds a comma, semicolon, tab or `|` in the
-    header, by the names of the columns."""
+    """Character between the fields of CSV and TSV files, or `tab`; None finds it in the header."""
     hub: HubData | None = None
     """Data set of the Hub."""
     builtin: Builtin | None = None
@@ -112,25 +109,22 @@ class Data(Frozen):
     labels: Annotated[tuple[Name, ...], Field(strict=False, min_length=2, max_length=10_000)] | None = None
     """Names of the labels, in the order of the class numbers; None takes them from the training rows."""
     label_map: Annotated[dict[Name, LabelValues], Field(min_length=2, max_length=10_000)] | None = None
-    """Name of each class, in the order of the class numbers, with the labels of the data that belong to it, such as
-    `{negative: [1, 2], neutral: [3], positive: [4, 5]}`. It must list every label. Cannot be combined with
-    `labels`."""
+    """Name of each class, in the order of the class numbers, with its labels in the data: `{negative: [1, 2], neutral:
+    [3], positive: [4, 5]}`. Excludes `labels`."""
     skip_labels: LabelValues | None = None
-    """Labels whose rows are left out, such as '-' for rows on which annotators disagreed; None keeps all rows."""
+    """Labels whose rows are left out."""
     validation_share: Annotated[float, Field(gt=0.0, lt=1.0)] = 0.2
-    """Share of the rows that is set aside for evaluation if the data has no validation rows, 0 to 1. With `train_rows`
-    it is the share of the first rows, as many as `train_rows` and `validation_rows` need: 0.2 and 1,000 training rows
-    set 250 of the first 1,250 rows aside, and the other rows are not read."""
+    """Share of the rows that is set aside for evaluation if there are no validation rows. With `train_rows`, the share
+    of the first rows: 0.2 and 1,000 training rows set 250 of the first 1,250 rows aside."""
     split_seed: Annotated[int, Field(ge=0, le=2**31 - 1)] = 0
-    """Seed of the split. It is independent of the experiment's seed, so all repeats use the same split."""
+    """Seed of the split, the same for all repeats."""
     train_rows: Rows | None = None
-    """Number of training rows, counted from the first; None uses all. Rows after the last one needed are not read."""
+    """Number of training rows, counted from the first; None uses all."""
     validation_rows: Rows | None = None
     """Number of validation rows, counted from the first; None uses all."""
     max_expansion: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = DEFAULT_MAX_EXPANSION
-    """Largest content of a compressed, Parquet or Arrow file, as a multiple of the file's size. 40 MiB are always
-    allowed. Also limits SQuAD files, where the content has each context once for each of its questions, and all files
-    of a folder or pattern together."""
+    """Largest content of a compressed, Parquet, Arrow or SQuAD file, or of all files of a folder or pattern, as a
+    multiple of its size. 40 MiB are always allowed."""
 
     @property
     def text_format(self) -> TextFormat:
