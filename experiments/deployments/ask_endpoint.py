@@ -81,21 +81,11 @@ def _only_name() -> str:
 
 def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
     """Log request and answer to MLflow. A failure is only reported, because the answer has already been printed."""
-    from models.endpoints.traces import Prediction, trace
+    from models.endpoints.traces import trace
     from tracking.server.store import open_store
 
-    request = Prediction(
-        endpoint=state.name,
-        service=state.service,
-        run_id=str(state.run_id),
-        model_id=state.model_id,
-        request=body,
-        answer=json.loads(answer),
-        started_ns=started_ns,
-        ended_ns=ended_ns,
-    )
     try:
         store = open_store(retry_seconds=RETRY_SECONDS, otherwise="The answer is valid.", echo=print_error)
-        print_error(f"Trace: {trace(store, request)}")
+        print_error(f"Trace: {trace(store, state, body, json.loads(answer), started_ns, ended_ns)}")
     except TrackingError as error:
         print_error(f"The request was not logged to MLflow: {error}")

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, TypeVar
 
 from rich.table import Table
 
@@ -12,10 +12,11 @@ from experiments.deployments import arguments as read
 from experiments.running.output import print_error, print_line
 from models.endpoints.protocol import Echo, Endpoints, EndpointState
 from reports.formats.terminal import PlainConsole
-from training.contract.errors import AccessError, EndpointNotFound, InputError, TrainfareError
+from training.contract.errors import EndpointNotFound, InputError, ServiceError, TrainfareError
 from training.contract.price import Price
 from training.state.home import home
 
+Result = TypeVar("Result")
 COLUMNS = ("endpoint", "service", "model", "status", "since", "USD/hour", "USD", "address")
 
 
@@ -25,35 +26,45 @@ def open_service(name: str, aws: Mapping[str, Any], echo: Echo, *, is_read_only:
         from models.endpoints.local.endpoints import LocalEndpoints
 
         return LocalEndpoints(home())
-    from models.endpoints.sagemaker.endpoints import open_endpoints
+    from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 
-    return open_endpoints(aws, echo, is_read_only=is_read_only)
+    return SageMakerEndpoints(aws, echo, is_read_only=is_read_only)
 
 
-def open_services(fields: Mapping[str, str], echo: Echo) -> Iterator[Endpoints]:
-    """Yield the service that the fields name; without one, this machine, and SageMaker if an AWS region is set."""
+def search(
+    fields: Mapping[str, str], echo: Echo, look: Callable[[Endpoints], Result]
+) -> Iterator[tuple[Endpoints, Result]]:
+    """Yield the service that the fields name with what `look` returns for it.
+
+    Without a name, these are this machine, and SageMaker if an AWS region is set: an error there becomes a note.
+    """
     aws = read.read_aws(fields)
-    if chosen := read.read_service(fields) or ("sagemaker" if aws else None):
-        yield open_service(chosen, aws, echo)
-        return
-    yield open_service("local", {}, echo)
-    try:
-        yield open_service("sagemaker", {}, echo)
-    except InputError:
-        return
-    except AccessError as error:
-        echo(f"Note: endpoints on SageMaker were not searched: {error}")
+    chosen = read.read_service(fields) or ("sagemaker" if aws else None)
+    for name in [chosen] if chosen else read.SERVICES:
+        try:
+            service = open_service(name, aws, echo)
+            yield service, look(service)
+        except (InputError, ServiceError) as error:
+            if chosen or name == "local":
+                raise
+            if not isinstance(error, InputError):  # else, no region is set
+                echo(f"Note: SageMaker was not searched for endpoints: {error}")
 
 
 def find_service(name: str, fields: Mapping[str, str], echo: Echo) -> Endpoints:
     """Return the service that has the endpoint `name`; this machine comes first. Raises `EndpointNotFound`."""
-    missing = []
-    for service in open_services(fields, echo):
+    missing: list[str] = []
+
+    def has(service: Endpoints) -> bool:
         try:
-            service.describe(name)
-            return service
+            return bool(service.describe(name))
         except EndpointNotFound as error:
             missing.append(str(error))
+            return False
+
+    for service, is_found in search(fields, echo, has):
+        if is_found:
+            return service
     raise EndpointNotFound(" ".join(missing))
 
 
@@ -62,8 +73,8 @@ def endpoints(fields: Mapping[str, str]) -> int:
     read.check_not_empty(fields)
     states = {
         state: None if state.ended else service.price(state.machine)
-        for service in open_services(fields, print_error)
-        for state in service.endpoints()
+        for service, found in search(fields, print_error, lambda service: service.endpoints())
+        for state in found
     }
     # A truncated address is useless: print whole addresses if the output is not a terminal.
     PlainConsole(width=300).print(_table(states, datetime.now(UTC)))
@@ -106,8 +117,8 @@ def undeploy(fields: Mapping[str, str]) -> int:
         find_service(name, fields, print_line).undeploy(name, print_line)
         return 0
     outcomes: list[bool] = []
-    for service in open_services(fields, print_line):
-        for state in service.endpoints():
+    for service, found in search(fields, print_line, lambda service: service.endpoints()):
+        for state in found:
             try:
                 service.undeploy(state.name, print_line)
                 outcomes.append(True)

@@ -110,18 +110,14 @@ class DeploymentPlan:
 
 
 class Endpoints(Protocol):
-    """A service that hosts endpoints. Any process may make any call at any time.
-
-    If a service refuses a call, the method raises an error of `training.contract.errors` with a one-sentence message.
-    """
+    """A service that hosts endpoints. Any process may make any call at any time."""
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
         """Create the endpoint and return it once it answers; `echo` prints the progress.
 
         An endpoint that already serves the same model with the same options is returned unchanged. A different one
-        raises `EndpointTaken`, or with `spec.replace` it is replaced: its model answers until the new one does. Raises
-        `EndpointFailed` if the endpoint does not answer. After a failure or Ctrl-C, everything that this call created
-        is deleted.
+        raises `EndpointTaken`, or on this machine, with `spec.replace`, answers until the new one does. Raises
+        `EndpointFailed` if the endpoint does not answer. After a failure or Ctrl-C, all that was created is deleted.
         """
 
     def plan(self, spec: EndpointSpec) -> DeploymentPlan:

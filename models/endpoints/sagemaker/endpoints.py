@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
@@ -44,7 +44,7 @@ from training.contract.errors import (
 )
 from training.contract.price import Price
 from training.contract.retry import RetryPolicy
-from training.services.sagemaker.aws_context import AwsContext, open_aws_context
+from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.checks.local_disks import volume_key_of
 from training.services.sagemaker.checks.request_rules import check_request
@@ -98,26 +98,18 @@ class SageMakerEndpoints:
     """Endpoints of one account and region. It keeps no state: any process can query any endpoint."""
 
     def __init__(
-        self,
-        clients: Clients,
-        *,
-        account: str,
-        aws_context: Callable[[], AwsContext],
-        image: str | None = None,
-        ami: str | None = None,
-        price_of: Callable[[str], Price | None] = lambda _: None,
-        pauses: RetryPolicy = PAUSES,
+        self, aws_fields: Mapping[str, Any], echo: Echo, pauses: RetryPolicy = PAUSES, *, is_read_only: bool = False
     ) -> None:
-        """Initialize without calls to AWS.
+        """Open the account that an experiment's `aws` fields name. Read-only endpoints can only be planned.
 
-        `account` is the AWS account number. `aws_context` returns the AWS context and is called on deployment
-        only. `image` is used instead of AWS's inference image, and `ami` instead of SageMaker's choice of the
-        machines' system image.
+        The additional field `image` is the URI of a container image, to use instead of AWS's image for the training's
+        versions, and `ami` the version of the machines' system image. Raises AccessError immediately if there are no
+        credentials or no network; InputError.
         """
-        self.account, self.region = account, clients.region
-        self._clients, self._aws_context, self.price = clients, aws_context, price_of
-        self._image, self._ami = image, ami
-        self._sagemaker, self._pauses = clients.get("sagemaker"), pauses
+        self._fields, self._echo, self._pauses, self._is_read_only = aws_fields, echo, pauses, is_read_only
+        self.clients = Clients(aws_fields.get("region"), aws_fields.get("profile"))
+        self.account, self.region = account_of(self.clients), self.clients.region
+        self._sagemaker = self.clients.get("sagemaker")
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
         """Deploy the model and return the endpoint once it answers; see `Endpoints.deploy`."""
@@ -172,19 +164,29 @@ class SageMakerEndpoints:
             differs = "the same model with a different machine, image, system image, archive, role or network"
         raise EndpointTaken(f"Endpoint {spec.name} serves {differs}: choose a different --name, or undeploy it first.")
 
+    def price(self, machine: str) -> Price | None:
+        """Return the price of one machine for hosting; None if it is unknown, which does not stop a deployment."""
+        try:
+            if table := self._fields.get("prices"):
+                return table_price(table, machine)
+            cache = home() / "prices.json"
+            return listed_price(self.clients, machine, cache, self._echo, "Hosting", is_read_only=self._is_read_only)
+        except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:
+            self._echo(f"Note: costs are omitted: {error}")
+            return None
+
     def _prepared(self, spec: EndpointSpec) -> tuple[Deployment, str | None, Storage, Mapping[str, Path], str]:
         """Return the requests, a remark about the image, and the files to upload with their key, if any.
 
         Raises InputError for a wrong spec.
         """
-        if not spec.machine.startswith("ml."):
-            raise InputError(f"machine is '{spec.machine}': use a SageMaker instance type, such as ml.g4dn.xlarge.")
         if spec.precision not in {None, "auto"}:
             raise InputError(f"precision is '{spec.precision}': leave it out, because SageMaker's image decides it.")
-        task, context = _task(spec), self._aws_context()
-        image, note = self._image, None
-        if image is None:
-            image, note = inference_image(spec.versions, spec.machine, self.region)
+        task = _task(spec)
+        aws_fields = {name: value for name, value in self._fields.items() if name not in {"image", "ami", "prices"}}
+        context = open_aws_context(aws_fields, self.clients, is_read_only=self._is_read_only)
+        own_image = self._fields.get("image")
+        image, note = (own_image, None) if own_image else inference_image(spec.versions, spec.machine, self.region)
         with_code = task == "question-answering"  # the toolkit's pipeline limits answers to 15 tokens
         storage, own = context.storage, spec.artifact_uri or ""
         files: Mapping[str, Path] = {}
@@ -211,7 +213,7 @@ class SageMakerEndpoints:
             network={name: tuple(values) for name, values in network.items() if values},
             is_isolated=bool(fields.get("isolate_network", False)),
             volume_key=volume_key_of([spec.machine], fields.get("volume_key")),
-            ami=self._ami,
+            ami=self._fields.get("ami"),
         )
         service_model = self._sagemaker.meta.service_model
         for operation, request in deployment.requests():
@@ -253,7 +255,7 @@ class SageMakerEndpoints:
         content = {"ContentType": "application/json", "Accept": "application/json"}
         with _endpoint_errors(name):
             try:
-                answer = self._clients.get(RUNTIME).invoke_endpoint(EndpointName=name, Body=body, **content)
+                answer = self.clients.get(RUNTIME).invoke_endpoint(EndpointName=name, Body=body, **content)
                 return bytes(answer["Body"].read())
             except exceptions.ClientError as error:
                 code = error.response["Error"].get("Code")
@@ -285,7 +287,8 @@ class SageMakerEndpoints:
 
     def describe(self, name: str) -> EndpointState:
         """Return the endpoint's current state. Raises EndpointNotFound."""
-        return self._state(self._of(name))
+        endpoint = self._find(ENDPOINT, name)
+        return self._state([endpoint] if endpoint and endpoint.endpoint == name else self._of(name))
 
     def undeploy(self, name: str, echo: Echo) -> None:
         """Delete the endpoint with all of its resources. Raises EndpointNotFound."""
@@ -332,7 +335,7 @@ class SageMakerEndpoints:
         query = {"logGroupName": f"{GROUP}{name}", "logStreamNamePrefix": f"{VARIANT}/"}
         lines: deque[str] = deque(maxlen=LOG_LINES)
         with suppress(ServiceError), translated(f"The log of endpoint {name}"):
-            pages = self._clients.get("logs").get_paginator("filter_log_events")
+            pages = self.clients.get("logs").get_paginator("filter_log_events")
             for page in islice(pages.paginate(**query, startTime=int(1000 * since.timestamp())), LOG_PAGES):
                 lines += [line for each in page["events"] if (line := each["message"].strip()[:LINE_CHARACTERS])]
         return f"; its last lines: {' | '.join(lines)}" if lines else ""
@@ -427,39 +430,6 @@ class SageMakerEndpoints:
     def _call(self, verb: str, kind: str, endpoint: str, **parameters: Any) -> Any:
         with _endpoint_errors(endpoint):
             return getattr(self._sagemaker, f"{verb}_{KINDS[kind]}")(**parameters)
-
-
-def open_endpoints(
-    aws_fields: Mapping[str, Any], echo: Echo, pauses: RetryPolicy = PAUSES, *, is_read_only: bool = False
-) -> SageMakerEndpoints:
-    """Return the endpoints of the account that an experiment's `aws` fields name. Read-only ones can only plan.
-
-    The additional field `image` is the URI of a container image, to use instead of AWS's image for the training's
-    versions, and `ami` the version of the machines' system image. Raises AccessError immediately if there are no
-    credentials or no network; InputError.
-    """
-    fields = {name: value for name, value in aws_fields.items() if name not in {"image", "ami", "prices"}}
-    clients = Clients(fields.get("region"), fields.get("profile"))
-
-    def price_of(machine: str) -> Price | None:
-        try:
-            if table := aws_fields.get("prices"):
-                return table_price(table, machine)
-            return listed_price(clients, machine, home() / "prices.json", echo, "Hosting", is_read_only=is_read_only)
-        except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:
-            # An unknown price does not stop a deployment.
-            echo(f"Note: costs are omitted: {error}")
-            return None
-
-    return SageMakerEndpoints(
-        clients,
-        account=account_of(clients),
-        aws_context=lambda: open_aws_context(fields, clients, is_read_only=is_read_only),
-        image=aws_fields.get("image"),
-        ami=aws_fields.get("ami"),
-        price_of=price_of,
-        pauses=pauses,
-    )
 
 
 def _task(spec: EndpointSpec) -> str:

@@ -12,7 +12,7 @@ import pytest
 
 from models.endpoints.protocol import EndpointSpec
 from models.endpoints.sagemaker import endpoints as module
-from models.endpoints.sagemaker.endpoints import SageMakerEndpoints, open_endpoints
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.support.aws.account import Account, open_shared_account
 from training.contract.retry import RetryPolicy
 from training.services.sagemaker import clients
@@ -80,4 +80,4 @@ def opened(
     prices = tmp_path / "prices.json"
     prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36.0}}))
     fields = {"role": "trainer", "prices": str(prices), **more}
-    return open_endpoints(fields, lambda _: None, pauses, is_read_only=is_read_only)
+    return SageMakerEndpoints(fields, lambda _: None, pauses, is_read_only=is_read_only)

@@ -144,6 +144,12 @@ def test_the_commands_of_a_user(
     assert main(["endpoints", "--aws.prices", str(tmp_path / "prices.json")]) == 0
     assert "endpoint/emotion" in (shown := capsys.readouterr()).out
     assert "Note: costs are omitted: Price table" in shown.err
+    # Where it cannot be searched, only the endpoints of this machine are listed.
+    account.api.faults.last("ListEndpoints", DENIED)
+    assert main(["endpoints"]) == 0
+    assert "Note: SageMaker was not searched for endpoints: The list of endpoints: access" in capsys.readouterr().err
+    assert main(["endpoints", "--service", "sagemaker"]) == 1
+    account.api.faults.clear()
     assert main(["undeploy", "--all", "true"]) == 0
     assert account.hosting.names() == {}
 
@@ -192,9 +198,10 @@ REFUSALS: tuple[tuple[Exception, type[Exception], str], ...] = (
 @pytest.mark.slow
 @pytest.mark.parametrize("step", KINDS)
 def test_a_failed_step_leaves_nothing(
-    endpoints: SageMakerEndpoints, account: Account, spec: Spec, step: str, monkeypatch: pytest.MonkeyPatch
+    deploy: list[str], account: Account, spec: Spec, step: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
+    endpoints = opened(tmp_path)
     for error, kind, message in REFUSALS:
         account.api.faults.add(step, error)
         with pytest.raises(kind, match=message):
@@ -380,7 +387,7 @@ def test_invalid_requests_are_refused(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, folder: Path, tmp_path: Path
 ) -> None:
     for fields, message in (
-        ({"machine": "local"}, "machine is 'local': use a SageMaker instance type"),
+        ({"machine": "local"}, "AWS lists no inference image for local"),
         ({"precision": "bf16"}, "precision is 'bf16': leave it out, because"),
         ({"machine": "ml.none.xlarge"}, "machine 'ml.none.xlarge' is not allowed by SageMaker"),
         ({"task": "translation"}, "task is 'translation': it must be one of classification, question-answering"),

@@ -1,11 +1,21 @@
-"""Choice of an inference image for a trained model."""
+"""Choice of an inference image for a trained model, and the price of hosting it."""
 
 from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from models.endpoints.sagemaker.images import chosen, inference_image, trained_with
+from tests.support.aws.account import Account
+from tests.support.aws.api import Api
 from training.contract.errors import InputError
+from training.contract.price import Price
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.prices import listed_price
 
 LISTED = [(4, 26, 0), (4, 28, 1), (4, 51, 3), (5, 5, 3)]
 
@@ -66,3 +76,27 @@ def test_a_missing_image_is_reported() -> None:
         inference_image("", "banana", "us-east-1")
     with pytest.raises(InputError, match=r"AWS lists no inference image for ml\.g5\.xlarge in mars-1"):
         inference_image("", "ml.g5.xlarge", "mars-1")
+
+
+PRICES = {"Training": "0.7364", "Hosting": "0.7375"}
+
+
+def products(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the price list's response for one instance type."""
+    fields = {each["Field"]: each["Value"] for each in request["Filters"]}
+    assert (fields["regionCode"], fields["instanceName"]) == ("us-east-1", "ml.g4dn.xlarge")
+    rate = {"unit": "Hrs", "pricePerUnit": {"USD": PRICES[fields["component"]]}}
+    terms = {"OnDemand": {"SKU.OFFER": {"priceDimensions": {"RATE": rate}}}}
+    return {"PriceList": [json.dumps({"terms": terms, "publicationDate": "2026-10-01T00:00:00Z"})]}
+
+
+def test_hosting_has_a_separate_price(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clients, cache = Clients(), tmp_path / "prices.json"
+    with Api("pricing", {"GetProducts": products}) as served:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", served.url)
+        for _ in range(2):
+            training = listed_price(clients, "ml.g4dn.xlarge", cache, print)
+            hosting = listed_price(clients, "ml.g4dn.xlarge", cache, print, "Hosting")
+            assert training == Price(usd_per_hour=0.7364, source="AWS price list", date="2026-10-01")
+            assert hosting == Price(usd_per_hour=0.7375, source="AWS price list", date="2026-10-01")
+        assert len(served.calls) == 2
