@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import re
 import signal
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -14,7 +13,7 @@ from experiments.deployments import arguments as read
 from experiments.deployments.existing_endpoints import open_service
 from experiments.running.output import print_line
 from models.endpoints.protocol import EndpointSpec
-from training.contract.errors import InputError, TrainfareError
+from training.contract.errors import InputError
 from training.contract.price import Price
 from training.state.home import home
 from training.state.regular_files import user_path
@@ -31,22 +30,17 @@ REMOVED = ("lifetime", "when_over", "max_usd", "max_billable_seconds")
 """Options of earlier versions."""
 
 
-class Interrupted(TrainfareError):
-    """The command was interrupted by a signal."""
-
-    exit_code = 130
-
-
 def deploy(fields: Mapping[str, str]) -> int:
     """Deploy the model of `run`, or of the folder `model`; see `docs/models.md`."""
     spec, service, aws = read_request(fields)
     spec = with_run(fields, spec) if "run" in fields else spec
-    with _interruptible():
-        endpoints = open_service(service, aws, print_line)
-        cost = hourly(endpoints.price(spec.machine), spec.machines)
-        if service == "sagemaker":
-            print_line(f"Cost: {cost}, until it is undeployed")
-        state = endpoints.deploy(spec, print_line)
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # so that `deploy` undoes its work
+    endpoints = open_service(service, aws, print_line)
+    cost = hourly(endpoints.price(spec.machine), spec.machines)
+    if service == "sagemaker":
+        print_line(f"Cost: {cost}, until it is undeployed")
+    state = endpoints.deploy(spec, print_line)
     print_line(f"Endpoint: {state.name} ({state.service}, {state.status})")
     print_line(f"Address: {state.address}")
     options = [f"--{name} {fields[name]}" for name in ("service", "aws.region", "aws.profile") if name in fields]
@@ -167,11 +161,9 @@ def with_trained(
         echo(f"Winner of group {trained.group}: {trained.chosen}")
     registered = model_name(fields["run"]) or registered_name(trained.experiment_name)
     check(trained, Registry(store).in_use(registered, alias), allowed)
-    evaluation = evaluation_settings(store, trained)
     filled = replace(
         spec,
-        evaluation=evaluation,
-        max_length=evaluation.max_length,
+        evaluation=evaluation_settings(store, trained),
         name=name or read.read_name("name", trained.job_name),
         task=trained.task or None,
         run_id=trained.run_id,
@@ -184,24 +176,3 @@ def with_trained(
 
 def _name_of(folder: Path) -> str:
     return re.sub(r"[^a-zA-Z0-9]+", "-", folder.resolve().name).strip("-")[:63].strip("-") or "model"
-
-
-@contextmanager
-def _interruptible() -> Iterator[None]:
-    """Raise KeyboardInterrupt in the body on Ctrl-C, SIGTERM or a closed terminal, and Interrupted after it.
-
-    So the body undoes its work.
-    """
-    numbers = (signal.SIGINT, signal.SIGTERM, signal.SIGHUP)
-    before = {number: signal.signal(number, signal.default_int_handler) for number in numbers}
-    try:
-        yield
-    except KeyboardInterrupt as end:
-        notes = getattr(end, "__notes__", ())
-        interrupted = Interrupted("interrupted." if notes else "interrupted; everything was undone.")
-        for note in notes:
-            interrupted.add_note(note)
-        raise interrupted from None
-    finally:
-        for number, handler in before.items():
-            signal.signal(number, handler)

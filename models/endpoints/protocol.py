@@ -42,8 +42,7 @@ class EndpointSpec:
     precision: str | None = None
     """fastest, fp32, bf16 or fp16. None: as in the evaluation, and fp32 if that is unknown."""
     evaluation: Evaluation = UNKNOWN
-    max_length: int | None = None
-    """Tokens to which inputs are truncated, as in training. None: the model's limit."""
+    """Settings of the model's evaluation, with which it also answers."""
     host: str = "127.0.0.1"
     """Address to which a local endpoint binds."""
     token_file: Path | None = None

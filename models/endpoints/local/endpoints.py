@@ -94,7 +94,6 @@ class LocalEndpoints:
         options += ["--task", spec.task] if spec.task else []
         options += ["--precision", spec.precision] if spec.precision else []
         options += ["--evaluation", spec.evaluation.to_json()] if spec.run_id else []
-        options += ["--max-length", str(spec.max_length)] if spec.max_length else []
         options += ["--token-file", str(spec.token_file)] if spec.token_file else []
         lock_for_use(self._home.resolve(), [spec.model.resolve()])
         echo(f"Starting endpoint {spec.name} with model {spec.model}")
@@ -207,7 +206,7 @@ def record_of(spec: EndpointSpec) -> dict[str, Any]:
         "identity": spec.identity,
         "files": {name: [status.st_size, status.st_mtime_ns] for name, status in files.items()},
         "precision": spec.precision or "auto",
-        "max_length": spec.max_length,
+        "max_length": spec.evaluation.max_length,
         "host": spec.host,
         "token_file": str(spec.token_file) if spec.token_file else None,
         "token_changed": spec.token_file.stat().st_mtime_ns if spec.token_file else None,

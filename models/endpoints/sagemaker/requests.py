@@ -77,7 +77,7 @@ class Deployment:
 
     def requests(self) -> tuple[tuple[str, dict[str, Any]], ...]:
         """Return the operations that create the deployment, in order, each with its request."""
-        tags = tag_list(self.tags)
+        tags = [{"Key": name, "Value": value} for name, value in self.tags.items()]
         container = {"Image": self.image, "Environment": dict(self.environment), "ModelDataUrl": self.model_data}
         network = {name: list(values) for name, values in self.network.items()}
         model = {
@@ -121,8 +121,3 @@ def identity_tag(identity: str) -> str:
 def environment(task: str, region: str) -> dict[str, str]:
     """Return the container's environment variables: the relevant ones of SageMaker's SDK v2, and the task."""
     return {"HF_TASK": PIPELINES[task], "SAGEMAKER_CONTAINER_LOG_LEVEL": "20", "SAGEMAKER_REGION": region}
-
-
-def tag_list(tags: Mapping[str, str]) -> list[dict[str, str]]:
-    """Return tags in the form of a request."""
-    return [{"Key": name, "Value": value} for name, value in tags.items()]

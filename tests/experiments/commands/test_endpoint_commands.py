@@ -125,7 +125,7 @@ def test_ctrl_c_during_a_deploy_leaves_nothing(model: Path, tmp_path: Path) -> N
             assert "Starting endpoint a" in process.stdout.readline()
             process.send_signal(number)
             assert process.wait(300) == 130
-            assert process.stderr.read() == "error: interrupted; everything was undone.\n"
+            assert process.stderr.read() == "interrupted.\n"
         assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
