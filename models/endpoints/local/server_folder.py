@@ -24,6 +24,7 @@ import psutil
 from training.state.own_process import own_process
 from training.state.shared_folders import held_locks
 
+SERVER = "models.server"
 END_SECONDS = 15.0
 """Time for a server to stop by itself before it is killed."""
 TAIL_LINES = 5
@@ -65,7 +66,7 @@ class ServerFolder:
         variables = os.environ | {"PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
         with self.log.open("ab") as log:
             process = subprocess.Popen(
-                **own_process("models.server", "--address", str(self._address_file), *options, environment=variables),
+                **own_process(SERVER, "--address", str(self._address_file), *options, environment=variables),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=log,
@@ -79,8 +80,13 @@ class ServerFolder:
         return self._process() is not None
 
     def _process(self) -> psutil.Process | None:
-        processes = psutil.process_iter(["cmdline"])
-        return next((each for each in processes if str(self._address_file) in (each.info["cmdline"] or [])), None)
+        own = self._address_file.resolve()
+        for process in psutil.process_iter(["cmdline"]):
+            words = process.info["cmdline"] or []
+            files = (Path(word).resolve() for word in words if word.endswith(own.name))
+            if SERVER in words and own in files:
+                return process
+        return None
 
     @property
     def _address_file(self) -> Path:
