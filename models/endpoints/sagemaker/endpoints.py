@@ -183,6 +183,8 @@ class SageMakerEndpoints:
         if spec.precision not in {None, "auto"}:
             raise InputError(f"precision is '{spec.precision}': leave it out, because SageMaker's image decides it.")
         task = _task(spec)
+        if task not in PIPELINES:
+            raise InputError(f"task is '{task}': it must be one of {', '.join(PIPELINES)}.")
         aws_fields = {name: value for name, value in self._fields.items() if name not in {"image", "ami", "prices"}}
         context = open_aws_context(aws_fields, self.clients, is_read_only=self._is_read_only)
         own_image = self._fields.get("image")
@@ -434,18 +436,13 @@ class SageMakerEndpoints:
 
 def _task(spec: EndpointSpec) -> str:
     """Return the model's task, from its config.json if the spec has none. Raises InputError."""
-    if spec.task is not None:
-        if spec.task not in PIPELINES:
-            raise InputError(f"task is '{spec.task}': it must be one of {', '.join(PIPELINES)}.")
+    if spec.task:
         return spec.task
+    # Imported late: the import takes seconds.
     from models.inference.tasks import task_of
+    from models.loading.loaded_model import architecture
 
-    path = spec.model / "config.json"
-    try:
-        [architecture] = json.loads(path.read_text("utf-8"))["architectures"]
-    except (OSError, ValueError, LookupError, TypeError) as error:
-        raise InputError(f"the task cannot be read from {path}, because it names no single class: {error}.") from error
-    return task_of(str(architecture))
+    return task_of(architecture(spec.model))
 
 
 def _endpoint_name(part: _Resource) -> str:
