@@ -387,7 +387,7 @@ def test_invalid_requests_are_refused(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, folder: Path, tmp_path: Path
 ) -> None:
     for fields, message in (
-        ({"machine": "local"}, "AWS lists no inference image for local"),
+        ({"machine": "local"}, "machine 'local' is not allowed by SageMaker"),
         ({"precision": "bf16"}, "precision is 'bf16': leave it out, because"),
         ({"machine": "ml.none.xlarge"}, "machine 'ml.none.xlarge' is not allowed by SageMaker"),
         ({"task": "translation"}, "task is 'translation': it must be one of classification, question-answering"),
