@@ -1,74 +1,92 @@
-"""Request of `train`, `compare` and `probe`: everything about their jobs that follows from the options alone."""
+"""Plan of `train`, `compare` and `probe`: their jobs, checked and not started.
+
+`train` is a comparison with one arm and one repeat. `probe` is a comparison in which every job ends early.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
 
 from experiments.planning.arms import Arm, single_label
+from experiments.planning.budgets import budget_of, check_budget
 from experiments.planning.design import design_of
 from experiments.planning.hub_push import check_token, without_pushes
 from experiments.planning.inputs import Inputs
 from experiments.planning.load import Experiment, arms, load
-from experiments.planning.plan import plan
+from experiments.planning.plan import group_key, plan
 from experiments.planning.probe_arms import probes, whole_trainings
 from experiments.running.fail_on import read_fail_on
-from judging.design import Design
+from experiments.running.preparation import Preparation, Prepared
 from tracking.groups.planned_job import PlannedJob, as_training
 from training.contract.errors import InputError
-from training.state.home import home
+from training.state.home import home, home_id
 
-VERBS = ("train", "compare", "probe")
 CHECK = "check"
 """Id of the group of jobs that are only checked."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class LaunchRequest:
-    """A checked request. Nothing is staged or started yet."""
+class LaunchPlan(Prepared):
+    """Jobs of `train`, `compare` or `probe`."""
 
-    verb: str
-    name: str
-    """Name of the experiment."""
-    arms: tuple[Arm, ...]
     repeats: int
     """Most jobs of each arm."""
-    parallel: int
-    """Jobs to run at the same time."""
-    design: Design | None
-    """Looks of a comparison; None for commands without a verdict."""
     wait: bool
     """True to follow the jobs to their end."""
-    fail_on: frozenset[str]
-    """Results for which a comparison fails."""
 
     @property
-    def experiment(self) -> Experiment:
-        """Experiment of the first arm. The fields of the service and of the group are the same in all arms."""
-        return self.arms[0].experiment
+    def key(self) -> str:
+        """Hash of the request. A state folder without an id gets one, which is part of the key of local jobs."""
+        place = home_id(home()) if self.experiment.service == "local" else ""
+        staged = [inputs for _, inputs in self.arm_inputs]
+        return group_key(self.verb, self.name, self.arms, self.repeats, staged, self.design, place)
 
-    def jobs(self, group_id: str, staged: Sequence[Inputs]) -> list[PlannedJob]:
-        """Return the jobs of a group in the order of their starts. `staged` has the inputs of each arm."""
+    def jobs(self, group_id: str) -> list[PlannedJob]:
+        """Return the jobs of a group in the order of their starts."""
+        staged = [inputs for _, inputs in self.arm_inputs]
         jobs = plan(group_id, self.name, self.arms, self.repeats, staged, home(), self.design)
         return [as_training(job) for job in jobs] if self.verb == "train" else jobs
 
-    def jobs_to_check(self, staged: Sequence[Inputs]) -> list[PlannedJob]:
-        """Return a job of each arm, without a group. A service checks them before a run is opened."""
-        return plan(CHECK, self.name, self.arms, 1, staged, home())
+    def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
+        """Return the jobs of a group with their arms and inputs."""
+        arms = {arm.label: (arm, inputs) for arm, inputs in self.arm_inputs}
+        return [(*arms[job.arm], job) for job in self.jobs(group_id)]
 
 
-def read_launch(verb: str, overrides: Mapping[str, str], echo: Callable[[str], None]) -> LaunchRequest:
-    """Return the request for a verb with overrides of the experiment's fields. Raises InputError."""
+def prepare_launch(verb: str, overrides: Mapping[str, str], steps: Preparation) -> LaunchPlan | None:
+    """Return the plan of a verb with overrides of the experiment's fields, or None if they are refused.
+
+    Every check is made before a run is opened or anything is uploaded.
+    """
+    request = steps.attempt(partial(read_launch, verb, overrides, steps.echo))
+    launch = request and steps.with_inputs(request)
+    if launch is None or (context := launch.context) is None:
+        return launch
+    for arm, inputs in launch.arm_inputs:
+        [job] = plan(CHECK, launch.name, [arm], 1, [inputs], home())
+        steps.attempt(partial(context.check, job.spec))
+    budget = budget_of(launch.experiment)
+    if not launch.is_complete or not budget.budget.is_limited:
+        return launch
+    sentences = steps.attempt(lambda: check_budget([context.priced(job) for job in launch.jobs(CHECK)], budget))
+    return replace(launch, budget_text=sentences or ())
+
+
+def read_launch(verb: str, overrides: Mapping[str, str], echo: Callable[[str], None]) -> LaunchPlan:
+    """Return what the options of a verb say about its jobs. Raises InputError."""
     fields = dict(overrides)
     name, wait = fields.pop("experiment", "demo"), _read_wait(fields.pop("wait", "true"))
     fail_on = read_fail_on(fields.pop("fail-on", "")) if verb == "compare" else frozenset[str]()
     experiment = load(name, fields)
     selected_arms, repeats = _select_arms(verb, experiment, echo)
     design = design_of(experiment.compare) if verb == "compare" and len(selected_arms) > 1 else None
-    return LaunchRequest(
+    return LaunchPlan(
         verb=verb,
         name=Path(name).stem,
+        experiment=selected_arms[0].experiment,
         arms=selected_arms,
         repeats=repeats,
         parallel=_parallel(verb, experiment, selected_arms),
