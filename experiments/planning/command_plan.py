@@ -129,9 +129,6 @@ class EndpointPlan:
     """Price of all machines, US dollars per hour; None if it is unknown, and on this machine."""
     price_source: str
     """Source and date of the price, or empty."""
-    lifetime_seconds: float | None
-    """Lifetime; None if it has no end."""
-    when_over: str
     requests: tuple[tuple[str, Mapping[str, Any]], ...]
     """Operations of the service with their requests, in order."""
 
