@@ -17,7 +17,7 @@ from typing import Any
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
 
-from models.batch.batches import batches
+from models.inference.batches import batches
 
 TURN_INPUTS = 128
 """Inputs from which a turn takes no further request."""
@@ -68,8 +68,8 @@ class Batcher:
         examples = [example for request in requests for example in request]
         answers: list[Any] = [None] * len(examples)
         try:
-            lengths, rows = [each.length for each in examples], [len(each.rows) for each in examples]
-            for batch in batches(lengths, rows, self._max_tokens):
+            tokens = [each.length * len(each.rows) for each in examples]
+            for batch in batches(tokens, self._max_tokens):
                 for at, answer in zip(batch, self._run([examples[at] for at in batch]), strict=True):
                     answers[at] = answer
         except BaseException as error:  # a panic in the Rust code of tokenizers is not an `Exception`
