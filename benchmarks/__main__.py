@@ -11,7 +11,8 @@ FOLDER = Path(__file__).resolve().parent
 
 def main(names: list[str]) -> int:
     """Run each benchmark in its own process. Return 0, 1 if any failed, or 2 for an unknown name."""
-    modules = {path.stem.removeprefix("bench_"): _module(path) for path in FOLDER.rglob("bench_*.py")}
+    files = {path.stem.removeprefix("bench_"): path.relative_to(FOLDER.parent) for path in FOLDER.rglob("bench_*.py")}
+    modules = {name: ".".join(path.with_suffix("").parts) for name, path in files.items()}
     known = sorted(modules)
     if unknown := [name for name in names if name not in known]:
         print(f"error: unknown benchmark '{unknown[0]}': it must be one of {', '.join(known)}.", file=sys.stderr)
@@ -24,10 +25,6 @@ def main(names: list[str]) -> int:
     if failed:
         print(f"error: these benchmarks failed: {', '.join(failed)}.", file=sys.stderr)
     return 1 if failed else 0
-
-
-def _module(path: Path) -> str:
-    return ".".join(path.relative_to(FOLDER.parent).with_suffix("").parts)
 
 
 if __name__ == "__main__":

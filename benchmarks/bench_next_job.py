@@ -1,4 +1,4 @@
-"""Share of next jobs that a probe's interval holds, and of equal arms of which a probe calls one the least.
+"""Share of next jobs that a probe's interval contains, and of equal arms of which a probe calls one the cheapest.
 
 Simulated on the recorded repeats, without running jobs. `bench_probe.py` measures the projections themselves.
 """
@@ -7,16 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 import numpy as np
 
 from benchmarks.recorded.noise import Noise, recorded_noise
-from benchmarks.support.results import Row, write
+from benchmarks.support.results import Row, figure, write
 from judging.next_job import STEP_FACTOR, JobSpread, are_separated, job_spread, next_job_error
 
-NEXT_JOBS_PERCENT = (90.0, 98.0)
-MAX_NAMED_PERCENT = 5.0
 STEP_ERRORS = (0.026, 0.058)
 """Half-widths from steps of simulated probes: those that `bench_probe.py` measured on two workloads."""
 OWN_REPEATS = 4
@@ -26,23 +23,14 @@ DRAWS = 20
 SEED = 20261123
 
 
-@dataclass
-class Held:
-    """Simulated probes of recorded jobs."""
-
-    next_jobs: list[bool]
-    """True for each pair of a probed job and another job of its setting, if the interval holds the other's time."""
-    named: list[bool]
-    """True for each such pair, if one of two probes of equal settings is called the cheapest."""
-
-
-def simulate(noise: Noise, step_error: float, own_repeats: int) -> Held:
+def simulate(noise: Noise, step_error: float, own_repeats: int) -> tuple[list[bool], list[bool]]:
     """Probe every recorded job, and compare the projection with each other job of the same setting.
 
     A projection is the job's time with the error of its steps. With `own_repeats`, the spread between jobs comes from
-    as many other jobs of the setting, without the pair.
+    as many other jobs of the setting, without the pair. Returns, for each pair, whether the interval contains the time
+    of the other job, and whether one of two such probes is called the cheapest.
     """
-    random, held = np.random.default_rng(SEED), Held([], [])
+    random, held, named = np.random.default_rng(SEED), [], []
     error = STEP_FACTOR * step_error / 1.96
     for seconds in noise.settings:
         for probed in range(len(seconds)):
@@ -53,43 +41,22 @@ def simulate(noise: Noise, step_error: float, own_repeats: int) -> Held:
                 following, *own = random.permutation(others)[: 1 + own_repeats]
                 spread = job_spread([[seconds[at] for at in own]])
                 first, second = (seconds[at] * math.exp(random.normal(0, error)) for at in (probed, following))
-                reach = next_job_error(step_error, spread)
-                held.next_jobs.append(abs(seconds[following] / first - 1) <= reach)
-                held.named.append(are_separated((first, second), (step_error,) * 2, (spread,) * 2))
-    return held
+                held.append(abs(seconds[following] / first - 1) <= next_job_error(step_error, spread))
+                named.append(are_separated((first, second), (step_error,) * 2, (spread,) * 2))
+    return held, named
 
 
 def rows(noise: Noise) -> Iterator[Row]:
-    """Yield the share of next jobs that the interval holds, and of equal arms of which one is called the cheapest."""
+    """Yield both shares for each error of the steps and each source of the spread between jobs."""
     for own in (0, OWN_REPEATS):
         source = f"spread of {own} own repeats" if own else f"default spread {JobSpread().relative:.1%}"
         for step_error in STEP_ERRORS:
-            held, name = simulate(noise, step_error, own), f"steps known to {step_error:.1%}, {source}"
-            yield _share_row(f"next jobs held: {name}", held.next_jobs, *NEXT_JOBS_PERCENT)
-            yield _share_row(f"equal arms, one called the cheapest: {name}", held.named, 0, MAX_NAMED_PERCENT)
-
-
-def _share_row(name: str, cases: list[bool], least: float, most: float) -> Row:
-    share = 100 * float(np.mean(cases))
-    target = f"{least:g} to {most:g} %" if least else f"at most {most:g} %"
-    return Row(name=name, value=share, unit="%", n=len(cases), target=target, met=least <= share <= most)
-
-
-def main() -> None:
-    """Simulate the probes, and write the figures."""
-    noise = recorded_noise()
-    write(
-        "next_job",
-        list(rows(noise)),
-        [
-            f"{sum(map(len, noise.settings))} recorded jobs of {len(noise.settings)} settings, in pairs of equal "
-            "settings. The first of a pair is probed, with a simulated error of the steps. The interval that reports "
-            "show is compared with the time of the second.",
-            "The interval from steps alone holds 38 % of the next jobs if the steps are known to 2.6 %, and 66 % if "
-            "they are known to 5.8 %.",
-        ],
-    )
+            held, named = simulate(noise, step_error, own)
+            name = f"steps known to {step_error:.1%}, {source}"
+            yield figure(f"next jobs held: {name}", 100 * float(np.mean(held)), "%", least=90, most=98, n=len(held))
+            label = f"equal arms, one called the cheapest: {name}"
+            yield figure(label, 100 * float(np.mean(named)), "%", most=5, n=len(named))
 
 
 if __name__ == "__main__":
-    main()
+    write("next_job", list(rows(recorded_noise())))

@@ -7,8 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from benchmarks.gpu.cards import Cards
-from benchmarks.gpu.paths import AMPERE, GpuPath
+from benchmarks.gpu.paths import AMPERE, Cards, GpuPath
 from training.contract.events import Event
 
 CHECKED_FIELDS = ("precision", "attention", "padding", "kernels", "compile_scope", "compile_mode", "sharding")
@@ -54,8 +53,8 @@ def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss:
 def _device(path: GpuPath, reported: Reported, cards: Cards) -> list[str]:
     device = reported.first("start").get("device", {})
     kind, count, expected = device.get("kind", "no device"), device.get("count"), path.processes
-    sentences = [] if kind == cards.kind else [f"it ran on {kind} and not on {cards.kind}"]
-    return sentences if count == expected else [*sentences, f"it ran on {count} devices and not on {expected}"]
+    pairs = ((kind, cards.kind), (f"{count} devices", f"{expected} devices"))
+    return [f"it ran on {used} and not on {needed}" for used, needed in pairs if used != needed]
 
 
 def _settings(path: GpuPath, reported: Reported, cards: Cards) -> list[str]:

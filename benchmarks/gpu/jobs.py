@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.gpu.expectations import Reported
 from benchmarks.support.command import NoJob, attempt
-from benchmarks.support.results import Row
+from benchmarks.support.results import Row, figure
 
 NO_TIME = "because the time limit was reached"
 LONGEST_JOB_SECONDS = 600
@@ -35,11 +35,6 @@ class Findings:
     rows: list[Row]
     notes: list[str]
 
-    def add(self, more: Findings) -> None:
-        """Append the rows and notes of another part of the file."""
-        self.rows += more.rows
-        self.notes += more.notes
-
     @property
     def has_passed(self) -> bool:
         """True if all targets are met."""
@@ -60,10 +55,11 @@ def reported_by(
     return Reported(failure=run.failure, events=run.events)
 
 
-def speed_rows(name: str, metrics: Mapping[str, float]) -> list[Row]:
-    """Return the speed of a job, and its utilisation if the card's peak is known."""
-    rate, utilisation = (metrics.get(f"throughput/{metric}") for metric in ("steady_samples_per_second", "mfu"))
-    rows = [] if rate is None else [Row(name=f"{name}: steady samples", value=rate, unit="samples/s")]
-    if utilisation is not None:
-        rows.append(Row(name=f"{name}: utilisation", value=utilisation, unit="of the card's 16-bit peak"))
-    return rows
+def speed_rows(name: str, results: Sequence[Mapping[str, float]]) -> list[Row]:
+    """Return the speed of the jobs of one setting, and their utilisation if the card's peak is known."""
+    rates, shares = (
+        [each[metric] for each in results if metric in each]
+        for metric in ("throughput/steady_samples_per_second", "throughput/mfu")
+    )
+    rows = [figure(f"{name}: steady samples", rates, "samples/s")] if rates else []
+    return [*rows, figure(f"{name}: utilisation", shares, "of the card's 16-bit peak")] if shares else rows

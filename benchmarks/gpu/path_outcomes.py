@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import shutil
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from benchmarks.gpu.cards import Cards
 from benchmarks.gpu.expectations import Reported, differences
 from benchmarks.gpu.jobs import NO_TIME, Deadline, Echo, Findings, reported_by, speed_rows
-from benchmarks.gpu.models import model_without_dropout
-from benchmarks.gpu.paths import GpuPath
-from benchmarks.support.results import Row
-
-_CHECKED = (
-    "Each path is a short training of the demo's model or of a small Llama. The device, the settings in use, the "
-    "losses and the memory are checked; a job that does not complete is one failed check."
-)
+from benchmarks.gpu.paths import Cards, GpuPath
+from benchmarks.support.data import MINILM
+from benchmarks.support.results import figure
+from training.staging.models.model_files import locate
 
 
 def try_paths(
@@ -26,8 +23,8 @@ def try_paths(
 
     A path that this machine cannot run is only noted. A path for which no time is left counts as failed.
     """
-    findings = Findings([], [f"{cards.count} x {cards.name}. {_CHECKED}"])
     parallel = min(parallel, len(paths))
+    findings = Findings([], [f"{cards.count} x {cards.name}."])
     if parallel > 1:
         findings.notes.append(f"{parallel} paths ran at a time, so their speeds are not reported.")
     model = str(model_without_dropout(folder))
@@ -42,10 +39,19 @@ def try_paths(
         return reported_by(own, {"model": model, **path.job_fields(), **limits}, slots=own / "slots")
 
     for path, reported in run_all(paths, run, parallel):
-        if reported and (loss := reported.metrics.get("eval_loss")) is not None:
-            losses[path.name] = loss
-        lines = _judge(path, reported, cards, losses.get(path.reference), findings, with_speed=parallel == 1)
-        for line in lines or [f"{path.name}: {_short(findings, path)}"]:
+        if reason := cards.reason_against(path):
+            notes = [f"{path.name} was not run: {reason}."]
+        else:
+            if reported and (loss := reported.metrics.get("eval_loss")) is not None:
+                losses[path.name] = loss
+            reference = losses.get(path.reference)
+            wrong = differences(path, reported, cards, reference) if reported else [f"it was not run, {NO_TIME}"]
+            findings.rows.append(figure(f"{path.name}: {path.title}", len(wrong), "failed checks", most=0))
+            if reported and parallel == 1:
+                findings.rows += speed_rows(path.name, [reported.metrics])
+            notes = [f"{path.name}: {sentence}." for sentence in wrong]
+        findings.notes += notes
+        for line in notes or [f"{path.name}: as expected"]:
             echo(f"  {line}")
     return findings
 
@@ -62,39 +68,15 @@ def run_all(
             yield path, run(path)
 
 
-def _judge(
-    path: GpuPath,
-    reported: Reported | None,
-    cards: Cards,
-    reference_loss: float | None,
-    findings: Findings,
-    *,
-    with_speed: bool,
-) -> list[str]:
-    """Add the rows and notes of a path to the findings, and return its notes."""
-    if reason := cards.reason_against(path):
-        notes = [f"{path.name} was not run: {reason}."]
-    elif reported is None:
-        findings.rows.append(_outcome(path, [NO_TIME]))
-        notes = [f"{path.name} was not run, {NO_TIME}."]
-    else:
-        sentences = differences(path, reported, cards, reference_loss)
-        findings.rows += [_outcome(path, sentences), *(speed_rows(path.name, reported.metrics) if with_speed else [])]
-        notes = [f"{path.name}: {sentence}." for sentence in sentences]
-    findings.notes += notes
-    return notes
+def model_without_dropout(folder: Path) -> Path:
+    """Copy the demo's model into a new folder under `folder` and set its dropout to 0. Return the new folder.
 
-
-def _outcome(path: GpuPath, sentences: Sequence[str]) -> Row:
-    return Row(
-        name=f"{path.name}: {path.title}",
-        value=len(sentences),
-        unit="failed checks",
-        target="0",
-        met=not sentences,
-    )
-
-
-def _short(findings: Findings, path: GpuPath) -> str:
-    rates = [row.value for row in findings.rows if row.name == f"{path.name}: steady samples"]
-    return f"as expected, {rates[0]:,.0f} samples/s" if rates else "as expected"
+    Compiled and uncompiled programs draw different random numbers for dropout, so their losses would differ.
+    """
+    copy = folder / "model"
+    shutil.copytree(locate(MINILM["model"]).location, copy)
+    file = copy / "config.json"
+    config = json.loads(file.read_text())
+    config |= {name: 0.0 for name in config if name.endswith("dropout_prob")}
+    file.write_text(json.dumps(config))
+    return copy

@@ -1,9 +1,11 @@
-"""The paths: combinations of settings that matter on a GPU, each with what its job must report."""
+"""The paths: combinations of settings that matter on a GPU, what each job must report, and which a machine can run."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Set
 from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
 
 from benchmarks.support.data import MINILM
 
@@ -15,8 +17,7 @@ ADA = (8, 9)
 
 EQUAL_IN_32_BITS = 0.02
 EQUAL_IN_16_BITS = 0.05
-EQUAL_IN_8_BITS = 0.1
-OTHER_BATCHES = 0.1
+EQUAL_IN_8_BITS = OTHER_BATCHES = 0.1
 """Largest accepted differences of the evaluation loss from the reference's, in nats, after `STEPS` steps, in which it
 falls by about 0.9. Half batches are formed of other rows: on one GPU their loss differed by 0.03."""
 
@@ -33,7 +34,7 @@ COMMON = {
 """Fields of all paths. A path's own fields replace them."""
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class GpuPath:
     """A combination of settings, and what a job with it must report."""
 
@@ -44,7 +45,6 @@ class GpuPath:
     """Lowest compute capability that supports the path."""
     gpus: int = 1
     package: str = ""
-    """Package that must be installed."""
     reference: str = "fp32"
     """Name of the path whose evaluation loss this one must have. It is judged before this one."""
     loss_margin: float | None = EQUAL_IN_32_BITS
@@ -70,13 +70,16 @@ class GpuPath:
         return {**COMMON, **self.fields}
 
 
-ACCUMULATION = {"batch_size": "16", "gradient_accumulation_steps": "2"}
+def _compiled(name: str, title: str, fields: Mapping[str, str], reference: str = "fp32") -> GpuPath:
+    own = {"compiler": "inductor", **fields}
+    return GpuPath(f"compile-{name}", title, own, reference=reference, is_compiled=True)
 
 
-def _compiled(name: str, title: str, **fields: str) -> GpuPath:
-    return GpuPath(name=f"compile-{name}", title=title, fields={"compiler": "inductor", **fields}, is_compiled=True)
-
-
+BF16 = {"precision": "bf16"}
+IN_16_BITS: Mapping[str, Any] = {"capability": AMPERE, "loss_margin": EQUAL_IN_16_BITS}
+IN_8_BITS: Mapping[str, Any] = {"capability": ADA, "package": "torchao", "loss_margin": EQUAL_IN_8_BITS}
+TWO_GPUS = {"machine.devices": "2", "batch_size": "16"}
+HALVES = {"batch_size": "16", "gradient_accumulation_steps": "2"}
 ONE_LENGTH = {"padding": "buckets", "bucket_lengths": "[64]"}
 """Every batch has one length, so only one program is compiled: autotuning takes minutes for each. The rows of a batch
 stay the same."""
@@ -93,131 +96,131 @@ DECODER = {
 """A small language model with random weights: Liger has no kernels for the demo's encoder."""
 
 PATHS = (
-    GpuPath(name="fp32", title="32 bits, eager attention, no compiler: the reference for the losses"),
+    GpuPath("fp32", "32 bits, eager attention, no compiler: the reference for the losses"),
+    GpuPath("bf16", "bf16 by autocast", BF16, **IN_16_BITS),
+    GpuPath("fp16", "fp16 with a loss scale", {"precision": "fp16"}, loss_margin=EQUAL_IN_16_BITS),
     GpuPath(
-        name="bf16",
-        title="bf16 by autocast",
-        fields={"precision": "bf16"},
-        capability=AMPERE,
+        "auto",
+        "the precision, attention and optimizer that `auto` chooses",
+        {"precision": "auto", "attention": "auto", "optimizer": "auto"},
         loss_margin=EQUAL_IN_16_BITS,
     ),
-    GpuPath(name="fp16", title="fp16 with a loss scale", fields={"precision": "fp16"}, loss_margin=EQUAL_IN_16_BITS),
+    GpuPath("adamw", "AdamW without the fused kernel", {"optimizer": "adamw"}),
+    GpuPath("sdpa", "PyTorch's scaled dot product attention", {"attention": "sdpa"}),
     GpuPath(
-        name="auto",
-        title="the precision, attention and optimizer that `auto` chooses",
-        fields={"precision": "auto", "attention": "auto", "optimizer": "auto"},
-        loss_margin=EQUAL_IN_16_BITS,
-    ),
-    GpuPath(name="adamw", title="AdamW without the fused kernel", fields={"optimizer": "adamw"}),
-    GpuPath(name="sdpa", title="PyTorch's scaled dot product attention", fields={"attention": "sdpa"}),
-    GpuPath(
-        name="flash-attention",
-        title="FlashAttention 2",
-        fields={"attention": "flash_attention_2", "precision": "bf16"},
-        capability=AMPERE,
+        "flash-attention",
+        "FlashAttention 2",
+        {**BF16, "attention": "flash_attention_2"},
         package="flash_attn",
-        loss_margin=EQUAL_IN_16_BITS,
+        **IN_16_BITS,
     ),
+    GpuPath("fp8", "8 bits in the linear layers, uncompiled", {"precision": "fp8"}, **IN_8_BITS),
     GpuPath(
-        name="fp8",
-        title="8 bits in the linear layers, uncompiled",
-        fields={"precision": "fp8"},
-        capability=ADA,
-        package="torchao",
-        loss_margin=EQUAL_IN_8_BITS,
-    ),
-    GpuPath(
-        name="fp8-compiled",
-        title="8 bits in the linear layers, compiled",
-        fields={"precision": "fp8", "compiler": "inductor"},
-        capability=ADA,
-        package="torchao",
-        loss_margin=EQUAL_IN_8_BITS,
+        "fp8-compiled",
+        "8 bits in the linear layers, compiled",
+        {"precision": "fp8", "compiler": "inductor"},
         is_compiled=True,
+        **IN_8_BITS,
     ),
+    GpuPath("decoder", "a small Llama from scratch: the reference for Liger's losses", DECODER, reference="decoder"),
     GpuPath(
-        name="decoder",
-        title="a small Llama from scratch: the reference for Liger's losses",
-        fields=DECODER,
-        reference="decoder",
-    ),
-    GpuPath(
-        name="liger",
-        title="the small Llama with Liger's kernels",
-        fields={**DECODER, "kernels": "liger"},
+        "liger",
+        "the small Llama with Liger's kernels",
+        {**DECODER, "kernels": "liger"},
         package="liger_kernel",
         reference="decoder",
     ),
     GpuPath(
-        name="padding-free",
-        title="bf16 without padding in the layers",
+        "padding-free",
+        "bf16 without padding in the layers",
         # The demo's own arms compare compilers, which need padding.
-        fields={"padding": "none", "attention": "auto", "precision": "bf16", "compare.arms": "[{}]"},
-        capability=AMPERE,
-        loss_margin=EQUAL_IN_16_BITS,
+        {**BF16, "padding": "none", "attention": "auto", "compare.arms": "[{}]"},
+        **IN_16_BITS,
     ),
-    GpuPath(
-        name="accumulation",
-        title="gradients accumulated over two half batches",
-        fields=ACCUMULATION,
-        loss_margin=OTHER_BATCHES,
-    ),
-    _compiled("layers", "one compiled program for the layers", compile_scope="layers"),
-    _compiled("model", "the whole model compiled", compile_scope="model"),
-    _compiled("dynamic", "one compiled program for all lengths", compile_dynamic="true"),
-    _compiled("reduce-overhead", "CUDA graphs", compile_mode="reduce-overhead"),
-    GpuPath(
-        name="compile-accumulation",
-        title="CUDA graphs with accumulated gradients",
-        fields={"compiler": "inductor", "compile_mode": "reduce-overhead", **ACCUMULATION},
-        is_compiled=True,
+    GpuPath("accumulation", "gradients accumulated over two half batches", HALVES, loss_margin=OTHER_BATCHES),
+    _compiled("layers", "one compiled program for the layers", {"compile_scope": "layers"}),
+    _compiled("model", "the whole model compiled", {"compile_scope": "model"}),
+    _compiled("dynamic", "one compiled program for all lengths", {"compile_dynamic": "true"}),
+    _compiled("reduce-overhead", "CUDA graphs", {"compile_mode": "reduce-overhead"}),
+    _compiled(
+        "accumulation",
+        "CUDA graphs with accumulated gradients",
+        {"compile_mode": "reduce-overhead", **HALVES},
         reference="accumulation",
     ),
     _compiled(
         "no-cudagraphs",
         "autotuned kernels without CUDA graphs",
-        compile_mode="max-autotune-no-cudagraphs",
-        **ONE_LENGTH,
+        {"compile_mode": "max-autotune-no-cudagraphs", **ONE_LENGTH},
     ),
-    _compiled("max-autotune", "autotuned kernels with CUDA graphs", compile_mode="max-autotune", **ONE_LENGTH),
+    _compiled("max-autotune", "autotuned kernels with CUDA graphs", {"compile_mode": "max-autotune", **ONE_LENGTH}),
+    GpuPath("two-gpus", "two processes with half a batch each", TWO_GPUS, gpus=2),
     GpuPath(
-        name="two-gpus",
-        title="two processes with half a batch each",
-        fields={"machine.devices": "2", "batch_size": "16"},
+        "two-gpus-sharded",
+        "two processes with half a batch and half of each weight (FSDP2)",
+        {**TWO_GPUS, "sharding": "fsdp2"},
         gpus=2,
     ),
+    GpuPath("sharded", "FSDP2 in a single process", {**BF16, "sharding": "fsdp2"}, **IN_16_BITS),
     GpuPath(
-        name="two-gpus-sharded",
-        title="two processes with half a batch and half of each weight (FSDP2)",
-        fields={"machine.devices": "2", "batch_size": "16", "sharding": "fsdp2"},
-        gpus=2,
-    ),
-    GpuPath(
-        name="sharded",
-        title="FSDP2 in a single process",
-        fields={"sharding": "fsdp2", "precision": "bf16"},
-        capability=AMPERE,
-        loss_margin=EQUAL_IN_16_BITS,
-    ),
-    GpuPath(
-        name="sharded-compiled",
-        title="FSDP2 in a single process, one compiled program for the layers",
-        fields={"sharding": "fsdp2", "compiler": "inductor"},
+        "sharded-compiled",
+        "FSDP2 in a single process, one compiled program for the layers",
+        {"sharding": "fsdp2", "compiler": "inductor"},
         is_compiled=True,
     ),
     GpuPath(
-        name="calibration",
-        title="batch sizes up to one that does not fit in memory",
-        fields={"calibration.batch_sizes": f"[32, {TOO_LARGE}]", **FULL_LENGTH},
+        "calibration",
+        "batch sizes up to one that does not fit in memory",
+        {"calibration.batch_sizes": f"[32, {TOO_LARGE}]", **FULL_LENGTH},
         too_large=TOO_LARGE,
         loss_margin=None,
     ),
     GpuPath(
-        name="out-of-memory",
-        title="a training whose batch does not fit in memory",
-        fields={"batch_size": str(TOO_LARGE), **FULL_LENGTH},
+        "out-of-memory",
+        "a training whose batch does not fit in memory",
+        {"batch_size": str(TOO_LARGE), **FULL_LENGTH},
         failure="OutOfMemory",
         loss_margin=None,
     ),
 )
-REFERENCE = PATHS[0]
+OPTIONAL_PACKAGES = ("flash_attn", "liger_kernel", "torchao")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cards:
+    """Equal devices of one machine."""
+
+    kind: str
+    """Kind that jobs report: `cuda`; `cpu` in tests of the checks themselves."""
+    name: str
+    count: int
+    capability: tuple[int, int]
+    """CUDA's compute capability, such as (8, 0) for Ampere."""
+    packages: Set[str]
+    """Optional packages that are installed."""
+
+    def reason_against(self, path: GpuPath) -> str:
+        """Return why a path cannot run here; "" if it can."""
+        if self.count < path.gpus:
+            return f"it needs {path.gpus} GPUs, and this machine has {self.count}"
+        if self.capability < path.capability:
+            needed, own = (".".join(map(str, each)) for each in (path.capability, self.capability))
+            return f"it needs compute capability {needed}, and {self.name} has {own}"
+        if path.package and path.package not in self.packages:
+            return f"it needs the package {path.package}, which is not installed"
+        return ""
+
+
+def cards_here() -> Cards | None:
+    """Return the GPUs of this machine, or None without one that PyTorch can use."""
+    import torch  # takes seconds
+
+    if not torch.cuda.is_available():
+        return None
+    return Cards(
+        kind="cuda",
+        name=torch.cuda.get_device_name(0),
+        count=torch.cuda.device_count(),
+        capability=torch.cuda.get_device_capability(0),
+        packages=frozenset(name for name in OPTIONAL_PACKAGES if find_spec(name)),
+    )

@@ -1,79 +1,154 @@
-"""Train the workloads with the settings of each side within a time limit, and compare the speeds."""
+"""Train the workloads with the settings of each side within a time limit, and compare their speeds and losses.
+
+One seed shows little of the losses: after a few steps from random weights, those of two seeds can differ by more than
+0.1 nats. So losses are compared over several seeds, if they can be equal: those of question answering depend on the
+padding. Of these trainings several run at a time, because their speed does not count.
+"""
 
 from __future__ import annotations
 
-import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
 from pathlib import Path
 
 from benchmarks.gpu.expectations import Reported
 from benchmarks.gpu.jobs import NO_TIME, Deadline, Echo, Findings, reported_by, speed_rows
-from benchmarks.gpu.workload_losses import compare_losses
-from benchmarks.gpu.workload_sides import OURS, SIDES, least_gain, side_fields
-from benchmarks.support.results import Row
+from benchmarks.gpu.workload_sides import FIRST_SEED, OURS, SIDES, least_gain, side_fields
+from benchmarks.support.results import Row, figure, loss_row
 from benchmarks.support.workloads import Workload
 
+COMPARED = ("ours uncompiled", "recipe")
+"""The sides whose losses are compared."""
+SEEDS = range(FIRST_SEED, FIRST_SEED + 5)
+RATE = "throughput/steady_samples_per_second"
+CONTEXT_GIB = 1.0
+"""Memory of each process that PyTorch does not count, such as that of CUDA's context and kernels."""
 
-def measure_workloads(
-    workloads: Sequence[Workload], has_rows: bool, folder: Path, deadline: Deadline, echo: Echo, parallel: int = 1
-) -> Findings:
-    """Train each workload once with the settings of each side, and compare the speeds.
-
-    Then compare the losses over several seeds, if they can be equal: those of question answering depend on the padding.
-    Of these trainings, up to `parallel` run at a time.
-    """
-    weights = "Weights are random" if has_rows else "Weights and rows are the published ones, from the Hub"
-    note = (
-        "Each workload trains with the published recipe, and with our defaults once for each compiler setting. "
-        f"{weights}; rows, batch size and seed are the same on all sides. Losses are compared over several seeds."
-    )
-    findings = Findings([], [note])
-    trained = []
-    for workload in workloads:
-        completed = _sides(workload, has_rows, folder, deadline, echo, findings.notes)
-        findings.rows += workload_rows(workload.name, {side: each.metrics for side, each in completed.items()})
-        trained.append((workload, completed))
-    for workload, completed in trained:
-        if workload.quality == "eval_loss":
-            findings.add(compare_losses(workload, completed, has_rows, folder, deadline, echo, parallel))
-    return findings
+Round = Mapping[str, Reported]
+"""What each side that completed reported."""
+Losses = Mapping[str, Mapping[int, float]]
+"""Evaluation loss of each side and seed, in nats."""
 
 
-def _sides(
-    workload: Workload, has_rows: bool, folder: Path, deadline: Deadline, echo: Echo, notes: list[str]
-) -> dict[str, Reported]:
-    """Train each side. Return the reports of those that completed, and add notes about the others."""
-    completed = {}
+@dataclass(frozen=True, kw_only=True)
+class Trainings:
+    """Runs trainings of workloads within the time limit, and collects what they show."""
+
+    has_rows: bool
+    folder: Path
+    deadline: Deadline
+    echo: Echo
+    parallel: int = 1
+    """Trainings that may run at a time where their speed is not measured."""
+
+    def measure(self, workloads: Sequence[Workload]) -> Findings:
+        """Train each workload with each side, compare the losses, and train each side again if there is time."""
+        source = "Weights are random." if self.has_rows else "Weights and rows are the published ones, from the Hub."
+        findings = Findings([], [source])
+        firsts = [self.sides(workload, SIDES, findings.notes) for workload in workloads]
+        for workload, first in zip(workloads, firsts, strict=True):
+            if workload.quality == "eval_loss":
+                findings.rows += loss_rows(workload.name, self.losses(workload, first, findings.notes))
+        for workload, first in zip(workloads, firsts, strict=True):
+            rounds = [first, self.sides(workload, first, [])]
+            findings.rows += workload_rows(workload.name, rounds)
+            findings.notes += [f"{workload.name}, {side}: {rates} samples/s." for side, rates in _rates(rounds)]
+        return findings
+
+    def sides(self, workload: Workload, sides: Iterable[str], notes: list[str]) -> Round:
+        """Train these sides. Return the reports of those that completed, and add notes about the others."""
+        completed = {}
+        for side in sides:
+            if not (limits := self.deadline.limits()):
+                notes.append(f"{workload.name}, {side}: not run, {NO_TIME}.")
+                continue
+            fields = {**side_fields(workload, side, self.has_rows), **limits}
+            reported = reported_by(self.folder, fields, offline=self.has_rows)
+            if reported.failure:
+                notes.append(f"{workload.name}, {side} failed: {', '.join(reported.failure)}.")
+            else:
+                completed[side] = reported
+            self.echo(f"  {workload.name}, {side}: {'failed' if reported.failure else 'completed'}")
+        return completed
+
+    def losses(self, workload: Workload, first: Round, notes: list[str]) -> Losses:
+        """Train the compared sides with the other seeds, and return the losses of those that completed.
+
+        `first` has the first seed. If a side is missing in it, nothing is trained: it would fail again.
+        """
+        losses = {side: {FIRST_SEED: first[side].metrics["eval_loss"]} for side in COMPARED if side in first}
+        if len(losses) < len(COMPARED):
+            return losses
+
+        def run(job: tuple[int, str]) -> Reported | None:
+            seed, side = job
+            if not (limits := self.deadline.limits()):
+                return None
+            own = self.folder / f"{workload.name}-{COMPARED.index(side)}-{seed}"
+            own.mkdir()
+            fields = {**side_fields(workload, side, self.has_rows, seed), **limits}
+            return reported_by(own, fields, offline=self.has_rows, slots=own / "slots")
+
+        jobs = [(seed, side) for seed in SEEDS[1:] for side in COMPARED]
+        with ThreadPoolExecutor(trainings_at_a_time([first[side] for side in COMPARED], self.parallel)) as pool:
+            for (seed, side), reported in zip(jobs, pool.map(run, jobs), strict=True):
+                if reported and not reported.failure:
+                    losses[side][seed] = reported.metrics["eval_loss"]
+                else:
+                    reason = f"failed: {', '.join(reported.failure or ())}" if reported else f"not run, {NO_TIME}"
+                    notes.append(f"{workload.name}, {side}, seed {seed}: {reason}.")
+                    self.echo(f"  {notes[-1]}")
+        return losses
+
+
+def workload_rows(name: str, rounds: Sequence[Round]) -> list[Row]:
+    """Return the speed of each side in these rounds, our gains, and the differences of the losses of the first."""
+    rows = []
     for side in SIDES:
-        if not (limits := deadline.limits()):
-            notes.append(f"{workload.name}, {side}: not run, {NO_TIME}.")
-            continue
-        reported = reported_by(folder, {**side_fields(workload, side, has_rows), **limits}, offline=has_rows)
-        if reported.failure:
-            notes.append(f"{workload.name}, {side} failed: {': '.join(reported.failure)}.")
-        else:
-            completed[side] = reported
-        echo(f"  {workload.name}, {side}: {'failed' if reported.failure else 'completed'}")
-    return completed
-
-
-def workload_rows(name: str, results: Mapping[str, Mapping[str, float]]) -> list[Row]:
-    """Return the speed of each side that completed, our gains, and the differences of the losses of this one seed."""
-    rows = [row for side, result in results.items() for row in speed_rows(f"{name}, {side}", result)]
-    recipe = results.get("recipe", {})
+        rows += speed_rows(f"{name}, {side}", [each[side].metrics for each in rounds if side in each])
+    rates = dict(_rates(rounds))
     for side in OURS:
-        rates, losses = (
-            [each.get(metric, math.nan) for each in (recipe, results.get(side, {}))]
-            for metric in ("throughput/steady_samples_per_second", "eval_loss")
-        )
-        measured = sum(map(math.isfinite, rates))
-        if measured < len(rates):
-            label = f"{name}, {side}: measured speeds, ours and the recipe's"
-            rows.append(Row(name=label, value=measured, unit="", target="2", met=False))
+        gains = [ours / theirs for ours, theirs in zip(rates.get(side, ()), rates.get("recipe", ()), strict=False)]
+        if not gains:
+            measured = sum(each in rates for each in (side, "recipe"))
+            rows.append(figure(f"{name}, {side}: measured speeds, ours and the recipe's", measured, "", least=2))
             continue
-        gain, least = rates[1] / rates[0], least_gain(name, side)
-        target = f"at least {least:g} x"
-        rows.append(Row(name=f"{name}, {side}: gain", value=gain, unit="x", target=target, met=gain >= least))
-        difference = losses[1] - losses[0]
-        rows.append(Row(name=f"{name}, {side}: eval_loss minus the recipe's", value=difference, unit="nats"))
+        rows.append(figure(f"{name}, {side}: gain", gains, "x", least=least_gain(name, side)))
+        losses = [rounds[0][each].metrics.get("eval_loss") for each in (side, "recipe")]
+        if losses[0] is not None and losses[1] is not None:
+            rows.append(figure(f"{name}, {side}: eval_loss minus the recipe's", losses[0] - losses[1], "nats"))
     return rows
+
+
+def _rates(rounds: Sequence[Round]) -> Iterator[tuple[str, list[float]]]:
+    """Yield each side with its steady samples per second in each round; sides without any are left out."""
+    for side in SIDES:
+        metrics = [each[side].metrics for each in rounds if side in each]
+        if rates := [round(each[RATE], 1) for each in metrics if RATE in each]:
+            yield side, rates
+
+
+def loss_rows(name: str, losses: Losses) -> list[Row]:
+    """Return the mean difference of the losses, and, if a training is missing, the number of seeds that have both."""
+    ours, theirs = (losses.get(side, {}) for side in COMPARED)
+    seeds = [seed for seed in SEEDS if seed in ours and seed in theirs]
+    mean = loss_row(
+        f"{name}: eval_loss of ours uncompiled minus the recipe's, mean",
+        [ours[seed] for seed in seeds],
+        [theirs[seed] for seed in seeds],
+    )
+    rows = [mean] if mean else []
+    if len(seeds) < len(SEEDS):
+        rows.append(figure(f"{name}: seeds with the losses of both sides", len(seeds), "seeds", least=len(SEEDS)))
+    return rows
+
+
+def trainings_at_a_time(measured: Iterable[Reported], most: int) -> int:
+    """Return how many such trainings fit in 0.9 of the GPU's memory at a time: at least 1 and at most `most`."""
+    for each in measured:
+        memory_gib = each.first("start").get("device", {}).get("memory_gib")
+        peak_gib = each.metrics.get("memory/peak_reserved_gib")
+        if memory_gib and peak_gib is not None:
+            most = min(most, int(0.9 * memory_gib / (peak_gib + CONTEXT_GIB)))
+    return max(1, most)

@@ -1,7 +1,7 @@
 """A grid whose points were all trained, recorded as a table on which strategies are replayed.
 
-A grid has three files: `NAME.csv` with a row for each evaluation and for each job's end, `NAME.calibration.csv` with a
-row for each batch size, and `NAME.json` with the specification.
+`NAME.csv` has a row for each evaluation and for each job's end, and `NAME.json` the specification. The step times in
+`NAME.calibration.csv` are not replayed: only searches for throughput calibrate first.
 """
 
 from __future__ import annotations
@@ -13,62 +13,20 @@ import random
 import statistics
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, fields
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweeps.cost_model.costs import Measurement, cost_model
 from sweeps.cost_model.trials import Search
 from sweeps.space.grid import Point, Space
-from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome, excess, values_of
+from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome, values_of
 
 FOLDER = Path(__file__).resolve().parent / "grids"
 
-COLUMNS = ("compiler", "batch_size", "multiplier", "seed", "samples", "value", "billable_seconds", "ended", "reached")
 
-
-@dataclass(frozen=True, kw_only=True)
-class GridRow:
-    """One evaluation of a job, or its end. The row of the end has the last evaluation's value and the total cost."""
-
-    compiler: str
-    batch_size: int
-    multiplier: float
-    seed: int
-    samples: int
-    """Samples seen so far."""
-    value: float
-    billable_seconds: float
-    """Seconds since the start of the job, including start-up and compilation."""
-    ended: bool
-    """True for the job's end, False for an evaluation."""
-    reached: bool
-    """True if the job has reached the target."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class GridSpec:
-    """Objective and constants of a grid."""
-
-    metric: str
-    higher_is_better: bool
-    target: float | None
-    bound: float | None = None
-    samples: int
-    """Samples of a full training."""
-    base_batch_size: int
-    fixed_seconds: float = 0.0
-    """Billable seconds of the calibration job, without its steps."""
-    evaluation_seconds: float = 0.0
-    """Seconds of one evaluation."""
-    eval_samples: float = math.inf
-    """Samples between two evaluations."""
-    calibration_seconds: Mapping[str, float] = field(default_factory=dict)
-    """Billable seconds of each compiler's calibration."""
-    parallel: int = 1
-    """Jobs that ran at the same time. With more than one, equal jobs take different times."""
-    machine: str = ""
-    commit: str = ""
+Cells = Mapping[str, Any]
+"""Line of a table, by column: an evaluation of a job, or its end, whose `billable_seconds` include the whole job. A job
+that ran out of memory ends at 0 `samples`."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +40,12 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """All jobs of one compiler."""
+    """All jobs of a grid."""
 
     search: Search
     runs: Mapping[Point, Sequence[Run]]
     """Jobs of each point, one for each seed."""
     parallel: int = 1
-    """Jobs that ran at the same time."""
 
     def draw(self, point: Point, seed: int) -> Run:
         """Return one of a point's jobs, which follows from `seed`: the result of a trial with that seed."""
@@ -111,7 +68,7 @@ class Grid:
 
     @property
     def best_cost(self) -> float:
-        """Lowest mean cost of any point."""
+        """Lowest cost of any point."""
         return min(self.cost(point) for point in self.runs)
 
     @property
@@ -121,107 +78,54 @@ class Grid:
 
 
 def succeeded(objective: Objective, run: Run) -> bool:
-    """Return True if a job completed, reached its target and is within the bound."""
-    return values_of(objective, run.ended) is not None and (excess(objective, run.ended) or 0.0) <= 0
+    """Return True if a job completed and reached its target."""
+    return values_of(objective, run.ended) is not None
 
 
-def build_grid(spec: GridSpec, rows: Iterable[GridRow], calibration: Sequence[Measurement], compiler: str) -> Grid:
-    """Return one compiler's grid, built from the rows of all compilers."""
-    jobs: dict[tuple[Point, int], list[GridRow]] = defaultdict(list)
+def build_grid(spec: Mapping[str, Any], rows: Iterable[Cells]) -> Grid:
+    """Return the grid of a specification and the lines of its table."""
+    jobs: dict[tuple[Point, int], list[Cells]] = defaultdict(list)
     for row in rows:
-        if row.compiler == compiler:
-            jobs[Point(row.batch_size, row.multiplier), row.seed].append(row)
+        jobs[Point(int(row["batch_size"]), float(row["multiplier"])), int(row["seed"])].append(row)
     runs: dict[Point, list[Run]] = defaultdict(list)
-    for (point, _), job_rows in sorted(jobs.items()):
-        runs[point].append(_run(point, job_rows, spec))
+    for (point, _), (*evaluations, end) in sorted(jobs.items()):
+        runs[point].append(_run(point, evaluations, end))
     space = Space(
         batch_sizes=tuple(sorted({point.batch_size for point in runs})),
         multipliers=tuple(sorted({point.multiplier for point in runs})),
     )
-    quality = Quality(metric=spec.metric, higher_is_better=spec.higher_is_better)
-    search = Search(
-        space=space,
-        objective=Objective(cost="billable_seconds", quality=quality, target=spec.target, bound=spec.bound),
-        samples=spec.samples,
-        base=Point(spec.base_batch_size),
-        costs=cost_model(
-            calibration,
-            calibration_seconds=spec.calibration_seconds.get(compiler, 0.0),
-        )
-        if calibration
-        else None,
-    )
-    return Grid(search=search, runs=dict(runs), parallel=spec.parallel)
+    quality = Quality(metric=spec["metric"], higher_is_better=spec["higher_is_better"])
+    objective = Objective(cost="billable_seconds", quality=quality, target=spec["target"])
+    search = Search(space=space, objective=objective, samples=spec["samples"], base=Point(spec["base_batch_size"]))
+    return Grid(search=search, runs=dict(runs), parallel=spec.get("parallel", 1))
 
 
-def _run(point: Point, rows: Sequence[GridRow], spec: GridSpec) -> Run:
+def _run(point: Point, evaluations: Iterable[Cells], end: Cells) -> Run:
     curve = tuple(
-        CurvePoint(samples=row.samples, value=row.value, billable_instance_seconds=row.billable_seconds)
-        for row in rows
-        if not row.ended
+        CurvePoint(
+            samples=int(row["samples"]),
+            value=float(row["value"]),
+            billable_instance_seconds=float(row["billable_seconds"]),
+        )
+        for row in evaluations
     )
-    end = next(row for row in rows if row.ended)
-    out_of_memory = ("OutOfMemory", "recorded") if end.samples == 0 else None
+    samples = int(end["samples"])
     ended = TrialOutcome(
-        failure=out_of_memory,
-        billable_instance_seconds=end.billable_seconds,
-        samples=end.samples,
-        quality=end.value,
-        reached=end.reached if spec.target is not None else None,
+        failure=None if samples else ("OutOfMemory", "recorded"),
+        billable_instance_seconds=float(end["billable_seconds"]),
+        samples=samples,
+        quality=float(end["value"]),
+        reached=str(end["reached"]) == "True",
     )
     return Run(point=point, curve=curve, ended=ended)
 
 
-def write(
-    name: str,
-    spec: GridSpec,
-    rows: Sequence[GridRow],
-    calibration: Mapping[str, Sequence[Measurement]],
-    folder: Path = FOLDER,
-) -> None:
-    """Write the three files of a grid."""
-    folder.mkdir(exist_ok=True, parents=True)
-    _write_csv(folder / f"{name}.csv", COLUMNS, [asdict(row) for row in rows])
-    measured = [{"compiler": compiler, **asdict(row)} for compiler, rows in calibration.items() for row in rows]
-    columns = ("compiler", *(each.name for each in fields(Measurement)))
-    _write_csv(folder / f"{name}.calibration.csv", columns, measured)
-    (folder / f"{name}.json").write_text(json.dumps(asdict(spec), indent=1) + "\n")
+def read(name: str) -> Grid:
+    """Return the grid of a table."""
+    with (FOLDER / f"{name}.csv").open(newline="") as file:
+        return build_grid(json.loads((FOLDER / f"{name}.json").read_text()), csv.DictReader(file))
 
 
-def read(name: str, folder: Path = FOLDER) -> dict[str, Grid]:
-    """Read the three files of a grid. Return one grid for each compiler."""
-    spec = GridSpec(**json.loads((folder / f"{name}.json").read_text()))
-    rows = [_row(cells) for cells in _read_csv(folder / f"{name}.csv")]
-    calibration: dict[str, list[Measurement]] = defaultdict(list)
-    for cells in _read_csv(folder / f"{name}.calibration.csv"):
-        numbers = {each: float(cells[each]) for each in cells if each not in ("compiler", "batch_size", "fits")}
-        measured = Measurement(batch_size=int(cells["batch_size"]), fits=cells["fits"] == "True", **numbers)
-        calibration[cells["compiler"]].append(measured)
-    compilers = dict.fromkeys(row.compiler for row in rows)
-    return {compiler: build_grid(spec, rows, calibration[compiler], compiler) for compiler in compilers}
-
-
-def _row(cells: Mapping[str, str]) -> GridRow:
-    return GridRow(
-        compiler=cells["compiler"],
-        batch_size=int(cells["batch_size"]),
-        multiplier=float(cells["multiplier"]),
-        seed=int(cells["seed"]),
-        samples=int(cells["samples"]),
-        value=float(cells["value"]),
-        billable_seconds=float(cells["billable_seconds"]),
-        ended=cells["ended"] == "True",
-        reached=cells["reached"] == "True",
-    )
-
-
-def _write_csv(path: Path, columns: Sequence[str], rows: Iterable[Mapping[str, Any]]) -> None:
-    with path.open("w", newline="") as file:
-        writer = csv.DictWriter(file, columns)
-        writer.writeheader()
-        writer.writerows(rows)
-
-
-def _read_csv(path: Path) -> list[dict[str, str]]:
-    with path.open(newline="") as file:
-        return list(csv.DictReader(file))
+def names() -> list[str]:
+    """Return the names of all tables."""
+    return [path.stem for path in sorted(FOLDER.glob("*.json"))]

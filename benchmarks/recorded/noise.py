@@ -1,21 +1,27 @@
-"""Measured differences between recorded jobs with the same work: realistic noise for testing verdicts."""
+"""Measured differences between recorded jobs with the same work, and draws of them: noise for testing verdicts."""
 
 from __future__ import annotations
 
+import csv
+import json
 import math
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
+from numpy.random import Generator
 from numpy.typing import NDArray
 
-from benchmarks.recorded import grid_table, repeats_table
+from benchmarks.recorded import grid_table
 from benchmarks.recorded.grid_table import Grid
-from benchmarks.recorded.repeats_table import Repeats
 
 Numbers = NDArray[np.float64]
+Draw = Callable[[Generator, int], Numbers]
+"""Draws deviations of this many consecutive jobs: of the log seconds, or of the scores."""
 
+FOLDER = Path(__file__).resolve().parent / "repeats"
 MIN_JOBS = 3
 """Fewest jobs of one setting from which a spread is estimated."""
 
@@ -41,56 +47,73 @@ class Noise:
         return float(np.sqrt(np.mean(self.seconds**2)))
 
 
+@dataclass(frozen=True, kw_only=True)
+class Recording:
+    """Jobs of one setting that ran one after the other. Only times of the same recording can be compared."""
+
+    key: tuple[object, ...]
+    """Number of the recording, machine and fields: equal for the quiet and the disturbed jobs of a setting."""
+    is_disturbed: bool
+    """True if other processes loaded the machine in spells, which makes the jobs slower and differ more."""
+    has_all_rows: bool
+    """True if the experiment was recorded with all rows of its data."""
+    rows: Sequence[Mapping[str, str]]
+
+    @property
+    def seconds(self) -> list[float]:
+        """Seconds of the jobs that the recording is for. Without cold caches and, if quiet, without disturbed jobs."""
+        rows = [row for row in self.rows if self.is_disturbed or row.get("disturbed", "") in ("", "no")]
+        return [float(row["billable_seconds"]) for row in rows if row["cache_state"] != "cold"]
+
+    @property
+    def accuracies(self) -> list[float]:
+        """Accuracies of the jobs that have one."""
+        return [value for row in self.rows if math.isfinite(value := float(row["eval_accuracy"]))]
+
+
+def read(name: str, folder: Path = FOLDER) -> list[Recording]:
+    """Return the recordings of one table: `NAME.csv` with a row for each job, and `NAME.json` with the setting."""
+    setting = json.loads((folder / f"{name}.json").read_text())
+    recordings: dict[str, list[Mapping[str, str]]] = defaultdict(list)
+    with (folder / f"{name}.csv").open(newline="") as file:
+        for row in csv.DictReader(file):
+            recordings[row.get("recording", "1")].append(row)
+    return [
+        Recording(
+            key=(number, setting["machine"], *sorted(setting["fields"].items())),
+            is_disturbed=setting.get("is_disturbed", False),
+            has_all_rows=not any(field.endswith("_rows") for field in setting["fields"]),
+            rows=rows,
+        )
+        for number, rows in sorted(recordings.items())
+    ]
+
+
 def recorded_noise() -> Noise:
     """Return the noise of all recorded repeats, and of the grids whose jobs ran one after the other."""
-    read = [table for name in repeats_table.names() if (table := repeats_table.read(name))]
-    tables = [part for table in read for part in table.recordings.values() if len(_seconds(part)) >= MIN_JOBS]
-    quiet = [table for table in tables if not table.setting.is_disturbed]
-    disturbed = [table for table in tables if table.setting.is_disturbed]
-    grids = [grid for path in sorted(grid_table.FOLDER.glob("*.json")) for grid in grid_table.read(path.stem).values()]
-    sequential = [grid for grid in grids if grid.parallel == 1]
-    settings = [*_estimable(each for grid in sequential for each in equal_jobs(grid)), *map(_seconds, quiet)]
-    accuracies = _estimable(_accuracies(table) for table in quiet if _has_all_rows(table))
+    recordings = [each for name in sorted(path.stem for path in FOLDER.glob("*.json")) for each in read(name)]
+    recordings = [each for each in recordings if len(each.seconds) >= MIN_JOBS]
+    quiet = [each for each in recordings if not each.is_disturbed]
+    disturbed = [each for each in recordings if each.is_disturbed]
+    grids = map(grid_table.read, grid_table.names())
+    sequential = [each for grid in grids if grid.parallel == 1 for each in equal_jobs(grid) if len(each) >= MIN_JOBS]
+    settings = [*sequential, *(each.seconds for each in quiet)]
+    accuracies = [each.accuracies for each in quiet if each.has_all_rows and len(each.accuracies) >= MIN_JOBS]
     return Noise(
-        seconds=concatenated(deviations(np.log(seconds)) for seconds in settings),
+        seconds=np.concatenate([deviations(np.log(seconds)) for seconds in settings]),
         settings=tuple(settings),
-        quality=concatenated(map(deviations, accuracies)),
-        disturbed_seconds=concatenated(deviations(np.log(_seconds(table))) for table in disturbed),
-        slowdowns=concatenated(slowdowns(quiet, disturbed)),
+        quality=np.concatenate([deviations(each) for each in accuracies]),
+        disturbed_seconds=np.concatenate([deviations(np.log(each.seconds)) for each in disturbed]),
+        slowdowns=np.concatenate([*slowdowns(quiet, disturbed)]),
     )
 
 
-def slowdowns(quiet: Iterable[Repeats], disturbed: Iterable[Repeats]) -> Iterator[Numbers]:
-    """Yield the log seconds of each disturbed table, minus the mean of the quiet table of the same setting.
-
-    Each table is one recording, and only tables of the same recording are compared.
-    """
-    means = {_key(table): np.log(_seconds(table)).mean() for table in quiet}
-    for table in disturbed:
-        if _key(table) in means:
-            yield np.log(_seconds(table)) - means[_key(table)]
-
-
-def _key(table: Repeats) -> tuple[object, ...]:
-    return tuple(table.recordings), table.setting.machine, *sorted(table.setting.fields.items())
-
-
-def _seconds(table: Repeats) -> list[float]:
-    """Return the seconds of the jobs that the table is for: a quiet table's disturbed jobs are left out."""
-    rows = [row for row in table.rows if table.setting.is_disturbed or not row.is_disturbed]
-    return [row.billable_seconds for row in rows if row.cache_state != "cold"]
-
-
-def _has_all_rows(table: Repeats) -> bool:
-    return not any(name.endswith("_rows") for name in table.setting.fields)
-
-
-def _accuracies(table: Repeats) -> list[float]:
-    return [row.eval_accuracy for row in table.rows if math.isfinite(row.eval_accuracy)]
-
-
-def _estimable(settings: Iterable[list[float]]) -> list[list[float]]:
-    return [values for values in settings if len(values) >= MIN_JOBS]
+def slowdowns(quiet: Iterable[Recording], disturbed: Iterable[Recording]) -> Iterator[Numbers]:
+    """Yield the log seconds of each disturbed recording, minus the mean of the quiet one of the same setting."""
+    means = {each.key: np.log(each.seconds).mean() for each in quiet}
+    for each in disturbed:
+        if each.key in means:
+            yield np.log(each.seconds) - means[each.key]
 
 
 def equal_jobs(grid: Grid) -> list[list[float]]:
@@ -104,12 +127,8 @@ def equal_jobs(grid: Grid) -> list[list[float]]:
         by_size[point.batch_size] += [
             {at.samples: at.billable_instance_seconds for at in run.curve} for run in runs if run.curve
         ]
-    settings = []
-    for curves in by_size.values():
-        common = set.intersection(*map(set, curves)) if curves else set()
-        if common:
-            settings.append([curve[max(common)] for curve in curves])
-    return settings
+    common = [(set.intersection(*map(set, curves)), curves) for curves in by_size.values() if curves]
+    return [[curve[max(samples)] for curve in curves] for samples, curves in common if samples]
 
 
 def deviations(values: Sequence[float] | Numbers) -> Numbers:
@@ -119,6 +138,54 @@ def deviations(values: Sequence[float] | Numbers) -> Numbers:
     return scaled
 
 
-def concatenated(parts: Iterable[Numbers]) -> Numbers:
-    """Return the parts concatenated. Without parts, return an empty array."""
-    return np.concatenate([np.zeros(0), *parts])
+def resampled(values: Numbers) -> Draw:
+    """Draw from the recorded values, each job independently."""
+    return lambda random, jobs: random.choice(values, jobs)
+
+
+def in_order(values: Numbers) -> Draw:
+    """Draw jobs that were recorded one after the other, which keeps slow spells."""
+    return lambda random, jobs: np.take(values, random.integers(len(values)) + np.arange(jobs), mode="wrap")
+
+
+def normal(spread: float) -> Draw:
+    """Draw from a normal distribution."""
+    return lambda random, jobs: spread * random.standard_normal(jobs)
+
+
+def other_draws(noise: Noise) -> dict[str, Draw]:
+    """Return what else jobs may vary by, by name. Student's t has the same standard deviation."""
+    plain, spread = resampled(noise.seconds), noise.spread
+    return {
+        "jobs in their recorded order": in_order(noise.seconds),
+        "normal noise of the same spread": normal(spread),
+        "heavy tails (t, 3 degrees of freedom)": lambda random, jobs: spread / 3**0.5 * random.standard_t(3, jobs),
+        "slow periods": with_spells(plain),
+        "each job 2 % slower than the last": with_drift(plain),
+        "recorded noise of a busy machine": resampled(noise.disturbed_seconds),
+    }
+
+
+def slowdown_draws(noise: Noise) -> dict[str, Draw]:
+    """Return the log slowdowns of disturbed jobs: as recorded, and as other load was measured to cause them."""
+    return {
+        "2 to 10 times as slow": lambda random, jobs: np.log(random.uniform(2.0, 10.0, jobs)),
+        "as slow as recorded on a busy machine": resampled(noise.slowdowns),
+    }
+
+
+def with_spells(draw: Draw) -> Draw:
+    """Let one job in ten begin a spell of one to four jobs that are 1.2 to 3 times as slow."""
+
+    def drawn(random: Generator, jobs: int) -> Numbers:
+        values = draw(random, jobs)
+        for begin in np.flatnonzero(random.random(jobs) < 0.1):
+            values[begin : begin + random.integers(1, 5)] += np.log(random.uniform(1.2, 3.0))
+        return values
+
+    return drawn
+
+
+def with_drift(draw: Draw, each: float = 0.02) -> Draw:
+    """Make each job slower than the one before it by this much."""
+    return lambda random, jobs: draw(random, jobs) + each * np.arange(jobs)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
@@ -12,9 +11,8 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from benchmarks.recorded.grid_table import Grid, Run, succeeded
 from experiments.schema.sweep_fields import Sweep
-from sweeps.cost_model.costs import Measurement, fit_line
 from sweeps.cost_model.finalists import choose, finalists
-from sweeps.cost_model.trials import Search, best_trial, records
+from sweeps.cost_model.trials import best_trial, records
 from sweeps.space.grid import Point
 from sweeps.space.objective import TrialOutcome, cost_of
 from sweeps.study.sampler import make_sampler
@@ -33,9 +31,8 @@ class Replay:
     """A sweep that ended by itself."""
 
     seconds: float
-    """Billable seconds of the calibration, of all trials and of the finalists' second trainings."""
+    """Billable seconds of all trials and of the finalists' second trainings."""
     trials: int
-    """Number of trials."""
     choice: Point | None
     """Best trial's point; None if no trial succeeded."""
     pruned: tuple[Point, ...] = ()
@@ -50,13 +47,13 @@ class Replay:
         return math.inf if self.choice is None else grid.cost(self.choice) / grid.best_cost - 1
 
 
-def replay(grid: Grid, sampler: str, start: Point, seed: int, *, is_calibrated: bool) -> Replay:
-    """Replay a sweep from `start`. `seed` draws the sampler's numbers, the calibration and the job of each point."""
+def replay(grid: Grid, sampler: str, start: Point, seed: int) -> Replay:
+    """Replay a sweep from `start`. `seed` draws the sampler's numbers and the job of each point."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
-    search = replace(_remeasured(grid.search, seed) if is_calibrated else replace(grid.search, costs=None), base=start)
+    search = replace(grid.search, base=start)
     decisions = Decisions(search=search, ends_early=True)
     study = optuna.create_study(directions=search.objective.directions, sampler=make_sampler(sampler, search, seed))
-    seconds, pruned = search.costs.calibration_seconds if search.costs else 0.0, list[Point]()
+    seconds, pruned = 0.0, list[Point]()
     while not _has_ended(decisions, trials := study.get_trials(deepcopy=False)):
         trial = study.ask(distributions(search.space))
         point = search.space.point(trial.params)
@@ -82,14 +79,12 @@ def replay(grid: Grid, sampler: str, start: Point, seed: int, *, is_calibrated: 
 
 def _costs(grid: Grid, second: Mapping[Point, Run], seed: int) -> dict[Point, list[float]]:
     """Return the costs of both trainings of each finalist; infinite without success."""
-    objective = grid.search.objective
-    return {
-        point: [
-            cost_of(objective, each.ended) if succeeded(objective, each) else math.inf
-            for each in (grid.draw(point, seed), run)
-        ]
-        for point, run in second.items()
-    }
+
+    def cost(run: Run) -> float:
+        objective = grid.search.objective
+        return cost_of(objective, run.ended) if succeeded(objective, run) else math.inf
+
+    return {point: [cost(grid.draw(point, seed)), cost(run)] for point, run in second.items()}
 
 
 def _has_ended(decisions: Decisions, trials: Sequence[FrozenTrial]) -> bool:
@@ -126,24 +121,3 @@ def _train(
 def starts(grid: Grid) -> tuple[Point, ...]:
     """Return the points that a sweep may start from: every batch size with the multiplier of the experiment."""
     return tuple(Point(size, grid.search.base.multiplier) for size in grid.search.space.batch_sizes)
-
-
-def _remeasured(search: Search, seed: int) -> Search:
-    """Return the search as another calibration could have measured it: step times are drawn from their intervals."""
-    if search.costs is None:
-        return search
-    generator = random.Random(seed)
-    measured = tuple(_drawn(row, generator) for row in search.costs.measured)
-    return replace(search, costs=replace(search.costs, measured=measured, line=fit_line(measured)))
-
-
-def _drawn(row: Measurement, generator: random.Random) -> Measurement:
-    error = (row.high - row.low) / 2 / 1.96 / row.step_seconds
-    factor = math.exp(generator.gauss(0, error if math.isfinite(error) else 0.0))
-    return replace(
-        row,
-        step_seconds=row.step_seconds * factor,
-        low=row.low * factor,
-        high=row.high * factor,
-        samples_per_second=row.samples_per_second / factor,
-    )

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
 from numpy.random import Generator
 
-from benchmarks.recorded.draws import Draw
+from benchmarks.recorded.noise import Draw, Numbers
 from judging.design import Design
-from judging.quality import MEASURES, Measure
+from judging.quality import MEASURES
 from judging.result import CacheState, Result
 from judging.sequential import Reason
 from judging.waves import Job, progress
@@ -56,16 +56,6 @@ class Waves:
     interrupts: bool = False
     """True if the launcher ends after every job and another one continues, as with `attach`."""
 
-    @property
-    def labels(self) -> list[str]:
-        """Labels of the arms."""
-        return [str(at) for at in range(len(self.arms))]
-
-    @property
-    def measure(self) -> Measure | None:
-        """Measure of the scores."""
-        return ACCURACY if self.scores else None
-
 
 @dataclass(frozen=True)
 class Ended:
@@ -79,18 +69,25 @@ class Ended:
 
 def simulate_waves(waves: Waves, random: Generator) -> Ended:
     """Run the waves of one comparison until every arm has stopped."""
-    labels = waves.labels
-    run = _run(waves, random)
+    labels = [str(at) for at in range(len(waves.arms))]
+    run = _jobs(waves, random)
     results: dict[Job, Result | None] = {}
     jobs = 0
-    resolution = float(waves.whole_seconds)
-    paired = frozenset(labels[1:]) if waves.is_paired else frozenset[str]()
     while (
-        state := progress(waves.design, labels, results, measure=waves.measure, paired=paired, resolution=resolution)
+        state := progress(
+            waves.design,
+            labels,
+            results,
+            measure=ACCURACY if waves.scores else None,
+            paired=frozenset(labels[1:]) if waves.is_paired else frozenset[str](),
+            resolution=float(waves.whole_seconds),
+        )
     ).due:
         for job in state.due[:1] if waves.interrupts else state.due:
-            results[job], runs = run(job)
-            jobs += runs
+            result, is_disturbed = run(job)
+            runs_again = is_disturbed and result.succeeded and waves.design.when_disturbed == "repeat"
+            results[job] = run(job)[0] if runs_again else result
+            jobs += 1 + runs_again
     return Ended(tuple(state.stopped[label] for label in labels[1:]), jobs)
 
 
@@ -100,20 +97,7 @@ def simulations(waves: Waves, comparisons: int, seed: int) -> Sequence[Ended]:
     return [simulate_waves(waves, random) for _ in range(comparisons)]
 
 
-def _run(waves: Waves, random: Generator) -> Callable[[Job], tuple[Result, int]]:
-    """Return the function that runs a job. It returns the result that counts, and how often the job ran."""
-    run_once = _run_once(waves, random)
-
-    def run(job: Job) -> tuple[Result, int]:
-        result, is_disturbed = run_once(job)
-        if is_disturbed and result.succeeded and waves.design.when_disturbed == "repeat":
-            return run_once(job)[0], 2
-        return result, 1
-
-    return run
-
-
-def _run_once(waves: Waves, random: Generator) -> Callable[[Job], tuple[Result, bool]]:
+def _jobs(waves: Waves, random: Generator) -> Callable[[Job], tuple[Result, bool]]:
     """Return the function that runs a job once. It returns the result, and True if the job was disturbed.
 
     Jobs take the drawn deviations in the order in which they run.
@@ -123,54 +107,34 @@ def _run_once(waves: Waves, random: Generator) -> Callable[[Job], tuple[Result, 
     deviations = iter(waves.seconds(random, jobs))
     failures = iter(random.random((jobs, 2)))
     scores = _scores(waves, random, repeats)
-    slowdowns = iter(_slowdowns(waves, random, jobs))
+    slower = waves.slowdowns(random, jobs) if waves.slowdowns else np.zeros(jobs)
+    disturbed = random.random(jobs) < waves.disturbed_share if waves.slowdowns else np.zeros(jobs, dtype=bool)
+    slowdowns = iter(zip(slower, disturbed, strict=True))
 
     def run(job: Job) -> tuple[Result, bool]:
         arm, repeat = int(job[0]), job[1]
-        setting, slowdown = waves.arms[arm], next(slowdowns)
-        is_cold = setting.cold_ratio is not None and repeat == 0
-        ratio = setting.cold_ratio if is_cold and setting.cold_ratio is not None else setting.ratio
-        seconds = waves.job_seconds * ratio * math.exp(float(next(deviations)) + (slowdown or 0.0))
+        setting, (slowdown, is_disturbed) = waves.arms[arm], next(slowdowns)
+        cache: CacheState = "off" if setting.cold_ratio is None else "warm" if repeat else "cold"
+        ratio = setting.cold_ratio if cache == "cold" and setting.cold_ratio else setting.ratio
+        seconds = waves.job_seconds * ratio * math.exp(float(next(deviations)) + float(slowdown * is_disturbed))
         cost = float(math.ceil(seconds)) if waves.whole_seconds else seconds
         draw, part = next(failures)
-        is_disturbed = slowdown is not None
         if draw < setting.failure_rate:
-            return Result(cost * float(part), succeeded=False, repeat=repeat), is_disturbed
-        return Result(cost, scores[arm][repeat], repeat=repeat, cache=_cache(setting, is_cold=is_cold)), is_disturbed
+            return Result(cost * float(part), succeeded=False, repeat=repeat), bool(is_disturbed)
+        return Result(cost, float(scores[arm][repeat]), repeat=repeat, cache=cache), bool(is_disturbed)
 
     return run
 
 
-def _slowdowns(waves: Waves, random: Generator, jobs: int) -> list[float | None]:
-    """Return the additional log seconds of each job; None for a job that is not disturbed."""
-    if waves.slowdowns is None:
-        return [None] * jobs
-    slower, draws = waves.slowdowns(random, jobs), random.random(jobs)
-    return [float(each) if draw < waves.disturbed_share else None for each, draw in zip(slower, draws, strict=True)]
-
-
-def _scores(waves: Waves, random: Generator, repeats: int) -> list[list[float]]:
+def _scores(waves: Waves, random: Generator, repeats: int) -> list[Numbers]:
     """Return the accuracy by arm and repeat; NaN if the cost alone is judged."""
-    return [
-        [setting.accuracy + deviation for deviation in deviations]
-        for setting, deviations in zip(waves.arms, _score_deviations(waves, random, repeats), strict=True)
-    ]
-
-
-def _score_deviations(waves: Waves, random: Generator, repeats: int) -> Iterator[list[float]]:
     if waves.scores is None:
-        yield from [[math.nan] * repeats] * len(waves.arms)
-        return
+        return [np.full(repeats, math.nan)] * len(waves.arms)
     shared = waves.scores(random, repeats)
-    yield shared.tolist()
+    deviations = [shared]
     for _ in waves.arms[1:]:
         if not waves.is_paired:
-            yield waves.scores(random, repeats).tolist()
+            deviations.append(waves.scores(random, repeats))
         else:
-            yield (shared + waves.seed_differences(random, repeats) if waves.seed_differences else shared).tolist()
-
-
-def _cache(setting: Setting, *, is_cold: bool) -> CacheState:
-    if setting.cold_ratio is None:
-        return "off"
-    return "cold" if is_cold else "warm"
+            deviations.append(shared + waves.seed_differences(random, repeats) if waves.seed_differences else shared)
+    return [setting.accuracy + each for setting, each in zip(waves.arms, deviations, strict=True)]

@@ -39,10 +39,3 @@ def check_data() -> None:
     """Exit if the shared data is missing."""
     if not DATA.is_dir():
         sys.exit(f"error: this benchmark needs {DATA}, which is missing.")
-
-
-def emotion_fields(rows: int, validation_rows: int = 400) -> dict[str, str]:
-    """Return the fields of the emotion experiment on the first shared rows. Exits if the data is missing."""
-    check_data()
-    counts = {"data.train_rows": str(rows), "data.validation_rows": str(validation_rows)}
-    return {"experiment": "emotion", **EMOTION, **counts}

@@ -10,7 +10,7 @@ ROUNDS = 9
 
 
 def peak_flops_per_second(precision: str) -> float:
-    """Return the best FLOP/s of several products of two square matrices. `precision` is `bf16`, `fp16` or `fp32`."""
+    """Return the best FLOP/s of several products of two square matrices. `precision` is `bf16` or `fp32`."""
     done = subprocess.run(
         [sys.executable, "-m", "benchmarks.support.matmul_peak", precision], capture_output=True, text=True, check=True
     )
@@ -19,23 +19,13 @@ def peak_flops_per_second(precision: str) -> float:
 
 def main(precision: str) -> None:
     """Measure and print FLOP/s."""
-    import time
-
     import torch
+    from torch.utils.benchmark import Timer
 
-    device = "cuda" if torch.cuda.is_available() else "cpu"
-    kind = {"bf16": torch.bfloat16, "fp16": torch.float16, "fp32": torch.float32}[precision]
-    left, right = (torch.randn(SIDE, SIDE, device=device).to(kind) for _ in range(2))
-
-    def product() -> float:
-        started = time.perf_counter()
-        _ = left @ right
-        if device == "cuda":
-            torch.cuda.synchronize()
-        return time.perf_counter() - started
-
-    product()
-    print(2 * SIDE**3 / min(product() for _ in range(ROUNDS)))
+    kind = {"bf16": torch.bfloat16, "fp32": torch.float32}[precision]
+    left, right = (torch.randn(SIDE, SIDE).to(kind) for _ in range(2))
+    timer = Timer("left @ right", globals={"left": left, "right": right}, num_threads=torch.get_num_threads())
+    print(2 * SIDE**3 / min(timer.timeit(1).mean for _ in range(ROUNDS)))
 
 
 if __name__ == "__main__":

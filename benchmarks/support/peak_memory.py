@@ -25,7 +25,6 @@ class Measured:
     peak_mib: float
     """Peak resident memory (Linux's VmHWM)."""
     stdout: str
-    stderr: str
 
 
 def run_measured(module: str, arguments: Sequence[str], environment: dict[str, str]) -> Measured:
@@ -41,26 +40,14 @@ def run_measured(module: str, arguments: Sequence[str], environment: dict[str, s
         )
         if done.returncode:
             sys.exit(f"error: {module} failed:\n{done.stdout}\n{done.stderr}")
-        return Measured(peak_mib=float(output.read_text()), stdout=done.stdout, stderr=done.stderr)
-
-
-def _peak_mib() -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    [kib] = [line.split()[1] for line in lines if line.startswith("VmHWM:")]
-    return int(kib) / 1024
-
-
-def main(output: str, module: str, arguments: Sequence[str]) -> None:
-    """Run the module and write its peak memory to `output`."""
-    sys.argv = [module, *arguments]
-    code: object = 0
-    try:
-        runpy.run_module(module, run_name="__main__", alter_sys=True)
-    except SystemExit as end:
-        code = end.code
-    Path(output).write_text(str(_peak_mib()))
-    sys.exit(code if isinstance(code, int) else 1)
+        return Measured(peak_mib=float(output.read_text()), stdout=done.stdout)
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2], sys.argv[3:])
+    output, *sys.argv = sys.argv[1:]
+    try:
+        runpy.run_module(sys.argv[0], run_name="__main__", alter_sys=True)
+    finally:
+        status = Path("/proc/self/status").read_text()
+        [kib] = [line.split()[1] for line in status.splitlines() if line.startswith("VmHWM:")]
+        Path(output).write_text(str(int(kib) / 1024))

@@ -1,7 +1,4 @@
-"""Result files, one for each benchmark, and the page generated from them.
-
-A file is a list of results, newest first: one for each kind of machine, with machine, commit, date and rows.
-"""
+"""Result files, one for each benchmark: a list of results, newest first, one for each kind of machine."""
 
 from __future__ import annotations
 
@@ -11,55 +8,12 @@ import subprocess
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
-from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
+from benchmarks.support.page import FOLDER, PAGE, page
+from judging.intervals import paired_interval
 from tracking.recording.run_description import ROOT, environment
-
-FOLDER = Path(__file__).resolve().parents[1] / "results"
-PAGE = ROOT / "docs" / "benchmarks.md"
-INTRODUCTION = """\
-# Benchmarks
-
-The benchmarks generate this page from `benchmarks/results/*.json`. Do not edit it.
-
-{summary}
-
-Each section is one benchmark (`bench_<name>.py` in `benchmarks/`), or a part of `make accept-gpu` (`gpu-<part>`), with
-a table of the figures that have a target for each kind of machine that it was run on. All figures are in the JSON file.
-Unless its name says otherwise, a value is the median of n measurements, and its spread is half of their interquartile
-range (of a mean: half of its 95 % interval). Speeds are compared only within one run, on one machine. Targets that were
-missed are listed too.
-"""
-
-SUMMARY = (
-    (
-        "How many times as fast as the published recipe are our defaults, at equal loss (emotion, no compiler)?",
-        "workloads",
-        "emotion (MiniLM), ours uncompiled: speed-up over the recipe",
-    ),
-    (
-        "How many times as fast as a well-tuned Trainer are our defaults, on the workload with the smallest gain?",
-        "tuned_trainer",
-        ": speed-up over the tuned Trainer",
-    ),
-    (
-        "In the worst case, how fast are the settings that `auto` chooses, relative to the best fixed ones?",
-        "auto",
-        ": auto / best",
-    ),
-    (
-        "How fast is a job beside a busy process, relative to alone (two CPUs)?",
-        "neighbours",
-        "our defaults: speed beside 1 busy process ÷ alone",
-    ),
-    ("How often is one of two equally expensive settings called cheaper?", "waves", "false verdicts: recorded noise"),
-    ("How often is a gain of 10 % detected?", "waves", "a gain of 10 % found: recorded noise"),
-    ("How many values of metrics were lost while 200 jobs ran at once?", "following", "points lost"),
-)
-"""Question, benchmark, and end of a row's name, for each line of the table at the top of the page. The smallest value
-answers the question if several rows' names end so."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -79,44 +33,71 @@ class Row:
     """True if the target is met; None without a target."""
 
 
-def median_row(
-    name: str, values: Sequence[float], unit: str, target: str | None = None, met: bool | None = None
+def figure(
+    name: str,
+    values: float | Sequence[float],
+    unit: str,
+    *,
+    least: float | None = None,
+    most: float | None = None,
+    n: int | None = None,
 ) -> Row:
-    """Return a row with the median and the spread of `values`."""
+    """Return a row with a value, or the median and the spread of several. The target is `least`, `most` or both.
+
+    `n` is the number of measurements behind a single value.
+    """
+    numbers = list(values) if isinstance(values, Sequence) else [values]
+    value = statistics.median(numbers)
+    quartiles = statistics.quantiles(numbers, n=4, method="inclusive") if len(numbers) > 1 else None
+    bounds = [f"at {word} {limit:.4g}" for word, limit in (("least", least), ("most", most)) if limit is not None]
+    is_met = (least is None or value >= least) and (most is None or value <= most)
     return Row(
         name=name,
-        value=statistics.median(values),
+        value=value,
         unit=unit,
-        spread=spread(values),
-        n=len(values),
-        target=target,
-        met=met,
+        spread=(quartiles[2] - quartiles[0]) / 2 if quartiles else None,
+        n=n or len(numbers),
+        target=f"{' and '.join(bounds)} {unit}".strip() if bounds else None,
+        met=is_met if bounds else None,
     )
 
 
-def spread(values: Sequence[float]) -> float | None:
-    """Return half of the interquartile range, or None for fewer than two values."""
-    if len(values) < 2:
+def loss_row(name: str, ours: Sequence[float], theirs: Sequence[float], *, has_target: bool = True) -> Row | None:
+    """Return the mean difference of the losses, in nats, of pairs with the same seed; None with fewer than two pairs.
+
+    Its spread is half of the 95 % interval of the mean.
+    """
+    interval = paired_interval(ours, theirs)
+    if interval is None:
         return None
-    low, _, high = statistics.quantiles(values, n=4, method="inclusive")
-    return (high - low) / 2
+    return Row(
+        name=name,
+        value=interval.estimate,
+        unit="nats",
+        spread=(interval.high - interval.low) / 2,
+        n=len(ours),
+        target="not shown to be higher: the 95 % interval starts at or below 0" if has_target else None,
+        met=interval.low <= 0 if has_target else None,
+    )
 
 
-def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), *, is_part: bool = False) -> None:
+def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
     """Write `benchmarks/results/<name>.json`, print the rows, and regenerate docs/benchmarks.md.
 
-    The result replaces an earlier one of the same kind of machine. With `is_part`, earlier rows and notes from the same
-    machine and commit are kept unless `rows` replaces them.
+    The result replaces an earlier one of the same kind of machine. Earlier rows and notes from the same machine and
+    commit are kept unless `rows` replaces them.
     """
+    import torch  # takes seconds
+
     here = environment()
     machine = {
         **here["machine"],
         "instructions": _instructions(),
         "python": here["python"],
         "packages": here["packages"],
-        "gpu": _gpu(),
+        "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
     }
-    result = {
+    result: dict[str, Any] = {
         "machine": machine,
         "commit": here["git"]["commit"],
         "dirty": _is_dirty(),
@@ -126,14 +107,17 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = (), *, is_part:
     }
     file = FOLDER / f"{name}.json"
     earlier = json.loads(file.read_text()) if file.exists() else []
-    if is_part:
-        for before in earlier:
-            _keep_rows(before, result)
+    for before in earlier:
+        if all(before[key] == result[key] for key in ("machine", "commit")):
+            measured_now = {row.name for row in rows}
+            result["rows"] = [each for each in before["rows"] if each["name"] not in measured_now] + result["rows"]
+            result["notes"] = [*dict.fromkeys([*before["notes"], *notes])]
     others = [each for each in earlier if not is_same_kind(each["machine"], machine)]
-    FOLDER.mkdir(exist_ok=True)
     file.write_text(json.dumps([result, *others], indent=1, ensure_ascii=False) + "\n")
     for row in rows:
-        print("  " + _sentence(asdict(row)))
+        target = f"  (target {row.target}: {'met' if row.met else 'MISSED'})" if row.target else ""
+        error = "" if row.spread is None else f" ± {row.spread:.3g}"
+        print(f"  {row.name}: {row.value:.4g} {row.unit}{error}{target}")
     PAGE.write_text(page())
 
 
@@ -149,89 +133,6 @@ def is_same_kind(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     instructions: a missing value equals any."""
     instructions = {first.get("instructions"), second.get("instructions")} - {None}
     return (first["processor"], first["gpu"]) == (second["processor"], second["gpu"]) and len(instructions) <= 1
-
-
-def _keep_rows(before: dict[str, Any], now: dict[str, Any]) -> None:
-    """Add the rows and notes of an earlier measurement that the new one does not replace."""
-    if any(before[key] != now[key] for key in ("machine", "commit")):
-        return
-    measured_now = {row["name"] for row in now["rows"]}
-    now["rows"] = [row for row in before["rows"] if row["name"] not in measured_now] + now["rows"]
-    now["notes"] = [note for note in before["notes"] if note not in now["notes"]] + now["notes"]
-
-
-def page() -> str:
-    """Return the content of docs/benchmarks.md, generated from the result files."""
-    results = {path.stem: json.loads(path.read_text()) for path in sorted(FOLDER.glob("*.json"))}
-    parts = [INTRODUCTION.replace("{summary}", _summary(results))]
-    return "\n".join([*parts, *(_section(name, measured) for name, measured in results.items())])
-
-
-def _summary(results: Mapping[str, Sequence[Any]]) -> str:
-    """Return the table of the most important figures, on each kind of machine that they were measured on."""
-    lines = ["| question | answer | target | met | machine | section |", "| --- | ---: | --- | --- | --- | --- |"]
-    for question, name, ending in SUMMARY:
-        measured = [(_smallest(result["rows"], ending), result["machine"]) for result in results[name]]
-        cells = [
-            (_value(row), row["target"] or "", _MET[row["met"]], _machine(where)) for row, where in measured if row
-        ] or [("to be measured", "", "", "")]
-        answers, targets, met, machines = ("<br>".join(column) for column in zip(*cells, strict=True))
-        lines.append(f"| {question} | {answers} | {targets} | {met} | {machines} | [{name}](#{name}) |")
-    return "\n".join(lines)
-
-
-def _smallest(rows: Sequence[Any], ending: str) -> Any:
-    """Return the row with the smallest value of those whose name ends with `ending`, or None without such rows."""
-    return min((row for row in rows if row["name"].endswith(ending)), key=itemgetter("value"), default=None)
-
-
-_MET = {True: "yes", False: "**no**", None: ""}
-
-
-def _value(row: Mapping[str, Any]) -> str:
-    return f"{row['value']:.4g} {row['unit']}".strip()
-
-
-def _machine(machine: Mapping[str, Any]) -> str:
-    """Return the name of a kind of machine."""
-    processor = machine["processor"].replace("(R)", "").removesuffix(" Processor")
-    instructions = machine.get("instructions")
-    return machine["gpu"] or (f"{processor} with {instructions}" if instructions else processor)
-
-
-def _section(name: str, results: Sequence[Mapping[str, Any]]) -> str:
-    return "\n".join([f"## {name}", "", *(line for result in results for line in _result_lines(result))])
-
-
-def _result_lines(result: Mapping[str, Any]) -> list[str]:
-    machine, packages = result["machine"], result["machine"]["packages"]
-    commit = (result["commit"] or "none")[:10] + (" (dirty)" if result["dirty"] else "")
-    lines = [
-        f"{_machine(machine)}, {machine['cores']} cores, {machine['memory_gib']} GiB. {result['date']}, "
-        f"commit {commit}, torch {packages.get('torch')}, transformers {packages.get('transformers')}."
-    ]
-    lines += ["", "| figure | value | spread | n | target | met |", "| --- | ---: | ---: | ---: | --- | --- |"]
-    for row in filter(itemgetter("target"), result["rows"]):
-        met = _MET[row["met"]]
-        spread_text = "" if row["spread"] is None else f"±{row['spread']:.3g}"
-        value, target = _value(row), row["target"] or ""
-        lines.append(f"| {row['name']} | {value} | {spread_text} | {row['n']} | {target} | {met} |")
-    return [*lines, "", *[f"- {note}" for note in result["notes"]], ""]
-
-
-def _sentence(row: dict[str, Any]) -> str:
-    text = f"{row['name']}: {row['value']:.4g} {row['unit']}"
-    if row["spread"] is not None:
-        text += f" ± {row['spread']:.3g}"
-    if row["target"]:
-        text += f"  (target {row['target']}: {'met' if row['met'] else 'MISSED'})"
-    return text
-
-
-def _gpu() -> str | None:
-    import torch
-
-    return torch.cuda.get_device_name(0) if torch.cuda.is_available() else None
 
 
 _INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 and bf16", "avx512f": "AVX-512", "avx2": "AVX2"}

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import argparse
 import io
 import json
 import sys
@@ -40,30 +39,23 @@ class _Timed(io.StringIO):
         return super().write(text)
 
 
-def main() -> None:
+def main(file: str, task: str, home: str, data: str = "{}") -> None:
     """Print the outcome as JSON: `refused` (the message, or null), `seconds`, `first_line_seconds` and `rows`.
 
-    Any error but InputError is a traceback.
+    `data` has more fields of the data, as JSON. Any error but InputError is a traceback.
     """
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("file", type=Path)
-    parser.add_argument("task")
-    parser.add_argument("home", type=Path)
-    parser.add_argument("--data", type=json.loads, default={}, help="more fields of `data`, as JSON")
-    arguments = parser.parse_args()
-    request = request_for(arguments.file, arguments.task, **arguments.data)
+    request = request_for(Path(file), task, **json.loads(data))
     refused, rows, log, start = None, 0, _Timed(), time.monotonic()
     try:
         with shown(log) as progress:
-            staged = stage(request, arguments.home, progress=progress)
+            staged = stage(request, Path(home), progress=progress)
         rows = staged.train_rows + staged.validation_rows
     except InputError as error:
         refused = str(error)
     seconds = time.monotonic() - start
-    sys.stderr.write(log.getvalue())
     first = None if log.first_at is None else log.first_at - start
     print(json.dumps({"refused": refused, "seconds": seconds, "first_line_seconds": first, "rows": rows}))
 
 
 if __name__ == "__main__":
-    main()
+    main(*sys.argv[1:])

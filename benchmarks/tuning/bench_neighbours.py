@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 import os
+import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import partial
 from pathlib import Path
 
 from benchmarks.support.command import train
 from benchmarks.support.data import check_data
-from benchmarks.support.neighbour import busy_processes
-from benchmarks.support.results import Row, median_row, write
+from benchmarks.support.results import Row, figure, write
 from benchmarks.support.workloads import WORKLOADS
 from benchmarks.tuning.plain_side import fastest_choice, plain
 
@@ -19,30 +21,25 @@ ROUNDS = int(os.environ.get("BENCH_ROUNDS", 5))
 BATCH, STEPS = 24, 60
 STEPS_OF_SCRIPT = 20
 """Beside a busy process, the script's steps take up to thirty times as long."""
-LEAST_KEPT = 0.55
-MOST_BLOCKING = 3.0
-"""Percent. Blocking threads lose up to 15 % on free CPUs, so 3 % of the steps lose less than 0.5 %."""
 
 
-class Ours:
-    """Jobs with our defaults."""
-
-    def __init__(self, folder: Path, compiler: str) -> None:
-        workload = next(each for each in WORKLOADS if each.name == "emotion")
-        self._folder = folder
-        self.fields = workload.fields(max_steps=str(STEPS), compiler=compiler, batch_size=str(BATCH))
-        self.blocking: list[float] = []
-        """Percent of the steps of each job with blocked threads."""
-
-    def rate(self) -> float:
-        """Train, and return the steady samples per second."""
-        result = train(self._folder, self.fields).result()
-        self.blocking.append(float(result["machine/steps_with_blocked_threads_percent"]))
-        return float(result["throughput/steady_samples_per_second"])
+@contextmanager
+def busy_processes(count: int) -> Iterator[None]:
+    """Keep this number of processes busy all the time. They end with this process, however it ends."""
+    code = "import os; parent = os.getppid()\nwhile os.getppid() == parent: sum(range(100_000))"
+    with ExitStack() as stack:
+        for _ in range(count):
+            command = [sys.executable, "-c", code]
+            process = stack.enter_context(subprocess.Popen(command, start_new_session=True))
+            stack.callback(process.kill)
+        yield
 
 
-def ratios(rate: Callable[[], float], counts: list[int]) -> tuple[list[float], dict[int, list[float]]]:
-    """Return the rates alone, and the rates beside these numbers of busy processes relative to them."""
+def rows(name: str, rate: Callable[[], float], counts: Sequence[int], least: float | None = None) -> list[Row]:
+    """Return a side's speed alone, and relative to it beside these numbers of busy processes.
+
+    `least` is the target beside one process.
+    """
     undisturbed: list[float] = []
     beside: dict[int, list[float]] = {count: [] for count in counts}
     for number in range(ROUNDS):
@@ -52,48 +49,39 @@ def ratios(rate: Callable[[], float], counts: list[int]) -> tuple[list[float], d
                 beside[count].append(rate() / undisturbed[-1])
         latest = {count: round(values[-1], 3) for count, values in beside.items()}
         print(f"  round {number}: alone {undisturbed[-1]:.1f}, beside {latest}", file=sys.stderr, flush=True)
-    return undisturbed, beside
-
-
-def rows(name: str, undisturbed: list[float], beside: dict[int, list[float]], *, is_ours: bool = True) -> list[Row]:
-    """Return the figures of one side. Ours has a target beside one process."""
-    figures = [median_row(f"{name}, alone", undisturbed, "samples/s")]
+    figures = [figure(f"{name}, alone", undisturbed, "samples/s")]
     for count, values in beside.items():
-        figure = median_row(f"{name}: speed beside {count} busy process{'es' * (count > 1)} ÷ alone", values, "x")
-        if is_ours and count == 1:
-            figure = median_row(figure.name, values, "x", f"at least {LEAST_KEPT:g}", figure.value >= LEAST_KEPT)
-        figures.append(figure)
+        label = f"{name}: speed beside {count} busy process{'es' * (count > 1)} ÷ alone"
+        figures.append(figure(label, values, "x", least=least if count == 1 else None))
     return figures
+
+
+def rate(folder: Path, fields: Mapping[str, str]) -> float:
+    """Train, and return the steady samples per second."""
+    return float(train(folder, fields).result()["throughput/steady_samples_per_second"])
 
 
 def main() -> None:
     """Measure each side in turns, and write the ratios."""
     check_data()
-    cpus = len(os.sched_getaffinity(0))
+    workload = next(each for each in WORKLOADS if each.name == "emotion")
+    figures: list[Row] = []
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
-        ours, compiled = Ours(folder, "none"), Ours(folder, "inductor")
-        figures = []
-        for label, side in (("our defaults", ours), ("with inductor", compiled)):
-            side.rate()  # The compiled programs, and a warm page cache.
-            side.blocking.clear()
-            counts = [1, 2 * cpus] if side is ours else [1]
-            figures += rows(label, *ratios(side.rate, counts))
-            blocking = side.blocking[:: len(counts) + 1]
-            row = median_row(f"{label}, alone: steps with blocked threads", blocking, "%")
-            figures.append(
-                median_row(row.name, blocking, "%", f"at most {MOST_BLOCKING:g} %", row.value <= MOST_BLOCKING)
-            )
-        job, steps = train(folder, ours.fields), STEPS_OF_SCRIPT
+        for label, compiler, counts in (
+            ("with inductor", "inductor", [1]),
+            ("our defaults", "none", [1, 2 * len(os.sched_getaffinity(0))]),
+        ):
+            fields = workload.fields(max_steps=str(STEPS), compiler=compiler, batch_size=str(BATCH))
+            job = train(folder, fields)  # The compiled programs, and a warm page cache.
+            figures += rows(label, partial(rate, folder, fields), counts, least=0.5)
         choice = fastest_choice(job)
-        script = ratios(lambda: plain(job, choice, steps, evaluates=False)["samples_per_second"], [1])
-        figures += rows("tuned Trainer", *script, is_ours=False)
-    note = (
-        f"Samples per second, after warm-up, of MiniLM on the emotion data, batch size {BATCH}, {STEPS} steps ({steps} "
-        f"for the script of `tuned_trainer`, here in {choice[0]} with {choice[1]} attention), {cpus} CPUs, {ROUNDS} "
-        "rounds. The busy processes start before the job."
-    )
-    write("neighbours", figures, [note])
+        figures += rows(
+            "tuned Trainer",
+            lambda: plain(job, choice, STEPS_OF_SCRIPT, evaluates=False)["samples_per_second"],
+            [1],
+        )
+    write("neighbours", figures, [f"{ROUNDS} rounds. The tuned Trainer used {choice[0]} with {choice[1]} attention."])
 
 
 if __name__ == "__main__":

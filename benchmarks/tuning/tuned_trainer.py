@@ -37,6 +37,7 @@ MODELS = {
     "question-answering": "AutoModelForQuestionAnswering",
     "causal-lm": "AutoModelForCausalLM",
 }
+SAME_SETTINGS = ["learning_rate", "weight_decay", "adam_beta1", "adam_beta2", "adam_epsilon", "max_grad_norm", "seed"]
 COLUMNS = {"label": "labels", "start_position": "start_positions", "end_position": "end_positions"}
 """Column of a channel -> input of the model."""
 
@@ -71,14 +72,6 @@ def read_rows(folder: Path, config: Any) -> list[dict[str, Any]]:
     ]
 
 
-def build_model(task: str, folder: Path, config: Any, weights: str, attention: str) -> Any:
-    """Return the model with the weights of the folder, or with random ones."""
-    head = getattr(transformers, MODELS[task])
-    if weights == "random":
-        return head.from_config(config, attn_implementation=attention)
-    return head.from_pretrained(folder, config=config, attn_implementation=attention)
-
-
 def validation_loss(trainer: Trainer, task: str) -> float:
     """Return the mean loss of the validation rows, or of their tokens: Trainer's own is the mean of the batches."""
     total, count = 0.0, 0
@@ -106,12 +99,7 @@ def main(path: str, own: Mapping[str, Any]) -> None:
         max_steps=own["max_steps"],
         per_device_train_batch_size=values["batch_size"],
         per_device_eval_batch_size=values["eval_batch_size"],
-        learning_rate=values["learning_rate"],
-        weight_decay=values["weight_decay"],
-        adam_beta1=values["adam_beta1"],
-        adam_beta2=values["adam_beta2"],
-        adam_epsilon=values["adam_epsilon"],
-        max_grad_norm=values["max_grad_norm"],
+        **{name: values[name] for name in SAME_SETTINGS},
         lr_scheduler_type=values["lr_scheduler"],
         use_cpu=True,
         bf16=own["precision"] == "bf16",
@@ -119,14 +107,18 @@ def main(path: str, own: Mapping[str, Any]) -> None:
         train_sampling_strategy="group_by_length",
         logging_steps=own["max_steps"],
         save_strategy="no",
-        seed=values["seed"],
         disable_tqdm=True,
         report_to=[],
     )
+    head = getattr(transformers, MODELS[task])
+    if values["weights"] == "random":
+        model = head.from_config(config, attn_implementation=own["attention"])
+    else:
+        model = head.from_pretrained(folders["model"], config=config, attn_implementation=own["attention"])
     recorder = StepRecorder()
     is_lm = task == "causal-lm"
     trainer = Trainer(
-        build_model(task, folders["model"], config, values["weights"], own["attention"]),
+        model,
         arguments,
         data_collator=DataCollatorForLanguageModeling(tokenizer, mlm=False)
         if is_lm

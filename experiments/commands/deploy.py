@@ -11,8 +11,7 @@ from experiments.commands.verb import FieldVerb, field
 
 EXAMPLES = (
     "trainfare deploy --run models:/demo@champion --name demo",
-    "trainfare deploy --model path/to/folder --lifetime 2h --when_over delete",
-    "trainfare deploy --run RUN_ID --service sagemaker --machine ml.m5.large --lifetime 8h --max-usd 1",
+    "trainfare deploy --model path/to/folder",
     "trainfare deploy --run models:/demo@champion --token-file token --host 0.0.0.0",
     "trainfare deploy --run RUN_ID --service sagemaker --machine ml.g4dn.xlarge",
 )
@@ -25,11 +24,7 @@ EXAMPLES = (
 @field("machine", "SageMaker instance type, such as ml.g4dn.xlarge.", metavar="TYPE")
 @field("machines", "Number of instances.", metavar="N", default="1", show_default=True)
 @field("name", "Name of the endpoint. Default: the job's or the folder's name.", metavar="NAME")
-@field("lifetime", "Lifetime, such as 30m, 2h or 7d. Default: unlimited.", metavar="TIME")
-@field("when_over", "Action at the end of the lifetime.", metavar="warn|delete", default="warn", show_default=True)
-@field("max_usd", "Budget of the endpoint over its lifetime, in US dollars. It is then deleted.", metavar="USD")
-@field("max_billable_seconds", "The same budget, in billable instance seconds.", metavar="SECONDS")
-@field("replace", "true replaces a different model that has the same endpoint name.", metavar="true|false")
+@field("replace", "true replaces a different model on this machine under the same name.", metavar="true|false")
 @field(
     "allow",
     "Checks of the quality gate to skip, separated by commas: failed, unevaluated, worse, other-data.",
@@ -42,6 +37,10 @@ EXAMPLES = (
 @field("wait", "Longest time to wait for the endpoint.", metavar="TIME", default="30m", show_default=True)
 @field("image", "Container image, with --service sagemaker.", metavar="URI")
 @field("ami", "System image of the instances, which has the GPU driver, with --service sagemaker.", metavar="VERSION")
+@field("lifetime", "", hidden=True)
+@field("when_over", "", hidden=True)
+@field("max_usd", "", hidden=True)
+@field("max_billable_seconds", "", hidden=True)
 @DRY_RUN
 @FORMAT
 def command(fields: Mapping[str, str]) -> int:

@@ -17,7 +17,7 @@ EXAMPLES = (
 @click.command(cls=FieldVerb, is_closed=True, prefixes=("aws.",), examples=EXAMPLES)
 @field("service", "List only the endpoints of this service.", metavar="local|sagemaker")
 def command(fields: Mapping[str, str]) -> int:
-    """List endpoints with their cost so far."""
-    from experiments.deployments.list_endpoints import endpoints
+    """List endpoints with their price per hour and cost so far."""
+    from experiments.deployments.existing_endpoints import endpoints
 
     return endpoints(fields)

@@ -43,7 +43,7 @@ class PlanVerb(ExperimentVerb):
         return ["[VERB]", *super().collect_usage_pieces(ctx)]
 
 
-@click.command(cls=PlanVerb, has_dry_run=False, ends_lifetimes=False, examples=EXAMPLES)
+@click.command(cls=PlanVerb, has_dry_run=False, examples=EXAMPLES)
 @field(
     "verb", "Verb to plan: compare, train, probe, sweep or deploy. It may also be the first argument.", metavar="VERB"
 )

@@ -14,12 +14,12 @@ EXAMPLES = (
 )
 
 
-@click.command(cls=FieldVerb, is_closed=True, prefixes=("aws.",), ends_lifetimes=False, examples=EXAMPLES)
+@click.command(cls=FieldVerb, is_closed=True, prefixes=("aws.",), examples=EXAMPLES)
 @field("endpoint", "Name of the endpoint.", metavar="NAME")
-@field("all", "true deletes every endpoint that was deployed with this tool.", metavar="true|false")
+@field("all", "true deletes every endpoint that `trainfare endpoints` lists.", metavar="true|false")
 @field("service", "Service of the endpoint.", metavar="local|sagemaker")
 def command(fields: Mapping[str, str]) -> int:
     """Delete an endpoint, or all endpoints."""
-    from experiments.deployments.undeploy_model import undeploy
+    from experiments.deployments.existing_endpoints import undeploy
 
     return undeploy(fields)

@@ -22,17 +22,11 @@ FLAGS = frozenset({DRY_RUN, TRUST})
 
 
 class Verb(click.Command):
-    """A command with examples in its help.
+    """A command with examples in its help."""
 
-    Before it runs, endpoints whose lifetime has ended are reported or deleted, unless `ends_lifetimes` is False.
-    """
-
-    def __init__(
-        self, *args: Any, examples: Sequence[str] = (), ends_lifetimes: bool = True, **attributes: Any
-    ) -> None:
+    def __init__(self, *args: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
         super().__init__(*args, **attributes)
         self.examples = examples
-        self.ends_lifetimes = ends_lifetimes
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         """Read the options. Raises `click.UsageError`."""
@@ -45,14 +39,6 @@ class Verb(click.Command):
             with formatter.section("Examples"):
                 formatter.write("".join(f"  {line}\n" for line in self.examples))
         super().format_epilog(ctx, formatter)
-
-    def invoke(self, ctx: click.Context) -> Any:
-        """Run the verb and return its exit code."""
-        if self.ends_lifetimes:
-            from experiments.deployments.expired_endpoints import end_lifetimes
-
-            end_lifetimes()
-        return super().invoke(ctx)
 
 
 class FieldVerb(Verb):
@@ -114,9 +100,9 @@ class FieldVerb(Verb):
         return fields
 
     def _check_names(self, verb: str, fields: Mapping[str, str]) -> None:
-        known = self.field_names
+        known = [param.opts[0].removeprefix("--") for param in self.params if not getattr(param, "hidden", False)]
         for name in fields:
-            if name not in known and not name.startswith(self.prefixes):
+            if name not in self.field_names and not name.startswith(self.prefixes):
                 raise InputError(
                     f"unknown field '{name}' of {verb}: it must be one of {', '.join(known)}.{nearest(name, known)}"
                 )

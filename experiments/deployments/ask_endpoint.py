@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from experiments.deployments import arguments as read
-from experiments.deployments.known_endpoints import find_endpoint, read_records
+from experiments.deployments.existing_endpoints import find_service, open_service
 from experiments.running.output import print_error, print_line
 from models.endpoints.protocol import EndpointState
 from training.contract.errors import InputError, TrackingError
@@ -29,13 +29,12 @@ def predict(fields: Mapping[str, str]) -> int:
     is_traced = read.one_of("trace", fields.get("trace", "true"), ("true", "false")) == "true"
     name = read.read_name("endpoint", fields["endpoint"]) if "endpoint" in fields else _only_name()
     body = _body(fields)
-    record, service = find_endpoint(name, fields, print_error)
-    state = service.describe(record.name)
+    service = find_service(name, fields, print_error)
     started_ns = time.time_ns()
-    answer = service.predict(record.name, json.dumps(body).encode())
+    answer = service.predict(name, json.dumps(body).encode())
     ended_ns = time.time_ns()
     print_line(answer.decode("utf-8", "replace"))
-    if is_traced and state.run_id:
+    if is_traced and (state := service.describe(name)).run_id:
         _trace(state, body, answer, started_ns, ended_ns)
     return 0
 
@@ -73,31 +72,20 @@ def _json(name: str, text: str) -> Any:
 
 
 def _only_name() -> str:
-    names = sorted({record.name for record in read_records()})
-    if len(names) == 1:
-        return names[0]
-    if names:
-        raise InputError(f"predict needs --endpoint NAME: known endpoints are {', '.join(names)}.")
-    raise InputError("predict needs --endpoint NAME: no endpoint was deployed from this machine.")
+    names = [state.name for state in open_service("local", {}, print_error).endpoints()]
+    if len(names) != 1:
+        has = f"has the endpoints {', '.join(sorted(names))}" if names else "has no endpoint"
+        raise InputError(f"predict needs --endpoint NAME: this machine {has}.")
+    return names[0]
 
 
 def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
     """Log request and answer to MLflow. A failure is only reported, because the answer has already been printed."""
-    from models.endpoints.traces import Prediction, trace
+    from models.endpoints.traces import trace
     from tracking.server.store import open_store
 
-    request = Prediction(
-        endpoint=state.name,
-        service=state.service,
-        run_id=str(state.run_id),
-        model_id=state.model_id,
-        request=body,
-        answer=json.loads(answer),
-        started_ns=started_ns,
-        ended_ns=ended_ns,
-    )
     try:
         store = open_store(retry_seconds=RETRY_SECONDS, otherwise="The answer is valid.", echo=print_error)
-        print_error(f"Trace: {trace(store, request)}")
+        print_error(f"Trace: {trace(store, state, body, json.loads(answer), started_ns, ended_ns)}")
     except TrackingError as error:
         print_error(f"The request was not logged to MLflow: {error}")

@@ -3,20 +3,18 @@
 from __future__ import annotations
 
 import re
-import time
+import signal
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any
 
 from experiments.deployments import arguments as read
-from experiments.deployments.endpoint_budget import check_budget, read_budget
-from experiments.deployments.interruption import interruptible
-from experiments.deployments.known_endpoints import EndpointRecord, open_record
+from experiments.deployments.existing_endpoints import open_service
 from experiments.running.output import print_line
-from models.endpoints.protocol import Endpoints, EndpointSpec, EndpointState
-from training.contract.budget import Budget
-from training.contract.errors import EndpointNotFound, InputError, TrainfareError
+from models.endpoints.protocol import EndpointSpec
+from training.contract.errors import InputError
+from training.contract.price import Price
 from training.state.home import home
 from training.state.regular_files import user_path
 
@@ -28,24 +26,45 @@ WAIT_SECONDS = 1800.0
 RETRY_SECONDS = 30.0
 PENDING_NAME = "later"
 """Placeholder for the endpoint's name until the run has been read."""
+REMOVED = ("lifetime", "when_over", "max_usd", "max_billable_seconds")
+"""Options of earlier versions."""
 
 
 def deploy(fields: Mapping[str, str]) -> int:
     """Deploy the model of `run`, or of the folder `model`; see `docs/models.md`."""
-    spec, record, budget = read_request(fields)
+    spec, service, aws = read_request(fields)
     spec = with_run(fields, spec) if "run" in fields else spec
-    with interruptible():
-        state = _deploy(spec, replace(record, name=spec.name), budget)
-    _print_state(state)
-    if budget.is_limited and record.service == "sagemaker":
-        print_line(
-            "Its budget holds only if a command of trainfare, such as `trainfare endpoints`, runs here at that time."
-        )
+    for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        signal.signal(number, signal.default_int_handler)  # so that `deploy` undoes its work
+    endpoints = open_service(service, aws, print_line)
+    cost = hourly(endpoints.price(spec.machine), spec.machines)
+    if service == "sagemaker":
+        print_line(f"Cost: {cost}, until it is undeployed")
+    state = endpoints.deploy(spec, print_line)
+    print_line(f"Endpoint: {state.name} ({state.service}, {state.status})")
+    print_line(f"Address: {state.address}")
+    options = [f"--{name} {fields[name]}" for name in ("service", "aws.region", "aws.profile") if name in fields]
+    words = " ".join(["--endpoint", state.name, *options])
+    print_line(f'Try it: trainfare predict {words} --text "..."')
+    print_line(f"Delete it: trainfare undeploy {words}" + (f" (it costs {cost})" if service == "sagemaker" else ""))
     return 0
 
 
-def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, EndpointRecord, Budget]:
-    """Return the request without the model of a run, its endpoint's record and its budget. Raises `InputError`."""
+def hourly(price: Price | None, machines: int) -> str:
+    """Return the price of some machines by the hour, with its source, in words."""
+    if price is None:
+        return "an unknown price per hour"
+    return f"{price.usd_per_hour * machines:.4g} USD per hour ({price.source}, {price.date})"
+
+
+def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str, Any]]:
+    """Return the request without the model of a run, its service and the fields `aws.*`. Raises `InputError`."""
+    for name in REMOVED:
+        if name in fields:
+            raise InputError(
+                f"--{name} is no longer an option of deploy: an endpoint exists, and on SageMaker costs money, until "
+                f"`trainfare undeploy` deletes it. AWS Budgets watches what it costs."
+            )
     read.check_not_empty(fields)
     service = read.read_service(fields) or "local"
     aws = read.read_aws(fields) | {name: fields[name] for name in ("image", "ami") if name in fields}
@@ -56,84 +75,36 @@ def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, EndpointRecor
         from training.services.sagemaker.prices import table_price
 
         table_price(aws["prices"], spec.machine)  # fails before anything is created
-    record = EndpointRecord(service=service, name=spec.name, when_over=spec.when_over, aws=aws)
-    return spec, record, read_budget(fields)
-
-
-def _deploy(spec: EndpointSpec, record: EndpointRecord, budget: Budget) -> EndpointState:
-    """Deploy and record the endpoint, if it fits into the budget.
-
-    The record is written first: if the command is killed, later commands then know the endpoint and end its lifetime.
-    """
-    record, service = open_record(record, print_line)
-    check_fits(spec, budget, service)
-    if spec.lifetime_seconds is not None:
-        replace(record, expires=time.time() + spec.lifetime_seconds).save()
-    elif not record.path.exists():
-        record.save()
-    try:
-        state = service.deploy(spec, print_line)
-    except BaseException:
-        _update_record(record, service)
-        raise
-    record.updated(state).save()
-    return state
-
-
-def check_fits(spec: EndpointSpec, budget: Budget, service: Endpoints) -> None:
-    """Raise `InputError` for an endpoint that does not fit into its budget."""
-    if budget.is_limited:
-        check_budget(spec, budget, service.price(spec.machine), _existing(service, spec.name))
-
-
-def _existing(service: Endpoints, name: str) -> EndpointState | None:
-    try:
-        return service.describe(name)
-    except EndpointNotFound:
-        return None
-
-
-def _update_record(record: EndpointRecord, service: Endpoints) -> None:
-    """Record the endpoint's current state; keep the record unchanged if the service does not answer."""
-    try:
-        record.updated(service.describe(record.name)).save()
-    except EndpointNotFound:
-        record.remove()
-    except (TrainfareError, OSError, KeyboardInterrupt):
-        return
+    return spec, service, aws
 
 
 def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
     """Read and check the request; `with_run` adds the model of a run. Raises `InputError`."""
     if ("run" in fields) == ("model" in fields):
         raise InputError("deploy needs either --run (a run id, a job name or a group id) or --model (a folder).")
-    machine = _machine(fields, service)
+    if service == "local" and fields.get("machine", "local") != "local":
+        raise InputError(f"--machine is '{fields['machine']}': --service local runs only on this machine.")
+    if service == "sagemaker" and "machine" not in fields:
+        raise InputError("--service sagemaker needs --machine, an instance type such as ml.g4dn.xlarge.")
+    if service == "sagemaker" and read.read_flag(fields, "replace"):
+        raise InputError(
+            "--replace needs --service local: on SageMaker, deploy under another --name and undeploy the old endpoint."
+        )
     folder = user_path(fields.get("model", "."), "--model")
     if "model" in fields and not (folder / "config.json").is_file():
         raise InputError(f"--model is '{folder}': it must be a Transformers folder, with a config.json.")
-    when_over: Literal["warn", "delete"] = "delete" if _when_over(fields) == "delete" else "warn"
     name = fields.get("name") or _name_of(folder)
     return EndpointSpec(
         name=read.read_name("name", name) if "run" not in fields else PENDING_NAME,
         model=folder.resolve(),
         host=fields.get("host", "127.0.0.1"),
         token_file=_token_file(fields, service),
-        machine=machine,
+        machine=fields.get("machine", "local"),
         machines=read.read_whole("machines", fields.get("machines", "1"), 1, 100 if service == "sagemaker" else 1),
-        lifetime_seconds=read.read_seconds("lifetime", fields["lifetime"]) if "lifetime" in fields else None,
-        when_over=when_over,
         replace=read.read_flag(fields, "replace"),
         precision=_precision(fields),
         wait_seconds=read.read_seconds("wait", fields["wait"]) if "wait" in fields else WAIT_SECONDS,
     )
-
-
-def _machine(fields: Mapping[str, str], service: str) -> str:
-    if service == "local" and fields.get("machine", "local") != "local":
-        raise InputError(f"--machine is '{fields['machine']}': --service local runs only on this machine.")
-    if service == "sagemaker" and "machine" not in fields:
-        raise InputError("--service sagemaker needs --machine, an instance type such as ml.g4dn.xlarge.")
-    return fields.get("machine", "local")
 
 
 def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
@@ -154,13 +125,6 @@ def _precision(fields: Mapping[str, str]) -> str | None:
     from models.loading.precision import PRECISIONS
 
     return read.one_of("precision", fields["precision"], PRECISIONS)
-
-
-def _when_over(fields: Mapping[str, str]) -> str:
-    if "when_over" in fields and "lifetime" not in fields:
-        raise InputError("--when_over needs a lifetime: add --lifetime, such as 2h.")
-    default = "delete" if fields.keys() & {"max_usd", "max_billable_seconds"} else "warn"
-    return read.one_of("when_over", fields.get("when_over", default), ("warn", "delete"))
 
 
 def with_run(fields: Mapping[str, str], spec: EndpointSpec) -> EndpointSpec:
@@ -197,11 +161,9 @@ def with_trained(
         echo(f"Winner of group {trained.group}: {trained.chosen}")
     registered = model_name(fields["run"]) or registered_name(trained.experiment_name)
     check(trained, Registry(store).in_use(registered, alias), allowed)
-    evaluation = evaluation_settings(store, trained)
     filled = replace(
         spec,
-        evaluation=evaluation,
-        max_length=evaluation.max_length,
+        evaluation=evaluation_settings(store, trained),
         name=name or read.read_name("name", trained.job_name),
         task=trained.task or None,
         run_id=trained.run_id,
@@ -214,15 +176,3 @@ def with_trained(
 
 def _name_of(folder: Path) -> str:
     return re.sub(r"[^a-zA-Z0-9]+", "-", folder.resolve().name).strip("-")[:63].strip("-") or "model"
-
-
-def _print_state(state: EndpointState) -> None:
-    print_line(f"Endpoint: {state.name} ({state.service}, {state.status})")
-    print_line(f"Address: {state.address}")
-    if state.price:
-        price = state.price
-        print_line(f"Cost: {price.usd_per_hour * state.machines:.4g} USD per hour ({price.source}, {price.date})")
-    if state.expires:
-        action = "deletes it" if state.when_over == "delete" else "prints a warning"
-        print_line(f"Lifetime: until {state.expires:%Y-%m-%d %H:%M} UTC; the next command after that {action}")
-    print_line(f'Try it: trainfare predict --endpoint {state.name} --text "..."')

@@ -3,47 +3,30 @@
 from __future__ import annotations
 
 import json
-import sys
 import time
-from collections.abc import Mapping
-from contextlib import suppress
+from collections.abc import Iterator, Mapping
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from experiments.deployments import arguments as read
-from experiments.deployments.prediction_model import (
-    PredictionModel,
-    hash_files,
-    load_model,
-    open_model,
-)
 from experiments.running.output import print_error, print_line
-from training.contract.errors import InputError, TrackingError, TrainfareError
+from training.contract.errors import InputError, nearest
 from training.state.regular_files import user_path
 
 if TYPE_CHECKING:
+    from models.batch.prediction import OnRow
     from models.batch.rows import Source
-    from models.batch.unfinished import Unfinished
     from models.inference.predictor import Predictor
+    from models.lookup.trained_model import TrainedModel
+    from tracking.server.store import Store
     from training.staging.formats.text_format import TextFormat
-    from training.staging.sources.data_files import DataFiles
 
 FIELDS = (
-    "run",
-    "model",
-    "file",
-    "output",
-    "task",
-    "precision",
-    "max_length",
-    "parameters",
-    "track",
-    "encoding",
-    "delimiter",
+    *("run", "model", "file", "output", "task", "precision", "max_length", "parameters", "track"),
+    *("encoding", "delimiter"),
 )
 COLUMNS = "columns."
-INTERRUPTED = 130
-"""Exit code of an interrupted command, as in shells."""
 
 
 def predict_file(fields: Mapping[str, str]) -> int:
@@ -52,24 +35,43 @@ def predict_file(fields: Mapping[str, str]) -> int:
     Raises `InputError` and `TrackingError`.
     """
     _check_fields(fields)
-
-    from training.staging.sources.data_files import find_data_files
+    from training.staging.sources.data_files import digest_files, find_data_files
 
     text, files = _text_format(fields), find_data_files(fields["file"])
-    output = user_path(fields.get("output") or _default_output(files), "--output")
-    if output.exists():
+    output = user_path(fields.get("output") or _default_output(files.name), "--output")
+    if output.exists() or output.is_symlink():
         raise InputError(f"--output {output} exists already: choose a different file, or delete it.")
     if not output.absolute().parent.is_dir():
         raise InputError(f"--output is {output}, but the folder {output.absolute().parent} does not exist.")
     parameters = _parameters(fields)
-    model = open_model(fields)
-    predictor = load_model(model, fields)
+    store, trained, folder = _open_model(fields)
+    predictor = _load_model(store, trained, folder, fields)
+    from models.batch.prediction import check
     from models.batch.rows import Source
 
     columns = {name.removeprefix(COLUMNS): value for name, value in fields.items() if name.startswith(COLUMNS)}
     source = Source(files=files, task=predictor.task, columns=columns, text=text)
     source.check()
-    return _predict(model, predictor, source, parameters, output)
+    with _progress("Checking") as on_row:
+        rows = check(predictor, source.rows(), parameters, on_row)
+    if not rows:
+        raise InputError(f"--file {source.files.name} has no rows.")
+    run: AbstractContextManager[dict[str, float]] = nullcontext({})
+    digest = digest_files(files, text)
+    if store is not None and _is_tracked(fields):
+        from models.batch.prediction_run import recorded
+
+        settings = {"model": trained.run_id if trained else str(folder), "file_digest": digest}
+        name = trained.job_name if trained else fields["model"]
+        note = f"{rows:,} rows predicted by {name}: `{output.absolute()}`."
+        run = recorded(store, trained, settings | _description(predictor, source, parameters), note)
+    with run as figures:
+        seconds = _predict(predictor, source, parameters, output, rows, digest)
+        rate = rows / seconds
+        figures |= {"rows": float(rows), "seconds": seconds, "rows_per_second": rate}
+    print_error(f"Predicted {rows:,} rows in {seconds:,.1f} s, {rate:,.1f} rows/s.")
+    print_line(str(output))
+    return 0
 
 
 def _check_fields(fields: Mapping[str, str]) -> None:
@@ -93,10 +95,10 @@ def _text_format(fields: Mapping[str, str]) -> TextFormat:
     return TextFormat(encoding=encoding, delimiter=delimiter, prefix="--")
 
 
-def _default_output(files: DataFiles) -> str:
-    file = Path(files.name)
+def _default_output(name: str) -> str:
+    file = Path(name)
     if not file.exists():
-        raise InputError(f"--file {files.name} is a pattern: name the answers with --output.")
+        raise InputError(f"--file {name} is a pattern: name the answers with --output.")
     return str(file.with_name(f"{file.name.partition('.')[0] or file.name}.answers.jsonl"))
 
 
@@ -112,79 +114,63 @@ def _parameters(fields: Mapping[str, str]) -> dict[str, Any] | None:
     return parameters
 
 
-def _predict(
-    model: PredictionModel, predictor: Predictor, source: Source, parameters: dict[str, Any] | None, output: Path
-) -> int:
-    from models.batch.prediction import check
-    from models.batch.progress import Progress
-    from models.batch.unfinished import Unfinished
-
-    with Progress("Checking", sys.stderr) as progress:
-        rows = check(predictor, source.rows(), parameters, progress.update)
-    if not rows:
-        raise InputError(f"--file {source.files.name} has no rows.")
-    inputs = _inputs(model, predictor, source, parameters)
-    with Unfinished(output, inputs) as unfinished:
-        return _finish(model, predictor, source, parameters, unfinished, rows, inputs)
+def _is_tracked(fields: Mapping[str, str]) -> bool:
+    return read.one_of("track", fields.get("track", "true"), ("true", "false")) == "true"
 
 
-def _finish(
-    model: PredictionModel,
-    predictor: Predictor,
-    source: Source,
-    parameters: dict[str, Any] | None,
-    unfinished: Unfinished,
-    rows: int,
-    inputs: Mapping[str, str],
-) -> int:
-    """Predict the remaining rows, and return the exit code."""
-    before = unfinished.done + len(unfinished.window_answers)
-    if before:
-        print_error(f"{before:,} of {rows:,} rows were predicted before; continuing with the rest.")
-    run_id = _start_run(model, inputs, unfinished)
-    started = time.monotonic()
-    try:
-        _run(predictor, source, parameters, unfinished, rows)
-        if _digest(source) != inputs["file_digest"]:
-            raise InputError(
-                f"--file {source.files.name} changed while its rows were predicted: delete {unfinished.folder} and run "
-                "the same command again."
-            )
-    except (KeyboardInterrupt, Exception) as error:
-        is_killed = isinstance(error, KeyboardInterrupt)
-        _end(model, run_id, "KILLED" if is_killed else "FAILED", {}, "Not finished: run the same command to continue.")
-        if not is_killed:
-            raise
-        print_error(f"Stopped. The same command continues from {unfinished.folder}.")
-        return INTERRUPTED
-    unfinished.finish()
-    _record_result(model, run_id, rows, rows - before, time.monotonic() - started, unfinished.output)
-    return 0
+def _open_model(fields: Mapping[str, str]) -> tuple[Store | None, TrainedModel | None, Path]:
+    """Return the tracking server, if it is needed, the model's record there, if it has one, and its folder."""
+    store = None
+    if _is_tracked(fields) or "run" in fields:
+        from tracking.server.store import open_store
+
+        store = open_store(echo=print_error, retry_seconds=60.0, otherwise="Nothing was predicted.")
+    if store is None or "model" in fields:
+        return store, None, _folder(fields["model"])
+    from models.logged.model_folder import model_folder
+    from models.lookup.trained_model import trained_model
+    from training.state.home import home
+
+    trained = trained_model(store, fields["run"])
+    if trained.chosen:
+        print_error(trained.chosen)
+    return store, trained, model_folder(store, trained, home(), print_error)
 
 
-def _run(
-    predictor: Predictor, source: Source, parameters: dict[str, Any] | None, unfinished: Unfinished, rows: int
-) -> None:
-    from models.batch.prediction import run
-    from models.batch.progress import Progress
+def _folder(model: str) -> Path:
+    from training.staging.models.model_files import check_weights, locate
 
-    with Progress("Predicting", sys.stderr) as progress:
-        progress.set_total(rows, done_before=unfinished.done + len(unfinished.window_answers))
-        run(predictor, source.rows(), parameters, unfinished, progress.update)
+    source = locate(model)
+    if source.folder is None:
+        siblings = [path.name for path in Path.cwd().iterdir()]
+        raise InputError(f"--model is {model!r}, but this folder does not exist.{nearest(model, siblings)}")
+    check_weights(source)
+    return source.folder
 
 
-def _inputs(
-    model: PredictionModel, predictor: Predictor, source: Source, parameters: dict[str, Any] | None
-) -> dict[str, str]:
-    """Return all that predictions depend on, so that a resumed output never mixes those of two requests."""
+def _load_model(
+    store: Store | None, trained: TrainedModel | None, folder: Path, fields: Mapping[str, str]
+) -> Predictor:
+    """Load the model with the settings of its evaluation, if known. Fields override precision and maximum length."""
+    from models.batch.prediction_run import evaluation_settings
+    from models.inference.predictor import load_predictor
+    from models.loading.evaluation import UNKNOWN
+    from models.loading.precision import precision_message
+
+    evaluation = evaluation_settings(store, trained) if store and trained else UNKNOWN
+    length = read.read_whole("max_length", fields["max_length"], 1, 1_000_000) if "max_length" in fields else None
+    task, precision = fields.get("task") or (trained.task if trained else None) or None, fields.get("precision")
+    predictor = load_predictor(folder, task=task, precision=precision, evaluation=evaluation, max_length=length)
+    print_error(precision_message(precision, evaluation.precision, predictor.loaded.device))
+    return predictor
+
+
+def _description(predictor: Predictor, source: Source, parameters: dict[str, Any] | None) -> dict[str, str]:
     from training.staging.sources.data_files import describe_files
 
     loaded = predictor.loaded
     return {
-        "model": model.trained.run_id if model.trained else str(model.folder),
-        "model_digest": hash_files(model.folder),
         "file": describe_files(source.files, list(source.columns_by_role.values()), source.text),
-        "file_digest": _digest(source),
         "task": predictor.task,
         "columns": json.dumps(dict(source.columns), sort_keys=True),
         "parameters": json.dumps(parameters or {}, sort_keys=True),
@@ -195,44 +181,34 @@ def _inputs(
     }
 
 
-def _digest(source: Source) -> str:
-    from training.staging.formats.files import digest_file
+def _predict(
+    predictor: Predictor, source: Source, parameters: dict[str, Any] | None, output: Path, rows: int, digest: str
+) -> float:
+    """Write the output, and return the seconds that it took. `digest` is that of the files before."""
+    from models.batch.prediction import predict, private_output
     from training.staging.sources.data_files import digest_files
 
-    if len(source.files.paths) == 1 and not source.text.identity:
-        return digest_file(source.files.paths[0])
-    return digest_files(source.files, source.text)
+    started = time.monotonic()
+    try:
+        with private_output(output) as file:
+            with _progress("Predicting", rows) as on_row:
+                file.writelines(predict(predictor, source.rows(), parameters, on_row))
+            if digest_files(source.files, source.text) != digest:
+                name = source.files.name
+                raise InputError(f"--file {name} changed while its rows were predicted: run the same command again.")
+    except KeyboardInterrupt as end:
+        end.add_note("No output was written.")
+        raise
+    return time.monotonic() - started
 
 
-def _start_run(model: PredictionModel, inputs: Mapping[str, str], unfinished: Unfinished) -> str | None:
-    if model.store is None or not model.is_tracked:
-        return None
-    from models.batch.prediction_run import begin
+@contextmanager
+def _progress(what: str, total: int | None = None) -> Iterator[OnRow]:
+    """Show the rows done and the remaining time on a terminal."""
+    from rich.console import Console
+    from rich.progress import Progress
 
-    run_id = begin(model.store, model.trained, inputs, unfinished.note("run"))
-    unfinished.set_note("run", run_id)
-    return run_id
-
-
-def _record_result(
-    model: PredictionModel, run_id: str | None, rows: int, predicted: int, seconds: float, output: Path
-) -> None:
-    rate = predicted / seconds if seconds > 0 else 0.0
-    print_error(f"Predicted {predicted:,} rows in {seconds:,.1f} s, {rate:,.1f} rows/s.")
-    print_line(str(output))
-    figures = {
-        "prediction/rows": float(rows),
-        "prediction/predicted_rows": float(predicted),
-        "prediction/seconds": seconds,
-        "prediction/rows_per_second": rate,
-    }
-    _end(model, run_id, "FINISHED", figures, f"{rows:,} rows predicted by {model.name}: `{output.absolute()}`.")
-
-
-def _end(model: PredictionModel, run_id: str | None, status: str, figures: Mapping[str, float], note: str) -> None:
-    if run_id is None or model.store is None:
-        return
-    from models.batch.prediction_run import end
-
-    with suppress(TrackingError, TrainfareError):
-        end(model.store, run_id, status, figures, note)
+    console = Console(stderr=True)
+    with Progress(console=console, transient=True, disable=not console.is_terminal) as progress:
+        task = progress.add_task(what, total=total)
+        yield lambda: progress.advance(task)

@@ -1,58 +1,92 @@
-"""Expected and largest cost of a plan, in words."""
+"""Expected and largest cost of a plan: totals, and the same in words. Pure."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
-from experiments.dry_runs.expected_total import expected_of_search, expected_total, is_calibration
-from experiments.dry_runs.spot_plan import spot_plan_lines
 from experiments.planning.command_plan import CommandPlan, JobEntry
 from experiments.planning.expected_cost import ExpectedCost
 from experiments.planning.worst_case import WorstCase, worst_case_by_look
 from reports.model.blocks import Definition
 from reports.model.numbers import durations, money
 from reports.model.wording import counted, joined
+from reports.spot.text import spot_lines
 from training.contract.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 
 UNKNOWN = "unknown: no earlier job or probe of this setting in MLflow; `trainfare probe` measures it"
 UNKNOWN_SCRIPT = "unknown: no earlier job of this setting in MLflow; run `trainfare train` once, and plans use its time"
-
 NEARLY = 0.9
 """Share of the time limit from which a job is expected to reach it: times of equal jobs differ by a tenth."""
+
+
+def expected_total(jobs: Sequence[JobEntry]) -> ExpectedCost | None:
+    """Return the expected cost of the jobs, without those that run again; None if that of any is unknown."""
+    costs = [job.expected for job in jobs if not job.planned.is_again]
+    known = [cost for cost in costs if cost is not None]
+    if not known or len(known) < len(costs):
+        return None
+    usd = None if any(cost.usd is None for cost in known) else sum(cost.usd or 0.0 for cost in known)
+    sources = list(dict.fromkeys(cost.source for cost in known))
+    return ExpectedCost(seconds=sum(cost.seconds for cost in known), usd=usd, source=joined(sources))
+
+
+def expected_of_search(plan: CommandPlan) -> tuple[int, ExpectedCost] | None:
+    """Return the most trainings of a sweep, and their cost if each costs as much as its compiler's first training.
+
+    None if the cost of a first training is unknown. Calibrations are not counted.
+    """
+    first = [job for job in plan.jobs if not _is_calibration(job)]
+    cost = expected_total(first)
+    if cost is None or plan.search is None:
+        return None
+    trainings = plan.search.max_jobs - (len(plan.jobs) - len(first))
+    factor = trainings / len(first)
+    return trainings, replace(cost, seconds=cost.seconds * factor, usd=None if cost.usd is None else cost.usd * factor)
+
+
+def arms_by(jobs: Sequence[JobEntry], text_of: Callable[[JobEntry], str]) -> dict[str, str]:
+    """Return the arms of each distinct text about a job, as words. An empty text is left out."""
+    arms: dict[str, dict[str, None]] = {}
+    for job in jobs:
+        if text := text_of(job):
+            arms.setdefault(text, {})[job.planned.arm] = None
+    return {text: joined(list(labels)) for text, labels in arms.items()}
 
 
 def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
     """Yield the expected cost with its source, and the worst case with its rule."""
     if plan.jobs:
         yield Definition("Expected", "\n".join(_of_search(plan) if plan.search else _expected(plan)))
-        if late := _late(plan.jobs):
-            yield Definition("Warning", "\n".join(late))
-    if on_spot := list(spot_plan_lines(plan.jobs)):
-        yield Definition("On spot", "\n".join(on_spot))
+    if late := arms_by(plan.jobs, _late):
+        yield Definition("Warning", "\n".join(f"{arms}: {text}" for text, arms in late.items()))
+    if on_spot := arms_by(plan.jobs, lambda job: "\n".join(spot_lines(job.spot)) if job.spot else ""):
+        yield Definition("On spot", "\n".join(_with_arms(on_spot)))
     if plan.worst is not None:
         yield Definition("At most", "\n".join(_worst(plan, plan.worst)))
     if plan.budget:
         yield Definition("Budget", "\n".join(each.removeprefix("Budget of ") for each in plan.budget))
 
 
+def _with_arms(texts: dict[str, str]) -> list[str]:
+    """Return the texts about jobs, with their arms if there are several texts."""
+    return [text if len(texts) == 1 else f"{arms}: {text}" for text, arms in texts.items()]
+
+
+def _is_calibration(job: JobEntry) -> bool:
+    return job.planned.tags.get("platform.role") == "calibration"
+
+
 def _expected(plan: CommandPlan) -> Iterator[str]:
-    unknown = [job.planned.arm for job in plan.jobs if job.expected is None]
     reason = UNKNOWN_SCRIPT if any(job.planned.script for job in plan.jobs) else UNKNOWN
-    if len(unknown) == len(plan.jobs):
-        yield reason
-        return
-    if not unknown:
-        first, last = plan.first_jobs, [job for job in plan.jobs if not job.planned.is_again]
-        if len(first) < len(last):
-            yield f"{_total(first)} up to the first look, {_total(last)} in all"
-        else:
-            yield _total(last)
-    sources: dict[str, list[str]] = {}
-    for job in plan.jobs:
-        sources.setdefault(job.expected.source if job.expected else reason, []).append(job.planned.arm)
-    for source, arms in sources.items():
-        labels = "" if len(sources) == 1 else f"{joined(list(dict.fromkeys(arms)))}: "
-        yield f"{labels}{source if source == reason else f'from {source}'}"
+    if all(job.expected for job in plan.jobs):
+        first, every = plan.first_jobs, [job for job in plan.jobs if not job.planned.is_again]
+        yield (
+            f"{_total(first)} up to the first look, {_total(every)} in all"
+            if len(first) < len(every)
+            else _total(every)
+        )
+    yield from _with_arms(arms_by(plan.jobs, lambda job: f"from {job.expected.source}" if job.expected else reason))
 
 
 def _of_search(plan: CommandPlan) -> Iterator[str]:
@@ -62,25 +96,22 @@ def _of_search(plan: CommandPlan) -> Iterator[str]:
         return
     count, cost = expected
     yield f"{_cost(cost)} for all {counted(count, 'training run')}, if none is skipped"
-    calibrations = sum(map(is_calibration, plan.jobs))
     yield "and each takes as long as the first one with the same compiler setting"
-    if calibrations:
+    if calibrations := sum(map(_is_calibration, plan.jobs)):
         yield f"{counted(calibrations, 'calibration')} not included"
     yield f"from {cost.source}"
 
 
-def _late(jobs: Sequence[JobEntry]) -> list[str]:
-    """Return a line for each time limit that some jobs are expected to reach."""
-    arms: dict[int, list[str]] = {}
-    for job in jobs:
-        spec = job.planned.spec
-        if job.expected and job.expected.seconds / spec.instance_count >= NEARLY * spec.max_run_seconds:
-            arms.setdefault(spec.max_run_seconds, []).append(job.planned.arm)
-    return [
-        f"{joined(list(dict.fromkeys(labels)))}: the expected time is close to machine.max_run_seconds "
-        f"({durations(limit)[0]}) or above it, and a job that reaches it is stopped"
-        for limit, labels in arms.items()
-    ]
+def _late(job: JobEntry) -> str:
+    """Return a warning about the time limit if the job is expected to reach it, or an empty text."""
+    spec = job.planned.spec
+    if job.expected is None or job.expected.seconds / spec.instance_count < NEARLY * spec.max_run_seconds:
+        return ""
+    limit = durations(spec.max_run_seconds)[0]
+    return (
+        f"the expected time is close to machine.max_run_seconds ({limit}) or above it, and a job that reaches it is "
+        "stopped"
+    )
 
 
 def _total(jobs: Sequence[JobEntry]) -> str:
@@ -94,18 +125,15 @@ def _cost(cost: ExpectedCost) -> str:
 
 def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:
     again = f", {worst.again} of them only if a job is disturbed" if worst.again else ""
-    yield f"{amount_text(worst.amount)} ({counted(worst.jobs + worst.again, 'job')}{again})"
+    yield f"{_amount(worst.amount)} ({counted(worst.jobs + worst.again, 'job')}{again})"
     if plan.search is None and plan.design and len(plan.design.looks) > 1:
         [look, first], *_ = worst_case_by_look([job.planned for job in plan.jobs], plan.design)
-        yield f"{amount_text(first.amount)} up to the first look, after {look} repeats"
-    limits = list(dict.fromkeys(job.planned.spec.max_run_seconds for job in plan.jobs))
-    if limits:
-        limit = joined([durations(each)[0] for each in limits])
+        yield f"{_amount(first.amount)} up to the first look, after {look} repeats"
+    if limits := dict.fromkeys(durations(job.planned.spec.max_run_seconds)[0] for job in plan.jobs):
         most = f"{GRACE_SECONDS + UPLOAD_SECONDS:.0f} s"
-        yield f"each job: at most {limit} (machine.max_run_seconds), and up to {most} to stop and upload"
+        yield f"each job: at most {joined(list(limits))} (machine.max_run_seconds), and up to {most} to stop and upload"
 
 
-def amount_text(amount: Amount) -> str:
-    """Return an amount as billed time and, if its price is known, US dollars."""
+def _amount(amount: Amount) -> str:
     dollars = f", {money(amount.usd)} USD" if amount.usd else ""
     return f"{durations(amount.seconds)[0]} of billed time{dollars}"

@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 
 from experiments.dry_runs.json_text import json_text
 from experiments.dry_runs.plan_deploy import plan_deploy
-from experiments.dry_runs.plan_launch import plan_launch
-from experiments.dry_runs.plan_sweep import plan_sweep_command
-from experiments.dry_runs.scratch_state import ScratchState, scratch_state
+from experiments.dry_runs.plan_jobs import plan_jobs
+from experiments.dry_runs.scratch_state import scratch_state
 from experiments.dry_runs.text import print_plan
-from experiments.planning.command_plan import CommandPlan
 from experiments.running.output import print_line
 from training.contract.errors import InputError, nearest
 from training.state.home import home
@@ -28,23 +26,9 @@ def dry_run(verb: str, fields: Mapping[str, str]) -> int:
     if chosen not in FORMATS:
         raise InputError(f"--format is '{chosen}': it must be one of {', '.join(FORMATS)}.{nearest(chosen, FORMATS)}")
     with scratch_state(home()) as state:
-        plan = PLANNERS[verb](fields, state)
+        plan = plan_deploy(fields, state) if verb == "deploy" else plan_jobs(verb, fields, state)
     if chosen == "json":
         print_line(json_text(plan))
     else:
         print_plan(plan)
     return plan.exit_code
-
-
-def _launch(verb: str) -> Callable[[Mapping[str, str], ScratchState], CommandPlan]:
-    return lambda fields, state: plan_launch(verb, fields, state)
-
-
-PLANNERS: Mapping[str, Callable[[Mapping[str, str], ScratchState], CommandPlan]] = {
-    "train": _launch("train"),
-    "compare": _launch("compare"),
-    "probe": _launch("probe"),
-    "sweep": plan_sweep_command,
-    "deploy": plan_deploy,
-}
-"""Planners by verb."""

@@ -6,7 +6,7 @@ import json
 from dataclasses import asdict
 from typing import Any
 
-from experiments.dry_runs.expected_total import expected_of_search, expected_total
+from experiments.dry_runs.cost_text import expected_of_search, expected_total
 from experiments.planning.command_plan import CommandPlan, JobEntry
 from reports.formats.summary import json_value
 from training.contract.budget import Amount
@@ -30,15 +30,15 @@ def _fields(plan: CommandPlan) -> dict[str, Any]:
         "inputs": [asdict(each) for each in plan.inputs],
         "uploads": [{"uri": uri, "bytes": size} for uri, size in plan.uploads.items()],
         "new_bucket": plan.new_bucket,
-        "looks": list(plan.design.looks) if plan.design else None,
+        "looks": plan.design and plan.design.looks,
         "quality": plan.quality or None,
         "parallel": plan.parallel,
         "expected": _expected(plan),
-        "worst_case": _amount(plan.worst.amount) if plan.worst else None,
+        "worst_case": plan.worst and _amount(plan.worst.amount),
         "budget": plan.budget,
         "jobs": [_job(each) for each in plan.jobs],
-        "search": asdict(plan.search) if plan.search else None,
-        "endpoint": asdict(plan.endpoint) if plan.endpoint else None,
+        "search": plan.search and asdict(plan.search),
+        "endpoint": plan.endpoint and asdict(plan.endpoint),
     }
 
 
@@ -51,13 +51,13 @@ def _job(entry: JobEntry) -> dict[str, Any]:
         "repeat": planned.repeat,
         "role": planned.tags.get("platform.role"),
         "seed": entry.seed,
-        "batch_size": entry.batch_size,
-        "global_batch_size": entry.global_batch_size,
-        "learning_rate": entry.learning_rate,
-        "size": asdict(entry.size) if entry.size else None,
-        "price": asdict(planned.price) if planned.price else None,
-        "expected": asdict(entry.expected) if entry.expected else None,
-        "spot": asdict(entry.spot) if entry.spot else None,
+        "batch_size": entry.experiment.batch_size,
+        "global_batch_size": entry.experiment.global_batch_size,
+        "learning_rate": entry.experiment.optimiser.learning_rate,
+        "size": entry.size and asdict(entry.size),
+        "price": planned.price and asdict(planned.price),
+        "expected": entry.expected and asdict(entry.expected),
+        "spot": entry.spot and asdict(entry.spot),
         "worst_case": _amount(entry.worst),
         "runtime": entry.runtime,
         "estimated_fields": entry.estimated,
@@ -73,6 +73,6 @@ def _expected(plan: CommandPlan) -> dict[str, Any]:
     """Return the expected cost up to the first look and of all jobs; None where that of any job is unknown."""
     if plan.search:
         search = expected_of_search(plan)
-        return {"at_least": None, "at_most": asdict(search[1]) if search else None}
+        return {"at_least": None, "at_most": search and asdict(search[1])}
     costs = {"at_least": expected_total(plan.first_jobs), "at_most": expected_total(plan.jobs)}
-    return {name: asdict(cost) if cost else None for name, cost in costs.items()}
+    return {name: cost and asdict(cost) for name, cost in costs.items()}

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from experiments.deployments.deploy_model import check_fits, read_request, with_trained
-from experiments.deployments.known_endpoints import EndpointRecord, open_record
+from experiments.deployments.deploy_model import read_request, with_trained
+from experiments.deployments.existing_endpoints import open_service
 from experiments.dry_runs.refusals import Refusals
 from experiments.dry_runs.scratch_state import ScratchState
 from experiments.planning.command_plan import CommandPlan, EndpointPlan
@@ -14,6 +14,7 @@ from models.endpoints.protocol import DeploymentPlan, EndpointSpec
 from models.logged.model_folder import folder_of
 from tracking.server.store import open_existing_store
 from training.contract.errors import InputError
+from training.contract.price import Price
 from training.state.home import home
 
 
@@ -24,23 +25,19 @@ def plan_deploy(fields: Mapping[str, str], _: ScratchState) -> CommandPlan:
     request = refusals.attempt(lambda: read_request(fields))
     if request is None:
         return replace(plan, refusals=refusals.listed)
-    spec, record, budget = request
+    spec, name, aws = request
     filled = refusals.attempt(lambda: _filled(fields, spec, notes)) if "run" in fields else spec
-    if filled is None:
-        refusals.attempt(lambda: open_record(record, notes.append, is_read_only=True))
-        return replace(plan, refusals=refusals.listed, notes=tuple(notes))
-    record = replace(record, name=filled.name)
-    opened = refusals.attempt(lambda: open_record(record, notes.append, is_read_only=True))
-    if opened is None:
-        return replace(plan, name=filled.name, refusals=refusals.listed, notes=tuple(dict.fromkeys(notes)))
-    service = opened[1]
-    refusals.attempt(lambda: check_fits(filled, budget, service))
-    deployment = refusals.attempt(lambda: service.plan(filled))
-    if deployment is not None:
+    service = refusals.attempt(lambda: open_service(name, aws, notes.append, is_read_only=True))
+    if filled and service and (deployment := refusals.attempt(lambda: service.plan(filled))):
         notes += [deployment.note] if deployment.note else []
-        endpoint = _endpoint(fields, filled, record, deployment)
+        endpoint = endpoint_plan(filled, name, fields.get("run"), deployment, service.price(filled.machine))
         plan = replace(plan, endpoint=endpoint, uploads=deployment.uploads, new_bucket=deployment.missing_bucket)
-    return replace(plan, name=filled.name, refusals=refusals.listed, notes=tuple(dict.fromkeys(notes)))
+    return replace(
+        plan,
+        name=filled.name if filled else plan.name,
+        refusals=refusals.listed,
+        notes=tuple(dict.fromkeys(notes)),
+    )
 
 
 def _filled(fields: Mapping[str, str], spec: EndpointSpec, notes: list[str]) -> EndpointSpec:
@@ -54,14 +51,14 @@ def _filled(fields: Mapping[str, str], spec: EndpointSpec, notes: list[str]) -> 
     return replace(filled, model=folder_of(trained, home()))
 
 
-def _endpoint(
-    fields: Mapping[str, str], spec: EndpointSpec, record: EndpointRecord, deployment: DeploymentPlan
+def endpoint_plan(
+    spec: EndpointSpec, service: str, run: str | None, deployment: DeploymentPlan, price: Price | None
 ) -> EndpointPlan:
-    price = deployment.price
+    """Return what a deployment would create, and its price by the hour. Pure."""
     return EndpointPlan(
         name=spec.name,
-        service=record.service,
-        model=fields.get("run") or str(spec.model),
+        service=service,
+        model=run or str(spec.model),
         is_fetched=spec.model.is_dir(),
         machine=spec.machine,
         machines=spec.machines,
@@ -69,7 +66,5 @@ def _endpoint(
         action=deployment.action,
         usd_per_hour=price.usd_per_hour * spec.machines if price else None,
         price_source=f"{price.source}, {price.date}" if price else "",
-        lifetime_seconds=spec.lifetime_seconds,
-        when_over=spec.when_over,
         requests=deployment.requests,
     )

@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import os
-import sys
 import tempfile
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 
+from experiments.dry_runs.refusals import Refusals
+from experiments.planning.arms import Arm
 from experiments.planning.inputs import Inputs
-from experiments.planning.staged_inputs import Echo, inputs_in, notes_of
+from experiments.planning.staged_inputs import Echo, inputs_in
 from experiments.running.output import print_error
+from experiments.running.preparation import Preparation, Result
+from experiments.running.service_context import ServiceContext, open_service_context
 from experiments.schema.experiment import Experiment
-from tracking.groups.planned_job import PlannedJob
+from training.contract.job_spec import JobSpec
 from training.staging.estimate import Estimate, stage_or_estimate
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
@@ -24,11 +28,13 @@ from training.state.shared_folders import SHARED
 
 LINKED = (*SHARED, "docstrings", "tokenizers")
 """Folders of the state whose entries never change once they are complete."""
+NOT_STAGED = "s3://not-staged-yet"
+"""Placeholder for the S3 prefix of data that is not staged yet. The prefix is a hash of the staged files."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class ScratchState:
-    """State folder of one plan."""
+class ScratchState(Preparation):
+    """State folder of one plan. Data is staged in it if that takes seconds, and else estimated from its first rows."""
 
     home: Path
     """The real state folder."""
@@ -36,91 +42,83 @@ class ScratchState:
     """The temporary one."""
     _estimates: dict[str, Estimate] = field(default_factory=dict)
     """Estimates so far by their request. Arms often share one."""
+    refusals: Refusals = field(default_factory=Refusals)
+    notes: list[str] = field(default_factory=list)
+
+    def attempt(self, step: Callable[[], Result]) -> Result | None:
+        """Return the result of a step, or None if it is refused."""
+        return self.refusals.attempt(step)
+
+    def echo(self, text: str) -> None:
+        """Collect a note."""
+        self.notes.append(text)
+
+    def stage(self, arms: Sequence[Arm]) -> list[Inputs | None]:
+        """Return the inputs of each arm, or None for those that are refused."""
+        return [self.attempt(partial(self.inputs, arm.experiment)) for arm in arms]
+
+    def open_context(self, experiment: Experiment) -> ServiceContext:
+        """Open the read-only service of the experiment's jobs. Raises InputError, AccessError."""
+        return open_service_context(experiment, self.echo, is_read_only=True)
 
     def inputs(self, experiment: Experiment) -> Inputs:
         """Return the inputs of an experiment, staged here or estimated. Raises InputError."""
-        return inputs_in(self.folder, experiment, self._stage, lambda _: None, is_planned=True)
-
-    def notes(self, inputs: Sequence[Inputs]) -> list[str]:
-        """Return the notes of all distinct inputs, with the paths of the real state folder."""
-        return [note.replace(str(self.folder), str(self.home)) for note in notes_of(inputs)]
+        inputs = inputs_in(self.folder, experiment, self._stage, lambda _: None, is_planned=True)
+        if experiment.service == "local" or not isinstance(inputs, Staged) or self.sample_rows(inputs) is None:
+            return inputs
+        missing = (self.folder / "staged").as_uri()
+        uris = {
+            name: f"{NOT_STAGED}/{name}" if uri.startswith(missing) else uri for name, uri in inputs.channels.items()
+        }
+        return replace(inputs, channels=uris)
 
     def sample_rows(self, inputs: Inputs) -> int | None:
         """Return the rows from which staged data was estimated, or None."""
-        estimates = (each for each in self._estimates.values() if each.staged is inputs)
-        return next((each.sample_rows for each in estimates), None)
+        return next((each.sample_rows for each in self._estimates.values() if each.staged.key == inputs.key), None)
 
     def is_in_home(self, inputs: Inputs) -> bool:
         """Return whether the real state folder has these inputs already."""
-        if isinstance(inputs, Staged):
-            return (self.home / "staged" / inputs.key).is_dir()
-        folder = inputs.source.folder
-        return (self.home / folder.relative_to(self.folder)).exists() if self._has(folder) else True
+        folder = f"{self.home}/staged/{inputs.key}" if isinstance(inputs, Staged) else str(inputs.source.folder)
+        return Path(self.at_home(folder)).exists()
 
-    def at_home(self, job: PlannedJob) -> PlannedJob:
-        """Return a job with the paths that its inputs would have in the real state folder."""
-        here, there = self.folder.as_uri(), self.home.as_uri()
+    def at_home(self, text: str) -> str:
+        """Return a text with the paths that its files would have in the real state folder."""
+        uris_moved = text.replace(self.folder.as_uri(), self.home.as_uri())
+        return uris_moved.replace(str(self.folder), str(self.home))
 
-        def moved(uri: str) -> str:
-            return there + uri.removeprefix(here) if uri.startswith(f"{here}/") else uri
+    def spec_at_home(self, spec: JobSpec) -> JobSpec:
+        """Return a job's spec with the paths of the real state folder."""
+        channels = {name: self.at_home(uri) for name, uri in spec.channels.items()}
+        variables = {name: self.at_home(value) for name, value in spec.environment.items()}
+        changes = {"channels": channels, "source_uri": self.at_home(spec.source_uri), "environment": variables}
+        return spec.model_copy(update=changes)
 
-        channels = {name: moved(uri) for name, uri in job.spec.channels.items()}
-        environment = {
-            name: value.replace(str(self.folder), str(self.home)) for name, value in job.spec.environment.items()
-        }
-        changes = {"channels": channels, "source_uri": moved(job.spec.source_uri), "environment": environment}
-        spec = job.spec.model_copy(update=changes)
-        return replace(job, spec=spec)
-
-    def _has(self, path: Path) -> bool:
-        return path.is_relative_to(self.folder)
-
-    def _stage(self, request: StagingRequest, folder: Path, echo: Echo, progress: Progress) -> Staged:
+    def _stage(self, request: StagingRequest, folder: Path, _: Echo, progress: Progress) -> Staged:
         key = request.model_dump_json()
-        if key not in self._estimates:
-            self._estimates[key] = stage_or_estimate(request, folder, _note, progress)
+        if key not in self._estimates:  # standard output may be JSON, so lines go to standard error
+            self._estimates[key] = stage_or_estimate(request, folder, print_error, progress)
         return self._estimates[key].staged
-
-
-def _note(text: str) -> None:
-    """Print a line beside the plan, which may be JSON on standard output."""
-    print_error(text)
 
 
 @contextmanager
 def scratch_state(home: Path) -> Iterator[ScratchState]:
-    """Yield a temporary state folder with links to the entries of `home`, which it does not change."""
+    """Yield a temporary state folder with links to the entries of `home`, which it does not change.
+
+    Hugging Face's libraries, which read the variable when they are imported, store new files in it, too.
+    """
+    base = user_path(os.environ.get("HF_HOME") or "~/.cache/huggingface", "HF_HOME")
+    hub = user_path(os.environ.get("HF_HUB_CACHE") or str(base / "hub"), "HF_HUB_CACHE")
+    before = os.environ.get("HF_HUB_CACHE")
     with tempfile.TemporaryDirectory(prefix="trainfare-plan-") as name:
         folder = Path(name).resolve()
-        for shared in LINKED:
-            _link(home / shared, folder / shared)
-        with _hub_cache(folder / "hub"):
+        for source, target in [(hub, folder / "hub"), *((home / each, folder / each) for each in LINKED)]:
+            target.mkdir()
+            for entry in source.iterdir() if source.is_dir() else ():
+                if not entry.name.startswith("."):  # records, locks and unfinished entries belong to the real folder
+                    (target / entry.name).symlink_to(entry)
+        os.environ["HF_HUB_CACHE"] = str(folder / "hub")
+        try:
             yield ScratchState(home=home.absolute(), folder=folder)
-
-
-def _link(source: Path, target: Path) -> None:
-    target.mkdir()
-    for entry in source.iterdir() if source.is_dir() else ():
-        if not entry.name.startswith("."):  # records, locks and unfinished entries belong to the real folder
-            (target / entry.name).symlink_to(entry)
-
-
-@contextmanager
-def _hub_cache(folder: Path) -> Iterator[None]:
-    """Let Hugging Face's libraries store new files in `folder`, and read those of their own cache.
-
-    They read the variable when they are imported. If they are imported already, their cache stays in use.
-    """
-    if "huggingface_hub" in sys.modules:
-        yield
-        return
-    base = user_path(os.environ.get("HF_HOME") or "~/.cache/huggingface", "HF_HOME")
-    own = user_path(os.environ.get("HF_HUB_CACHE") or str(base / "hub"), "HF_HUB_CACHE")
-    before = os.environ.get("HF_HUB_CACHE")
-    _link(own, folder)
-    os.environ["HF_HUB_CACHE"] = str(folder)
-    try:
-        yield
-    finally:
-        os.environ.pop("HF_HUB_CACHE", None)
-        os.environ |= {} if before is None else {"HF_HUB_CACHE": before}
+        finally:
+            del os.environ["HF_HUB_CACHE"]
+            os.environ |= {} if before is None else {"HF_HUB_CACHE": before}

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 
-from experiments.planning.command_plan import JobEntry
 from experiments.planning.expected_cost import ExpectedCost, expected_cost, jobs_of_equal_steps
 from experiments.planning.inputs import Inputs
 from experiments.planning.job_size import JobSize
 from experiments.schema.experiment import Experiment
 from judging.summaries import typical
 from reports.comparison.arms import Job
-from reports.model.wording import joined
 from reports.spot.estimate import SpotEstimate, Times, spot_estimate
 from reports.spot.recorded import checkpoint_seconds, discounts_of, startup_seconds, terms_of
-from reports.spot.text import spot_lines
 from tracking.groups.planned_job import PlannedJob
 from training.staging.tokens.staged import Staged
 
@@ -29,7 +26,7 @@ def planned_costs(
     The expected cost of a spot job is that of its estimate, if there is one. Probes, scripts and jobs of this machine
     have no estimate.
     """
-    on_demand = expected_cost(_on_demand(job), size, earlier)
+    on_demand = expected_cost(replace(job, spec=job.spec.model_copy(update={"spot": False})), size, earlier)
     spot = _spot(job, experiment, inputs, size, earlier, on_demand) if on_demand else None
     if not job.spec.spot:
         return on_demand, spot
@@ -38,23 +35,6 @@ def planned_costs(
     billable = spot.spot.billable_instance_seconds
     seconds = spot.spot.instance_seconds if billable is None else billable
     return ExpectedCost(seconds=seconds, usd=spot.spot.usd, source=on_demand.source), spot
-
-
-def spot_plan_lines(jobs: Sequence[JobEntry]) -> Iterator[str]:
-    """Yield the lines about spot capacity of the first job of each arm, with the arm's name if there are several."""
-    first: dict[str, SpotEstimate] = {}
-    for job in jobs:
-        if job.spot is not None:
-            first.setdefault(job.planned.arm, job.spot)
-    arms: dict[str, list[str]] = {}
-    for arm, estimate in first.items():
-        arms.setdefault("\n".join(spot_lines(estimate)), []).append(arm)
-    for text, labels in arms.items():
-        yield text if len(arms) == 1 else f"{joined(labels)}: {text}"
-
-
-def _on_demand(job: PlannedJob) -> PlannedJob:
-    return replace(job, spec=job.spec.model_copy(update={"spot": False}))
 
 
 def _spot(

@@ -5,16 +5,17 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from itertools import groupby
 
-from experiments.dry_runs.cost_text import cost_definitions
+from experiments.dry_runs.cost_text import arms_by, cost_definitions
 from experiments.dry_runs.endpoint_text import endpoint_definitions
-from experiments.dry_runs.search_text import search_definitions
+from experiments.dry_runs.search_plan import search_definitions
 from experiments.planning.command_plan import CommandPlan, InputPlan, JobEntry
+from experiments.planning.expected_cost import ExpectedCost
 from reports.formats.terminal import print_blocks
 from reports.model.blocks import Block, Definition, Definitions, Text
 from reports.model.numbers import NONE, durations, figure, money, rate
 from reports.model.table import Column, Table, build_table
 from reports.model.wording import counted, joined
-from training.contract.job_spec import JobSpec
+from training.contract.budget import Amount
 from training.contract.sizes import size_text
 from training.services.sagemaker.instance_types import described
 
@@ -70,32 +71,28 @@ def arms_table(plan: CommandPlan) -> Table:
     for job in plan.jobs:
         first.setdefault((job.planned.arm, job.planned.tags.get("platform.role")), job)
     rows = [job for job in first.values() if not job.planned.is_again]
-    is_global = any(job.global_batch_size != job.batch_size for job in rows)
+    is_global = any(job.experiment.global_batch_size != job.experiment.batch_size for job in rows)
     has_price = any(job.planned.price for job in rows)
     columns: list[Column[JobEntry]] = [
         Column("arm", "job", "", lambda job: job.planned.arm if plan.search is None else job.planned.run_name),
-        Column("batch size", "batch", "", lambda job: f"{job.batch_size:,}"),
-        *([Column("global batch", "global\nbatch", "", _global_batch)] if is_global else []),
-        Column("learning rate", "rate", "", lambda job: rate(job.learning_rate)),
+        Column("batch size", "batch", "", lambda job: f"{job.experiment.batch_size:,}"),
+        *(
+            [Column("global batch", "global\nbatch", "", lambda job: f"{job.experiment.global_batch_size:,}")]
+            if is_global
+            else []
+        ),
+        Column("learning rate", "rate", "", lambda job: rate(job.experiment.optimiser.learning_rate)),
         *(SIZE_COLUMNS if any(job.size for job in rows) else ()),
         Column("expected", "expected", "", lambda job: durations(job.expected.seconds)[0] if job.expected else NONE),
-        *([Column("expected USD", "expected\nUSD", "", _usd)] if has_price else []),
+        *([Column("expected USD", "expected\nUSD", "", lambda job: _usd(job.expected))] if has_price else []),
         Column("at most", "at most", "", lambda job: durations(job.worst.seconds)[0]),
-        *([Column("at most, USD", "at most\nUSD", "", _most_usd)] if has_price else []),
+        *([Column("at most, USD", "at most\nUSD", "", lambda job: _usd(job.worst))] if has_price else []),
     ]
     return build_table("The arms", columns, rows)
 
 
-def _global_batch(job: JobEntry) -> str:
-    return f"{job.global_batch_size:,}"
-
-
-def _usd(job: JobEntry) -> str:
-    return money(job.expected.usd) if job.expected and job.expected.usd is not None else NONE
-
-
-def _most_usd(job: JobEntry) -> str:
-    return NONE if job.worst.usd is None else money(job.worst.usd)
+def _usd(cost: ExpectedCost | Amount | None) -> str:
+    return NONE if cost is None or cost.usd is None else money(cost.usd)
 
 
 def _tokens(count: int) -> str:
@@ -113,13 +110,15 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
     if plan.endpoint:
         yield from endpoint_definitions(plan.endpoint)
     if plan.jobs:
-        yield Definition("Machine", "\n".join(_machines(plan)))
-    if images := [line for line in _images(plan) if line]:
-        yield Definition("Image", "\n".join(images))
+        machines = _with_arms(arms_by(plan.jobs, _machine))
+        yield Definition("Machine", "\n".join([*machines, f"{counted(plan.parallel, 'job')} at a time"]))
+    if images := arms_by(plan.jobs, lambda job: job.planned.spec.image.removeprefix("local")):
+        yield Definition("Image", "\n".join(_with_arms(images)))
     if plan.uploads or plan.new_bucket:
         yield Definition("Uploads", _uploads(plan))
-    if plan.jobs and plan.jobs[0].runtime:
-        yield from _runtime(plan.jobs[0])
+    for line in plan.jobs[0].runtime if plan.jobs else ():  # the other jobs differ in their arguments at most
+        term, _, text = line.partition(": ")
+        yield Definition(term, text)
     if plan.search:
         yield from search_definitions(plan.search)
     elif len(plan.jobs) > 1:
@@ -145,51 +144,24 @@ def _input_text(plan: CommandPlan, inputs: InputPlan) -> str:
     return "\n".join([f"{inputs.source}{arms}, {state}", *inputs.lines, *estimate])
 
 
-def _runtime(job: JobEntry) -> Iterator[Definition]:
-    """Yield what the script of the first job gets. Those of the others differ in their arguments at most."""
-    for line in job.runtime:
-        term, _, text = line.partition(": ")
-        yield Definition(term, text)
+def _with_arms(texts: dict[str, str]) -> list[str]:
+    """Return the texts about jobs, with their arms if there are several texts."""
+    return [text if len(texts) == 1 else f"{text}: {arms}" for text, arms in texts.items()]
 
 
-def _machines(plan: CommandPlan) -> Iterator[str]:
-    """Yield a line for each kind of machine, with its arms if there are several kinds."""
-    labels: dict[str, list[str]] = {}
-    for job in plan.jobs:
-        spec = job.planned.spec
-        name = "this machine" if spec.instance_type == "local" else f"{spec.instance_count} x {_instance(spec)}"
-        spares = f" (or {', '.join(spec.fallback_instance_types)})" if spec.fallback_instance_types else ""
-        cores = f", {counted(int(spec.environment['TRAINFARE_CORES']), 'core')}" if _has_cores(job) else ""
-        devices = f", {counted(spec.devices, 'process')[:-1]}es each" if spec.devices > 1 else ""
-        text = f"{name}{spares}{cores}{devices}{', spot' if spec.spot else ''}{_price(job)}"
-        labels.setdefault(text, []).append(job.planned.arm)
-    for text, arms in labels.items():
-        yield text + (f": {joined(list(dict.fromkeys(arms)))}" if len(labels) > 1 else "")
-    yield f"{counted(plan.parallel, 'job')} at a time"
-
-
-def _instance(spec: JobSpec) -> str:
-    return f"{spec.instance_type} ({described(spec.instance_type)})"
-
-
-def _has_cores(job: JobEntry) -> bool:
-    return "TRAINFARE_CORES" in job.planned.spec.environment
-
-
-def _price(job: JobEntry) -> str:
-    price = job.planned.price
-    if price is None:
-        return "" if job.planned.spec.instance_type == "local" else ", price unknown"
-    return f", {price.usd_per_hour:.4g} USD per hour each ({price.source}, {price.date})"
-
-
-def _images(plan: CommandPlan) -> Iterator[str]:
-    labels: dict[str, list[str]] = {}
-    for job in plan.jobs:
-        if job.planned.spec.image != "local":
-            labels.setdefault(job.planned.spec.image, []).append(job.planned.arm)
-    for image, arms in labels.items():
-        yield image + (f": {joined(list(dict.fromkeys(arms)))}" if len(labels) > 1 else "")
+def _machine(job: JobEntry) -> str:
+    spec, price = job.planned.spec, job.planned.price
+    if spec.instance_type == "local":
+        name, cost = "this machine", ""
+    else:
+        name = f"{spec.instance_count} x {spec.instance_type} ({described(spec.instance_type)})"
+        cost = ", price unknown"
+    if price is not None:
+        cost = f", {price.usd_per_hour:.4g} USD per hour each ({price.source}, {price.date})"
+    spares = f" (or {', '.join(spec.fallback_instance_types)})" if spec.fallback_instance_types else ""
+    cores = f", {counted(int(limit), 'core')}" if (limit := spec.environment.get("TRAINFARE_CORES")) else ""
+    devices = f", {spec.devices:,} processes each" if spec.devices > 1 else ""
+    return f"{name}{spares}{cores}{devices}{', spot' if spec.spot else ''}{cost}"
 
 
 def _uploads(plan: CommandPlan) -> str:

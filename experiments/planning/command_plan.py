@@ -8,7 +8,8 @@ from typing import Any
 
 from experiments.planning.expected_cost import ExpectedCost
 from experiments.planning.job_size import JobSize
-from experiments.planning.worst_case import WorstCase
+from experiments.planning.worst_case import WorstCase, worst_case_of_job
+from experiments.schema.experiment import Experiment
 from judging.design import Design
 from reports.spot.estimate import SpotEstimate
 from tracking.groups.planned_job import PlannedJob
@@ -54,20 +55,12 @@ class JobEntry:
     """One job of a plan."""
 
     planned: PlannedJob
-    seed: int | None
-    """Seed of the training."""
-    batch_size: int
-    """Samples per device."""
-    global_batch_size: int
-    """Samples per optimizer step."""
-    learning_rate: float
-    """Peak learning rate after scaling."""
+    experiment: Experiment
+    """Experiment of the job's arm."""
     size: JobSize | None
     """Work; None if it is not known before the job runs."""
     expected: ExpectedCost | None
     """Expected cost; None if it is not known."""
-    worst: Amount
-    """Cost if the job runs to its time limit and through its grace."""
     request: Request
     """The request for the service."""
     spot: SpotEstimate | None = None
@@ -76,6 +69,17 @@ class JobEntry:
     """Lines that describe what a script gets when it starts: command, folders, variables and packages."""
     estimated: tuple[str, ...] = ()
     """Fields of the request that are known only once the data is staged."""
+
+    @property
+    def seed(self) -> int:
+        """Seed of the training."""
+        seed = self.planned.spec.hyperparameters.get("seed")
+        return seed if isinstance(seed, int) else self.experiment.seed + self.planned.repeat
+
+    @property
+    def worst(self) -> Amount:
+        """Cost if the job runs to its time limit and through its grace."""
+        return worst_case_of_job(self.planned)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -125,9 +129,6 @@ class EndpointPlan:
     """Price of all machines, US dollars per hour; None if it is unknown, and on this machine."""
     price_source: str
     """Source and date of the price, or empty."""
-    lifetime_seconds: float | None
-    """Lifetime; None if it has no end."""
-    when_over: str
     requests: tuple[tuple[str, Mapping[str, Any]], ...]
     """Operations of the service with their requests, in order."""
 

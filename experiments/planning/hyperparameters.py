@@ -10,6 +10,14 @@ from training.contract.job_spec import Scalar
 from training.services.sagemaker.user_data.account_fields import AccountFields
 from training.staging.sources.request import StagingRequest
 
+UNCHANGED_FIELDS = (
+    *("task", "model_revision", "compiler", "precision", "padding", "length_grouping", "attention"),
+    *("optimizer", "dataloader_workers", "max_length", "batch_size", "drop_last", "gradient_accumulation_steps"),
+    *("weight_decay", "max_grad_norm", "lr_scheduler", "warmup_samples", "epochs", "max_steps", "seed"),
+    *("logging_steps", "save_strategy", "save_steps", "save_total_limit", "best_metric", "save_model"),
+    "steady_after_steps",
+)
+"""Fields that a job takes unchanged."""
 KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
 """Fields without effect in a calibration, which trains nothing."""
 
@@ -21,46 +29,19 @@ def hyperparameters(experiment: Experiment, bucket_lengths: Sequence[int]) -> di
     optimiser = experiment.optimiser
     eval_strategy, eval_steps = experiment.evaluation
     arguments: dict[str, Scalar | None] = {
-        "task": experiment.task,
+        **{name: getattr(experiment, name) for name in UNCHANGED_FIELDS},
         "model": experiment.model or experiment.model_type,
-        "model_revision": experiment.model_revision,
         "weights": experiment.first_weights,
-        "compiler": experiment.compiler,
         **_compile_options(experiment),
         **_newer_options(experiment),
-        "precision": experiment.precision,
-        "padding": experiment.padding,
         "bucket_lengths": ",".join(map(str, bucket_lengths)) if experiment.padding in {"auto", "buckets"} else None,
-        "length_grouping": experiment.length_grouping,
-        "attention": experiment.attention,
-        "dropout": experiment.dropout,
-        "optimizer": experiment.optimizer,
-        "dataloader_workers": experiment.dataloader_workers,
-        "max_length": experiment.max_length,
-        "batch_size": experiment.batch_size,
         "eval_batch_size": experiment.eval_batch_size or experiment.batch_size,
-        "drop_last": experiment.drop_last,
-        "gradient_accumulation_steps": experiment.gradient_accumulation_steps,
         "learning_rate": optimiser.learning_rate,
         "adam_beta1": optimiser.adam_beta1,
         "adam_beta2": optimiser.adam_beta2,
         "adam_epsilon": optimiser.adam_epsilon,
-        "weight_decay": experiment.weight_decay,
-        "max_grad_norm": experiment.max_grad_norm,
-        "lr_scheduler": experiment.lr_scheduler,
-        "warmup_samples": experiment.warmup_samples,
-        "epochs": experiment.epochs,
-        "max_steps": experiment.max_steps,
-        "seed": experiment.seed,
-        "logging_steps": experiment.logging_steps,
         "eval_strategy": eval_strategy,
         "eval_steps": eval_steps,
-        "save_strategy": experiment.save_strategy,
-        "save_steps": experiment.save_steps,
-        "save_total_limit": experiment.save_total_limit,
-        "best_metric": experiment.best_metric,
-        "save_model": experiment.save_model,
-        "steady_after_steps": experiment.steady_after_steps,
     }
     arguments |= _target(experiment) | _probe(experiment) | _calibration(experiment)
     return {name: value for name, value in arguments.items() if value is not None}

@@ -36,13 +36,13 @@ def environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str,
         SECRET_VARIABLES: _secret_variables(experiment),
         MEASURE_VARIABLE: 1 if experiment.script and experiment.service == "local" else None,
         "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
-        "TORCHINDUCTOR_FORCE_DISABLE_CACHES": "1" if experiment.compile_cache == "fresh" else None,
     }
     if isinstance(staged, ScriptInputs) and staged.environment:
         variables = {**variables, PYTHON_VARIABLE: staged.environment.python}
-    kept = KEEPING_ALLOCATOR if experiment.allocator == "keep" else {}
     own = experiment.script.environment if experiment.script else {}
-    return kept | {variable: str(value) for variable, value in variables.items() if value is not None} | own
+    return (
+        KEEPING_ALLOCATOR | {variable: str(value) for variable, value in variables.items() if value is not None} | own
+    )
 
 
 def _secret_variables(experiment: Experiment) -> str | None:

@@ -15,6 +15,12 @@ from tracking.server.store import Store
 from training.contract.errors import TrackingError
 
 
+def earlier_jobs(store: Store, experiment_id: str, jobs: Sequence[PlannedJob], but: str | None = None) -> list[Job]:
+    """Return the successful jobs of an experiment on the machines of planned jobs, without those of the group `but`."""
+    table = ended_jobs(store.client, experiment_id, {job.spec.instance_type for job in jobs})
+    return [job_of(row) for row in table.to_dict("records") if but is None or row.get("group") != but]
+
+
 def expected_seconds(store: Store, group: Group, jobs: Sequence[PlannedJob]) -> ExpectedSeconds:
     """Return a function from a job to its expected billable instance seconds, or None if they are unknown.
 
@@ -24,12 +30,10 @@ def expected_seconds(store: Store, group: Group, jobs: Sequence[PlannedJob]) -> 
 
     @cache
     def earlier() -> list[Job]:
-        types = {job.spec.instance_type for job in jobs}
         try:
-            table = ended_jobs(store.client, group.experiment_id, types)
+            return earlier_jobs(store, group.experiment_id, jobs, but=group.id)
         except TrackingError:
             return []
-        return [job_of(row) for row in table.to_dict("records") if row.get("group") != group.id]
 
     known: dict[tuple[str, bool], float | None] = {}
 

@@ -4,26 +4,38 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 from datetime import UTC, datetime
+from typing import TYPE_CHECKING
 
 from training.contract.price import Price, instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Description, instance_count
 from training.state.home import home
+
+if TYPE_CHECKING:
+    from training.services.sagemaker.clients import Clients
 
 PriceOf = Callable[[str], Price | None]
 """Function from instance type to price; None if the price is unknown."""
 
 
 def price_of(service: str, table: str | None, echo: Callable[[str], None]) -> PriceOf:
-    """Return the price function of a service: from a user's table, or AWS's price list. Local jobs have no price."""
+    """Return the price function of a service. Local jobs have no price."""
     if service == "local":
         return lambda _: None
     from training.services.sagemaker.clients import Clients
+
+    return sagemaker_price(Clients(), table, echo)
+
+
+def sagemaker_price(
+    clients: Clients, table: str | None, echo: Callable[[str], None], *, is_read_only: bool = False
+) -> PriceOf:
+    """Return the price function of SageMaker: from a user's table, or AWS's price list."""
     from training.services.sagemaker.prices import listed_price, table_price
 
     if table:
         return lambda instance_type: table_price(table, instance_type)
-    clients = Clients()
-    return lambda instance_type: listed_price(clients, instance_type, home() / "prices.json", echo)
+    file = home() / "prices.json"
+    return lambda instance_type: listed_price(clients, instance_type, file, echo, is_read_only=is_read_only)
 
 
 def prices(descriptions: Iterable[Description], price_of: PriceOf) -> dict[str, Price]:

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 from typing import TYPE_CHECKING
 
+from experiments.running.job_costs import PriceOf, sagemaker_price
 from experiments.schema.aws_fields import has_instance_groups
 from experiments.schema.experiment import Experiment
 from training.contract.job_spec import JobSpec
-from training.contract.price import Price
 from training.contract.service import Service
 from training.state.home import home
 
@@ -28,8 +29,8 @@ class ServiceContext:
     """Raises InputError for a job that cannot run there. Uploads nothing."""
     upload: Callable[[JobSpec], JobSpec]
     """Copies the inputs of a job to the service; returns the spec with their locations."""
-    price: Callable[[JobSpec], Price | None]
-    """Returns the price of the job's instance type, or None if unknown."""
+    price: PriceOf
+    """Returns the price of an instance type, or None if unknown."""
     missing_bytes: Mapping[str, int] = field(default_factory=dict)
     """Size of each upload that a read-only context left out, by its URI."""
     missing_bucket: str | None = None
@@ -41,13 +42,8 @@ class ServiceContext:
 
     def priced(self, job: PlannedJob) -> PlannedJob:
         """Return a job with the prices of its instance types."""
-        types = job.spec.fallback_instance_types
-        prices = {each: self.price(job.spec.model_copy(update={"instance_type": each})) for each in types}
-        return replace(
-            job,
-            price=self.price(job.spec),
-            fallback_prices={each: price for each, price in prices.items() if price},
-        )
+        fallback_prices = {each: price for each in job.spec.fallback_instance_types if (price := self.price(each))}
+        return replace(job, price=self.price(job.spec.instance_type), fallback_prices=fallback_prices)
 
 
 def open_service_context(experiment: Experiment, echo: Echo, *, is_read_only: bool = False) -> ServiceContext:
@@ -72,25 +68,16 @@ def _local(_: Experiment, __: Echo, is_read_only: bool) -> ServiceContext:
 
 def _sagemaker(experiment: Experiment, echo: Echo, is_read_only: bool) -> ServiceContext:
     from training.services.sagemaker.aws_context import open_aws_context
-    from training.services.sagemaker.prices import listed_price, table_price
     from training.services.sagemaker.service import SageMakerService
 
     aws_context = open_aws_context(experiment.aws.given(), is_read_only=is_read_only)
-    table = experiment.aws.prices
-
-    def price(spec: JobSpec) -> Price | None:
-        if has_instance_groups(experiment.aws.request):  # each group has its own type
-            return None
-        if table:
-            return table_price(table, spec.instance_type)
-        cache = home() / "prices.json"
-        return listed_price(aws_context.clients, spec.instance_type, cache, echo, is_read_only=is_read_only)
-
+    price = sagemaker_price(aws_context.clients, experiment.aws.prices, echo, is_read_only=is_read_only)
+    has_one_type = not has_instance_groups(experiment.aws.request)  # each group has its own type
     return ServiceContext(
         service=SageMakerService(aws_context.clients),
         check=aws_context.resolve,
         upload=lambda spec: aws_context.upload(spec, echo),
-        price=price,
+        price=cache(price) if has_one_type else lambda _: None,
         missing_bytes=aws_context.storage.missing_bytes,
         missing_bucket=aws_context.storage.missing_bucket,
     )

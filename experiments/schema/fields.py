@@ -140,15 +140,11 @@ class ExperimentFields(Frozen):
     """Attention implementation. `auto` takes the default of transformers, which is `sdpa` for most models. On a CPU,
     for rows of up to 1,024 tokens, it takes `blockwise` for common models, else `eager`. `blockwise` is our own, for
     training on a CPU, and computes in parts that fit in the CPU's caches; evaluations then use `eager`."""
-    dropout: Literal["auto", "bulk", "torch"] = "auto"
-    """Random numbers of dropout on a CPU: `bulk` draws 64 bits for four elements, `torch` one number for each. `auto`
-    takes `bulk`. A GPU always uses `torch`."""
     kernels: Literal["torch", "liger"] = "torch"
     """Kernels of norms, rotary embeddings, MLPs and the loss of language models: those of PyTorch, or Liger's, for
     decoders such as Llama, Mistral and Qwen. `liger` needs an NVIDIA GPU and the package `liger-kernel`."""
     optimizer: Literal["auto", "adamw"] = "auto"
-    """AdamW: `auto` takes the fused kernel where torch has one, and does not train embeddings of tokens that are absent
-    from the training data (equal up to rounding); `adamw` uses one kernel per operation, and trains all."""
+    """AdamW: `auto` takes the fused kernel where torch has one; `adamw` uses one kernel per operation."""
     dataloader_workers: Annotated[int, Field(ge=0, le=256)] | None = None
     """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU."""
     compiler: Compiler = "none"
@@ -166,11 +162,6 @@ class ExperimentFields(Frozen):
     sharding: Literal["none", "fsdp2"] = "none"
     """Several devices: each holds the whole model (`none`: DDP), or a part of its weights, gradients and optimizer
     states (`fsdp2`: PyTorch's `fully_shard`), which needs less memory and more communication. Needs torch 2.6."""
-    allocator: Literal["keep", "system"] = "keep"
-    """Memory that a step has freed: `keep` it for the next step, or return it to the `system` and request it
-    again."""
-    compile_cache: Literal["keep", "fresh"] = "keep"
-    """Compile cache: `keep` what earlier jobs compiled, or start each job with a `fresh`, empty cache."""
 
     logging_steps: Count = 10
     """Optimizer steps between two logged training losses."""

@@ -51,6 +51,13 @@ OTHER_NAMES = {
 }
 """Name elsewhere -> field of an experiment."""
 
+FORMER_FIELDS = {
+    "allocator": "Every job keeps the memory that a step has freed.",
+    "compile_cache": "Jobs keep what they compile; to compile again, delete compile-cache in the state folder.",
+    "dropout": "PyTorch draws the random numbers of dropout.",
+}
+"""Field of earlier versions -> what holds instead."""
+
 
 def meant_field(name: str, known: Collection[str]) -> str | None:
     """Return the field in `known` that a user most likely meant by `name`, or None if no name is close.

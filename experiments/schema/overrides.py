@@ -9,14 +9,16 @@ from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
+from pydantic.fields import FieldInfo
 
 from experiments.schema.compiler_rules import OPTIONS
 from experiments.schema.fields import ExperimentFields
-from experiments.schema.other_names import meant_field
+from experiments.schema.other_names import FORMER_FIELDS, meant_field
 from experiments.schema.yaml_document import parse, scalar
 from training.contract.errors import InputError, InputErrors
 
 Tree = dict[str, Any]
+UNIONS = (Union, types.UnionType)
 
 ALTERNATIVES = (
     ("model", "model_type"),
@@ -139,23 +141,31 @@ def _is_open(name: str) -> bool:
 
 def unknown_field(name: str, location: str) -> str:
     """Return the message for a field that does not exist, with a suggestion."""
+    if name in FORMER_FIELDS:
+        return f"field {name!r} no longer exists ({location}): remove it. {FORMER_FIELDS[name]}"
     meant = meant_field(name, known_fields())
     hint = f" Did you mean '{meant}'?" if meant else ""
     return f"unknown field {name[:80]!r} ({location}).{hint}"
 
 
+def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
+    """Yield all fields of a model with their dotted names, each section before its fields."""
+    for name, field in model.model_fields.items():
+        yield prefix + name, field
+        if section := section_of(field):
+            yield from fields_of(section, f"{prefix}{name}.")
+
+
+def section_of(field: FieldInfo) -> type[BaseModel] | None:
+    """Return the model of a field that groups other fields; None for any other field."""
+    kinds = get_args(field.annotation) if get_origin(field.annotation) in UNIONS else (field.annotation,)
+    return next(filter(_is_model, kinds), None)
+
+
 @cache
 def known_fields() -> dict[str, frozenset[Any]]:
     """Return all fields by dotted name, each with the types of its values."""
-    return dict(_fields_of(ExperimentFields, ""))
-
-
-def _fields_of(model: type[BaseModel], prefix: str) -> Iterator[tuple[str, frozenset[Any]]]:
-    for name, field in model.model_fields.items():
-        kinds = frozenset(_kinds(field.annotation))
-        yield prefix + name, kinds
-        for kind in (kind for kind in get_args(field.annotation) or (field.annotation,) if _is_model(kind)):
-            yield from _fields_of(kind, f"{prefix}{name}.")
+    return {name: frozenset(_kinds(field.annotation)) for name, field in fields_of(ExperimentFields)}
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
@@ -163,7 +173,7 @@ def _kinds(annotation: Any) -> Iterator[Any]:
     origin = get_origin(annotation)
     if origin is Annotated:
         yield from _kinds(get_args(annotation)[0])
-    elif origin in (Union, types.UnionType):
+    elif origin in UNIONS:
         for part in get_args(annotation):
             yield from _kinds(part)
     elif origin is Literal:

@@ -1,36 +1,27 @@
-"""Reference of all experiment fields, generated from the schema.
-
-`field_reference` feeds the command line's help. `python -m experiments.schema.reference` writes docs/experiments.md.
-"""
+"""Reference of all experiment fields, made from the schema: `python -m experiments.schema.reference` writes it."""
 
 from __future__ import annotations
 
 import types
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Any, Literal, Union, get_args, get_origin
+from typing import Annotated, Any, Literal, get_args, get_origin
 
 from pydantic import BaseModel
-from pydantic.fields import FieldInfo as PydanticField
+from pydantic.fields import FieldInfo
 
 from experiments.schema.fields import ExperimentFields
+from experiments.schema.overrides import UNIONS, fields_of, section_of
 from experiments.schema.quality_metrics import QualityMetric
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "experiments.md"
 
-SECTION = "section"
-"""Type of a field that only groups other fields."""
-REQUIRED = "required"
-"""Default of a field that has none."""
-NOT_SET = "not set"
-"""Default None."""
-
 QUALITY = " | ".join(get_args(QualityMetric))
 """Type of a field that names one of the quality metrics, which the page lists once."""
+NOT_SET = "not set"
+"""Default None."""
 SHOWN_BY_DEFAULT = ("text", "true or false", "mapping")
 """Types that a default value shows."""
-UNIONS = (Union, types.UnionType)
 TYPES = {str: "text", int: "integer", float: "number", bool: "true or false"}
 LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
 
@@ -74,83 +65,42 @@ instances × `gradient_accumulation_steps` samples. A *quality metric* is one of
 """
 
 
-@dataclass(frozen=True, kw_only=True)
-class FieldInfo:
-    """Description of one field, as plain text."""
-
-    name: str
-    """Dotted name, such as `machine.instance_type`."""
-    type: str
-    """Type and range, such as `integer, 1 to 64`, or `section` for a field that groups other fields."""
-    default: str
-    """Default value, `not set`, or `required`."""
-    description: str
-    """Docstring of the field, on one line."""
-
-
-def field_reference() -> list[FieldInfo]:
-    """Return all fields in the order of the schema, each section before its fields."""
-    return list(_fields(ExperimentFields, ""))
-
-
 def markdown() -> str:
     """Return the reference as a Markdown page."""
-    sections = ["", *(field.name for field in field_reference() if field.type == SECTION)]
+    sections = {name: section for name, field in fields_of(ExperimentFields) if (section := section_of(field))}
     lines = [INTRO.rstrip("\n").replace("QUALITY_METRICS", ", ".join(f"`{each}`" for each in get_args(QualityMetric)))]
-    for section in sections:
-        if section:
-            lines.append(f"\n## `{section}`\n")
-        for field in field_reference():
-            if field.name in HEADINGS and not section:
-                lines.append(f"\n## {HEADINGS[field.name]}\n")
-            if field.name.rpartition(".")[0] == section:
-                lines.append(_item(field))
+    models: dict[str, type[BaseModel]] = {"": ExperimentFields, **sections}
+    for prefix, model in models.items():
+        if prefix:
+            lines.append(f"\n## `{prefix}`\n")
+        for name, field in model.model_fields.items():
+            if name in HEADINGS and not prefix:
+                lines.append(f"\n## {HEADINGS[name]}\n")
+            lines.append(_item(f"{prefix}.{name}" if prefix else name, field))
     return "\n".join(lines) + "\n"
 
 
-def _item(field: FieldInfo) -> str:
-    return f"- **`{field.name}`** ({_notes(field)}): {field.description}"
+def _item(name: str, field: FieldInfo) -> str:
+    notes = f"[section](#{name.replace('.', '')})" if section_of(field) else _notes(field)
+    return f"- **`{name}`** ({notes}): {_one_line(field.description)}"
 
 
 def _notes(field: FieldInfo) -> str:
     """Return the type and the default of a field, as far as the one does not show the other."""
-    if field.type == SECTION:
-        return f"[section](#{field.name.replace('.', '')})"
-    kind = field.type.replace(QUALITY, "quality metric")
-    if field.type.startswith(f"{field.default} | "):
-        return kind
-    if field.default == NOT_SET:
-        return f"{kind}; {NOT_SET}" if " | " in kind else kind
-    if field.default == REQUIRED:
-        return f"{kind}; {REQUIRED}"
-    return f"default: {field.default}" if kind in SHOWN_BY_DEFAULT else f"{kind}; default: {field.default}"
-
-
-def _fields(model: type[BaseModel], prefix: str) -> Iterator[FieldInfo]:
-    for name, field in model.model_fields.items():
-        section = _model_in(field.annotation)
-        yield FieldInfo(
-            name=prefix + name,
-            type=SECTION if section else _type_and_range(field),
-            default=_default(field),
-            description=_one_line(field.description),
-        )
-        if section:
-            yield from _fields(section, f"{prefix}{name}.")
-
-
-def _model_in(annotation: Any) -> type[BaseModel] | None:
-    """Return the model of a section, or None for a plain field."""
-    kinds = get_args(annotation) if get_origin(annotation) in UNIONS else (annotation,)
-    return next((kind for kind in kinds if isinstance(kind, type) and issubclass(kind, BaseModel)), None)
+    kind = _type_and_range(field)
+    short = kind.replace(QUALITY, "quality metric")
+    if field.is_required():
+        return f"{short}; required"
+    default = _value(field.get_default(call_default_factory=True))
+    if kind.startswith(f"{default} | "):
+        return short
+    if default == NOT_SET:
+        return f"{short}; {NOT_SET}" if " | " in short else short
+    return f"default: {default}" if short in SHOWN_BY_DEFAULT else f"{short}; default: {default}"
 
 
 def _one_line(text: str | None) -> str:
     return " ".join((text or "").split())
-
-
-def _default(field: PydanticField) -> str:
-    return REQUIRED if field.is_required() else _value(field.get_default(call_default_factory=True))
 
 
 def _value(value: Any) -> str:
@@ -170,7 +120,7 @@ def _value(value: Any) -> str:
     return str(value) or "empty"
 
 
-def _type_and_range(field: PydanticField) -> str:
+def _type_and_range(field: FieldInfo) -> str:
     parts = [_type(field.annotation), _range([*field.metadata, *_constraints(field.annotation)])]
     return ", ".join(filter(None, parts))
 

@@ -25,7 +25,6 @@ INDEPENDENT_OF_SCRIPT = frozenset(
         "sweep",
         "compiler",
         "compiler_debug",
-        "compile_cache",
         "learning_rate_scaling",
         *BUDGET_FIELDS,
     }

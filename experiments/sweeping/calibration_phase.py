@@ -10,7 +10,6 @@ from sweeps.cost_model.costs import CostModel
 from sweeps.cost_model.trials import Search
 from sweeps.workers.calibrations import calibrated_costs
 from sweeps.workers.lease import hold_lease
-from tracking.groups.planned_job import PlannedJob
 from tracking.recording.job_run import find_job_run
 from training.contract.errors import InputError
 
@@ -24,7 +23,7 @@ def prepare_searches(opened: OpenSweep) -> dict[str, Search]:
 
     Raises `CalibrationIncomplete`, and `InputError` if no compiler is left.
     """
-    planned = _planned(opened)
+    planned = [job for _, job in opened.jobs.measurements(opened.group.id)]
     with hold_lease(opened.storage, f"{opened.name}/timing", opened.echo):
         if len(opened.run(planned)) < len(planned):
             raise CalibrationIncomplete
@@ -40,16 +39,6 @@ def prepare_searches(opened: OpenSweep) -> dict[str, Search]:
     if not searches:
         raise InputError("the sweep cannot start, because the calibration of every compiler failed: see its jobs' logs")
     return searches
-
-
-def _planned(opened: OpenSweep) -> list[PlannedJob]:
-    jobs, fields = opened.jobs, opened.jobs.sweep.fields
-    timed = fields.compilers if jobs.sweep.calibration_seconds else ()
-    planned = [jobs.calibration(opened.group.id, compiler) for compiler in timed]
-    if fields.worse_by is not None:
-        baseline = jobs.trial(opened.group.id, *jobs.sweep.baseline)
-        planned.append(replace(baseline, tags={**baseline.tags, "platform.role": "baseline"}))
-    return planned
 
 
 def _costs(opened: OpenSweep, compiler: str) -> CostModel | None:

@@ -8,6 +8,7 @@ from dataclasses import dataclass, replace
 
 import optuna
 
+from experiments.planning.budgets import budget_of
 from experiments.planning.staged_inputs import Echo
 from experiments.running.service_context import ServiceContext
 from experiments.sweeping.sweep_jobs import SweepJobs
@@ -16,7 +17,7 @@ from sweeps.space.grid import Point
 from sweeps.study.storage import Storage, open_storage, sqlite_url
 from sweeps.study.study import open_study
 from sweeps.workers.lease import hold_lease
-from tracking.budgets.budget_tag import GroupBudget, set_budget
+from tracking.budgets.budget_tag import set_budget
 from tracking.budgets.ledger import Ledger
 from tracking.following.followed_job import Outcome
 from tracking.following.group_session import run_jobs
@@ -71,9 +72,7 @@ class OpenSweep:
         return Ledger(self.store, self.context.service, self.group)
 
 
-def open_sweep(
-    jobs: SweepJobs, context: ServiceContext, key: str, overrides: Mapping[str, str], budget: GroupBudget, echo: Echo
-) -> OpenSweep:
+def open_sweep(jobs: SweepJobs, context: ServiceContext, overrides: Mapping[str, str], echo: Echo) -> OpenSweep:
     """Open or resume a sweep.
 
     Raises TrainfareError if the storage or the tracking server does not answer, and InputError if a different sweep
@@ -82,7 +81,7 @@ def open_sweep(
     storage = open_storage(storage_url(), echo=echo)
     name = jobs.sweep.fields.name
     studies = _studies(storage, name, jobs) if name else {}
-    description = jobs.sweep.experiment.description
+    experiment, key = jobs.sweep.experiment, jobs.key
     with hold_lease(storage, f"{key}/opening", echo):  # workers that start together must share one group
         store = open_store(echo=echo)
         group = open_group(
@@ -90,11 +89,11 @@ def open_sweep(
             experiment_name=jobs.name,
             verb="sweep",
             key=key,
-            description=description,
+            description=experiment.description,
             joins=True,
-            prefix=jobs.sweep.experiment.aws.job_prefix or "",
+            prefix=experiment.aws.job_prefix or "",
         )
-        set_budget(store, group, budget)
+        set_budget(store, group, budget_of(experiment, is_sweep=True))
     return OpenSweep(
         jobs=jobs,
         context=context,

@@ -7,55 +7,119 @@ calibrations and the repeats; the others wait for it and use the results.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path
+from typing import cast
 
+from experiments.planning.arms import Arm
 from experiments.planning.budgets import budget_of, check_budget, why_no_price
+from experiments.planning.inputs import Inputs
 from experiments.planning.load import load
 from experiments.running.fail_on import read_fail_on
 from experiments.running.output import print_line
-from experiments.running.service_context import ServiceContext, open_service_context
+from experiments.running.preparation import Preparation, Prepared
 from experiments.schema.overrides import is_field
 from experiments.schema.sweep_fields import with_full_names
 from experiments.sweeping.sweep_jobs import SweepJobs
-from experiments.sweeping.sweep_plan import SweepPlan, most_jobs, plan_sweep
-from tracking.budgets.budget_tag import GroupBudget
+from experiments.sweeping.sweep_plan import SweepPlan, label, most_jobs, plan_sweep
+from sweeps.space.grid import Point
+from tracking.groups.planned_job import PlannedJob
 from training.contract.errors import InputError
+from training.staging.tokens.staged import Staged
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedSweep(Prepared):
+    """Sweep whose jobs are checked and not started."""
+
+    sweep: SweepPlan
+
+    @property
+    def jobs(self) -> SweepJobs:
+        """Jobs of the sweep, whose data is not refused."""
+        [(_, staged)] = self.arm_inputs
+        return SweepJobs(self.name, self.sweep, cast(Staged, staged))
+
+    @property
+    def key(self) -> str:
+        """Key of the sweep's group."""
+        return self.jobs.key
+
+    def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
+        """Return the jobs that are known before the search, with their arms: measurements and first trials."""
+        sweep, jobs = self.sweep, self.jobs
+        known = jobs.measurements(group_id)
+        for compiler in sweep.fields.compilers:
+            is_baseline = sweep.fields.worse_by is not None and compiler == sweep.baseline[0]
+            if sweep.base_point in sweep.space.points and not is_baseline:  # the baseline is this trial
+                trial = sweep.trial(compiler, sweep.base_point, jobs.staged.train_rows)
+                known.append((trial, jobs.trial(group_id, compiler, sweep.base_point)))
+        return [(arm, jobs.staged, job) for arm, job in known]
 
 
 def sweep(overrides: Mapping[str, str]) -> int:
-    """Run or resume a sweep with overrides of the experiment's fields.
-
-    Returns the exit code, see `sweep_worker.run`. `fail-on` is not a field of the experiment: it changes no job.
-    """
-    overrides = dict(overrides)
-    fail_on = read_fail_on(overrides.pop("fail-on", ""))
-    fields = with_full_names(overrides, is_field)
-    name = fields.pop("experiment", "demo")
-    plan = plan_sweep(load(name, fields))
-    jobs = SweepJobs(Path(name).stem, plan, print_line)
-    key = jobs.key  # stages the data: an error in it leaves nothing behind
-    context = open_service_context(plan.experiment, print_line)
-    jobs.check(context)
-    check_price(plan, jobs, context)
-    budget, sentences = check_sweep_budget(plan, jobs, context)
-    for sentence in sentences:
+    """Run or resume a sweep with overrides of the experiment's fields. Return the exit code, see `sweep_worker.run`."""
+    prepared = prepare_sweep(overrides, Preparation())
+    assert prepared  # an error has ended the command
+    assert prepared.context
+    for sentence in prepared.budget_text:
         print_line(sentence)
     from experiments.sweeping.open_sweep import open_sweep
     from experiments.sweeping.sweep_worker import run
 
-    own = {field: text for field, text in fields.items() if not field.startswith("sweep.")}
-    return run(open_sweep(jobs, context, key, {"experiment": name, **own}, budget, print_line), fail_on)
+    own = {name: text for name, text in full_names(overrides).items() if not name.startswith("sweep.")}
+    own = {"experiment": overrides.get("experiment", "demo"), **own}
+    return run(open_sweep(prepared.jobs, prepared.context, own, print_line), prepared.fail_on)
 
 
-def check_price(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> None:
+def prepare_sweep(overrides: Mapping[str, str], steps: Preparation) -> PreparedSweep | None:
+    """Return the checked sweep, or None if its fields are refused.
+
+    Every check is made before a run is opened or anything is uploaded.
+    """
+    request = steps.attempt(partial(_read, overrides))
+    prepared = request and steps.with_inputs(request)
+    if prepared is None or not prepared.is_complete or (context := prepared.context) is None:
+        return prepared
+    jobs, sweep = prepared.jobs, prepared.sweep
+    steps.attempt(partial(jobs.check, context))
+    sample = steps.attempt(partial(context.priced, jobs.trial("check", *sweep.baseline)))
+    if sample is None:
+        return prepared
+    steps.attempt(partial(_check_price, sweep, sample))
+    sentences = steps.attempt(
+        lambda: check_budget([sample], budget_of(sweep.experiment, is_sweep=True), at_most=most_jobs(sweep))
+    )
+    return replace(prepared, budget_text=sentences or ())
+
+
+def full_names(overrides: Mapping[str, str]) -> dict[str, str]:
+    """Return the overrides of fields of the experiment, with their full names. Raises InputError."""
+    return with_full_names(
+        {name: text for name, text in overrides.items() if name not in ("experiment", "fail-on")}, is_field
+    )
+
+
+def _read(overrides: Mapping[str, str]) -> PreparedSweep:
+    fail_on = read_fail_on(overrides.get("fail-on", ""))  # no field of the experiment: it changes no job
+    name = overrides.get("experiment", "demo")
+    sweep = plan_sweep(load(name, full_names(overrides)))
+    # Data that is smaller than the largest batch is refused.
+    largest = sweep.trial(sweep.fields.compilers[0], Point(sweep.space.batch_sizes[-1]), 1)
+    return PreparedSweep(
+        verb="sweep",
+        name=Path(name).stem,
+        experiment=sweep.experiment,
+        arms=(replace(largest, label=label(*sweep.baseline)),),
+        parallel=sweep.fields.max_parallel,
+        design=sweep.design,
+        fail_on=fail_on,
+        sweep=sweep,
+    )
+
+
+def _check_price(sweep: SweepPlan, sample: PlannedJob) -> None:
     """Raise InputError if an objective in dollars needs a price that is unknown."""
-    spec = jobs.trial("check", *plan.baseline).spec
-    if "usd" in plan.fields.objective and context.price(spec) is None:
-        raise InputError(f"sweep.objective contains usd, but {why_no_price(spec.instance_type)}")
-
-
-def check_sweep_budget(plan: SweepPlan, jobs: SweepJobs, context: ServiceContext) -> tuple[GroupBudget, list[str]]:
-    """Return the budget of a sweep, and sentences about it. Raises InputError as `check_budget` does."""
-    budget = budget_of(plan.experiment, is_sweep=True)
-    sample = context.priced(jobs.trial("check", *plan.baseline))
-    return budget, check_budget([sample], budget, at_most=most_jobs(plan))
+    if "usd" in sweep.fields.objective and sample.price is None:
+        raise InputError(f"sweep.objective contains usd, but {why_no_price(sample.spec.instance_type)}")

@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
-from typing import cast
 
 from experiments.planning.arms import Arm
-from experiments.planning.inputs import Inputs
 from experiments.planning.plan import job, source_digest
-from experiments.planning.staged_inputs import Echo, stage_inputs
 from experiments.running.service_context import ServiceContext
 from experiments.schema.fields import BUDGET_FIELDS
 from experiments.sweeping.sweep_plan import SweepPlan
@@ -20,7 +16,6 @@ from judging.round_order import round_order
 from sweeps.space.confirmation import Setting
 from sweeps.space.grid import Point
 from tracking.groups.planned_job import FINALIST, PlannedJob
-from training.contract.job_spec import Compiler
 from training.staging.tokens.staged import Staged
 from training.state.home import home
 
@@ -42,21 +37,13 @@ FINALIST_SEED = 1_001
 
 @dataclass(frozen=True)
 class SweepJobs:
-    """Planner of a sweep's jobs. The same setting always has the same job."""
+    """Planner of a sweep's jobs. The same setting always has the same job. Pure."""
 
     name: str
     """Name of the experiment."""
     sweep: SweepPlan
-    echo: Echo
-    stage: Callable[[Sequence[Arm], Echo], list[Inputs]] = stage_inputs
-    """Function that stages the data of arms."""
-
-    @cached_property
-    def staged(self) -> Staged:
-        """Data that all jobs share. Raises InputError for wrong data, and for data smaller than the largest batch."""
-        largest = Point(self.sweep.space.batch_sizes[-1])
-        (inputs,) = self.stage([self.sweep.trial(self.sweep.fields.compilers[0], largest, 1)], self.echo)
-        return cast(Staged, inputs)
+    staged: Staged
+    """Data that all jobs share."""
 
     @property
     def key(self) -> str:
@@ -88,7 +75,7 @@ class SweepJobs:
 
     def _job(self, group_id: str, compiler: str, point: Point, repeat: int, role: str) -> PlannedJob:
         is_whole = role == "confirmation"
-        arm = self.sweep.trial(cast(Compiler, compiler), point, self.staged.train_rows, is_whole=is_whole)
+        arm = self.sweep.trial(compiler, point, self.staged.train_rows, is_whole=is_whole)
         tags = {
             "platform.role": role,
             "platform.batch_size": str(point.batch_size),
@@ -101,9 +88,20 @@ class SweepJobs:
 
     def calibration(self, group_id: str, compiler: str) -> PlannedJob:
         """Return the job that times a compiler's batch sizes."""
-        arm = self.sweep.calibration(cast(Compiler, compiler))
+        arm = self.sweep.calibration(compiler)
         planned = job(f"{group_id}-{_short(compiler)}-calibration", self.name, arm, 0, self.staged, home())
         return replace(planned, tags={"platform.role": "calibration", **_setting_tag(compiler)})
+
+    def measurements(self, group_id: str) -> list[tuple[Arm, PlannedJob]]:
+        """Return the jobs before the trials: calibrations, and the training that measures the baseline's quality."""
+        sweep = self.sweep
+        timed = sweep.fields.compilers if sweep.calibration_seconds else ()
+        jobs = [(sweep.calibration(compiler), self.calibration(group_id, compiler)) for compiler in timed]
+        if sweep.fields.worse_by is not None:
+            baseline = self.trial(group_id, *sweep.baseline)
+            baseline = replace(baseline, tags={**baseline.tags, "platform.role": "baseline"})
+            jobs.append((sweep.trial(*sweep.baseline, self.staged.train_rows), baseline))
+        return jobs
 
     def confirmation(self, group_id: str, settings: Sequence[Setting]) -> list[PlannedJob]:
         """Return the repeats of the settings, in rounds of one job of each; see `round_order`."""

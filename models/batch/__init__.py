@@ -1,4 +1,4 @@
-"""Predict every row of a file, in the file's order. A killed prediction can be resumed.
+"""Predict every row of a file, in the file's order.
 
 Open `prediction.py` first.
 """

@@ -1,57 +1,70 @@
-"""Predict the rows of a file, one window of rows at a time. Each window is sorted by length and cut into batches."""
+"""Predict the rows of a file, one window of rows at a time, and write the answers to a file that appears when whole."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import json
+import os
+import tempfile
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from pathlib import Path
+from typing import Any, TextIO
 
-from models.batch.pool import Pool
+import torch
+
 from models.batch.rows import InputRow
-from models.batch.unfinished import Unfinished, as_line
 from models.inference.predictor import Predictor
 from models.loading.inputs import BadInputs
 from training.contract.errors import InputError
+from training.state.system_errors import system_reason
+from training.state.umask import file_mode
 
 WINDOW_ROWS = 65_536
 """More than most validation files have: only rows of one window share batches, as in an evaluation."""
 WINDOW_CHARACTERS = 2**25
 """Most characters of a window, which is kept in memory."""
 
-OnProgress = Callable[[int], None]
-"""Called with the number of rows that are done."""
+OnRow = Callable[[], object]
+"""Called once for each row that is done."""
 
 
-def check(
-    predictor: Predictor, rows: Iterable[InputRow], parameters: Mapping[str, Any] | None, on_progress: OnProgress
-) -> int:
+def check(predictor: Predictor, rows: Iterable[InputRow], parameters: Mapping[str, Any] | None, on_row: OnRow) -> int:
     """Check all rows and return their number. Raises `InputError` with file and line for the first invalid row."""
     count = 0
-    for count, row in enumerate(rows, start=1):
-        examples = _read(predictor, row, parameters)
+    for row in rows:
+        count += 1
+        examples = _at(row, partial(predictor.read, row.inputs, parameters))
         if predictor.encode_may_refuse:
-            _run_with_location(row, partial(predictor.encode, examples))
-        on_progress(count)
+            _at(row, partial(predictor.encode, examples))
+        on_row()
     return count
 
 
-def run(
-    predictor: Predictor,
-    rows: Iterable[InputRow],
-    parameters: Mapping[str, Any] | None,
-    unfinished: Unfinished,
-    on_progress: OnProgress,
-) -> None:
-    """Predict the rows that have no answer yet. If this is interrupted, the answers so far stay on disk."""
-    left = iter(rows)
-    for _ in range(unfinished.done):
-        next(left)
-    with Pool(predictor) as pool:
-        for window in windows(left):
-            _predict_window(predictor, window, parameters, unfinished, pool, on_progress)
+def predict(
+    predictor: Predictor, rows: Iterable[InputRow], parameters: Mapping[str, Any] | None, on_row: OnRow
+) -> Iterator[str]:
+    """Yield a line of JSON for each row, in order. Raises `InputError` for a row without a valid answer."""
+    is_cpu, threads = predictor.loaded.device == "cpu", torch.get_num_threads()
+    workers = len(os.sched_getaffinity(0)) if is_cpu else 1
+    # On a CPU, each core runs batches of its own: cores that shared the small matrix products of one batch would wait
+    # for each other after every product. torch keeps the number of threads for each calling thread.
+    pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
+    try:
+        for window in windows(rows):
+            inputs = [each for row in window for each in _at(row, partial(predictor.read, row.inputs, parameters))]
+            lines: dict[int, str] = {}
+            for at, answer in predictor.answer_each(predictor.encode(inputs), pool.map):
+                lines[at] = _line(window[at], answer)
+                on_row()
+            yield from (lines[at] for at in range(len(window)))
+    finally:
+        pool.shutdown(cancel_futures=True)
+        torch.set_num_threads(threads)
 
 
-def windows(rows: Iterator[InputRow]) -> Iterator[list[InputRow]]:
+def windows(rows: Iterable[InputRow]) -> Iterator[list[InputRow]]:
     """Yield the rows in windows that fit in memory."""
     window: list[InputRow] = []
     characters = 0
@@ -65,50 +78,42 @@ def windows(rows: Iterator[InputRow]) -> Iterator[list[InputRow]]:
         yield window
 
 
-def _predict_window(
-    predictor: Predictor,
-    window: Sequence[InputRow],
-    parameters: Mapping[str, Any] | None,
-    unfinished: Unfinished,
-    pool: Pool,
-    on_progress: OnProgress,
-) -> None:
-    first = unfinished.done
-    answers = {at - first: answer for at, answer in unfinished.window_answers.items()}
-    missing = [at for at in range(len(window)) if at not in answers]
-    # Rows that were answered before still take part in forming the batches.
-    encoded = predictor.encode([each for row in window for each in _read(predictor, row, parameters)])
-    for made in pool.run(encoded, missing):
-        try:
-            unfinished.keep((first + at, answer) for at, answer in made)
-        except ValueError as error:
-            place = next(window[at].place for at, answer in made if not _is_finite(answer))
-            problem = "the model's answer is not a finite number: check the model's weights, or use precision fp32"
-            raise InputError(f"{place}: {problem}") from error
-        answers.update(made)
-        on_progress(first + len(answers))
-    unfinished.append([_line(row, answers[at]) for at, row in enumerate(window)])
-    unfinished.window_answers.clear()
+@contextmanager
+def private_output(output: Path) -> Iterator[TextIO]:
+    """Yield a private file that becomes `output` when the block ends. After an error, it is deleted.
 
-
-def _is_finite(answer: Any) -> bool:
+    Raises `InputError` if it cannot be written, or if the output exists by then.
+    """
     try:
-        as_line({"answer": answer})
-    except ValueError:
-        return False
-    return True
+        descriptor, name = tempfile.mkstemp(prefix=f".{output.name}.", suffix=".unfinished", dir=output.parent)
+        try:
+            with os.fdopen(descriptor, "w", encoding="utf-8") as file:
+                yield file
+                file.flush()
+                os.fsync(descriptor)
+                os.fchmod(descriptor, file_mode())
+            if output.exists():
+                raise InputError(f"--output {output} was created meanwhile: choose a different file, or delete it.")
+            Path(name).replace(output)
+        finally:
+            Path(name).unlink(missing_ok=True)
+    except OSError as error:
+        reason = system_reason(error, variable="--output", place="a file")
+        raise InputError(f"--output {output} cannot be written: {reason}") from error
 
 
-def _line(row: InputRow, answer: Any) -> dict[str, Any]:
+def _line(row: InputRow, answer: Any) -> str:
     named = {} if row.name is None else {"id": row.name}
-    return {"row": row.number, **named, **(answer if isinstance(answer, dict) else {"answers": answer})}
+    fields = {"row": row.number, **named, **(answer if isinstance(answer, dict) else {"answers": answer})}
+    try:
+        return json.dumps(fields, ensure_ascii=False, allow_nan=False, default=str) + "\n"
+    except ValueError as error:
+        problem = "the model's answer is not a finite number: check the model's weights, or use precision fp32"
+        raise InputError(f"{row.place}: {problem}") from error
 
 
-def _read(predictor: Predictor, row: InputRow, parameters: Mapping[str, Any] | None) -> list[Any]:
-    return list(_run_with_location(row, partial(predictor.read, row.inputs, parameters)))
-
-
-def _run_with_location(row: InputRow, step: Callable[[], Any]) -> Any:
+def _at(row: InputRow, step: Callable[[], Any]) -> Any:
+    """Return the result of a step, or name the row that it refuses."""
     try:
         return step()
     except BadInputs as error:

@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from models.batch.unfinished import as_line
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError, nearest, short_text
 from training.staging.formats.json_rows import is_json_array
 from training.staging.formats.text_format import DEFAULT_FORMAT, TextFormat
-from training.staging.rows.examples import checked_text, short_text
+from training.staging.rows.examples import checked_text
 from training.staging.rows.questions import COLUMNS as SQUAD
 from training.staging.rows.squad_json import READERS as SQUAD_READERS
 from training.staging.sources.data_files import DataFiles
@@ -104,7 +104,7 @@ class Source:
 def _name(place: str, column: str, value: Any) -> Any:
     """Return the value of the id column. Raises `InputError` if it cannot be written as JSON."""
     try:
-        as_line({NAME: value}).encode()
+        json.dumps(value, ensure_ascii=False, allow_nan=False, default=str).encode()
     except UnicodeEncodeError:
         raise InputError(f"{place}: column {column!r} contains half a surrogate pair, which is not text") from None
     except (ValueError, RecursionError):

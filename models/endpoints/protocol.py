@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
@@ -15,14 +15,8 @@ from training.contract.price import Price, instance_seconds
 Echo = Callable[[str], None]
 """Prints one line of progress."""
 
-Status = Literal["Creating", "InService", "Updating", "Deleting", "OutOfService", "Failed"]
-"""Status of an endpoint, in SageMaker's spelling. Unknown values are shown unchanged."""
-
-ALIVE: frozenset[str] = frozenset({"Creating", "InService", "Updating"})
-"""Statuses of endpoints that answer, or are about to."""
-
-WhenOver = Literal["warn", "delete"]
-"""The next command's action for an endpoint whose lifetime has ended."""
+Action = Literal["create", "replace", "keep"]
+"""Effect of a deployment on the endpoint with its name."""
 
 NAME_PATTERN = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 """SageMaker's rule for endpoint names. A local endpoint also has a folder with this name."""
@@ -30,10 +24,9 @@ NAME_PATTERN = re.compile(r"[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}")
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointSpec:
-    """Request for an endpoint: model, machines and lifetime."""
+    """Request for an endpoint: a model and the machines that serve it."""
 
     name: str
-    """Name that matches `NAME_PATTERN`. It is unique among the existing endpoints of a service."""
     model: Path
     """Transformers folder on this machine: config.json, weights, tokenizer files."""
     task: str | None = None
@@ -49,9 +42,7 @@ class EndpointSpec:
     precision: str | None = None
     """fastest, fp32, bf16 or fp16. None: as in the evaluation, and fp32 if that is unknown."""
     evaluation: Evaluation = UNKNOWN
-    """Settings of the model's evaluation."""
-    max_length: int | None = None
-    """Tokens to which inputs are truncated, as in training. None: the model's limit."""
+    """Settings of the model's evaluation, with which it also answers."""
     host: str = "127.0.0.1"
     """Address to which a local endpoint binds."""
     token_file: Path | None = None
@@ -59,10 +50,6 @@ class EndpointSpec:
     machine: str = "local"
     """Instance type, such as `ml.g4dn.xlarge`; `local` for this machine."""
     machines: int = 1
-    """Number of machines."""
-    lifetime_seconds: float | None = None
-    """Lifetime of the endpoint in seconds. None: until it is undeployed."""
-    when_over: WhenOver = "warn"
     replace: bool = False
     """True if this model may replace a different one on the endpoint with this name."""
     wait_seconds: float = 1800.0
@@ -82,7 +69,7 @@ class EndpointState:
     service: str
     """`local` or `sagemaker`."""
     status: str
-    """One of `Status`, or a different status of SageMaker."""
+    """Status in SageMaker's spelling, such as Creating, InService or Failed."""
     identity: str
     """`EndpointSpec.identity` of the model that it serves."""
     run_id: str | None = None
@@ -93,37 +80,15 @@ class EndpointState:
     machines: int = 1
     created: datetime
     """Timezone-aware, like all times."""
-    expires: datetime | None = None
-    """End of its lifetime. None: it has no end."""
-    when_over: WhenOver = "warn"
-    reason: str | None = None
-    """Reason of a failure, with the last lines of the log."""
-    log: str | None = None
-    """Location of its log: a path or a console address."""
-    price: Price | None = None
-    """Price of one machine, with source and date. None if it is unknown, and for local endpoints."""
-    billed_from: datetime | None = None
-    """Time since when it runs on its current machines. None: since it was created."""
-    billed_before_usd: float = 0.0
-    """Cost before `billed_from`, in dollars."""
     ended: datetime | None = None
-    """Time of its failure. From then on it costs nothing."""
+    """Time since when it costs nothing: that of its failure. None if it has not failed."""
+    reason: str | None = None
+    """Reason of a failure, or another remark."""
 
-    def is_over(self, now: datetime | None = None) -> bool:
-        """Return whether the lifetime has ended."""
-        return self.expires is not None and (now or datetime.now(UTC)) >= self.expires
-
-    def usd_so_far(self, now: datetime | None = None) -> float | None:
-        """Return its cost since it was created, in dollars; None if the price is unknown."""
-        if self.price is None:
-            return None
-        until = self.ended or now or datetime.now(UTC)
-        seconds = max(0.0, (until - (self.billed_from or self.created)).total_seconds())
-        return self.billed_before_usd + self.price.usd(instance_seconds(seconds, self.machines))
-
-
-Action = Literal["create", "replace", "keep"]
-"""Effect of a deployment on the endpoint with its name."""
+    def usd(self, price: Price, now: datetime) -> float:
+        """Return its cost so far, in US dollars, at the price of one machine."""
+        seconds = ((self.ended or now) - self.created).total_seconds()
+        return price.usd(instance_seconds(max(0.0, seconds), self.machines))
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -141,40 +106,30 @@ class DeploymentPlan:
     """Size in bytes of the model's files that would be packed and uploaded, by the URI of the archive."""
     missing_bucket: str | None = None
     """Bucket that would be created."""
-    price: Price | None = None
-    """Price of one machine, or None."""
 
 
 class Endpoints(Protocol):
-    """A service that hosts endpoints. Any process may make any call at any time.
-
-    If a service refuses a call, the method raises an error of `training.contract.errors` with a one-sentence message.
-    """
-
-    name: str
-    """`local` or `sagemaker`."""
+    """A service that hosts endpoints. Any process may make any call at any time."""
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
         """Create the endpoint and return it once it answers; `echo` prints the progress.
 
-        If an endpoint with this name already serves the same model with the same options, it is returned unchanged. If
-        `spec` has a lifetime, it begins now. If the endpoint has a different model or options, the call raises
-        `EndpointTaken`, or replaces it if `spec.replace` is set: the new model answers before the old one is deleted.
-        Raises `EndpointFailed` if the endpoint does not answer. After a failure or Ctrl-C, everything that this call
-        created is deleted.
+        An endpoint that already serves the same model with the same options is returned unchanged. A different one
+        raises `EndpointTaken`, or on this machine, with `spec.replace`, answers until the new one does. Raises
+        `EndpointFailed` if the endpoint does not answer. After a failure or Ctrl-C, all that was created is deleted.
         """
 
     def plan(self, spec: EndpointSpec) -> DeploymentPlan:
         """Return the steps that `deploy` would take, and take none. Raises the errors that `deploy` raises first."""
+
+    def price(self, machine: str) -> Price | None:
+        """Return the price of one machine of this type. None if it is unknown, and for local endpoints."""
 
     def predict(self, name: str, body: bytes) -> bytes:
         """Return the answer to one JSON request, as JSON.
 
         Raises `EndpointNotFound`, `EndpointFailed`, and `InputError` if the endpoint rejects the request.
         """
-
-    def price(self, machine: str) -> Price | None:
-        """Return the price of one machine of this type. None if it is unknown, and for local endpoints."""
 
     def describe(self, name: str) -> EndpointState:
         """Return the endpoint's current state. Raises `EndpointNotFound`."""
@@ -183,4 +138,4 @@ class Endpoints(Protocol):
         """Delete everything that deploy created under this name, in any state. Raises `EndpointNotFound`."""
 
     def endpoints(self) -> list[EndpointState]:
-        """Return all endpoints that trainfare created here, newest first, including failed ones."""
+        """Return all endpoints that trainfare created here, newest first, including failed and half-made ones."""

@@ -6,16 +6,21 @@ one batch.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+from models.inference.batches import MOST_TOKENS, batches, evaluation_batches
 from models.inference.tasks import TASKS, task_of
 from models.loading.encoding import Encoded, Row
 from models.loading.evaluation import UNKNOWN, Evaluation
 from models.loading.loaded_model import Loaded, architecture, load
 from training.contract.errors import InputError, nearest
+
+RunEach = Callable[[Callable[[Any], list[Any]], Iterable[Any]], Iterable[list[Any]]]
+"""Calls a function with each batch and returns the results in order, such as `map`."""
 
 
 class Predictor:
@@ -57,6 +62,35 @@ class Predictor:
     def answer(self, inputs: object, parameters: Mapping[str, Any] | None = None) -> list[Any]:
         """Run all three steps and return the answers, in the order of the inputs."""
         return self.run(self.encode(self.read(inputs, parameters)))
+
+    def answer_each(self, encoded: Sequence[Encoded], run_each: RunEach = map) -> Iterator[tuple[int, Any]]:
+        """Run any number of examples, and yield the position and the answer of each as soon as it is known.
+
+        `run_each` is `map` or that of an executor. The rows are batched as in the model's evaluation, if that is known:
+        in 16 bits, an answer depends a little on the padding and the number of rows of its batch.
+        """
+        most_tokens = MOST_TOKENS[self.loaded.device]
+        if not self.answers_by_row:
+            planned = batches([each.length for each in encoded], most_tokens)
+            parts = [[encoded[at] for at in batch] for batch in planned]
+            for batch, answers in zip(planned, run_each(self.run, parts), strict=True):
+                yield from zip(batch, answers, strict=True)
+            return
+        rows = [(at, row) for at, each in enumerate(encoded) for row in each.rows]
+        lengths, size = [len(row.ids) for _, row in rows], self.loaded.batch_size
+        planned = batches(lengths, most_tokens) if size is None else evaluation_batches(lengths, size)
+        results = run_each(self.outputs, [[rows[position][1] for position in batch] for batch in planned])
+        outputs: list[Any] = [None] * len(rows)
+        left = [len(each.rows) for each in encoded]
+        starts = list(accumulate(left, initial=0))
+        for batch, made in zip(planned, results, strict=True):
+            for position, output in zip(batch, made, strict=True):
+                outputs[position] = output
+                left[rows[position][0]] -= 1
+            done = [at for at in dict.fromkeys(rows[position][0] for position in batch) if not left[at]]
+            own = [output for at in done for output in outputs[starts[at] : starts[at + 1]]]
+            if done:
+                yield from zip(done, self.answers([encoded[at] for at in done], own), strict=True)
 
 
 def load_predictor(

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from training.contract.errors import nearest
-from training.staging.rows.examples import short_text
+from training.contract.errors import nearest, short_text
 
 
 class BadInputs(ValueError):

@@ -9,12 +9,12 @@ from pathlib import Path
 
 from models.logged.checkpoint import NotServable
 from models.logged.kept_models import kept_runs
-from models.logged.log_model import FAILURE, Logged, is_logged, log_model
+from models.logged.log_model import FAILURE, Failures, is_logged, log_model
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group, child_runs
 from tracking.server.errors import is_refusal
 from tracking.server.store import Store
-from training.contract.errors import ServiceError, TrackingError
+from training.contract.errors import TrackingError
 from training.contract.service import Service
 
 Echo = Callable[[str], None]
@@ -29,8 +29,7 @@ def log_models(
     Each failure is printed and stored in the run's tag `platform.model_failure`. If the server stops answering, the
     remaining models are skipped.
     """
-    started, last = time.monotonic(), ""
-    logged: list[Logged] = []
+    started, logged_bytes, last = time.monotonic(), list[int](), ""
     failures: dict[str, list[str]] = {}
     try:
         kept = kept_runs(store, group, outcomes)
@@ -40,19 +39,23 @@ def log_models(
         return
     for outcome in waiting:
         try:
-            if made := log_model(store, service, outcome.planned, outcome.run_id, scratch):
-                logged.append(made)
+            size_bytes = log_model(store, service, outcome.planned, outcome.run_id, scratch)
+            if size_bytes is not None:
+                logged_bytes.append(size_bytes)
                 last = outcome.run_id
-        except (NotServable, ServiceError, TrackingError, OSError) as error:
+        except Failures as error:
             failures.setdefault(_reason(error), []).append(outcome.planned.spec.name)
-            _tag(store, outcome.run_id, error)
             if isinstance(error, TrackingError) and not is_refusal(error):
                 break
+            with suppress(TrackingError):
+                store.tag(outcome.run_id, {FAILURE: _reason(error)})
     for reason, names in failures.items():
         more = f" (and {len(names) - 1} more)" if len(names) > 1 else ""
         echo(f"The model of job {names[0]}{more} was not logged to MLflow: {reason}.")
-    if logged:
-        echo(_summary(logged, last, time.monotonic() - started))
+    if logged_bytes:
+        what = "Model" if len(logged_bytes) == 1 else f"{len(logged_bytes)} models"
+        size = f"{sum(logged_bytes) / 2**20:.0f} MiB, {time.monotonic() - started:.1f} s"
+        echo(f"{what} logged in MLflow ({size}): `mlflow models serve -m runs:/{last}/model`")
 
 
 def _without_models(store: Store, group: Group, outcomes: Sequence[Outcome]) -> list[Outcome]:
@@ -63,22 +66,8 @@ def _without_models(store: Store, group: Group, outcomes: Sequence[Outcome]) -> 
     return [each for each in kept if not is_logged(runs[each.run_id])]
 
 
-def _summary(logged: Sequence[Logged], run_id: str, seconds: float) -> str:
-    mib = sum(each.size_bytes for each in logged) / 2**20
-    what = "Model" if len(logged) == 1 else f"{len(logged)} models"
-    return f"{what} logged in MLflow ({mib:.0f} MiB, {seconds:.1f} s): `mlflow models serve -m runs:/{run_id}/model`"
-
-
 def _reason(error: Exception) -> str:
     reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
     return (
         f"the job's artifact is not a model that can be served: {reason}" if isinstance(error, NotServable) else reason
     )
-
-
-def _tag(store: Store, run_id: str, error: Exception) -> None:
-    """Tag the run with the reason why it has no model, if the server answers."""
-    if isinstance(error, TrackingError) and not is_refusal(error):
-        return
-    with suppress(TrackingError):
-        store.tag(run_id, {FAILURE: _reason(error)})

@@ -63,7 +63,8 @@ def delete_artifacts(store: Store, group: Group, outcomes: Sequence[Outcome], ho
     Nothing is deleted unless MLflow holds every model that the group keeps. Artifacts of scripts stay, because they may
     contain more than a model. `home` is the state folder. Raises TrackingError.
     """
-    folders = {each.run_id: home.resolve() / "outputs" / each.planned.spec.name for each in _own(outcomes)}
+    own = [each for each in outcomes if each.planned.model and each.planned.model.keeps and not each.planned.script]
+    folders = {each.run_id: home.resolve() / "outputs" / each.planned.spec.name for each in own if not each.failure}
     present = {run_id: folder for run_id, folder in folders.items() if folder.is_dir()}
     runs = {str(run.info.run_id): run for run in child_runs(store, group).values()} if present else {}
     kept = kept_runs(store, group, outcomes) if present else set()
@@ -78,15 +79,6 @@ def deleted_lines(deleted: Deleted) -> list[str]:
     size = f"{deleted.size_bytes / 2**20:,.0f} MiB"
     line = f"Deleted {what} ({size}), because MLflow holds the models that the group keeps (log_model)."
     return [*([line] if deleted.count else []), *([f"{deleted.error.rstrip('.')}."] if deleted.error else [])]
-
-
-def _own(outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the completed trainings of ours, whose plan has a rule."""
-    return [
-        each
-        for each in outcomes
-        if each.planned.model and each.planned.model.keeps and not each.planned.script and not each.failure
-    ]
 
 
 def holds_model(store: Store, run: Run) -> bool:

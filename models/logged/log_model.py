@@ -3,33 +3,29 @@
 If the tracking server supports logged models (MLflow 3), the model becomes a logged model with the name `model`, which
 `models:/m-...` and `runs:/RUN/model` both refer to. On an older server, it becomes an artifact of the run, in the
 folder `model`.
-
-If MLflow's artifacts are on this machine, the job's artifact is unpacked directly into its final folder. A temporary
-copy would double the time and the disk space.
 """
 
 from __future__ import annotations
 
+import os
 import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
 from pathlib import Path
-from urllib.parse import unquote, urlsplit
 
 from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, Run
 
 from models.loading.evaluation import evaluation_of
 from models.logged import flavor
 from models.logged.checkpoint import NotServable, is_needed, read_checkpoint
-from models.logged.locks import logging_lock
 from models.logged.model_folder import new_unfinished
-from tracking.groups.planned_job import MODEL_ID, PlannedJob
+from tracking.groups.planned_job import MODEL_ID, ModelPlan, PlannedJob
 from tracking.server.errors import is_refusal, is_unknown_call
 from tracking.server.store import Store
 from training.contract.errors import ServiceError, TrackingError, Unreachable
 from training.contract.service import Service
 from training.services.artifact import unpack
+from training.state.locks import exclusive_lock
 
 NAME = "model"
 """Name of the logged model, and its artifact path in the run."""
@@ -38,16 +34,7 @@ MODEL_ARTIFACT = "platform.model_artifact"
 FAILURE = "platform.model_failure"
 TRIES = 3
 """Attempts to read an artifact if the connection to the service breaks."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class Logged:
-    """Result of logging a model."""
-
-    uri: str
-    """`models:/m-...`, or `runs:/RUN/model`."""
-    size_bytes: int
-    """Bytes read from the job's artifact."""
+Failures = (NotServable, ServiceError, TrackingError, OSError)
 
 
 def is_logged(run: Run) -> bool:
@@ -55,37 +42,80 @@ def is_logged(run: Run) -> bool:
     return MODEL_ID in run.data.tags or MODEL_ARTIFACT in run.data.tags
 
 
-def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, scratch: Path) -> Logged | None:
-    """Log the model that a completed job left at `platform.model_uri`, and tag its run.
+def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, scratch: Path) -> int | None:
+    """Log the model that a completed job left at `platform.model_uri`, tag its run, and return the bytes read.
 
-    Returns None if a different command has logged it in the meantime. `scratch` is the state folder's folder of models.
-    It has the lock against other commands on this machine that log the same model. If MLflow's artifacts are not on
-    this machine, the model is built there. Raises NotServable if the artifact has no usable model; ServiceError,
-    TrackingError, OSError.
+    Returns None if a different command has logged it in the meantime. The model is built in `scratch`, the state
+    folder's folder of models. Raises NotServable if the artifact has no usable model; ServiceError, TrackingError,
+    OSError.
     """
-    with logging_lock(scratch, run_id):
+    assert planned.model is not None
+    with _lock(scratch, run_id):
         run = store.call(store.client.get_run, run_id)
-        return None if is_logged(run) else _log(store, service, planned, run, scratch)
-
-
-def _log(store: Store, service: Service, planned: PlannedJob, run: Run, scratch: Path) -> Logged:
-    model, is_new = _open(store, run)
-    location = model.artifact_location if model else None
-    with _build_folder(location, scratch) as folder:
+        if is_logged(run):
+            return None
+        folder = new_unfinished(scratch)
         try:
-            size_bytes = _build(service, planned, run, model, folder)
-            if model is None:
-                store.call(store.client.log_artifacts, run.info.run_id, str(folder), NAME)
-            elif _local_path(location) is None:
-                store.call(store.client.log_model_artifacts, model.model_id, str(folder))
-        except (NotServable, ServiceError, TrackingError, OSError) as error:
-            # If the server did not answer, keep the files and the entry: the next attempt continues from them.
-            if not isinstance(error, TrackingError) or is_refusal(error):
-                _discard(store, model if is_new else None, folder)
-            raise
-    uri = f"runs:/{run.info.run_id}/{NAME}" if model is None else f"models:/{model.model_id}"
-    _finish(store, run, model, uri)
-    return Logged(uri=uri, size_bytes=size_bytes)
+            size_bytes = _unpack(service, run.data.tags["platform.model_uri"], folder / flavor.WEIGHTS)
+            _log(store, run, planned.spec.name, planned.model, folder)
+        finally:
+            shutil.rmtree(folder, ignore_errors=True)
+    return size_bytes
+
+
+@contextmanager
+def _lock(scratch: Path, run_id: str) -> Iterator[None]:
+    """Let only one command on this machine log a run's model at a time. `jobs prune` ignores the file."""
+    scratch.mkdir(parents=True, exist_ok=True)
+    file = scratch / f".logging-{run_id}.lock"
+    descriptor = exclusive_lock(file, wait=True)
+    try:
+        yield
+    finally:
+        file.unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _unpack(service: Service, uri: str, folder: Path) -> int:
+    """Unpack what is needed of a job's artifact, and return the bytes read."""
+    for tries_left in reversed(range(TRIES)):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+        try:
+            with service.open_model(uri) as archive:
+                return unpack(archive, folder, archive_name=f"the artifact {uri}", is_selected=is_needed)
+        except Unreachable:
+            if not tries_left:
+                raise
+    raise AssertionError
+
+
+def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -> None:
+    """Turn the folder into an MLflow model and upload it."""
+    checkpoint = read_checkpoint(folder / flavor.WEIGHTS)
+    evaluation = evaluation_of(run.data.params, checkpoint.task)
+    tags = run.data.tags
+    metadata = {
+        "job": job_name,
+        "artifact": tags["platform.model_uri"],
+        "trained_with": tags.get("platform.versions", ""),
+    }
+    model, is_new = _open(store, run)
+    try:
+        identity = {"model_id": model.model_id, "model_uuid": model.model_id} if model else {}
+        names = {"run_id": run.info.run_id, "artifact_path": model.artifact_location if model else NAME, **identity}
+        flavor.write(folder, checkpoint, plan, metadata, evaluation, **names)
+        if model is None:
+            store.call(store.client.log_artifacts, run.info.run_id, str(folder), NAME)
+        else:
+            store.call(store.client.log_model_artifacts, model.model_id, str(folder))
+    except Failures as error:
+        # If the server did not answer, keep the entry: the next attempt continues from it.
+        if model and is_new and (not isinstance(error, TrackingError) or is_refusal(error)):
+            with suppress(TrackingError):
+                store.call(store.client.delete_logged_model, model.model_id)
+        raise
+    _finish(store, run, model)
 
 
 def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
@@ -120,45 +150,11 @@ def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
     return model, is_new
 
 
-def _build(service: Service, planned: PlannedJob, run: Run, model: LoggedModel | None, folder: Path) -> int:
-    """Build an MLflow model from the job's artifact in `folder`, and return the bytes read."""
-    assert planned.model is not None
-    uri = run.data.tags["platform.model_uri"]
-    for tries_left in reversed(range(TRIES)):
-        shutil.rmtree(folder, ignore_errors=True)
-        (folder / flavor.WEIGHTS).mkdir(parents=True)
-        try:
-            with service.open_model(uri) as archive:
-                size_bytes = unpack(
-                    archive, folder / flavor.WEIGHTS, archive_name=f"the artifact {uri}", is_selected=is_needed
-                )
-            break
-        except Unreachable:
-            if not tries_left:
-                raise
-    checkpoint = read_checkpoint(folder / flavor.WEIGHTS)
-    metadata = {"job": planned.spec.name, "artifact": uri, "trained_with": run.data.tags.get("platform.versions", "")}
-    identity = {"model_id": model.model_id, "model_uuid": model.model_id} if model else {}
-    place = model.artifact_location if model else NAME
-    evaluation = evaluation_of(run.data.params, checkpoint.task)
-    names = {"run_id": run.info.run_id, "artifact_path": place, **identity}
-    flavor.write(folder, checkpoint, planned.model, metadata, evaluation, **names)
-    return size_bytes
-
-
-def _discard(store: Store, model: LoggedModel | None, folder: Path) -> None:
-    """Delete the files and the new MLflow entry of a model that could not be built."""
-    shutil.rmtree(folder, ignore_errors=True)
-    if model is not None:
-        with suppress(TrackingError):
-            store.call(store.client.delete_logged_model, model.model_id)
-
-
-def _finish(store: Store, run: Run, model: LoggedModel | None, uri: str) -> None:
+def _finish(store: Store, run: Run, model: LoggedModel | None) -> None:
     """Mark the model as ready and link it to the run. The run's tag is written last."""
     client, run_id = store.client, run.info.run_id
     if model is None:
-        store.tag(run_id, {MODEL_ARTIFACT: uri})
+        store.tag(run_id, {MODEL_ARTIFACT: f"runs:/{run_id}/{NAME}"})
     else:
         if model.status != LoggedModelStatus.READY:
             store.call(client.finalize_logged_model, model.model_id, LoggedModelStatus.READY)
@@ -168,29 +164,3 @@ def _finish(store: Store, run: Run, model: LoggedModel | None, uri: str) -> None
         store.tag(run_id, {MODEL_ID: model.model_id})
     if FAILURE in run.data.tags:
         store.call(client.delete_tag, run_id, FAILURE)
-
-
-@contextmanager
-def _build_folder(location: str | None, scratch: Path) -> Iterator[Path]:
-    """Yield the folder in which to build the model: its final location, if that is on this machine.
-
-    If building is interrupted, the incomplete model stays there. MLflow does not list it; the next attempt replaces it.
-    """
-    if (own := _local_path(location)) is not None:
-        yield own
-        return
-    folder = new_unfinished(scratch)
-    try:
-        yield folder / NAME
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-
-
-def _local_path(location: str | None) -> Path | None:
-    """Return the path of an artifact location on this machine; None if it is elsewhere."""
-    if not location:
-        return None
-    parts = urlsplit(location)
-    if parts.scheme not in ("", "file") or parts.netloc not in ("", "localhost"):
-        return None
-    return Path(unquote(parts.path) if parts.scheme else location)

@@ -3,20 +3,24 @@
 from __future__ import annotations
 
 import json
+import re
 
 import pytest
 
-from benchmarks.support.results import FOLDER, PAGE, SUMMARY, is_same_kind, page
+from benchmarks.support.page import FOLDER, PAGE, SECTIONS, page
+from benchmarks.support.results import is_same_kind
 
 
 def test_the_page_is_that_of_the_result_files() -> None:
     assert PAGE.read_text() == page()
 
 
-def test_every_line_of_the_summary_was_measured() -> None:
-    for _, name, ending in SUMMARY:
-        results = json.loads((FOLDER / f"{name}.json").read_text())
-        assert any(row["name"].endswith(ending) for result in results for row in result["rows"])
+@pytest.mark.parametrize("name", SECTIONS)
+def test_the_page_shows_every_figure_that_has_a_target(name: str) -> None:
+    results = json.loads((FOLDER / f"{name}.json").read_text())
+    names = [row["name"] for result in results for row in result["rows"] if row["target"]]
+    patterns = [figure.rows for figure in SECTIONS[name].figures]
+    assert [each for each in names if not any(re.fullmatch(pattern, each) for pattern in patterns)] == []
 
 
 def test_the_smallest_of_several_rows_answers_a_question_of_the_summary() -> None:

@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from benchmarks.recorded.draws import normal, with_drift
+from benchmarks.recorded.noise import normal, with_drift
 from benchmarks.recorded.simulated_waves import Setting, Waves, simulate_waves, simulations
 from judging.design import Design
 

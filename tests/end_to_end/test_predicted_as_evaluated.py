@@ -44,7 +44,6 @@ TRAINING: dict[str, object] = {
     "save_model": "true",
     # `auto` chooses these by measured speed, and they can change an answer that is close to a tie.
     "attention": "blockwise",
-    "dropout": "torch",
 }
 
 PYFUNC = """

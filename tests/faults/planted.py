@@ -107,8 +107,8 @@ PLANNING = (
     ),
     Fault(
         "experiments/planning/hyperparameters.py",
-        '"gradient_accumulation_steps": experiment.gradient_accumulation_steps,',
-        '"gradient_accumulation_steps": 1,',
+        '"drop_last", "gradient_accumulation_steps"),',
+        '"drop_last"),',
         "The job does not accumulate gradients as the experiment says.",
         "tests/experiments/planning/test_hyperparameters.py::test_optional_arguments_appear_when_set",
     ),

@@ -4,8 +4,8 @@
 
 1. Resolve the settings: parse the arguments, read and check the channels (`settings/job_settings.py`).
 2. Load the model (`weights/pretrained.py`) and prepare it (`loop/prepared_model.py`). Build the trainer, with its
-   callbacks: one reports progress (`loop/trainer_callback.py`), one adapts the waits of threads to other processes
-   (`threads/thread_control.py`), and a probe adds one that ends the training early (`estimating/probe.py`).
+   callbacks: one reports progress (`loop/trainer_callback.py`), and a probe adds one that ends the training early
+   (`estimating/probe.py`).
 3. Emit `start`, then train (`loop/job_trainer.py`). With a compiler, compile every batch shape before the first step
    (`loop/compile_phase.py`). A calibration measures its batch sizes at that point and skips the rest
    (`estimating/calibration.py`).
@@ -33,11 +33,10 @@ from estimating.calibration import CalibrationFinished, calibrate
 from estimating.probe import Probe
 from loop.compile_phase import compile_shapes, is_dynamic
 from loop.job_trainer import JobTrainer
-from loop.occurring_rows import parameter_count, row_metrics
 from loop.prepared_model import prepare
 from loop.samplers import eval_sampler, train_sampler
 from loop.trainer_callback import Reporter
-from measuring import hardware, own_cpus, result_metrics
+from measuring import hardware, result_metrics
 from measuring.clocks import clock_for
 from measuring.machine_load import MachineLoad
 from measuring.meter import Meter
@@ -45,26 +44,23 @@ from processes import hosts, ranks
 from processes.signals import StopRequest
 from reporting.events import Events
 from settings.job_settings import Settings, resolve_settings
+from settings.threads import set_threads
 from settings.trainer_arguments import trainer_arguments
 from settings.training_identity import check_same, identity
-from threads.thread_control import ThreadControl, set_threads
 from weights.pretrained import save_tokenizer, supports_token_types
 
 
 def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, stop: StopRequest) -> None:
     """Train with these arguments. The last event is the result."""
     set_threads(environment)
-    at_start = own_cpus.read()
     hosts.configure_host()
     settings = resolve_settings(argv, environment, events)
-    control = ThreadControl(events, at_start if settings.device_kind == "cpu" else None)
     model = _load_model(settings)
     settings = _drop_unsupported_token_types(settings, model)
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))
     settings = prepare(model, settings)
     trainer, sampler = _trainer(settings, model, meter)
-    trainer.add_callback(control)
     reporter = _reporter(settings, trainer, sampler, events, stop)
     probe = _probe(settings, trainer, sampler, events)
     events.emit("start", **_start_fields(settings, model))
@@ -86,7 +82,6 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         **_result_metrics(settings, trainer, reporter),
         **(probe.metrics() if probe else {}),
         **load.metrics(),
-        **control.metrics(),
     }
     _emit_result(settings, trainer, {**metrics, **result_metrics.time_metrics(trainer.meter.phase_seconds)}, events)
 
@@ -195,7 +190,7 @@ def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, eve
     shapes = planned_shapes(orders, settings.train.rows.lengths, batch_size, max_batches, settings.padding)
     dynamic = is_dynamic(settings, shapes)
     events.emit("note", message=f"{settings.compiler.prepare(trainer.model, dynamic)}; {len(shapes)} shapes planned")
-    arguments = replace(settings.arguments, attention=settings.attention, dropout=settings.dropout)
+    arguments = replace(settings.arguments, attention=settings.attention)
     setting = setting_of(trainer.model, shapes, dynamic, arguments, settings.precision)
     stored = open_stored_programs(setting, events)
     with trainer.meter.phase("compile"):
@@ -223,7 +218,7 @@ def _start_fields(settings: Settings, model: Any) -> Dict[str, Any]:
         "threads": torch.get_num_threads(),
         "hyperparameters": settings.effective(),
         "samples": {"train": len(settings.train.rows), "validation": len(settings.validation.rows)},
-        "model": {"architecture": type(model).__name__, "parameters": parameter_count(model)},
+        "model": {"architecture": type(model).__name__, "parameters": model.num_parameters()},
         "resumed_from_step": settings.progress_before.step if settings.resumed else None,
     }
 
@@ -249,7 +244,6 @@ def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter)
         **settings.compiler.metrics(),
         **(keeper.target.metrics() if keeper.target else {}),
         **(keeper.best.metrics() if keeper.best else {}),
-        **row_metrics(trainer.model),
         "optim/global_batch_size": settings.global_batch_size,
     }
 

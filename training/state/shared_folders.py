@@ -43,6 +43,11 @@ def _lock(folder: Path) -> bool:
         return False
 
 
+def held_locks() -> list[int]:
+    """Return the descriptors of all locks that this process holds. A child process that inherits them keeps them."""
+    return list(_descriptors.values())
+
+
 @contextlib.contextmanager
 def lock_for_deletion(folder: Path) -> Iterator[bool]:
     """Yield True if no other process uses the folder. A process that starts to use it waits until the block ends."""

@@ -1,287 +1,461 @@
-"""`Endpoints` on SageMaker, through boto3: creates models, endpoint configurations and endpoints."""
+"""`Endpoints` on SageMaker, through boto3: creates models, endpoint configurations and endpoints.
+
+The account alone determines what exists: objects with the tag `trainfare:endpoint` are ours, all others stay unchanged.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from datetime import UTC, datetime
-from itertools import groupby
+import json
+import re
+from collections import deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from datetime import datetime
+from itertools import groupby, islice
+from pathlib import Path
 from typing import Any
 
+from botocore import exceptions
+
 from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
-from models.endpoints.sagemaker import toolkit
-from models.endpoints.sagemaker.archive import Archive
-from models.endpoints.sagemaker.deployment import EndpointDeployer
-from models.endpoints.sagemaker.endpoint_state import (
-    DEAD,
-    billing_tags,
-    leftover_state,
-    log_location,
-    machine_of,
-    state,
+from models.endpoints.sagemaker import model_archive
+from models.endpoints.sagemaker.images import inference_image
+from models.endpoints.sagemaker.requests import (
+    OWNER_TAG,
+    PIPELINES,
+    PREFIX,
+    VARIANT,
+    Deployment,
+    environment,
+    identity_tag,
+    part_prefix,
 )
-from models.endpoints.sagemaker.images import InferenceImage, check_ami, inference_image
-from models.endpoints.sagemaker.invocation import invoke
-from models.endpoints.sagemaker.logs import last_lines
-from models.endpoints.sagemaker.removal import EndpointRemover
-from models.endpoints.sagemaker.requests import PREFIX, Deployment, extra_tags, identity_tag
-from models.endpoints.sagemaker.resources import CONFIG, ENDPOINT, MODEL, Resource, Resources
-from models.endpoints.sagemaker.waiting import WaitPolicy
-from training.contract.errors import EndpointNotFound, EndpointTaken, InputError, TrainfareError
+from training.contract.errors import (
+    EndpointFailed,
+    EndpointNotFound,
+    EndpointTaken,
+    InputError,
+    JobExists,
+    JobNotFound,
+    ServiceError,
+    TrainfareError,
+    Unreachable,
+)
 from training.contract.price import Price
-from training.services.sagemaker.aws_context import AwsContext, open_aws_context
+from training.contract.retry import RetryPolicy
+from training.services.sagemaker.aws_context import open_aws_context
+from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.checks.local_disks import volume_key_of
 from training.services.sagemaker.checks.request_rules import check_request
-from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.clients import READ_SECONDS, RUNTIME, Clients
 from training.services.sagemaker.identity import account_of
+from training.services.sagemaker.partitions import log_address
 from training.services.sagemaker.prices import listed_price, table_price
 from training.services.sagemaker.storage import Storage
 from training.state.home import home
 
-PriceOf = Callable[[str], Price | None]
+KINDS = {"Endpoint": "endpoint", "EndpointConfig": "endpoint_config", "Model": "model"}
+"""Kinds of objects in SageMaker's spelling, with that of boto3's methods. In the order of deletion: each refers to the
+next."""
+ENDPOINT, CONFIG, MODEL = KINDS
+DEAD = frozenset({"Failed", "OutOfService"})
+"""Statuses of endpoints that neither answer nor cost anything."""
+LEFT_OVER = "LeftOver"
+"""Status of models and configurations without an endpoint, left behind by a killed command."""
+COSTLESS = frozenset({*DEAD, LEFT_OVER})
+GROUP = "/aws/sagemaker/Endpoints/"
+LOG_PAGES, LOG_LINES, LINE_CHARACTERS = 10, 5, 300
+NOT_FETCHED = "s3://not-fetched-yet/model.tar.gz"
+"""Placeholder for the archive of a model that is not fetched yet: its key is a hash of the model's files."""
+PAUSES = RetryPolicy(first_pause_seconds=3.0, factor=1.3, longest_pause_seconds=15.0)
+NOT_YET_SEEN = RetryPolicy(first_pause_seconds=0.5, longest_pause_seconds=8.0, total_seconds=15.5)
+"""Retries until a new object is visible everywhere, as CreateEndpoint's documentation recommends."""
+DELETE_SECONDS = 3600.0
+"""Longest wait until an endpoint is deleted. SageMaker deletes none that it is changing, and one whose container never
+answers was observed to stay `Creating` for up to an hour."""
+LINE_SECONDS = 30.0
+"""Time between two progress lines."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Resource:
+    """An endpoint, a configuration or a model, as SageMaker describes it."""
+
+    kind: str
+    name: str
+    arn: str
+    description: Mapping[str, Any]
+    tags: Mapping[str, str]
+
+    @property
+    def endpoint(self) -> str | None:
+        """Name of our endpoint that it belongs to; None if it is not ours."""
+        return self.tags.get(OWNER_TAG)
 
 
 class SageMakerEndpoints:
     """Endpoints of one account and region. It keeps no state: any process can query any endpoint."""
 
-    name = "sagemaker"
-
     def __init__(
-        self,
-        clients: Clients,
-        *,
-        account: str,
-        aws_context: Callable[[], AwsContext],
-        image: str | None = None,
-        ami: str | None = None,
-        price_of: PriceOf = lambda _: None,
-        waiting: WaitPolicy | None = None,
+        self, aws_fields: Mapping[str, Any], echo: Echo, pauses: RetryPolicy = PAUSES, *, is_read_only: bool = False
     ) -> None:
-        """Initialize without calls to AWS.
+        """Open the account that an experiment's `aws` fields name. Read-only endpoints can only be planned.
 
-        `account` is the AWS account number. `aws_context` returns the AWS context and is called on deployment
-        only. `image` is used instead of AWS's inference image, and `ami` instead of SageMaker's choice of the
-        machines' system image.
+        The additional field `image` is the URI of a container image, to use instead of AWS's image for the training's
+        versions, and `ami` the version of the machines' system image. Raises AccessError immediately if there are no
+        credentials or no network; InputError.
         """
-        self.account, self.region = account, clients.region
-        self._clients, self._aws_context, self._image, self._price_of = clients, aws_context, image, price_of
-        self._ami = ami
-        self._waiting = waiting or WaitPolicy()
-        self._resources = Resources(clients, self._waiting.sleep)
+        self._fields, self._echo, self._pauses, self._is_read_only = aws_fields, echo, pauses, is_read_only
+        self.clients = Clients(aws_fields.get("region"), aws_fields.get("profile"))
+        self.account, self.region = account_of(self.clients), self.clients.region
+        self._sagemaker = self.clients.get("sagemaker")
 
     def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
-        """Deploy the model and return the endpoint once it answers. See `models.endpoints.protocol.Endpoints`."""
-        image, model, deployment, _ = self._prepared(spec)
-        deployer = self._deployer(spec, deployment, echo)
-        endpoint = deployer.current()
-        if endpoint is None:
-            echo(f"Image: {image.uri}" + (f" ({image.note})" if image.note else ""))
-            model.upload(echo)
-        if endpoint is None or (deployer.serves(endpoint) and endpoint.description["EndpointStatus"] == "Creating"):
-            with deployer.undo_on_failure():
-                deployer.create()
-                return self._finished(deployer)
-        before = self._state(endpoint)
-        if deployer.serves(endpoint):
-            deployer.wait("Updating")
-        else:
-            _check_replaced(endpoint, spec, deployer.deployment)
-            model.upload(echo)
-            deployer.replace()
-        return self._finished(deployer, billing_tags(before, datetime.now(UTC)))
+        """Deploy the model and return the endpoint once it answers; see `Endpoints.deploy`."""
+        deployment, note, storage, files, key = self._prepared(spec)
+        endpoint = self._find(ENDPOINT, spec.name)
+        if self._action(endpoint, spec, deployment) == "create":
+            if endpoint:
+                echo(f"Endpoint {spec.name} is {endpoint.description['EndpointStatus']}: it is created again.")
+                self._remove(self._of(spec.name), echo)
+            echo(f"Image: {deployment.image}" + (f" ({note})" if note else ""))
+            model_archive.upload(storage, files, key, home() / "uploads", echo)
+        elif endpoint and endpoint.description["EndpointStatus"] != "Creating":
+            return self.describe(spec.name)
+        try:
+            for kind, (_, request) in zip((MODEL, CONFIG, ENDPOINT), deployment.requests(), strict=True):
+                self._create(kind, request, spec.name)
+            self._wait(spec, echo)
+        except BaseException as error:
+            self._undo(deployment, error, echo)
+            raise
+        return self.describe(spec.name)
 
     def plan(self, spec: EndpointSpec) -> DeploymentPlan:
-        """Return the steps that `deploy` would take, and take none. See `models.endpoints.protocol.Endpoints`."""
-        image, model, deployment, storage = self._prepared(spec)
-        endpoint = self._resources.find(ENDPOINT, spec.name)
-        action = self._action(endpoint, spec, deployment)
-        *parts, last = deployment.requests()
-        if action == "replace":
-            last = ("UpdateEndpoint", {"EndpointName": spec.name, "EndpointConfigName": deployment.part})
+        """Return the steps that `deploy` would take, and take none; see `Endpoints.plan`."""
+        deployment, note, storage, files, key = self._prepared(spec)
+        action = self._action(self._find(ENDPOINT, spec.name), spec, deployment)
+        is_missing = action == "create" and files and not storage.has(key)
+        size = sum(path.stat().st_size for path in files.values())
         return DeploymentPlan(
             action=action,
-            image=image.uri,
-            note=image.note,
-            requests=() if action == "keep" else (*parts, last),
-            uploads=model.missing_bytes() if action != "keep" else {},
+            image=deployment.image,
+            note=note,
+            requests=deployment.requests() if action == "create" else (),
+            uploads={deployment.model_data: size} if is_missing else {},
             missing_bucket=storage.missing_bucket,
-            price=self._price_of(spec.machine),
         )
 
-    def _action(self, endpoint: Resource | None, spec: EndpointSpec, deployment: Deployment) -> Action:
-        """Return the effect on an existing endpoint. Raises EndpointTaken if it must not be replaced."""
-        if endpoint is None:
+    @staticmethod
+    def _action(endpoint: _Resource | None, spec: EndpointSpec, deployment: Deployment) -> Action:
+        """Return the effect on an existing endpoint. Raises EndpointTaken for one that serves something else."""
+        if endpoint and endpoint.endpoint != spec.name:
+            raise EndpointTaken(
+                f"Endpoint {spec.name} exists in this region, but trainfare did not create it: choose another --name."
+            )
+        if endpoint is None or endpoint.description["EndpointStatus"] in {*DEAD, "Deleting"}:
             return "create"
-        deployer = self._deployer(spec, deployment, lambda _: None)
-        deployer.check_own(endpoint)
-        if endpoint.description["EndpointStatus"] in {*DEAD, "Deleting"}:
-            return "create"
-        if deployer.serves(endpoint):
+        if endpoint.description["EndpointConfigName"] == deployment.part:
             return "keep"
-        _check_replaced(endpoint, spec, deployment)
-        return "replace"
+        serves = endpoint.tags.get("trainfare:identity", "a different model")
+        differs = f"{serves}, not {deployment.identity}"
+        if serves == deployment.identity:
+            differs = "the same model with a different machine, image, system image, archive, role or network"
+        raise EndpointTaken(f"Endpoint {spec.name} serves {differs}: choose a different --name, or undeploy it first.")
 
-    def _prepared(self, spec: EndpointSpec) -> tuple[InferenceImage, Archive, Deployment, Storage]:
-        """Return the image, the archive and the requests of a deployment, before anything is created."""
-        if not spec.machine.startswith("ml."):
-            raise InputError(f"machine is '{spec.machine}': use a SageMaker instance type, such as ml.g4dn.xlarge.")
+    def price(self, machine: str) -> Price | None:
+        """Return the price of one machine for hosting; None if it is unknown, which does not stop a deployment."""
+        try:
+            if table := self._fields.get("prices"):
+                return table_price(table, machine)
+            cache = home() / "prices.json"
+            return listed_price(self.clients, machine, cache, self._echo, "Hosting", is_read_only=self._is_read_only)
+        except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:
+            self._echo(f"Note: costs are omitted: {error}")
+            return None
+
+    def _prepared(self, spec: EndpointSpec) -> tuple[Deployment, str | None, Storage, Mapping[str, Path], str]:
+        """Return the requests, a remark about the image, and the files to upload with their key, if any.
+
+        Raises InputError for a wrong spec.
+        """
         if spec.precision not in {None, "auto"}:
             raise InputError(f"precision is '{spec.precision}': leave it out, because SageMaker's image decides it.")
-        check_ami(self._clients, self._ami)
-        aws_context, image = self._aws_context(), self._chosen_image(spec)
-        task = toolkit.task_of(spec.task, spec.model)
-        model = Archive(spec, aws_context, with_code=toolkit.needs_code(task))
-        deployment = _deployment(spec, aws_context, image, task, model.uri, self._ami)
-        service_model = self._clients.get("sagemaker").meta.service_model
+        task = _task(spec)
+        if task not in PIPELINES:
+            raise InputError(f"task is '{task}': it must be one of {', '.join(PIPELINES)}.")
+        aws_fields = {name: value for name, value in self._fields.items() if name not in {"image", "ami", "prices"}}
+        context = open_aws_context(aws_fields, self.clients, is_read_only=self._is_read_only)
+        own_image = self._fields.get("image")
+        image, note = (own_image, None) if own_image else inference_image(spec.versions, spec.machine, self.region)
+        with_code = task == "question-answering"  # the toolkit's pipeline limits answers to 15 tokens
+        storage, own = context.storage, spec.artifact_uri or ""
+        files: Mapping[str, Path] = {}
+        key, uri = "", NOT_FETCHED
+        if own.startswith("s3://") and not with_code and storage.exists(own):
+            uri = own
+        elif spec.model.is_dir() or not storage.is_read_only:
+            files = model_archive.archive_files(spec.model, with_code=with_code)
+            key = model_archive.archive_key(files)
+            uri = storage.uri(key)
+        fields = context.fields
+        network = {"Subnets": fields.get("subnets"), "SecurityGroupIds": fields.get("security_groups")}
+        tags = {"trainfare:run": spec.run_id, "trainfare:model": spec.model_id}
+        deployment = Deployment(
+            name=spec.name,
+            image=image,
+            model_data=uri,
+            environment=environment(task, self.region),
+            machine=spec.machine,
+            machines=spec.machines,
+            role_arn=context.role_arn,
+            identity=identity_tag(spec.identity),
+            extra_tags={**fields.get("tags", {}), **{name: value for name, value in tags.items() if value}},
+            network={name: tuple(values) for name, values in network.items() if values},
+            is_isolated=bool(fields.get("isolate_network", False)),
+            volume_key=volume_key_of([spec.machine], fields.get("volume_key")),
+            ami=self._fields.get("ami"),
+        )
+        service_model = self._sagemaker.meta.service_model
         for operation, request in deployment.requests():
             check_request(service_model, operation, request)
-        return image, model, deployment, aws_context.storage
+        return deployment, note, storage, files, key
+
+    def _wait(self, spec: EndpointSpec, echo: Echo) -> None:
+        """Wait until the endpoint answers. Raises EndpointFailed with the reason."""
+        name = spec.name
+        for _ in self._checks(f"Endpoint {name}: Creating...", spec.wait_seconds, echo):
+            if (endpoint := self._find(ENDPOINT, name)) is None:
+                raise EndpointFailed(f"Endpoint {name} was deleted while it was being created.")
+            description = endpoint.description
+            status = description["EndpointStatus"]
+            if status == "InService":
+                return
+            if status != "Creating":
+                reason = str(description.get("FailureReason") or f"its status is {status}").strip().rstrip(".")
+                lines = self._last_log_lines(name, description["CreationTime"])
+                raise EndpointFailed(f"Endpoint {name} failed: {reason} ({self._log(name)}{lines}).")
+        raise EndpointFailed(f"Endpoint {name} does not answer after {spec.wait_seconds:.0f} s ({self._log(name)}).")
+
+    def _undo(self, deployment: Deployment, error: BaseException, echo: Echo) -> None:
+        """Delete what a failed deployment has created. An error meanwhile becomes a note of `error`."""
+        name, part = deployment.name, deployment.part
+        echo(f"Endpoint {name}: deleting everything that was created for it.")
+        try:
+            endpoint, *parts = [self._find(*each) for each in ((ENDPOINT, name), (CONFIG, part), (MODEL, part))]
+            # A different command may have created an endpoint with this name in the meantime.
+            is_mine = endpoint is not None and endpoint.description["EndpointConfigName"] == part
+            mine = [each for each in (endpoint if is_mine else None, *parts) if each and each.endpoint == name]
+            self._remove(mine, echo)
+        except (TrainfareError, KeyboardInterrupt) as again:
+            reason = str(again) or "interrupted again"
+            error.add_note(f"Endpoint {name} was not deleted completely ({reason}): undeploy it, it may cost money.")
 
     def predict(self, name: str, body: bytes) -> bytes:
-        """Return the answer to one JSON request. See `models.endpoints.protocol.Endpoints`."""
-        return invoke(self._clients, self._resources, name, body, self._log(name))
+        """Return the answer to one JSON request; see `Endpoints.predict`."""
+        content = {"ContentType": "application/json", "Accept": "application/json"}
+        with _endpoint_errors(name):
+            try:
+                answer = self.clients.get(RUNTIME).invoke_endpoint(EndpointName=name, Body=body, **content)
+                return bytes(answer["Body"].read())
+            except exceptions.ClientError as error:
+                code = error.response["Error"].get("Code")
+                if code == "ModelError":
+                    raise self._model_error(name, error.response) from error
+                if code in {"ValidationError", "ValidationException"}:
+                    state = self.describe(name)  # the same error means a missing endpoint and one that is not ready
+                    if state.status != "InService":
+                        why = f"{state.status} and does not answer: {state.reason or 'retry when it is InService'}"
+                        raise EndpointFailed(f"Endpoint {name} is {why} ({self._log(name)}).") from error
+                raise
+            except exceptions.ReadTimeoutError as error:
+                raise Unreachable(
+                    f"Endpoint {name} has not answered within {READ_SECONDS[RUNTIME]} s, and the request was not "
+                    f"repeated: send fewer or shorter texts at a time, or deploy it on a faster instance type "
+                    f"({self._log(name)})."
+                ) from error
+
+    def _model_error(self, name: str, response: Mapping[str, Any]) -> TrainfareError:
+        """Return the error for a refusal of the container."""
+        status = int(response.get("OriginalStatusCode", 500))
+        text = str(response.get("OriginalMessage") or response["Error"].get("Message", ""))
+        with suppress(ValueError, AttributeError):
+            text = str(json.loads(text).get("message") or text)
+        message = " ".join(text.split())[:500].rstrip(".")
+        if 400 <= status < 500:
+            return InputError(f"Endpoint {name} rejected the request with status {status}: {message}.")
+        return EndpointFailed(f"Endpoint {name} failed with status {status}: {message} ({self._log(name)}).")
 
     def describe(self, name: str) -> EndpointState:
         """Return the endpoint's current state. Raises EndpointNotFound."""
-        endpoint = self._resources.find(ENDPOINT, name)
-        if endpoint and endpoint.endpoint == name:
-            return self._state(endpoint)
-        parts = self._remover(lambda _: None).resources_of(name)
-        if not parts:
-            raise EndpointNotFound(self._missing(name, endpoint))
-        return leftover_state(parts, self._clients.region)
+        endpoint = self._find(ENDPOINT, name)
+        return self._state([endpoint] if endpoint and endpoint.endpoint == name else self._of(name))
 
     def undeploy(self, name: str, echo: Echo) -> None:
         """Delete the endpoint with all of its resources. Raises EndpointNotFound."""
-        remover = self._remover(echo)
-        resources = remover.resources_of(name)
-        if not resources:
-            raise EndpointNotFound(self._missing(name, self._resources.find(ENDPOINT, name)))
-        remover.remove(resources)
+        self._remove(self._of(name), echo)
+        echo(f"{name}: deleted")
 
     def endpoints(self) -> list[EndpointState]:
         """Return all endpoints that trainfare created, and leftover resources of others, newest first."""
-        living = self._resources.owned(ENDPOINT)
-        names = {each.endpoint for each in living}
-        parts = [each for kind in (CONFIG, MODEL) for each in self._resources.owned(kind, PREFIX)]
-        lost = sorted((each for each in parts if each.endpoint not in names), key=_endpoint_name)
-        states = [self._state(self._resources.find(ENDPOINT, each.name) or each) for each in living]
-        states += [leftover_state(list(each), self._clients.region) for _, each in groupby(lost, _endpoint_name)]
-        return sorted(states, key=lambda each: each.created, reverse=True)
+        resources = [each for kind in KINDS for each in self._owned(kind, None if kind == ENDPOINT else PREFIX)]
+        by_name = groupby(sorted(resources, key=_endpoint_name), _endpoint_name)  # a stable sort: endpoints stay first
+        return sorted((self._state(list(each)) for _, each in by_name), key=lambda each: each.created, reverse=True)
 
-    def _chosen_image(self, spec: EndpointSpec) -> InferenceImage:
-        if self._image is None:
-            return inference_image(spec.versions, spec.machine, self._clients.region)
-        return InferenceImage(uri=self._image)
-
-    def _finished(self, deployer: EndpointDeployer, billed: Mapping[str, str] = {}) -> EndpointState:
-        deployer.finish(billed)
-        return self.describe(deployer.deployment.name)
-
-    def _deployer(self, spec: EndpointSpec, deployment: Deployment, echo: Echo) -> EndpointDeployer:
-        return EndpointDeployer(
-            deployment=deployment,
-            resources=self._resources,
-            waiting=self._waiting,
-            wait_seconds=spec.wait_seconds,
-            log=self._log(spec.name),
-            last_lines=lambda since: last_lines(self._clients, spec.name, since),
-            echo=echo,
+    def _state(self, resources: Sequence[_Resource]) -> EndpointState:
+        """Return the state of an endpoint, or of leftovers without one, which cost nothing but occupy the name."""
+        first = resources[0]
+        tags, description = first.tags, first.description
+        status = str(description["EndpointStatus"]) if first.kind == ENDPOINT else LEFT_OVER
+        machine, machines = tags.get("trainfare:machine", "unknown"), tags.get("trainfare:machines", "")
+        reason = description.get("FailureReason")
+        if status == LEFT_OVER:
+            reason = "the endpoint does not exist, only parts that a killed command left behind: undeploy deletes them"
+        elif not reason and (expires := tags.get("trainfare:expires")):
+            reason = f"its lifetime ends at {expires}, but lifetimes no longer delete an endpoint: undeploy it"
+        return EndpointState(
+            name=str(first.endpoint),
+            service="sagemaker",
+            status=status,
+            identity=tags.get("trainfare:identity", ""),
+            run_id=tags.get("trainfare:run"),
+            model_id=tags.get("trainfare:model"),
+            address=first.arn,
+            machine=machine,
+            machines=int(machines) if machines.isdigit() else 1,
+            created=description["CreationTime"],
+            ended=description.get("LastModifiedTime", description["CreationTime"]) if status in COSTLESS else None,
+            reason=reason,
         )
 
-    def _remover(self, echo: Echo) -> EndpointRemover:
-        return EndpointRemover(resources=self._resources, waiting=self._waiting, echo=echo)
-
-    def price(self, machine: str) -> Price | None:
-        """Return the price of one instance for hosting, or None if it is unknown."""
-        return self._price_of(machine)
-
-    def _state(self, endpoint: Resource) -> EndpointState:
-        return state(endpoint, self._clients.region, self._price_of(machine_of(endpoint)))
-
     def _log(self, name: str) -> str:
-        return log_location(name, self._clients.region)
+        return f"log: {log_address(self.region, GROUP + name)}"
 
-    def _missing(self, name: str, endpoint: Resource | None) -> str:
-        if endpoint is None:
-            return f"Endpoint {name} does not exist on SageMaker in this account and region {self._clients.region}."
-        return f"Endpoint {name} on SageMaker was not created by trainfare, so it was not changed."
+    def _last_log_lines(self, name: str, since: datetime) -> str:
+        """Return the last lines of the containers' log since a time, for a message; empty if it cannot be read."""
+        query = {"logGroupName": f"{GROUP}{name}", "logStreamNamePrefix": f"{VARIANT}/"}
+        lines: deque[str] = deque(maxlen=LOG_LINES)
+        with suppress(ServiceError), translated(f"The log of endpoint {name}"):
+            pages = self.clients.get("logs").get_paginator("filter_log_events")
+            for page in islice(pages.paginate(**query, startTime=int(1000 * since.timestamp())), LOG_PAGES):
+                lines += [line for each in page["events"] if (line := each["message"].strip()[:LINE_CHARACTERS])]
+        return f"; its last lines: {' | '.join(lines)}" if lines else ""
 
+    def _create(self, kind: str, request: Mapping[str, Any], endpoint: str) -> None:
+        """Create an object, unless it exists because an earlier call's answer was lost or its command was killed.
 
-def open_endpoints(
-    aws_fields: Mapping[str, Any], echo: Echo, waiting: WaitPolicy | None = None, *, is_read_only: bool = False
-) -> SageMakerEndpoints:
-    """Return the endpoints of the account that an experiment's `aws` fields name. Read-only ones can only plan.
-
-    The additional field `image` is the URI of a container image, to use instead of AWS's image for the training's
-    versions, and `ami` the version of the machines' system image. Raises AccessError immediately if there are no
-    credentials or no network; InputError.
-    """
-    fields = {name: value for name, value in aws_fields.items() if name not in {"image", "ami", "prices"}}
-    clients = Clients(fields.get("region"), fields.get("profile"))
-    account = account_of(clients)
-    table = aws_fields.get("prices")
-
-    def price_of(machine: str) -> Price | None:
+        Raises EndpointTaken if an object with this name exists for a different purpose.
+        """
+        policy, name = replace(NOT_YET_SEEN, sleep=self._pauses.sleep), request[f"{kind}Name"]
         try:
-            if table:
-                return table_price(table, machine)
-            cache = home() / "prices.json"
-            return listed_price(clients, machine, cache, echo, "Hosting", is_read_only=is_read_only)
-        except (TrainfareError, OSError, ValueError, LookupError, TypeError) as error:
-            # An unknown price does not stop a deployment.
-            echo(f"Note: costs are omitted: {error}")
-            return None
+            policy.call(
+                lambda: self._call("create", kind, endpoint, **request),
+                is_transient=lambda error: isinstance(error, EndpointNotFound),
+            )
+        except EndpointTaken as error:
+            found, field = self._find(kind, name), "EndpointConfigName"
+            if not found or found.endpoint != endpoint or found.description.get(field) != request.get(field):
+                raise EndpointTaken(
+                    f"Endpoint {endpoint} cannot be created: {kind} {name} exists in this region, but this command did "
+                    f"not create it. Choose a different --name."
+                ) from error
 
-    return SageMakerEndpoints(
-        clients,
-        account=account,
-        aws_context=lambda: open_aws_context(fields, clients, is_read_only=is_read_only),
-        image=aws_fields.get("image"),
-        ami=aws_fields.get("ami"),
-        price_of=price_of,
-        waiting=waiting,
-    )
+    def _find(self, kind: str, name: str) -> _Resource | None:
+        """Return the object with its tags; None if it does not exist."""
+        with suppress(EndpointNotFound):
+            description = self._call("describe", kind, name, **{f"{kind}Name": name})
+            arn = description[f"{kind}Arn"]
+            with _endpoint_errors(name):
+                pages = self._sagemaker.get_paginator("list_tags").paginate(ResourceArn=arn)
+                tags = {each["Key"]: each["Value"] for page in pages for each in page["Tags"]}
+            return _Resource(kind=kind, name=name, arn=arn, description=description, tags=tags)
+        return None
+
+    def _owned(self, kind: str, containing: str | None = None) -> list[_Resource]:
+        """Return the objects with our tag. If `containing` is set, their names must contain it."""
+        name_filter = {"NameContains": containing} if containing else {}
+        with translated(f"The list of {KINDS[kind]}s"):
+            pages = self._sagemaker.get_paginator(f"list_{KINDS[kind]}s").paginate(MaxResults=100, **name_filter)
+            names = [each[f"{kind}Name"] for page in pages for each in page[f"{kind}s"]]
+        return [each for name in names if (each := self._find(kind, name)) and each.endpoint]
+
+    def _of(self, name: str) -> list[_Resource]:
+        """Return the endpoint of this name, its configurations and its models. Raises EndpointNotFound."""
+        endpoint = self._find(ENDPOINT, name)
+        parts = [each for kind in (CONFIG, MODEL) for each in self._owned(kind, part_prefix(name))]
+        resources = [each for each in (endpoint, *parts) if each and each.endpoint == name]
+        if not resources and endpoint:
+            raise EndpointNotFound(f"Endpoint {name} on SageMaker was not created by trainfare, so it was not changed.")
+        if not resources:
+            place = f"SageMaker in this account and region {self.region}"
+            raise EndpointNotFound(f"Endpoint {name} does not exist on {place}: --aws.region names another region.")
+        return resources
+
+    def _remove(self, resources: Iterable[_Resource], echo: Echo) -> None:
+        """Delete the objects of one endpoint: the endpoint, which costs money, then configurations and models."""
+        for each in resources:
+            if each.kind == ENDPOINT:
+                self._remove_endpoint(each, echo)
+            else:
+                self._delete(each)
+
+    def _remove_endpoint(self, endpoint: _Resource, echo: Echo) -> None:
+        name = endpoint.name
+        what = f"Endpoint {name} is deleted as soon as SageMaker has stopped changing it..."
+        for _ in self._checks(what, DELETE_SECONDS, echo):
+            found = self._find(ENDPOINT, name)
+            if found is None:
+                return
+            if found.description["EndpointStatus"] != "Deleting":
+                try:
+                    self._delete(endpoint)
+                except InputError as error:
+                    if not re.search(r"in[- ]progress", str(error)):
+                        raise
+        raise EndpointFailed(f"Endpoint {name} is not deleted after {DELETE_SECONDS:.0f} s: undeploy it again later.")
+
+    def _delete(self, resource: _Resource) -> None:
+        assert resource.endpoint is not None, f"{resource.name} is not ours"
+        with suppress(EndpointNotFound):
+            self._call("delete", resource.kind, resource.endpoint, **{f"{resource.kind}Name": resource.name})
+
+    def _checks(self, what: str, limit_seconds: float, echo: Echo) -> Iterator[None]:
+        """Yield at each check, until the limit. From time to time, print `what` and the seconds."""
+        reported_at_seconds = 0.0
+        for elapsed_seconds in replace(self._pauses, total_seconds=limit_seconds).attempts():
+            if elapsed_seconds - reported_at_seconds >= LINE_SECONDS:
+                reported_at_seconds = elapsed_seconds
+                echo(f"{what} {elapsed_seconds:.0f} s")
+            yield
+
+    def _call(self, verb: str, kind: str, endpoint: str, **parameters: Any) -> Any:
+        with _endpoint_errors(endpoint):
+            return getattr(self._sagemaker, f"{verb}_{KINDS[kind]}")(**parameters)
 
 
-def _deployment(
-    spec: EndpointSpec, aws_context: AwsContext, image: InferenceImage, task: str, model_data: str, ami: str | None
-) -> Deployment:
-    network = {
-        "Subnets": aws_context.fields.get("subnets", ()),
-        "SecurityGroupIds": aws_context.fields.get("security_groups", ()),
-    }
-    return Deployment(
-        name=spec.name,
-        image=image.uri,
-        model_data=model_data,
-        environment=toolkit.environment(task, aws_context.clients.region),
-        machine=spec.machine,
-        machines=spec.machines,
-        role_arn=aws_context.role_arn,
-        identity=identity_tag(spec.identity),
-        extra_tags={**aws_context.fields.get("tags", {}), **extra_tags(spec, datetime.now(UTC))},
-        network={name: tuple(values) for name, values in network.items() if values},
-        is_isolated=bool(aws_context.fields.get("isolate_network", False)),
-        volume_key=volume_key_of([spec.machine], aws_context.fields.get("volume_key")),
-        ami=ami,
-    )
+def _task(spec: EndpointSpec) -> str:
+    """Return the model's task, from its config.json if the spec has none. Raises InputError."""
+    if spec.task:
+        return spec.task
+    # Imported late: the import takes seconds.
+    from models.inference.tasks import task_of
+    from models.loading.loaded_model import architecture
+
+    return task_of(architecture(spec.model))
 
 
-def _check_replaced(endpoint: Resource, spec: EndpointSpec, deployment: Deployment) -> None:
-    if spec.replace:
-        return
-    tags = endpoint.tags
-    serves = tags.get("trainfare:identity", "a different model")
-    if serves != deployment.identity:
-        differs = f"serves {serves}, not {deployment.identity}"
-    elif tags.get("trainfare:machine") != deployment.machine or tags.get("trainfare:machines") != str(
-        deployment.machines
-    ):
-        differs = f"runs on {tags.get('trainfare:machines')} x {tags.get('trainfare:machine')}"
-    else:
-        differs = "serves the same model with a different image, system image, archive, role or network"
-    raise EndpointTaken(f"Endpoint {spec.name} {differs}: use --replace true, or choose a different --name.")
-
-
-def _endpoint_name(part: Resource) -> str:
+def _endpoint_name(part: _Resource) -> str:
     return str(part.endpoint)
+
+
+@contextmanager
+def _endpoint_errors(name: str) -> Iterator[None]:
+    """Translate SageMaker's refusals about an endpoint into our errors."""
+    try:
+        with translated(f"Endpoint {name}"):
+            yield
+    except JobNotFound as error:
+        raise EndpointNotFound(str(error)) from error
+    except JobExists as error:
+        raise EndpointTaken(str(error)) from error

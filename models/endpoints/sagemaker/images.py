@@ -4,29 +4,16 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
-from dataclasses import dataclass
 
-from training.contract.errors import InputError, nearest
-from training.services.sagemaker.clients import Clients
-
-_TRANSFORMERS = re.compile(r"\btransformers (\d+)\.(\d+)(?:\.(\d+))?")
+from training.contract.errors import InputError
 
 Version = tuple[int, int, int]
 
 
-@dataclass(frozen=True, kw_only=True)
-class InferenceImage:
-    """An inference image."""
-
-    uri: str
-    note: str | None = None
-    """One line on why its Transformers version differs from the training's. None if they are equal."""
-
-
 def trained_with(versions: str) -> Version | None:
     """Return the Transformers version in a text such as `torch 2.9.0, transformers 5.3.0`, or None."""
-    match = _TRANSFORMERS.search(versions)
-    return (int(match[1]), int(match[2]), int(match[3] or 0)) if match else None
+    match = re.search(r"\btransformers (\d+\.\d+(?:\.\d+)?)", versions)
+    return _version(match[1]) if match else None
 
 
 def chosen(trained: Version | None, listed: Iterable[Version]) -> Version:
@@ -41,8 +28,8 @@ def chosen(trained: Version | None, listed: Iterable[Version]) -> Version:
     return newer[0] if newer else (same or every)[-1]
 
 
-def inference_image(versions: str, machine: str, region: str) -> InferenceImage:
-    """Return AWS's inference image for a model trained with `versions`, for an instance type.
+def inference_image(versions: str, machine: str, region: str) -> tuple[str, str | None]:
+    """Return AWS's inference image for a model, and a remark if its Transformers version is not the training's.
 
     `versions` is a run's tag `platform.versions`. Raises InputError if AWS lists no image.
     """
@@ -53,41 +40,22 @@ def inference_image(versions: str, machine: str, region: str) -> InferenceImage:
     try:
         listed = image_uris.config_for_framework("huggingface")["inference"]["versions"]
         by_version = {_version(text): text for text in listed}
-        text = by_version[chosen(trained, by_version)]
-        pytorch = max((key for key in listed[text] if key.startswith("pytorch")), key=_version)
+        version = chosen(trained, by_version)
         uri = image_uris.retrieve(
             "huggingface",
             region,
-            version=text,
-            base_framework_version=pytorch,
+            version=by_version[version],
+            base_framework_version=max((key for key in listed[by_version[version]] if "pytorch" in key), key=_version),
             instance_type=machine,
             image_scope="inference",
         )
     except (ValueError, KeyError) as error:
         reason = (str(error).splitlines() or ["not listed"])[0].rstrip(".")
         raise InputError(f"AWS lists no inference image for {machine} in {region} ({reason}): set --image.") from error
-    return InferenceImage(uri=str(uri), note=_note(trained, text))
-
-
-def check_ami(clients: Clients, ami: str | None) -> None:
-    """Raise InputError for a version of the machines' system image that SageMaker's API does not list."""
-    shape = clients.get("sagemaker").meta.service_model.shape_for("ProductionVariantInferenceAmiVersion")
-    if ami is not None and ami not in shape.enum:
-        raise InputError(f"--ami is '{ami}': it must be one of {', '.join(shape.enum)}.{nearest(ami, shape.enum)}")
-
-
-def _note(trained: Version | None, text: str) -> str | None:
-    image_version = _version(text)
-    if trained == image_version:
-        return None
-    if trained is None:
-        return f"the model's Transformers version is unknown; this is AWS's newest image, with Transformers {text}"
-    version = ".".join(map(str, trained))
-    if image_version[0] != trained[0]:
-        return f"trained with Transformers {version}; AWS has no image of this major version, the newest has {text}"
-    if image_version > trained:
-        return f"trained with Transformers {version}; AWS's next newer image has {text}"
-    return f"trained with Transformers {version}; AWS's newest image has {text}, which may be too old to load the model"
+    if trained == version:
+        return str(uri), None
+    before = ".".join(map(str, trained)) if trained else "of an unknown version"
+    return str(uri), f"trained with Transformers {before}; AWS's nearest image has {by_version[version]}"
 
 
 def _version(text: str) -> Version:

@@ -7,20 +7,23 @@ import json
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
 from typing import Any
-
-from models.endpoints.protocol import EndpointSpec, WhenOver
-from models.endpoints.sagemaker.logs import VARIANT
 
 OWNER_TAG = "trainfare:endpoint"
 """Tag that marks our resources; its value is the endpoint's name."""
 PREFIX = "trainfare-"
 """Prefix of the names of our models and endpoint configurations."""
-LIFETIME = ("trainfare:expires", "trainfare:when-over")
-"""The tags of a lifetime."""
-TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}")
-"""SageMaker's rule for a tag's value."""
+VARIANT = "AllTraffic"
+"""Name of the only variant that we create. The names of log streams begin with it."""
+TAG_VALUE = re.compile(r"[\w .:/=+\-@]{0,256}", re.ASCII)
+"""SageMaker's rule for a tag's value, as far as it is ASCII."""
+PIPELINES = {
+    "classification": "text-classification",
+    "question-answering": "question-answering",
+    "causal-lm": "text-generation",
+}
+"""Our tasks, by the names of Hugging Face's inference toolkit: HF_TASK names the pipeline that it creates
+(aws/sagemaker-huggingface-inference-toolkit 2.6.0, `handler_service.py`)."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -49,19 +52,11 @@ class Deployment:
 
     @property
     def key(self) -> str:
-        """Key of the deployment. Equal requests have equal keys."""
-        archive_files = [
-            self.image,
-            self.model_data,
-            dict(self.environment),
-            self.machine,
-            self.machines,
-            self.role_arn,
-        ]
-        archive_files += [self.identity, dict(self.network), self.is_isolated, self.volume_key]
-        # Without a version, the key stays that of endpoints which were deployed before there was this field.
-        archive_files += [self.ami] if self.ami else []
-        return hashlib.sha256(json.dumps(archive_files, sort_keys=True).encode()).hexdigest()[:10]
+        """Digest of what the requests say. Equal requests have equal keys, also those of earlier versions."""
+        model = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
+        settings = [self.identity, dict(self.network), self.is_isolated, self.volume_key]
+        text = json.dumps([*model, *settings, *([self.ami] if self.ami else [])], sort_keys=True)
+        return hashlib.sha256(text.encode()).hexdigest()[:10]
 
     @property
     def part(self) -> str:
@@ -69,45 +64,30 @@ class Deployment:
         return part_prefix(self.name) + self.key
 
     @property
-    def tags(self) -> list[dict[str, str]]:
+    def tags(self) -> dict[str, str]:
         """Tags of the model, the configuration and the endpoint."""
-        owned = {
+        return {
+            **self.extra_tags,
             OWNER_TAG: self.name,
             "trainfare:deployment": self.key,
             "trainfare:identity": self.identity,
             "trainfare:machine": self.machine,
             "trainfare:machines": str(self.machines),
         }
-        return [{"Key": name, "Value": value} for name, value in {**self.extra_tags, **owned}.items()]
-
-    @property
-    def lifetime(self) -> dict[str, str]:
-        """Tags of the lifetime; empty if it has no end."""
-        return {name: value for name, value in self.extra_tags.items() if name in LIFETIME}
 
     def requests(self) -> tuple[tuple[str, dict[str, Any]], ...]:
         """Return the operations that create the deployment, in order, each with its request."""
-        return (
-            ("CreateModel", self.model_request()),
-            ("CreateEndpointConfig", self.config_request()),
-            ("CreateEndpoint", self.endpoint_request()),
-        )
-
-    def model_request(self) -> dict[str, Any]:
-        """Return the request for CreateModel."""
+        tags = [{"Key": name, "Value": value} for name, value in self.tags.items()]
         container = {"Image": self.image, "Environment": dict(self.environment), "ModelDataUrl": self.model_data}
         network = {name: list(values) for name, values in self.network.items()}
-        return {
+        model = {
             "ModelName": self.part,
             "ExecutionRoleArn": self.role_arn,
             "PrimaryContainer": container,
-            "Tags": self.tags,
+            "Tags": tags,
             **({"VpcConfig": network} if network else {}),
             **({"EnableNetworkIsolation": True} if self.is_isolated else {}),
         }
-
-    def config_request(self) -> dict[str, Any]:
-        """Return the request for CreateEndpointConfig."""
         variant = {
             "VariantName": VARIANT,
             "ModelName": self.part,
@@ -116,16 +96,14 @@ class Deployment:
             "InstanceType": self.machine,
             **({"InferenceAmiVersion": self.ami} if self.ami else {}),
         }
-        return {
+        configuration = {
             "EndpointConfigName": self.part,
             "ProductionVariants": [variant],
-            "Tags": self.tags,
+            "Tags": tags,
             **({"KmsKeyId": self.volume_key} if self.volume_key else {}),
         }
-
-    def endpoint_request(self) -> dict[str, Any]:
-        """Return the request for CreateEndpoint."""
-        return {"EndpointName": self.name, "EndpointConfigName": self.part, "Tags": self.tags}
+        endpoint = {"EndpointName": self.name, "EndpointConfigName": self.part, "Tags": tags}
+        return ("CreateModel", model), ("CreateEndpointConfig", configuration), ("CreateEndpoint", endpoint)
 
 
 def part_prefix(name: str) -> str:
@@ -135,19 +113,11 @@ def part_prefix(name: str) -> str:
 
 def identity_tag(identity: str) -> str:
     """Return a model's identity as a tag's value: a run id, or the digest of a path."""
-    if TAG_VALUE.fullmatch(identity) and identity.isascii():
+    if TAG_VALUE.fullmatch(identity):
         return identity
     return "folder:" + hashlib.sha256(identity.encode()).hexdigest()[:32]
 
 
-def extra_tags(spec: EndpointSpec, now: datetime) -> dict[str, str]:
-    """Return the tags for an endpoint's model and lifetime."""
-    tags = {"trainfare:run": spec.run_id, "trainfare:model": spec.model_id}
-    if spec.lifetime_seconds is not None:
-        tags |= lifetime_tags(now + timedelta(seconds=spec.lifetime_seconds), spec.when_over)
-    return {name: value for name, value in tags.items() if value}
-
-
-def lifetime_tags(expires: datetime, when_over: WhenOver) -> dict[str, str]:
-    """Return the tags of a lifetime."""
-    return dict(zip(LIFETIME, (expires.isoformat(timespec="seconds"), when_over), strict=True))
+def environment(task: str, region: str) -> dict[str, str]:
+    """Return the container's environment variables: the relevant ones of SageMaker's SDK v2, and the task."""
+    return {"HF_TASK": PIPELINES[task], "SAGEMAKER_CONTAINER_LOG_LEVEL": "20", "SAGEMAKER_REGION": region}

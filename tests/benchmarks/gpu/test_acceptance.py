@@ -10,16 +10,17 @@ from threading import Barrier
 import pytest
 import torch
 
-from benchmarks.gpu.__main__ import Chosen, main, plan
-from benchmarks.gpu.cards import Cards
+from benchmarks.gpu.__main__ import main, plan, with_references
+from benchmarks.gpu.expectations import Reported
 from benchmarks.gpu.jobs import NO_TIME, Deadline
 from benchmarks.gpu.path_outcomes import run_all, try_paths
-from benchmarks.gpu.paths import PATHS, REFERENCE, GpuPath
-from benchmarks.gpu.workload_gains import measure_workloads, workload_rows
-from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES, WITHDRAWN, side_fields
+from benchmarks.gpu.paths import PATHS, Cards, GpuPath
+from benchmarks.gpu.workload_gains import RATE, Trainings, workload_rows
+from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES, WITHDRAWN, runnable, side_fields
 from benchmarks.support.workloads import Workload
 from experiments.planning.load import load_fields
 from tests.conftest import ROOT
+from training.contract.events import Event
 
 CPU = Cards(kind="cpu", name="this CPU", count=1, capability=(9, 0), packages=frozenset())
 RUN_HERE = ("fp32", "sdpa", "padding-free", "accumulation")
@@ -38,7 +39,8 @@ def test_paths_are_tried_and_compared(tmp_path: Path) -> None:
     assert any("early: the evaluation loss is" in note for note in findings.notes)
     assert "missing was not run: it needs the package flash_attn, which is not installed." in findings.notes
     assert not findings.has_passed
-    assert "samples/s" in lines[0]
+    assert lines[0] == "  fp32: as expected"
+    assert "fp32: steady samples" in {row.name for row in findings.rows}
 
 
 @pytest.mark.slow
@@ -69,24 +71,20 @@ def test_paths_that_fill_the_memory_run_by_themselves() -> None:
 
 
 def test_a_part_of_the_acceptance_can_be_chosen() -> None:
-    chosen = Chosen.by_name(["sdpa", "squad-albert"], True)
-    assert [path.name for path in chosen.paths] == ["fp32", "sdpa"]
-    assert [workload.name for workload in chosen.workloads] == ["squad-albert"]
-    assert chosen.path_notes()[0].startswith("Not run, because --only chose others: bf16, fp16,")
-    assert chosen.workload_notes()[0].startswith("Not run, because --only chose others: bert-large-squad-dp,")
-    lines = plan(Chosen.by_name(["squad-albert"], True), None, True, 5)
-    assert lines[-1] == "Nothing was run."
+    assert [path.name for path in with_references(["sdpa", "squad-albert"])] == ["fp32", "sdpa"]
+    assert [path.name for path in with_references(["compile-accumulation"])] == [
+        "fp32",
+        "accumulation",
+        "compile-accumulation",
+    ]
+    lines = list(plan([], GPU_WORKLOADS[:1], None, 5))
+    assert lines[-1] == "\nNothing was run."
     assert not any("Short jobs" in line for line in lines)
-    everything = Chosen.by_name([each.name for each in (*PATHS, *GPU_WORKLOADS)], True)
-    assert everything.path_notes() == everything.workload_notes() == []
-    chain = Chosen.by_name(["compile-accumulation"], True)
-    assert [path.name for path in chain.paths] == ["fp32", "accumulation", "compile-accumulation"]
 
 
-def test_a_workload_without_data_is_named() -> None:
-    chosen = Chosen.by_name([each.name for each in GPU_WORKLOADS], has_rows=False)
-    assert len(chosen.workloads) == len(GPU_WORKLOADS) - 1
-    assert chosen.workload_notes() == ["reviews-distilbert was not run: its data is no longer on the Hub."]
+def test_a_workload_without_data_does_not_run() -> None:
+    left_out = [each for each in GPU_WORKLOADS if each not in runnable(GPU_WORKLOADS, has_rows=False)]
+    assert [each.name for each in left_out] == ["reviews-distilbert"]
 
 
 def test_no_job_at_a_time_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
@@ -98,27 +96,35 @@ def test_no_job_at_a_time_is_refused(capsys: pytest.CaptureFixture[str]) -> None
 def test_paths_without_time_have_failed(tmp_path: Path) -> None:
     findings = try_paths(PATHS[:2], CPU, tmp_path, Deadline(30), lambda line: None)
     assert [row.met for row in findings.rows] == [False, False]
-    assert findings.notes[1:] == [f"{path.name} was not run, {NO_TIME}." for path in PATHS[:2]]
-    missed = measure_workloads(GPU_WORKLOADS[:1], True, tmp_path, Deadline(30), lambda line: None)
-    assert not missed.has_passed
+    assert findings.notes[1:] == [f"{path.name}: it was not run, {NO_TIME}." for path in PATHS[:2]]
+    trainings = Trainings(has_rows=True, folder=tmp_path, deadline=Deadline(30), echo=print)
+    assert not trainings.measure(GPU_WORKLOADS[:1]).has_passed
+
+
+def reported(**metrics: float) -> Reported:
+    return Reported(failure=None, events=[Event("result", 0, 0.0, {"metrics": metrics})])
 
 
 def test_gains_are_compared_with_the_recipe() -> None:
-    result = {"throughput/steady_samples_per_second": 100.0, "eval_loss": 1.0}
-    ours = {"throughput/steady_samples_per_second": 150.0, "eval_loss": 1.2}
-    sides = {"recipe": result, "ours uncompiled": ours, "ours with inductor": ours}
-    rows = {row.name: row for row in workload_rows("squad-albert", sides)}
+    recipe = reported(**{RATE: 100.0, "eval_loss": 1.0})
+    ours = reported(**{RATE: 150.0, "eval_loss": 1.2})
+    # In the second round, something disturbed the recipe, and inductor was not run.
+    second = {"recipe": reported(**{RATE: 50.0}), "ours uncompiled": ours}
+    rounds = [{"recipe": recipe, "ours uncompiled": ours, "ours with inductor": ours}, second]
+    rows = {row.name: row for row in workload_rows("squad-albert", rounds)}
     gain, loss = (rows[f"squad-albert, ours uncompiled: {name}"] for name in ("gain", "eval_loss minus the recipe's"))
-    assert (gain.value, gain.target, gain.met) == (1.5, "at least 1 x", True)
+    assert (gain.value, gain.n, gain.target, gain.met) == ((1.5 + 3) / 2, 2, "at least 1 x", True)
     assert (loss.value, loss.target) == (pytest.approx(0.2), None)
     # 1.5 is less than the published gain of this workload.
-    assert rows["squad-albert, ours with inductor: gain"].met is False
+    inductor = rows["squad-albert, ours with inductor: gain"]
+    assert (inductor.value, inductor.n, inductor.met) == (1.5, 1, False)
     missing = rows["squad-albert, ours with CUDA graphs: measured speeds, ours and the recipe's"]
     assert (missing.value, missing.met) == (1, False)
+    assert rows["squad-albert, recipe: steady samples"].value == 75
 
 
 def test_a_side_without_a_steady_speed_was_not_measured() -> None:
-    rows = workload_rows("emotion", {"recipe": {}, "ours uncompiled": {"eval_loss": 1.0}})
+    rows = workload_rows("emotion", [{"recipe": reported(), "ours uncompiled": reported(eval_loss=1.0)}])
     assert [(row.value, row.met) for row in rows] == [(0, False)] * 3
 
 
@@ -158,5 +164,5 @@ def test_without_a_gpu_it_says_what_it_would_do() -> None:
     done = subprocess.run([sys.executable, "-m", "benchmarks.gpu"], cwd=ROOT, capture_output=True, text=True)
     assert done.returncode == 2
     assert "This machine has no GPU that PyTorch can use. On a machine with one, this command would run" in done.stdout
-    assert f"{REFERENCE.name}: {REFERENCE.title}" in done.stdout
+    assert f"{PATHS[0].name}: {PATHS[0].title}" in done.stdout
     assert done.stdout.endswith("Nothing was run.\n")

@@ -7,9 +7,8 @@ from typing import Any
 
 import pytest
 
-from benchmarks.gpu.cards import OPTIONAL_PACKAGES, Cards
 from benchmarks.gpu.expectations import Reported, differences
-from benchmarks.gpu.paths import PATHS, REFERENCE, TOO_LARGE, GpuPath
+from benchmarks.gpu.paths import OPTIONAL_PACKAGES, PATHS, TOO_LARGE, Cards, GpuPath
 from training.contract.events import Event
 
 T4 = Cards(kind="cuda", name="Tesla T4", count=1, capability=(7, 5), packages=frozenset())
@@ -77,7 +76,7 @@ def test_failures_are_expected_or_not() -> None:
     path = BY_NAME["out-of-memory"]
     assert differences(path, out_of_memory, T4, 1.0) == []
     assert differences(path, completed(path), T4, 1.0) == ["OutOfMemory was expected, but it completed"]
-    [sentence] = differences(REFERENCE, out_of_memory, T4, None)
+    [sentence] = differences(PATHS[0], out_of_memory, T4, None)
     assert sentence == "a completed job was expected, but it ended with OutOfMemory: CUDA out of memory"
 
 

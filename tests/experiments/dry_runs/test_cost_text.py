@@ -15,7 +15,6 @@ from experiments.planning.command_plan import CommandPlan, JobEntry
 from experiments.planning.expected_cost import ExpectedCost
 from experiments.planning.load import load
 from experiments.planning.plan import job
-from experiments.planning.worst_case import worst_case_of_job
 from experiments.sweeping.sweep_plan import plan_sweep
 from tests.support.requests.building import staged
 
@@ -27,13 +26,9 @@ def entry(tmp_path: Path) -> JobEntry:
     planned = job("demo-a0r0", "demo", arm, 0, staged(tmp_path, "rows", has_model=False), tmp_path)
     return JobEntry(
         planned=planned,
-        seed=42,
-        batch_size=32,
-        global_batch_size=32,
-        learning_rate=3e-4,
+        experiment=arm.experiment,
         size=None,
         expected=ExpectedCost(seconds=60.0, usd=None, source="2 earlier jobs of this setting"),
-        worst=worst_case_of_job(planned),
         request={},
     )
 

@@ -26,16 +26,11 @@ def scratch(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Scratch
         yield state
 
 
-def test_a_deployment_on_this_machine(
-    scratch: ScratchState, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    plan = plan_deploy({"model": str(tmp_path / "model"), "name": "demo", "lifetime": "2h"}, scratch)
+def test_a_deployment_on_this_machine(scratch: ScratchState, tmp_path: Path) -> None:
+    plan = plan_deploy({"model": str(tmp_path / "model"), "name": "demo"}, scratch)
     assert (plan.exit_code, plan.refusals) == (0, ())
     assert plan.endpoint is not None
     assert (plan.endpoint.action, plan.endpoint.requests) == ("create", ())
-    print_plan(plan)
-    output = " ".join(capsys.readouterr().out.split())
-    assert "Lifetime 2.00 h; the next command after that prints a warning" in output
     assert not (tmp_path / "home").exists()
 
 
@@ -44,7 +39,7 @@ def test_a_deployment_on_sagemaker_has_its_price(
 ) -> None:
     account.make_role()
     fields = {"model": str(tmp_path / "model"), "service": "sagemaker", "machine": "ml.g4dn.xlarge", "machines": "2"}
-    fields |= {"aws.role": "trainer", "aws.prices": str(tmp_path / "prices.json"), "lifetime": "30m"}
+    fields |= {"aws.role": "trainer", "aws.prices": str(tmp_path / "prices.json")}
     plan = plan_deploy(fields, scratch)
     assert plan.refusals == ()
     assert plan.endpoint is not None
@@ -55,8 +50,8 @@ def test_a_deployment_on_sagemaker_has_its_price(
     ]
     print_plan(plan)
     output = " ".join(capsys.readouterr().out.split())
-    # Two machines at 36 USD per hour, for half an hour.
-    assert "72 USD per hour (prices.json, 2026-11-01); 36.00 USD up to the end of its lifetime" in output
+    # Two machines at 36 USD per hour.
+    assert "72 USD per hour (prices.json, 2026-11-01), until it is undeployed" in output
     assert account.hosting.names() == {}
     assert account.clients["s3"].list_buckets()["Buckets"] == []
 

@@ -1,4 +1,4 @@
-"""A temporary state folder has what the real one has, and changes nothing there."""
+"""A temporary state folder, in which large data is only estimated."""
 
 from __future__ import annotations
 
@@ -6,13 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.job_entries import job_entry
-from experiments.dry_runs.planned_context import NOT_STAGED, planned_context
-from experiments.dry_runs.scratch_state import scratch_state
+from experiments.dry_runs.plan_jobs import job_entry
+from experiments.dry_runs.scratch_state import NOT_STAGED, scratch_state
 from experiments.planning.arms import Arm
 from experiments.planning.load import load
 from experiments.planning.plan import job
-from experiments.planning.staged_inputs import stage_inputs
 from tests.support.aws.account import Account
 from training.staging import estimate
 
@@ -27,26 +25,6 @@ def arm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Arm:
     return Arm(label="none", experiment=experiment, is_baseline=True)
 
 
-def test_staged_data_is_reused_and_not_copied(arm: Arm, tmp_path: Path) -> None:
-    [staged] = stage_inputs([arm], lambda _: None)
-    with scratch_state(tmp_path / "home") as state:
-        again = state.inputs(arm.experiment)
-        assert (again.key, state.is_in_home(again)) == (staged.key, True)
-        folder = state.folder
-    assert not folder.exists()
-    assert (tmp_path / "home" / "staged" / staged.key / "staged.json").is_file()
-
-
-def test_paths_are_those_of_the_real_folder(arm: Arm, tmp_path: Path) -> None:
-    with scratch_state(tmp_path / "home") as state:
-        inputs = state.inputs(arm.experiment)
-        assert not state.is_in_home(inputs)
-        planned = state.at_home(job("demo-a0r0", "demo", arm, 0, inputs, tmp_path / "home"))
-    assert not (tmp_path / "home").exists()
-    [staged] = stage_inputs([arm], lambda _: None)
-    assert planned.spec == job("demo-a0r0", "demo", arm, 0, staged, tmp_path / "home").spec
-
-
 @pytest.mark.parametrize("service", ["local", "sagemaker"])
 def test_fields_that_only_staging_determines_are_marked(
     arm: Arm, tmp_path: Path, account: Account, service: str, monkeypatch: pytest.MonkeyPatch
@@ -58,7 +36,7 @@ def test_fields_that_only_staging_determines_are_marked(
     experiment = load("demo", {**changes, "data.train": str(tmp_path / "rows.jsonl"), "bucket_lengths": "null"})
     arm = Arm(label="none", experiment=experiment, is_baseline=True)
     with scratch_state(tmp_path / "home") as state:
-        context = planned_context(experiment, lambda _: None, state)
+        context = state.open_context(experiment)
         inputs = state.inputs(experiment)
         assert state.sample_rows(inputs) == 80
         planned = job("demo-a0r0", "demo", arm, 0, inputs, tmp_path / "home")

@@ -17,7 +17,6 @@ from experiments.planning.command_plan import CommandPlan, JobEntry
 from experiments.planning.job_size import JobSize
 from experiments.planning.load import Experiment, load
 from experiments.planning.plan import group_key, job
-from experiments.planning.worst_case import worst_case_of_job
 from reports.comparison.arms import Job
 from tests.support.reports.earlier_jobs import ended_job
 from tests.support.requests.building import staged
@@ -97,13 +96,9 @@ def test_the_plan_shows_the_estimate(tmp_path: Path) -> None:
     expected, spot = planned_costs(made.job, made.experiment, made.inputs, SIZE, [made.earlier()])
     entry = JobEntry(
         planned=made.job,
-        seed=42,
-        batch_size=32,
-        global_batch_size=32,
-        learning_rate=3e-4,
+        experiment=made.experiment,
         size=SIZE,
         expected=expected,
-        worst=worst_case_of_job(made.job),
         request={},
         spot=spot,
     )

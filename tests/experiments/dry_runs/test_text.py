@@ -7,8 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.plan_launch import plan_launch
-from experiments.dry_runs.plan_sweep import plan_sweep_command
+from experiments.dry_runs.plan_jobs import plan_jobs
 from experiments.dry_runs.scratch_state import ScratchState, scratch_state
 from experiments.dry_runs.text import print_plan
 from experiments.planning.command_plan import CommandPlan
@@ -33,7 +32,7 @@ def shown(plan: CommandPlan, capsys: pytest.CaptureFixture[str]) -> list[str]:
 
 def test_a_comparison(scratch: ScratchState, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fields = {"data.train": str(tmp_path / "rows.jsonl"), "machine.max_run_seconds": "450", "compare.repeats": "4"}
-    lines = shown(plan_launch("compare", fields, scratch), capsys)
+    lines = shown(plan_jobs("compare", fields, scratch), capsys)
     assert lines[0] == "Plan of compare demo, on this machine: at most 8 jobs of 2 arms."
     # 64 rows make two steps of 32. A job is killed 150 s after its limit at the latest.
     assert lines[4].split()[:6] == ["none", "32", "3e-4", "2", "64", "320"]
@@ -48,7 +47,7 @@ def test_a_comparison(scratch: ScratchState, tmp_path: Path, capsys: pytest.Capt
 
 def test_a_sweep(scratch: ScratchState, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fields = {"data.train": str(tmp_path / "rows.jsonl"), "sweep.worse_by": "0.1", "sweep.batch_sizes": "8..32"}
-    lines = shown(plan_sweep_command(fields, scratch), capsys)
+    lines = shown(plan_jobs("sweep", fields, scratch), capsys)
     text = "\n".join(lines)
     # Three trials and three second trainings for each compiler, and nine repeats of five settings.
     assert lines[0] == "Plan of sweep demo, on this machine: at most 57 jobs."
@@ -58,9 +57,19 @@ def test_a_sweep(scratch: ScratchState, tmp_path: Path, capsys: pytest.CaptureFi
 
 
 def test_refusals_are_numbered(scratch: ScratchState, capsys: pytest.CaptureFixture[str]) -> None:
-    plan = plan_launch("train", {"epochs": "0", "max_length": "1"}, scratch)
+    plan = plan_jobs("train", {"epochs": "0", "max_length": "1"}, scratch)
     lines = shown(plan, capsys)
     assert plan.exit_code == 2
     assert "It would not start: 2 errors." in lines
     assert any(line.startswith("1.  max_length must be") for line in lines)
     assert any(line.startswith("2.  epochs must be") for line in lines)
+
+
+def test_a_sweep_without_a_known_first_job_has_a_plan(
+    scratch: ScratchState, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The experiment's own batch size, 32, is not searched, and a front has no baseline."""
+    fields = {"data.train": str(tmp_path / "rows.jsonl"), "sweep.batch_sizes": "8..16"}
+    plan = plan_jobs("sweep", {**fields, "sweep.objective": "billable_seconds,eval_accuracy"}, scratch)
+    assert (plan.refusals, plan.jobs) == ((), ())
+    assert "Plan of sweep demo, on this machine: at most 4 jobs." in shown(plan, capsys)

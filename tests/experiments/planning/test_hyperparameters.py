@@ -23,7 +23,6 @@ def test_the_demo_has_exactly_the_expected_arguments() -> None:
         "compile_scope": "layers",
         "compile_mode": "default",
         "attention": "auto",
-        "dropout": "auto",
         "optimizer": "auto",
         "length_grouping": True,
         "precision": "auto",

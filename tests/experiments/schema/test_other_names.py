@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.schema.other_names import OTHER_NAMES
+from experiments.schema.other_names import FORMER_FIELDS, OTHER_NAMES
 from experiments.schema.overrides import known_fields, unknown_field
 
 
@@ -31,3 +31,10 @@ def test_the_field_that_was_meant_is_suggested(name: str, field: str) -> None:
 
 def test_nothing_is_suggested_for_a_name_that_resembles_none() -> None:
     assert unknown_field("zzz", "line 1") == "unknown field 'zzz' (line 1)."
+
+
+@pytest.mark.parametrize("name", sorted(FORMER_FIELDS))
+def test_a_field_of_an_earlier_version_is_refused_with_what_holds_instead(name: str) -> None:
+    assert name not in known_fields()
+    message = f"field '{name}' no longer exists (line 1): remove it. {FORMER_FIELDS[name]}"
+    assert unknown_field(name, "line 1") == message

@@ -8,9 +8,6 @@ from pathlib import Path
 import pytest
 
 from experiments.deployments.predict_file import predict_file
-from models.batch.prediction_run import begin, end
-from models.lookup.trained_model import trained_model
-from tests.support.models.group_models import store_of
 from tests.support.models.tiny import modelled
 from tests.support.tracking.tracked import Tracked
 
@@ -34,23 +31,3 @@ def test_a_runs_model_predicts_with_its_evaluation_settings(
     model_id = tracked.client.get_run(model_run).data.tags["platform.model_id"]
     assert tags["platform.model_id"] == model_id
     assert [each.model_id for each in tracked.client.get_run(run.info.run_id).inputs.model_inputs] == [model_id]
-
-
-def test_a_resumed_prediction_uses_the_killed_ones_run(
-    tmp_path: Path, tracked: Tracked, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = store_of(tracked.client)
-    trained = trained_model(store, tracked.job("none", tags={"platform.job_name": "weather-1"}))
-    recorded = {"file": "/data/a.jsonl", "precision": "fp32"}
-    first = begin(store, trained, recorded, None)
-    end(store, first, "KILLED", {}, "Not finished.")
-    assert begin(store, trained, recorded, first) == first
-    assert tracked.client.get_run(first).info.status == "RUNNING"
-    assert begin(store, trained, recorded, "f" * 32) != first
-    # `mlflow run` opened one: it is told there, and the earlier one says so.
-    opened = tracked.client.create_run(tracked.experiment_id).info.run_id
-    monkeypatch.setenv("MLFLOW_RUN_ID", opened)
-    assert begin(store, trained, recorded, first) == opened
-    earlier = tracked.client.get_run(first)
-    assert earlier.info.status == "KILLED"
-    assert opened in earlier.data.tags["mlflow.note.content"]

@@ -3,31 +3,37 @@
 from __future__ import annotations
 
 import time
+from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 from mlflow import MlflowClient
 
-from models.endpoints.traces import Prediction, trace
+from models.endpoints.protocol import EndpointState
+from models.endpoints.traces import trace
 from tests.support.tracking.tracked import Tracked
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
 
+QUESTION = {"inputs": "Winter is coming", "parameters": {"top_k": 1}}
 ANSWER = [{"label": "dark", "score": 0.75}]
 
 
-def prediction(run_id: str, model_id: str | None = "m-0123") -> Prediction:
+def traced(store: Store, run_id: str, model_id: str | None = "m-0123") -> str:
+    """Record a request to an endpoint that took 40 ms."""
     now = time.time_ns()
-    return Prediction(
-        endpoint="winter",
+    state = EndpointState(
+        name="winter",
         service="local",
+        status="InService",
+        identity=run_id,
         run_id=run_id,
         model_id=model_id,
-        request={"inputs": "Winter is coming", "parameters": {"top_k": 1}},
-        answer=ANSWER,
-        started_ns=now - 40_000_000,
-        ended_ns=now,
+        address="http://127.0.0.1:1/invocations",
+        machine="local",
+        created=datetime.now(UTC),
     )
+    return trace(store, state, QUESTION, ANSWER, now - 40_000_000, now)
 
 
 @pytest.fixture
@@ -39,7 +45,7 @@ def store(tracked_by_server: Tracked, monkeypatch: pytest.MonkeyPatch) -> Store:
 
 def test_a_trace_records_question_answer_latency_and_model(tracked_by_server: Tracked, store: Store) -> None:
     run_id = tracked_by_server.job("none")
-    trace_id = trace(store, prediction(run_id))
+    trace_id = traced(store, run_id)
     (recorded,) = store.client.search_traces([tracked_by_server.experiment_id])
     assert recorded.info.trace_id == trace_id
     assert recorded.info.execution_duration == 40
@@ -47,19 +53,19 @@ def test_a_trace_records_question_answer_latency_and_model(tracked_by_server: Tr
     assert recorded.info.trace_metadata["mlflow.modelId"] == "m-0123"
     assert recorded.info.tags["platform.endpoint"] == "winter"
     (span,) = recorded.data.spans
-    assert span.inputs == {"inputs": "Winter is coming", "parameters": {"top_k": 1}}
+    assert span.inputs == QUESTION
     assert span.outputs == ANSWER
 
 
 def test_predictions_of_a_model_outside_mlflow_are_traced_too(tracked_by_server: Tracked, store: Store) -> None:
-    trace(store, prediction(tracked_by_server.job("none"), model_id=None))
+    traced(store, tracked_by_server.job("none"), model_id=None)
     (recorded,) = store.client.search_traces([tracked_by_server.experiment_id])
     assert "mlflow.modelId" not in recorded.info.trace_metadata
 
 
 def test_an_unknown_run_is_refused(store: Store) -> None:
     with pytest.raises(TrackingError, match="f" * 32):
-        trace(store, prediction("f" * 32))
+        traced(store, "f" * 32)
 
 
 @pytest.mark.slow
@@ -69,4 +75,4 @@ def test_a_server_that_stops_is_reported(tracking_server: Any, monkeypatch: pyte
     run_id = client.create_run(client.create_experiment("gone")).info.run_id
     tracking_server.stop()
     with pytest.raises(TrackingError, match="has not answered"):
-        trace(Store(client, retry_seconds=1, echo=lambda _: None), prediction(run_id))
+        traced(Store(client, retry_seconds=1, echo=lambda _: None), run_id)

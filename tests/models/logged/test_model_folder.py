@@ -15,14 +15,13 @@ from typing import Any
 
 import pytest
 import yaml
-from mlflow import MlflowClient
 
-from models.logged.model_folder import MANIFEST, files_to_fetch, is_complete, model_folder
+from models.logged.model_folder import MANIFEST, is_complete, model_folder
 from models.lookup.trained_model import trained_model
 from tests.conftest import ROOT
 from tests.support.models.group_models import store_of
+from tests.support.models.made_models import packed
 from tests.support.models.tiny import artifact, modelled, tiny_folder
-from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.tracked import Tracked
 from training.contract.errors import ArtifactError, InputError, TrackingError
 
@@ -49,7 +48,7 @@ def test_an_mlflow_model_is_fetched_once(tracked: Tracked, tmp_path: Path) -> No
     model_id = tracked.client.get_run(run_id).data.tags["platform.model_id"]
     assert folder == tmp_path / "home" / "models" / model_id
     assert len(messages) == 1
-    assert messages[0].startswith(f"Fetching model models:/{model_id}, ")
+    assert messages[0].startswith(f"Fetching model models:/{model_id} from ")
     check_is_the_model(folder)
     # All that it was made of may go: it is here.
     shutil.rmtree(tmp_path / "artifacts")
@@ -167,27 +166,17 @@ def test_a_missing_or_invalid_artifact_leaves_nothing(tracked: Tracked, tmp_path
     other = tracked.job("none", tags={"platform.model_uri": (tmp_path / "other.tar.gz").as_uri()})
     with pytest.raises(ArtifactError, match="is not a complete tar archive"):
         fetched(tracked, other, tmp_path / "home")
+    (tmp_path / "bare").mkdir()
+    (tmp_path / "bare" / "README.md").write_text("No model.")
+    bare = tracked.job(
+        "none", tags={"platform.model_uri": packed(tmp_path / "bare", tmp_path / "bare.tar.gz").as_uri()}
+    )
+    with pytest.raises(InputError, match=r"the model of run \w+ \(.*\) has no config\.json, so it is not a Tr"):
+        fetched(tracked, bare, tmp_path / "home")
     tags = {"platform.model_artifact": "runs:/x/model", "platform.model_uri": artifact(tmp_path, "job-1")}
     run_id = tracked.job("none", tags=tags)
-    with pytest.raises(InputError, match=r"the model of run \w+ \(demo-1-2\) has no config\.json, so it is not"):
+    with pytest.raises(TrackingError, match="while downloading one or more artifacts from file://"):
         fetched(tracked, run_id, tmp_path / "home")
-    assert list((tmp_path / "home" / "models").glob("*/")) == []
-
-
-def test_an_incomplete_download_is_refused(tracked_by_server: Tracked, tmp_path: Path) -> None:
-    """The listing states more bytes than the files have, as if the model was replaced meanwhile."""
-    run_id = modelled(tracked_by_server, tmp_path, "job-1")
-    model_id = tracked_by_server.client.get_run(run_id).data.tags["platform.model_id"]
-    size = (tiny_folder() / "model.safetensors").stat().st_size
-    listed = {"is_dir": False, "file_size": size + 1, "path": "model.safetensors"}
-    body = json.dumps({"files": [listed, {"is_dir": False, "file_size": 1, "path": "config.json"}]}).encode()
-    place = (
-        f"mlflow-artifacts/artifacts?path={tracked_by_server.experiment_id}%2Fmodels%2F{model_id}%2Fartifacts%2Fmodel"
-    )
-    with Forwarding(str(tracked_by_server.client.tracking_uri), kept=place, status=200, body=body) as server:
-        store = store_of(MlflowClient(server.url))
-        with pytest.raises(TrackingError, match=rf"is incomplete: model/\w+\.\w+ should be (1|{size + 1}) bytes"):
-            model_folder(store, trained_model(store, run_id), tmp_path / "home")
     assert list((tmp_path / "home" / "models").glob("*/")) == []
 
 
@@ -212,27 +201,6 @@ def test_a_killed_fetch_leaves_no_folder(tracked: Tracked, tmp_path: Path) -> No
     assert all(is_complete(path) for path in models.glob("m-*"))
     folder, _ = fetched(tracked, run_id, tmp_path / "home")
     check_is_the_model(folder)
-
-
-def test_only_files_of_the_model_are_fetched() -> None:
-    sizes = {
-        "MLmodel": 1,
-        "model/config.json": 2,
-        "model/model-00001-of-00002.safetensors": 3,
-        "model/tokenizer.json": 4,
-        "model/extra/vocab.txt": 5,
-        "components/tokenizer/tokenizer.json": 6,
-        "components/tokenizer/special_tokens_map.json": 7,
-        "code/trainfare_pyfunc.py": 8,
-        "models/not-ours": 9,
-    }
-    assert files_to_fetch(sizes) == {
-        "components/tokenizer/special_tokens_map.json": "special_tokens_map.json",
-        "model/config.json": "config.json",
-        "model/model-00001-of-00002.safetensors": "model-00001-of-00002.safetensors",
-        "model/tokenizer.json": "tokenizer.json",
-        "model/extra/vocab.txt": "extra/vocab.txt",
-    }
 
 
 def test_the_manifest_names_every_file(tracked: Tracked, tmp_path: Path) -> None:

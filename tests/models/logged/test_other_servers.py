@@ -51,20 +51,6 @@ def test_an_older_server_stores_the_model_as_an_artifact_of_the_run(
     assert "model_id: null" in (got / "MLmodel").read_text()
 
 
-def test_a_missing_permission_is_reported_once_and_the_command_continues(
-    shared_tracking_server: TrackingServer, place_at: Callable[[str], Place], archive_of: ArchiveOf
-) -> None:
-    with Forwarding(shared_tracking_server.uri, "logged-models", 403, DENIED) as proxy:
-        place = place_at(proxy.url)
-        place.log(*(place.run(archive_of("classification"), f"job-{at}") for at in range(2)))
-    [message] = place.messages
-    assert message.startswith(
-        "The model of job job-0 (and 1 more) was not logged to MLflow: The tracking server http://"
-    )
-    assert message.endswith(" (403): the permission READ on it (EDIT to train in it) is missing; an administrator "
-                         "of the server can grant it.")  # fmt: skip
-
-
 def test_a_refusal_of_the_artifact_store_is_reported(
     shared_tracking_server: TrackingServer, place_at: Callable[[str], Place], archive_of: ArchiveOf
 ) -> None:

@@ -1,97 +1,93 @@
-"""`mlflow models serve` in a real process, with requests over HTTP for every kind of model."""
+"""MLflow's own commands on a logged model, as a user types them in an empty folder without trainfare on the path."""
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
 
+import mlflow
+import pandas as pd
 import pytest
 
 from tests.support.models.made_models import LABELS
 from tests.support.models.place import Place
 from tests.support.models.served import served
 
-pytestmark = pytest.mark.slow
+PYENV = shutil.which("pyenv")
 SENTENCE = "Winter is coming and it will be dark soon."
 
 
-def logged(place: Place, archive_of: Callable[[str], Path], kind: str) -> tuple[str, str]:
-    """Log a model of a kind, and return its address by run and by model id."""
-    run = place.run(archive_of(kind))
-    place.log(run, kind=kind)
-    model_id = place.again(run).data.tags["platform.model_id"]
-    return f"runs:/{run.info.run_id}/model", f"models:/{model_id}"
+@pytest.fixture
+def address(place: Place, archive_of: Callable[[str], Path]) -> str:
+    """The address of a logged classifier by its run."""
+    run = place.run(archive_of("classification"))
+    place.log(run)
+    return f"runs:/{run.info.run_id}/model"
 
 
-def test_a_text_is_classified(place: Place, archive_of: Callable[[str], Path]) -> None:
-    by_run, _ = logged(place, archive_of, "classification")
-    with served(place, by_run) as ask:
+@pytest.mark.slow
+def test_texts_are_classified_over_http(place: Place, address: str) -> None:
+    with served(place, address) as ask:
         status, [single] = ask({"inputs": SENTENCE})
         assert status == 200
         assert single["label"] in LABELS
-        assert 0.5 <= single["score"] <= 1
         _, several = ask({"inputs": [SENTENCE, "[1]", "word " * 1000, SENTENCE]})
         assert several[0] == several[3] == pytest.approx(single, abs=1e-5)
         assert len(several) == 4
-        for body in (
-            {"dataframe_split": {"columns": ["text"], "data": [[SENTENCE], ["b"]]}},
-            {"dataframe_records": [{"text": SENTENCE}, {"text": "b"}]},
-        ):
+        split = {"columns": ["text"], "data": [[SENTENCE], ["b"]]}
+        records = [{"text": SENTENCE}, {"text": "b"}]
+        for body in ({"dataframe_split": split}, {"dataframe_records": records}):
             _, answers = ask(body)
             assert (len(answers), answers[0]) == (2, pytest.approx(single, abs=1e-5))
-        for wrong in (b"", b"\xff\xfe", b"{", {"inputs": []}, {"inputs": None}, {"inputs": {"text": ["a"]}}, {}):
+        for wrong in (b"", b"\xff\xfe", b"{", {"inputs": []}, {"inputs": None}, {}):
             assert ask(wrong)[0] == 400, wrong
-        for typed in (
-            1,
-            1.5,
-            True,
-            [1],
-            [SENTENCE, 2],
-            [None],
-            [{"text": 1}],
-            {"text": 1},
-            [[1], [2]],
-        ):
+        for typed in (1, 1.5, True, [1], [SENTENCE, 2], [None], [{"text": 1}], {"text": 1}, [[1], [2]]):
             assert ask({"inputs": typed})[0] == 400, typed
-        for value in (1, None, True, [SENTENCE]):
-            assert ask({"dataframe_records": [{"text": value}]})[0] == 400, value
         assert ask({"inputs": SENTENCE}) == (200, [single])
 
 
-def test_a_pair_of_texts_is_classified(place: Place, archive_of: Callable[[str], Path]) -> None:
-    _, by_model = logged(place, archive_of, "pairs")
-    pair = {"text": SENTENCE, "text_pair": "The days are getting shorter."}
-    with served(place, by_model) as ask:
-        status, [single] = ask({"inputs": pair})
-        assert status == 200
-        assert single["label"] in LABELS
-        assert ask({"inputs": [pair, pair]})[1] == [pytest.approx(single, abs=1e-5)] * 2
-        split = {"columns": list(pair), "data": [list(pair.values())]}
-        assert ask({"dataframe_split": split}) == (200, [single])
-        assert ask({"inputs": {"text": "without its pair"}})[0] == 400
-
-
-def test_a_question_is_answered(place: Place, archive_of: Callable[[str], Path]) -> None:
-    by_run, _ = logged(place, archive_of, "question-answering")
+@pytest.mark.slow
+def test_a_question_is_answered_and_a_text_continued(place: Place, archive_of: Callable[[str], Path]) -> None:
     question = {"question": "What is coming?", "context": SENTENCE * 10}
-    with served(place, by_run) as ask:
-        status, [single] = ask({"inputs": question})
-        assert status == 200
-        assert question["context"][single["start"] : single["end"]].strip() == single["answer"] != ""
-        assert ask({"inputs": [question, question]})[1] == [pytest.approx(single)] * 2
-        split = {"columns": ["context", "question"], "data": [[question["context"], question["question"]]]}
-        assert ask({"dataframe_split": split}) == (200, [single])
-        assert ask({"inputs": {"question": "Where?"}})[0] == 400
+    split = {"columns": ["context", "question"], "data": [[question["context"], question["question"]]]}
+    bodies = {
+        "question-answering": [{"inputs": question}, {"inputs": [question]}, {"dataframe_split": split}],
+        "causal-lm": [{"inputs": SENTENCE}, {"inputs": [SENTENCE]}, {"inputs": SENTENCE, "params": {}}],
+    }
+    for kind, requests in bodies.items():
+        run = place.run(archive_of(kind), kind)
+        place.log(run, kind=kind)
+        model_id = place.again(run).data.tags["platform.model_id"]
+        with served(place, f"models:/{model_id}") as ask:
+            statuses, answers = zip(*map(ask, requests), strict=True)
+            assert statuses == (200, 200, 200)
+            assert answers[0] == answers[1] == answers[2]
+            if kind == "question-answering":
+                assert ask({"inputs": {"question": "Where?"}})[0] == 400
+            else:
+                _, [shorter] = ask({"inputs": SENTENCE, "params": {"max_new_tokens": 2}})
+                assert shorter["generated_text"].startswith(SENTENCE)
+                assert len(shorter["generated_text"]) < len(answers[0][0]["generated_text"])
 
 
-def test_a_text_is_continued(place: Place, archive_of: Callable[[str], Path]) -> None:
-    _, by_model = logged(place, archive_of, "causal-lm")
-    with served(place, by_model) as ask:
-        status, [single] = ask({"inputs": SENTENCE})
+@pytest.mark.slow
+@pytest.mark.skipif(not PYENV, reason="MLflow's default environment manager needs pyenv")
+def test_the_printed_command_serves_the_model_in_a_new_environment(place: Place, address: str) -> None:
+    [printed] = [message.partition("`")[2].rstrip("`") for message in place.messages]
+    assert printed == f"mlflow models serve -m {address}"
+    environments = place.folder / "environments"
+    with served(place, address, options=(), more_variables={"MLFLOW_ENV_ROOT": str(environments)}) as ask:
+        status, [answer] = ask({"inputs": SENTENCE})
         assert status == 200
-        assert single["generated_text"].startswith(SENTENCE)
-        _, [shorter] = ask({"inputs": SENTENCE, "params": {"max_new_tokens": 2}})
-        assert len(shorter["generated_text"]) < len(single["generated_text"])
-        assert ask({"inputs": [SENTENCE, "b"]})[1][0] == single
-        split = {"columns": ["text"], "data": [[SENTENCE]]}
-        assert ask({"dataframe_split": split}) == (200, [single])
+        assert answer["label"] in LABELS
+    assert len(list(environments.glob("*/bin/python"))) == 1
+
+
+@pytest.mark.filterwarnings("ignore:.*type hint is inferred as AnyType")  # of a class of MLflow, as it is imported
+def test_the_model_is_loaded_in_python(place: Place, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(place.client.tracking_uri))
+    model = mlflow.pyfunc.load_model(address)
+    answers = model.predict(pd.DataFrame({"text": [SENTENCE, "b"]}))
+    assert set(answers["label"]) <= set(LABELS)
+    assert mlflow.pyfunc.get_model_dependencies(address, format="conda").endswith("conda.yaml")

@@ -93,23 +93,6 @@ def test_different_devices_are_not_compared(tracked: Any) -> None:
     )
 
 
-@pytest.mark.parametrize(
-    ("billable", "sentence"),
-    [
-        ((80.5, 81.5), "“inductor” is cheaper: 20 % fewer billable seconds than “none”."),
-        ((120.5, 121.5), "No setting is cheaper than “none”."),
-        ((80.5,), "No setting is shown to be cheaper than “none”."),
-        ((80.5, 120.5), "No setting is shown to be cheaper than “none”."),
-    ],
-)
-def test_the_headline_states_the_verdict(tracked: Any, billable: tuple[float, ...], sentence: str) -> None:
-    for repeat, seconds in enumerate((100.5, 101.5)):
-        tracked.trained("none", repeat, seconds, baseline=True)
-    for repeat, seconds in enumerate(billable):
-        tracked.trained("inductor", repeat, seconds)
-    assert messages.headline(comparison_of(tracked)) == sentence
-
-
 def test_the_headline_of_a_single_arm_states_its_cost(tracked: Any) -> None:
     assert messages.headline(comparison_of(tracked)) == "This group has no jobs."
     tracked.job("none", status="FAILED")

@@ -42,20 +42,6 @@ def test_the_best_setting_has_the_interval_of_its_repeats() -> None:
     assert "not from the 4 trials from which this setting was chosen" in sentences(sweep)[0]
 
 
-def test_compiler_and_batch_separately() -> None:
-    sweep = make_sweep(*TRIALS, *REPEATS)
-    ratios = {
-        (cell.setting.compiler, cell.setting.batch_size): cell.ratio.estimate if cell.ratio else None
-        for cell in factorial_cells(sweep)
-    }
-    expected = {("none", 8.0): None, ("none", 64.0): 0.8, ("inductor", 8.0): 0.88, ("inductor", 64.0): 0.69}
-    assert ratios == pytest.approx(expected, abs=1e-3)
-    assert (
-        "Against none at batch 8: the batch and the rate alone 20 % fewer; the compiler alone 12 % fewer; both 31 % "
-        "fewer billable seconds." in sentences(sweep)
-    )
-
-
 def test_a_best_setting_without_repeats_is_marked() -> None:
     sweep = make_sweep(*TRIALS)
     assert headline(sweep) == (

@@ -9,7 +9,6 @@ from mlflow import MlflowClient
 
 from benchmarks.support.peak_memory import run_measured
 
-SIZE_MIB = 300
 MAX_GROWTH_MIB = 100.0
 SAMPLE_SECONDS = 0.05
 SCRIPT = """\

@@ -62,6 +62,12 @@ class Faults:
             if error:
                 self._always[operation] = error
 
+    def clear(self) -> None:
+        """Plan no more errors."""
+        with self._lock:
+            self._next.clear()
+            self._always.clear()
+
     def meet(self, operation: str) -> Dropped | None:
         """Raise the operation's next error, if any. Return a `Dropped` with `done`, to be raised after the call."""
         with self._lock:

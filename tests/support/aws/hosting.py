@@ -1,4 +1,4 @@
-"""The account's models, endpoint configurations and endpoints: create, update, describe, list and delete them.
+"""The account's models, endpoint configurations and endpoints: create, describe, list and delete them.
 
 Error messages are those that users of SageMaker quote: for an existing name, for a missing object, and for an endpoint
 that is being changed or deleted.
@@ -21,7 +21,6 @@ from tests.support.aws.training import AWS_REGISTRY, NO_IMAGE, NOT_ASSUMED
 
 PAGE, TAG_PAGE = 2, 5
 """Page sizes of lists, which ignore the size in the request."""
-ARN = re.compile(r"arn:aws:sagemaker:us-east-1:\d{12}:(endpoint|endpoint-config|model)/(.+)")
 NOUNS = {"Endpoint": "endpoint", "EndpointConfig": "endpoint configuration", "Model": "model"}
 IN_ARN = {"Endpoint": "endpoint", "EndpointConfig": "endpoint-config", "Model": "model"}
 
@@ -53,8 +52,6 @@ class Hosted:
     status: str = "InService"
     looks: int = 0
     """Number of descriptions until the status changes."""
-    pending: str | None = None
-    """Configuration to which an endpoint is being updated."""
     reason: str | None = None
     """Reason of a failure."""
 
@@ -65,25 +62,25 @@ class Hosting:
     def __init__(self, account: str, clients: Mapping[str, Any]) -> None:
         self._account, self._clients = account, clients
         self._lock = threading.RLock()
+        self.clear()
+
+    def clear(self) -> None:
+        """Forget all objects and settings."""
         self.kinds: dict[str, dict[str, Hosted]] = {kind: {} for kind in NOUNS}
         self.tags: dict[str, dict[str, str]] = {}
         self.quotas: dict[str, int] = {}
         self.looks = 1
-        """Number of descriptions or changes during which an operation on an endpoint is in progress."""
+        """Number of descriptions during which an operation on an endpoint is in progress."""
         self.failure: str | None = None
-        """Reason why endpoints fail that are created or updated from now on."""
+        """Reason why endpoints fail that are created from now on."""
         self.serve: Serve = echo
 
     def operations(self) -> dict[str, Any]:
-        calls: dict[str, Any] = {
-            "AddTags": self._add_tags,
-            "DeleteTags": self._delete_tags,
-            "ListTags": self._list_tags,
-        }
+        calls: dict[str, Any] = {"ListTags": self._list_tags}
         for kind in NOUNS:
             for verb in ("create", "describe", "delete", "list"):
                 calls[f"{verb.title()}{kind}{'s' * (verb == 'list')}"] = self._call(verb, kind)
-        return {**calls, "UpdateEndpoint": self._locked(self._update)}
+        return calls
 
     def names(self) -> dict[str, list[str]]:
         """Return the sorted names of each kind of object that exists."""
@@ -99,7 +96,7 @@ class Hosting:
         """Return the response of an endpoint's container. Raises ApiError."""
         with self._lock:
             endpoint = self.kinds["Endpoint"].get(name)
-            if endpoint is None or endpoint.status not in {"InService", "Updating"}:
+            if endpoint is None or endpoint.status != "InService":
                 raise ApiError("ValidationError", f"Endpoint {name} of account {self._account} not found.")
             config = self.kinds["EndpointConfig"][endpoint.request["EndpointConfigName"]].request
             model = self.kinds["Model"][config["ProductionVariants"][0]["ModelName"]].request
@@ -149,14 +146,12 @@ class Hosting:
         self._advance(name, hosted)
         description |= {"EndpointStatus": hosted.status, "LastModifiedTime": hosted.created}
         description["EndpointConfigName"] = hosted.request["EndpointConfigName"]
-        if hosted.status == "Updating":
-            description["PendingDeploymentSummary"] = {"EndpointConfigName": hosted.pending}
         reason = hosted.reason if hosted.status in {"Failed", "InService"} else None
         return description | ({"FailureReason": reason} if reason else {})
 
     def _advance(self, name: str, endpoint: Hosted) -> None:
         """Advance the operation on an endpoint by one step."""
-        if endpoint.status not in {"Creating", "Updating", "Deleting"}:
+        if endpoint.status not in {"Creating", "Deleting"}:
             return
         endpoint.looks -= 1
         if endpoint.looks >= 0:
@@ -165,10 +160,7 @@ class Hosting:
             del self.kinds["Endpoint"][name]
             self.tags.pop(endpoint.arn)
             self._get("Endpoint", name)
-        if endpoint.status == "Updating" and endpoint.reason is None:
-            endpoint.request["EndpointConfigName"] = endpoint.pending
-        failed = endpoint.status == "Creating" and endpoint.reason is not None
-        endpoint.status, endpoint.pending = "Failed" if failed else "InService", None
+        endpoint.status = "InService" if endpoint.reason is None else "Failed"
 
     def _delete(self, kind: str, parameters: Mapping[str, Any]) -> Response:
         name = parameters[f"{kind}Name"]
@@ -178,25 +170,12 @@ class Hosting:
             self._check_idle(hosted)
             hosted.status, hosted.looks = "Deleting", self.looks
             return {}
-        users = [
-            each
-            for each in self.kinds["Endpoint"].values()
-            if name in (each.request["EndpointConfigName"], each.pending)
-        ]
-        if kind == "EndpointConfig" and users:
+        in_use = [each.request["EndpointConfigName"] for each in self.kinds["Endpoint"].values()]
+        if kind == "EndpointConfig" and name in in_use:
             raise ApiError("ValidationException", f"AWS's documentation forbids deleting {name}, which is in use.")
         del self.kinds[kind][name]
         self.tags.pop(hosted.arn)
         return {}
-
-    def _update(self, parameters: Mapping[str, Any]) -> Response:
-        endpoint = self._get("Endpoint", parameters["EndpointName"])
-        self._advance(parameters["EndpointName"], endpoint)
-        self._check_idle(endpoint)
-        self._get("EndpointConfig", parameters["EndpointConfigName"])
-        endpoint.status, endpoint.pending, endpoint.looks = "Updating", parameters["EndpointConfigName"], self.looks
-        endpoint.reason = self.failure
-        return {"EndpointArn": endpoint.arn}
 
     def _list(self, kind: str, parameters: Mapping[str, Any]) -> Response:
         part = parameters.get("NameContains", "")
@@ -212,24 +191,11 @@ class Hosting:
         ]
         return _page(f"{kind}s", summaries, parameters)
 
-    def _add_tags(self, parameters: Mapping[str, Any]) -> Response:
-        tags = self._tagged(parameters)
-        tags |= {each["Key"]: each["Value"] for each in parameters["Tags"]}
-        return {"Tags": [{"Key": key, "Value": value} for key, value in tags.items()]}
-
-    def _delete_tags(self, parameters: Mapping[str, Any]) -> Response:
-        for key in parameters["TagKeys"]:
-            self._tagged(parameters).pop(key, None)
-        return {}
-
     def _list_tags(self, parameters: Mapping[str, Any]) -> Response:
-        tags = [{"Key": key, "Value": value} for key, value in self._tagged(parameters).items()]
-        return _page("Tags", tags, parameters, TAG_PAGE)
-
-    def _tagged(self, parameters: Mapping[str, Any]) -> dict[str, str]:
         if parameters["ResourceArn"] not in self.tags:
             raise ApiError("ValidationException", "Requested resource not found.")
-        return self.tags[parameters["ResourceArn"]]
+        tags = [{"Key": key, "Value": value} for key, value in self.tags[parameters["ResourceArn"]].items()]
+        return _page("Tags", tags, parameters, TAG_PAGE)
 
     def _get(self, kind: str, name: str) -> Hosted:
         if name not in self.kinds[kind]:

@@ -14,8 +14,6 @@ from typing import Any
 
 from models.endpoints.protocol import EndpointSpec
 from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
-from training.services.sagemaker.aws_context import open_aws_context
-from training.services.sagemaker.clients import Clients
 
 
 def killed(**_: Any) -> None:
@@ -23,14 +21,12 @@ def killed(**_: Any) -> None:
 
 
 def main(folder: str, event: str) -> None:
-    clients = Clients()
-    clients.session.events.register(event, killed)
-    endpoints = SageMakerEndpoints(
-        clients, account="123456789012", aws_context=lambda: open_aws_context({"role": "trainer"}, clients)
-    )
+    endpoints = SageMakerEndpoints({"role": "trainer"}, print)
+    endpoints.clients.get("sagemaker").meta.events.register(event, killed)
     spec = EndpointSpec(
         name="emotion",
         model=Path(folder),
+        task="classification",
         run_id="0123abc",
         versions="torch 2.9.0, transformers 5.3.0",
         machine="ml.g4dn.xlarge",

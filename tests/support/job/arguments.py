@@ -12,7 +12,6 @@ ARGUMENTS: dict[str, Any] = {
     "padding": "longest",
     "length_grouping": True,
     "attention": "auto",
-    "dropout": "auto",
     "optimizer": "auto",
     "max_length": 12,
     "batch_size": 8,

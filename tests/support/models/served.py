@@ -66,7 +66,7 @@ def served(
     port = free_port()
     words = ["models", "serve", "-m", uri, *options, "--port", str(port), "--workers", "1"]
     elsewhere = place.folder / "elsewhere"
-    elsewhere.mkdir()
+    elsewhere.mkdir(exist_ok=True)
     with (place.folder / "served.log").open("wb") as log:
         environment = variables(place) | dict(more_variables or {})
         process = subprocess.Popen(

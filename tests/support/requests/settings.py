@@ -13,7 +13,6 @@ SETTINGS: Mapping[str, Any] = {
     "bucket_lengths": "64,128",
     "length_grouping": True,
     "attention": "auto",
-    "dropout": "auto",
     "optimizer": "auto",
     "drop_last": False,
     "gradient_accumulation_steps": 1,

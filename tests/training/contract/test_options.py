@@ -157,9 +157,7 @@ def test_what_inductor_compiles_is_kept_per_image(built: Built) -> None:
     assert encrypted["TRAINFARE_COMPILED_KMS_KEY"] == "alias/b"
 
 
-@pytest.mark.parametrize(
-    "fields", [{"compiler": "none"}, {"compile_cache": "fresh"}, {"aws.isolate_network": "true"}], ids=str
-)
+@pytest.mark.parametrize("fields", [{"compiler": "none"}, {"aws.isolate_network": "true"}], ids=str)
 def test_nothing_compiled_is_kept_without_a_cache_or_a_network(built: Built, fields: dict[str, str]) -> None:
     assert COMPILED not in built("demo", **{**G5, "compiler": "inductor", **fields})["Environment"]
 

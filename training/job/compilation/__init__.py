@@ -1,5 +1,4 @@
-"""Compilers, faster kernels, 8-bit products, a faster dropout, and fewer imports: everything that speeds up a training
-without changing what is trained.
+"""Compilers, faster kernels, 8-bit products and fewer imports: all that speeds up a training without changing it.
 
 Open `compilers.py` first.
 """

@@ -23,8 +23,7 @@ class NoCompiler:
     device_kind = ""
     """Kind of device that the compiler requires; empty means any."""
     compiles_here = False
-    """True if torch.compile compiles the model here: all shapes before the first step, with our operations registered.
-    """
+    """True if torch.compile compiles the model here: all shapes before the first step."""
 
     def check(self) -> None:
         """Raise `Unsupported` if this machine or version cannot compile."""

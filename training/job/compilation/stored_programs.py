@@ -26,7 +26,7 @@ URI_VARIABLE = "TRAINFARE_COMPILED_URI"
 KMS_VARIABLE = "TRAINFARE_COMPILED_KMS_KEY"
 """Environment variable that holds the KMS key that encrypts the files, if one is set."""
 ARGUMENTS = (
-    *("padding", "attention", "dropout", "gradient_accumulation_steps", "optimizer", "kernels", "sharding"),
+    *("padding", "attention", "gradient_accumulation_steps", "optimizer", "kernels", "sharding"),
     *("compile_scope", "compile_mode"),
 )
 """Arguments that change a program."""
@@ -113,11 +113,8 @@ def setting_of(model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Any,
     configuration = model.config.to_dict()
     configuration.pop("_name_or_path", None)
     planned = {(shape.rows, None if dynamic else shape.length, shape.is_masked) for shape in shapes}
-    # Only programs of the whole model contain the embeddings, whose rows may be those that occur in the data.
-    rows = model.get_input_embeddings().weight.shape[0] if arguments.compile_scope == "model" else None
     return {
         "model": [type(model).__name__, configuration],
-        **({"embedding_rows": rows} if rows else {}),
         "shapes": sorted(planned, key=str),
         "dynamic": dynamic,
         "precision": precision,

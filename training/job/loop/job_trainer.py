@@ -18,8 +18,6 @@ from compilation.float8 import in_16_bits
 from data.padding import NO_WORK, WORK, Collator
 from data.sampler import EvalSampler, TrainSampler
 from loop import sharding
-from loop.gradient_clipping import OptimizerClipping, optimizer_clipping
-from loop.occurring_rows import follow_decay
 from measuring.hardware import process_age_seconds
 from measuring.meter import Meter
 from processes import hosts, ranks
@@ -52,7 +50,6 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     ) -> None:
         allow_numpy_states()
         self._shards, self._is_sharded = sharding_kind != sharding.NO_SHARDING, False
-        self._clipping: Optional[OptimizerClipping] = None
         # Only text generation needs the cache of keys and values. Newer versions of Trainer disable it themselves, but
         # then save a model that generates slowly.
         self._use_cache = getattr(options["model"].config, "use_cache", None)
@@ -106,19 +103,11 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         return True
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
-        """Create the optimizer, after sharding the model if asked: the optimizer must hold the sharded parameters.
-
-        Rows of the embeddings that are not in the optimizer still get its weight decay.
-        """
-        created = self.optimizer is None
-        if self._shards and created:
+        """Create the optimizer, after sharding the model if asked: the optimizer must hold the sharded parameters."""
+        if self._shards and self.optimizer is None:
             sharding.shard(self.model, self.accelerator)
             self._is_sharded = True
-        optimizer = super().create_optimizer(*args, **kwargs)
-        if created:
-            follow_decay(self.model, optimizer)
-            self._clipping = optimizer_clipping(self.model, optimizer, self.args.max_grad_norm)
-        return optimizer
+        return super().create_optimizer(*args, **kwargs)
 
     def training_step(self, model: Any, inputs: Dict[str, Any], *args: Any, **kwargs: Any) -> Any:
         """Count the batch's work and take the step."""
@@ -127,10 +116,6 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         if self.compiler.marks_steps and all(parameter.grad is None for parameter in model.parameters()):
             self.compiler.begin_step()
         return super().training_step(model, inputs, *args, **kwargs)
-
-    def _clip_grad_norm(self, model: Any) -> Any:
-        # Earlier versions of Trainer do not have this method, and clip as PyTorch does.
-        return self._clipping.clip() if self._clipping else super()._clip_grad_norm(model)
 
     def floating_point_ops(self, inputs: Any) -> int:
         """Return 0: Trainer would count all parameters at every step for a number that nobody reads."""

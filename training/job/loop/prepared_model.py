@@ -5,30 +5,22 @@ from typing import Any
 
 import transformers
 
-from attention import operation
+from attention import blockwise
 from attention.cudnn import disable_cudnn_attention
-from compilation import dropout, float8, liger
-from loop.occurring_rows import use_occurring_rows
+from compilation import float8, liger
 from loop.padding_free import use_padding_free
 from settings.job_settings import Settings
-from tasks.token_loss import use_token_loss
 from weights.pretrained import set_attention
 
 
 def prepare(model: Any, settings: Settings) -> Settings:
-    """Make the changes: Liger's kernels, the loss of language models on a CPU, attention, dropout, embeddings of the
-    tokens that occur, 8-bit layers, and layers without padding.
+    """Make the changes: Liger's kernels, attention, 8-bit layers, and layers without padding.
 
     Return the settings with the attention in use. Raises `Unsupported` if the model cannot have the changes.
     """
     if settings.arguments.kernels == "liger":
         liger.apply(model, settings.arguments.task)
-    if _can_use_token_loss(settings):
-        use_token_loss(model)
     settings = replace(settings, attention=_use_attention(model, settings))
-    if settings.dropout == "bulk":
-        dropout.install(settings.compiler.compiles_here)
-    use_occurring_rows(model, settings)
     if settings.precision == "fp8":
         float8.convert(model)
     use_padding_free(model, settings)
@@ -48,21 +40,14 @@ def _use_attention(model: Any, settings: Settings) -> str:
         in_use = getattr(model.config, "_attn_implementation", None)
         is_open = settings.attention == "auto" and settings.arguments.padding != "none"
         return str(in_use) if is_open and in_use else settings.attention
-    if settings.attention == operation.NAME:
-        operation.register(compiles)
+    if settings.attention == blockwise.NAME:
+        blockwise.register(compiles)
     is_open = settings.arguments.attention == "auto" and settings.attention == "eager"
-    if is_open and settings.device_kind == "cpu" and _has_blockwise(model) and operation.register(compiles):
-        return operation.NAME if set_attention(model, operation.NAME) else settings.attention
+    if is_open and settings.device_kind == "cpu" and _has_blockwise(model) and blockwise.register(compiles):
+        return blockwise.NAME if set_attention(model, blockwise.NAME) else settings.attention
     return settings.attention
 
 
 def _has_blockwise(model: Any) -> bool:
     version = int(transformers.__version__.partition(".")[0])
-    return version >= 5 and model.config.model_type in operation.MODEL_TYPES
-
-
-def _can_use_token_loss(settings: Settings) -> bool:
-    """Return whether this is a language model on a CPU whose loss is not compiled with it."""
-    arguments = settings.arguments
-    is_eager = arguments.compiler == "none" or (arguments.compiler, arguments.compile_scope) == ("inductor", "layers")
-    return arguments.task == "causal-lm" and settings.device_kind == "cpu" and is_eager
+    return version >= 5 and model.config.model_type in blockwise.MODEL_TYPES

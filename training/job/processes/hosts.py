@@ -49,11 +49,8 @@ def broadcast_weights(model: Any) -> None:
         return
     import torch
 
-    state = model.state_dict()
-    for tensor in state.values():
+    for tensor in model.state_dict().values():
         torch.distributed.broadcast(tensor, src=0)
-    # Embeddings may keep some of their rows in a parameter of their own (`loop/occurring_rows.py`).
-    model.load_state_dict(state)
 
 
 def _take_states(checkpoint: Path) -> Optional[bytes]:

@@ -17,7 +17,6 @@ CHOICES: Dict[str, Sequence[str]] = {
     "attention": ("auto", "blockwise", "sdpa", "eager", "flash_attention_2"),
     "kernels": ("torch", "liger"),
     "optimizer": ("auto", "adamw"),
-    "dropout": ("auto", "bulk", "torch"),
     "padding": ("auto", *PADDING_KINDS),
     "lr_scheduler": ("linear", "cosine", "constant"),
     "eval_strategy": ("end", "epoch", "steps"),

@@ -32,9 +32,6 @@ class Arguments:
     """Attention implementation. blockwise is ours, for training on a CPU (see `attention/blockwise.py`); evaluations
     then use eager. auto selects the default of transformers. For rows of up to 1,024 tokens on a CPU, it selects
     blockwise if the model can use it, else eager."""
-    dropout: str
-    """Random bits of dropout on a CPU: bulk draws them in bulk, torch draws one number per element. auto selects
-    bulk."""
     optimizer: str
     """AdamW kernel: auto selects the fused kernel if torch has one for the device."""
     max_length: int
@@ -132,6 +129,8 @@ REQUIRED = tuple(name for name, field in FIELDS.items() if field.default is data
 
 EARLIER_NAMES = {"per_device_batch_size": "batch_size", "per_device_eval_batch_size": "eval_batch_size"}
 """Name in plans and checkpoints of earlier versions -> current name."""
+EARLIER_DROPOUT = "dropout"
+"""Argument of earlier versions, whose random numbers PyTorch (`torch`) or they themselves drew (`bulk`)."""
 
 
 def parse(argv: Sequence[str]) -> Arguments:
@@ -149,6 +148,10 @@ def _name_value_pairs(argv: Sequence[str]) -> List[Tuple[str, str]]:
     pairs = []
     for at in range(0, len(argv), 2):
         name = EARLIER_NAMES.get(argv[at][2:], argv[at][2:])
+        if name == EARLIER_DROPOUT and argv[at + 1 :][:1] in (["auto"], ["torch"]):
+            continue
+        if name == EARLIER_DROPOUT:
+            raise ArgumentError("argument dropout no longer exists: leave it out, and PyTorch draws the random numbers")
         if not argv[at].startswith("--") or name not in FIELDS:
             raise ArgumentError(f"unknown argument {argv[at]!r}.{_suggestion(name)}")
         if at + 1 == len(argv):

@@ -11,7 +11,7 @@ from checkpoints import checkpoint_files
 from checkpoints.best_evaluation import BestEvaluation
 from checkpoints.checkpoint_files import NO_PROGRESS, Progress
 from checkpoints.target import Target
-from compilation import dropout, liger
+from compilation import liger
 from compilation.compilers import NoCompiler, compiler_of
 from data.channels import Channel, read_channel
 from data.padding import Padding, padding_kind
@@ -27,7 +27,7 @@ from tasks import TASKS
 from weights.pretrained import Pretrained
 
 RESUMED_VALUES: Mapping[str, Mapping[str, Sequence[str]]] = {
-    "cpu": {"precision": ("fp32", "bf16"), "attention": ("blockwise", "eager", "sdpa"), "dropout": ("bulk", "torch")},
+    "cpu": {"precision": ("fp32", "bf16"), "attention": ("blockwise", "eager", "sdpa")},
     "cuda": {"attention": ("eager", "sdpa", "flash_attention_2")},
 }
 """Values of `auto` that a resumed job takes from its checkpoint, by kind of device and field."""
@@ -51,8 +51,6 @@ class Settings:
     """fp32 | bf16 | fp16 | fp8; never auto."""
     attention: str
     """Attention implementation; auto leaves it to transformers."""
-    dropout: str
-    """bulk | torch; never auto."""
     processes: int
     """Number of processes, one per device."""
     train: Channel
@@ -172,7 +170,7 @@ class Settings:
 
     def effective(self) -> Dict[str, Any]:
         """Return the effective hyperparameters: the arguments, with `auto` resolved where the job decides."""
-        resolved = {name: getattr(self, name) for name in ("precision", "attention", "dropout")}
+        resolved = {name: getattr(self, name) for name in ("precision", "attention")}
         buckets = self.arguments.bucket_lengths if self.padding_kind == "buckets" else ()
         return {**asdict(self.arguments), **resolved, "padding": self.padding_kind, "bucket_lengths": buckets}
 
@@ -201,7 +199,6 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
         attention=arguments.attention
         if arguments.padding == "none"
         else hardware.attention(arguments.attention, device_kind, train.metadata.max_length),
-        dropout=dropout.resolved(arguments.dropout, device_kind, compiler.compiles_here),
         processes=ranks.count(),
         train=train,
         validation=validation,

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any, Dict
 
 from reporting.errors import ArgumentError
-from settings.arguments import EARLIER_NAMES
+from settings.arguments import EARLIER_DROPOUT, EARLIER_NAMES
 from settings.job_settings import Settings
 
 MAY_CHANGE = frozenset(
@@ -37,17 +37,28 @@ def identity(settings: Settings, model: Any) -> Dict[str, Any]:
 def check_same(checkpoint: Path, before: Dict[str, Any], now: Dict[str, Any], requested: Any) -> None:
     """Raise `ArgumentError` when a checkpoint belongs to a different training. `requested` are the job's arguments."""
     before = _with_current_names(before)
-    for name in ("dropout", "attention"):
-        if before.get(name) == "auto" == getattr(requested, name):
-            # Earlier versions did not record the implementation. It was the one that the rule still selects.
-            before[name] = now.get(name)
+    dropout = before.pop(EARLIER_DROPOUT, None)
+    if before.get("attention") == "auto" == requested.attention:
+        # Earlier versions did not record the implementation. It was the one that the rule still selects.
+        before["attention"] = now.get("attention")
     names = [name for name in {**now, **before} if before.get(name) != now.get(name)]
+    if dropout not in (None, "torch"):
+        raise _other_version(checkpoint, "drew the random numbers of dropout in another way")
+    if dropout and names == ["weights"] and before.get("optimizer") == "auto":
+        raise _other_version(checkpoint, "trained only the embeddings of tokens that occur")
     if names:
         differing = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in names)
         raise ArgumentError(
             f"{checkpoint} belongs to a different training: {differing}. Use the same values, or an empty folder for "
             "the checkpoints"
         )
+
+
+def _other_version(checkpoint: Path, difference: str) -> ArgumentError:
+    return ArgumentError(
+        f"{checkpoint} was written by an earlier version, which {difference}: finish the training with that version, "
+        "or use an empty folder for the checkpoints"
+    )
 
 
 def _with_current_names(before: Dict[str, Any]) -> Dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional
 
 import transformers
 
-from attention import operation
+from attention import blockwise
 from reporting.errors import ArgumentError, Unsupported
 from weights import safetensors_files
 
@@ -120,7 +120,7 @@ def save_tokenizer(location: str, revision: Optional[str], folder: Path) -> None
 def _attention(attention: str) -> Dict[str, Any]:
     if attention == "auto":
         return {}
-    if attention == operation.NAME and not operation.register():
+    if attention == blockwise.NAME and not blockwise.register():
         raise Unsupported(
             f"attention {attention} needs transformers 5, but {transformers.__version__} is installed: use auto"
         )

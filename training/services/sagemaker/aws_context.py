@@ -136,8 +136,7 @@ class AwsContext:
         variables = dict(spec.environment)
         if CACHE_VARIABLE not in variables:
             return variables
-        caches = "TORCHINDUCTOR_FORCE_DISABLE_CACHES" not in variables
-        if spec.compiler == "inductor" and caches and not self.fields.get("isolate_network"):
+        if spec.compiler == "inductor" and not self.fields.get("isolate_network"):
             variables[CACHE_VARIABLE] = "/tmp/compile-cache"
             variables["TRAINFARE_COMPILED_URI"] = self._compiled_uri(image)
             if key := self.fields.get("output_key"):

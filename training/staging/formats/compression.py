@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import bz2
 import gzip
-import io
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO
 
 
 @dataclass(frozen=True)
@@ -19,31 +18,20 @@ class Compression:
     """Name for messages."""
     signature: bytes
     """First bytes of every such file."""
-    unpacked: Callable[[BinaryIO], BinaryIO]
+    unpacked: Callable[[BinaryIO], Any]
     """Return the content of an open file. Little of it is in memory at a time."""
 
 
-class _Zstandard(io.RawIOBase):
-    """Content of a Zstandard file. Its decoder keeps a window of at most 128 MiB, whatever the file requests."""
+def _zstandard(raw: BinaryIO) -> Any:
+    import pyarrow as pa
 
-    def __init__(self, raw: BinaryIO) -> None:
-        import pyarrow as pa
-
-        self._stream = pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
-
-    def readable(self) -> bool:
-        return True
-
-    def readinto(self, buffer: Any) -> int:
-        data = self._stream.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
+    return pa.CompressedInputStream(pa.PythonFile(raw, mode="r"), "zstd")
 
 
 COMPRESSIONS: dict[str, Compression] = {
-    ".gz": Compression("gzip", b"\x1f\x8b", lambda raw: cast(BinaryIO, gzip.GzipFile(fileobj=raw))),
-    ".bz2": Compression("bzip2", b"BZh", lambda raw: cast(BinaryIO, bz2.BZ2File(raw))),
-    ".zst": Compression("Zstandard", b"\x28\xb5\x2f\xfd", lambda raw: cast(BinaryIO, _Zstandard(raw))),
+    ".gz": Compression("gzip", b"\x1f\x8b", lambda raw: gzip.GzipFile(fileobj=raw)),
+    ".bz2": Compression("bzip2", b"BZh", bz2.BZ2File),
+    ".zst": Compression("Zstandard", b"\x28\xb5\x2f\xfd", _zstandard),
 }
 """Formats by suffix."""
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from training.contract.errors import InputError
 from training.staging.formats.compression import is_packed, plain_path
-from training.staging.formats.expansion import Expansion, check_values
-from training.staging.formats.files import BYTE_ORDER_MARK, MAX_LINE_BYTES, open_text, text_lines
+from training.staging.formats.expansion import Expansion
 from training.staging.formats.json_stream import json_stream
 from training.staging.formats.row import Row, missing_column
+from training.staging.formats.text import BYTE_ORDER_MARK, MAX_LINE_CHARACTERS, open_text, text_lines
 from training.staging.formats.text_format import TextFormat
 
-START_BYTES = 4_096
+START_CHARACTERS = 4_096
 AS_ROWS = "write it as rows, such as with pandas' to_json(path, orient='records', lines=True)"
 
 
@@ -29,13 +29,13 @@ def json_rows(path: Path, columns: Sequence[str], expansion: Expansion, text: Te
 def is_json_array(path: Path, text: TextFormat) -> bool:
     """Return whether a file contains a JSON array, by its first character. Raises InputError for one without text."""
     with open_text(path, text) as stream:
-        start = stream.read(START_BYTES)
-    return start.removeprefix(BYTE_ORDER_MARK.encode()).lstrip().startswith(b"[")
+        start = stream.read(START_CHARACTERS)
+    return start.removeprefix(BYTE_ORDER_MARK).lstrip().startswith("[")
 
 
 def array_rows(path: Path, columns: Sequence[str], expansion: Expansion, text: TextFormat) -> Iterator[Row]:
     """Yield the values of `columns` for every object of a JSON array. Only one of them is in memory at a time."""
-    with json_stream(path, expansion, text, MAX_LINE_BYTES) as stream:
+    with json_stream(path, expansion, text, MAX_LINE_CHARACTERS) as stream:
         for number, row in enumerate(stream.elements(), start=1):
             if is_packed(path):
                 expansion.add(0)
@@ -61,7 +61,6 @@ def line_rows(path: Path, columns: Sequence[str], expansion: Expansion, text: Te
 
 
 def _parsed(location: str, line: str, suffix: str) -> Any:
-    check_values(location, line)
     try:
         row = json.loads(line)
     except (ValueError, RecursionError) as error:

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
-import codecs
 import json
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, TextIO
 
 from training.contract.errors import InputError
 from training.staging.formats.compression import is_packed
-from training.staging.formats.expansion import Expansion, check_values
-from training.staging.formats.files import BYTE_ORDER_MARK, open_text
-from training.staging.formats.text_format import DEFAULT_FORMAT, TextFormat, encoding_advice, encoding_hint
+from training.staging.formats.expansion import Expansion
+from training.staging.formats.text import BYTE_ORDER_MARK, first_invalid, not_text, open_text
+from training.staging.formats.text_format import DEFAULT_FORMAT, TextFormat
 
-CHUNK_BYTES = 2**19
+CHUNK_CHARACTERS = 2**19
 LONGEST_TOKEN = 16
 """Longest piece that is not a string, such as `-Infinity` or `\\ud83d`. An error so near the end may be a cut."""
 BLANKS = " \t\n\r"
@@ -27,20 +26,18 @@ class JsonStream:
     def __init__(
         self,
         path: Path,
-        stream: BinaryIO,
+        stream: TextIO,
         expansion: Expansion,
         text: TextFormat = DEFAULT_FORMAT,
         max_value_characters: int | None = None,
     ) -> None:
         self._path, self._stream, self._expansion, self._format = path, stream, expansion, text
         self._max_value_characters = max_value_characters
-        self._decoder = codecs.getincrementaldecoder("utf-8")()
         self._json = json.JSONDecoder()
         self._text, self._at, self._is_complete = "", 0, False
-        self._bytes, self._line, self._column = 0, 1, 1
-        self._fill(CHUNK_BYTES)
-        if self._text.startswith(BYTE_ORDER_MARK):
-            self._text = self._text[1:]
+        self._characters, self._line, self._column = 0, 1, 1
+        self._fill(CHUNK_CHARACTERS)
+        self._text = self._text.removeprefix(BYTE_ORDER_MARK)
 
     def peek(self) -> str:
         """Return the next character that is not blank, without reading it; empty at the end."""
@@ -51,7 +48,7 @@ class JsonStream:
                 return self._text[self._at]
             if self._is_complete:
                 return ""
-            self._fill(CHUNK_BYTES)
+            self._fill(CHUNK_CHARACTERS)
 
     def accept(self, character: str) -> bool:
         """Read this character if it is the next one that is not blank, and return whether it is."""
@@ -81,14 +78,10 @@ class JsonStream:
                 if end + 2 < len(self._text) or self._is_complete:  # 1 may become 1e-9
                     self._at = end
                     return value
-            self._check_size(len(self._text) - self._at)
-            self._fill(max(CHUNK_BYTES, len(self._text) - self._at))
-
-    def _check_size(self, characters: int) -> None:
-        limit = self._max_value_characters
-        if limit is not None and characters > limit:
-            line, _ = self._position(self._at)
-            raise InputError(f"{self._path} line {line} has a value of more than {limit:,} characters")
+            if (limit := self._max_value_characters) is not None and len(self._text) - self._at > limit:
+                line, _ = self._position(self._at)
+                raise InputError(f"{self._path} line {line} has a value of more than {limit:,} characters")
+            self._fill(max(CHUNK_CHARACTERS, len(self._text) - self._at))
 
     def fields(self) -> Iterator[str]:
         """Yield the name of each field in the object that is next. The caller reads the field's value."""
@@ -125,23 +118,14 @@ class JsonStream:
     def _fill(self, size: int) -> None:
         """Read more text, and drop what was read before the position."""
         self._line, self._column = self._position(self._at)
-        self._text, self._at = self._text[self._at :], 0
-        data = self._stream.read(size)
-        if is_packed(self._path) and self._bytes + len(data) > self._expansion.limit:
+        more = self._stream.read(size)
+        rest, self._at, self._is_complete = self._text[self._at :], 0, not more
+        self._text = rest + more
+        if (at := first_invalid(more)) is not None:
+            raise not_text(self._path, *self._position(len(rest) + at), more, at, self._format)
+        self._characters += len(more)
+        if is_packed(self._path) and self._characters > self._expansion.limit:
             raise self._expansion.error()
-        self._is_complete = not data
-        waiting = len(self._decoder.getstate()[0])
-        try:
-            self._text += self._decoder.decode(data, final=self._is_complete)
-        except UnicodeDecodeError as error:
-            at, prefix = self._bytes - waiting + error.start, self._format.prefix
-            hint = encoding_hint(data, prefix) if not self._bytes else None
-            byte = f"byte 0x{error.object[error.start]:02x} at {at}"
-            raise InputError(
-                f"{self._path} {hint or f'is not UTF-8: {byte} is invalid; {encoding_advice(prefix)}'}"
-            ) from error
-        self._bytes += len(data)
-        check_values(str(self._path), self._text)
 
     def _position(self, at: int) -> tuple[int, int]:
         """Return the (line, column) of an index of the text, both from 1."""

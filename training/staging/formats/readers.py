@@ -6,14 +6,13 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from training.contract.errors import InputError
-from training.staging.formats.arrow import arrow_rows
+from training.staging.formats.columnar import columnar_rows
 from training.staging.formats.compression import COMPRESSIONS, plain_path
 from training.staging.formats.expansion import Expansion
-from training.staging.formats.files import text_lines
 from training.staging.formats.json_rows import is_json_array, json_rows, line_rows
-from training.staging.formats.parquet import parquet_rows
 from training.staging.formats.row import Row
 from training.staging.formats.tables import table_rows
+from training.staging.formats.text import text_lines
 from training.staging.formats.text_format import DEFAULT_FORMAT, TextFormat
 
 PANDAS = 'python -c "import pandas; pandas.{reader}({name!r}).{writer}"'
@@ -80,10 +79,10 @@ READERS: dict[str, Callable[[Path, Sequence[str], Expansion, TextFormat], Iterat
     ".json": json_rows,
     ".csv": table_rows,
     ".tsv": table_rows,
-    ".parquet": parquet_rows,
-    ".arrow": arrow_rows,
-    ".feather": arrow_rows,
-    ".ipc": arrow_rows,
+    ".parquet": columnar_rows,
+    ".arrow": columnar_rows,
+    ".feather": columnar_rows,
+    ".ipc": columnar_rows,
     ".txt": _plain_text,
 }
 BINARY = frozenset({".parquet", ".arrow", ".feather", ".ipc"})

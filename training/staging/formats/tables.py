@@ -1,62 +1,85 @@
-"""Read CSV and TSV files row by row."""
+"""Read CSV and TSV files row by row, and find their delimiter in the header."""
 
 from __future__ import annotations
 
 import csv
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
 from training.staging.formats.compression import plain_path
-from training.staging.formats.delimiters import (
-    DELIMITERS,
-    USUAL,
-    delimiter_name,
-    find_delimiter,
-    first_lines,
-    quoting,
-    stated_delimiter,
-)
-from training.staging.formats.expansion import MIN_VALUES, Expansion, check_values
-from training.staging.formats.files import MAX_LINE_BYTES, text_lines
+from training.staging.formats.expansion import Expansion
 from training.staging.formats.row import MissingColumn, Row, missing_column
+from training.staging.formats.text import MAX_LINE_CHARACTERS, text_lines
 from training.staging.formats.text_format import TextFormat
+
+DELIMITERS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
+"""Delimiters that are looked for, and their names."""
+USUAL = {".csv": ",", ".tsv": "\t"}
+"""Delimiter that a suffix stands for."""
+MAX_LINES, MAX_CHARACTERS = 20, 2**16
+"""Text in which the header is looked for. In a longer one, the usual delimiter is assumed."""
+SEP = "sep="
+"""Beginning of a line before the header with which Excel states the delimiter."""
 
 
 def table_rows(path: Path, columns: Sequence[str], expansion: Expansion, text: TextFormat) -> Iterator[Row]:
     """Yield the values of `columns` for every row, with the number of its last line."""
-    csv.field_size_limit(MAX_LINE_BYTES)
-    suffix = _suffix(path)
-    first, lines = first_lines(line for _, line in text_lines(path, expansion, text))
-    delimiter = find_delimiter(first, columns, suffix, text)
-    above = 1 if stated_delimiter(first) is not None else 0
+    csv.field_size_limit(MAX_LINE_CHARACTERS)
+    first, lines = _first_lines(path, expansion, text)
+    delimiter = _find_delimiter(first, columns, path, text)
+    above = 1 if _stated_delimiter(first) is not None else 0
     for _ in range(above):
         next(lines)
-    reader: Any = csv.reader(
-        _with_few_values(path, lines, delimiter, above),
-        delimiter=delimiter,
-        quoting=quoting(suffix, delimiter),  # type: ignore[arg-type]
-        strict=True,
-    )
+    has_quotes = _quoting(path, delimiter) != csv.QUOTE_NONE
+    reader: Any = csv.reader(lines, delimiter=delimiter, quoting=_quoting(path, delimiter), strict=True)  # type: ignore[arg-type]
     try:
         header: list[str] = next((row for row in reader if row), [])
-        at = _Place(path, delimiter, text, above)
-        positions = [at.position(reader.line_num, column, header) for column in columns]
+        positions = [
+            _position(f"{path} line {reader.line_num + above}", column, header, path, delimiter, text)
+            for column in columns
+        ]
         for row in reader:
-            if not row:
-                continue
-            if len(row) != len(header):
-                raise at.wrong_shape(reader.line_num, row, header)
-            yield reader.line_num + above, [row[position] for position in positions]
+            if row and len(row) != len(header):
+                is_quoted = not has_quotes and any(field.startswith('"') for field in row)
+                raise InputError(
+                    f"{path} line {reader.line_num + above} has {len(row)} fields, but the header has {len(header)}"
+                    + ("; a quotation mark has no meaning in .tsv, but has in .csv: rename the file" * is_quoted)
+                )
+            if row:
+                yield reader.line_num + above, [row[position] for position in positions]
     except csv.Error as error:
         raise InputError(f"{path} line {reader.line_num + above} is malformed: {error}") from error
 
 
+def _position(place: str, column: str, header: Sequence[str], path: Path, delimiter: str, text: TextFormat) -> int:
+    """Return the position of a column. Raises InputError if it is missing or occurs twice."""
+    if header.count(column) > 1:
+        raise InputError(f"{place} has the column {column!r} twice")
+    if column in header:
+        return header.index(column)
+    reading = ""
+    if len(header) == 1 and not text.delimiter:
+        reading = (
+            f" None of {', '.join(DELIMITERS.values())} separates its fields: set {text.prefix}delimiter if another "
+            "character does."
+        )
+    elif len(header) > 1 and not text.delimiter and not is_usual(path, delimiter):
+        reading = f" Its fields were separated at {delimiter_name(delimiter)}."
+    raise MissingColumn(f"{missing_column(place, column, header)}{reading}")
+
+
 def table_delimiter(path: Path, columns: Sequence[str], text: TextFormat) -> str:
     """Return the delimiter of a table. Raises InputError for a file that cannot be read."""
-    first, _ = first_lines(line for _, line in text_lines(path, Expansion(path, keeps_rows=False), text))
-    return find_delimiter(first, columns, _suffix(path), text)
+    first, _ = _first_lines(path, Expansion(path, keeps_rows=False), text)
+    return _find_delimiter(first, columns, path, text)
+
+
+def delimiter_name(delimiter: str) -> str:
+    """Return a delimiter as text for people."""
+    return DELIMITERS.get(delimiter, repr(delimiter))
 
 
 def is_table(path: Path) -> bool:
@@ -73,42 +96,45 @@ def _suffix(path: Path) -> str:
     return plain_path(path).suffix.lower()
 
 
-def _with_few_values(path: Path, lines: Iterator[str], delimiter: str, above: int) -> Iterator[str]:
-    for number, line in enumerate(lines, start=1 + above):
-        # `check_values` would pass shorter lines, too, but their location would be written out for nothing.
-        if len(line) > MIN_VALUES:
-            check_values(f"{path} line {number}", line, delimiter)
-        yield line
+def _quoting(path: Path, delimiter: str) -> int:
+    """Return the meaning of quotation marks: none in TSV as its media type and GLUE define it."""
+    return csv.QUOTE_NONE if _suffix(path) == ".tsv" and delimiter == "\t" else csv.QUOTE_MINIMAL
 
 
-class _Place:
-    """Errors of one table."""
+def _first_lines(path: Path, expansion: Expansion, text: TextFormat) -> tuple[list[str], Iterator[str]]:
+    """Return the first lines, and all lines."""
+    lines, first = (line for _, line in text_lines(path, expansion, text)), list[str]()
+    while len(first) < MAX_LINES and sum(map(len, first)) <= MAX_CHARACTERS and (line := next(lines, None)) is not None:
+        first.append(line)
+    return first, chain(first, lines)
 
-    def __init__(self, path: Path, delimiter: str, text: TextFormat, above: int) -> None:
-        self._path, self._delimiter, self._text, self._above = path, delimiter, text, above
 
-    def position(self, line: int, column: str, header: Sequence[str]) -> int:
-        """Return the position of a column. Raises InputError if it is missing or occurs twice."""
-        place = f"{self._path} line {line + self._above}"
-        if header.count(column) > 1:
-            raise InputError(f"{place} has the column {column!r} twice")
-        if column not in header:
-            raise MissingColumn(f"{missing_column(place, column, header)}{self._reading(header)}")
-        return header.index(column)
+def _stated_delimiter(first: Sequence[str]) -> str | None:
+    """Return the delimiter that Excel's line `sep=;` before the header states, or None without this line."""
+    line = first[0].rstrip("\r\n") if first else ""
+    is_stated = line[: len(SEP)].lower() == SEP and len(line) == len(SEP) + 1
+    return line[-1] if is_stated and line[-1] not in '"\0' else None
 
-    def _reading(self, header: Sequence[str]) -> str:
-        if len(header) == 1:
-            looked = "" if self._text.delimiter else f" None of {', '.join(DELIMITERS.values())} separates its fields:"
-            return f"{looked} set {self._text.prefix}delimiter if another character does." if looked else ""
-        is_known = self._text.delimiter is not None or is_usual(self._path, self._delimiter)
-        return "" if is_known else f" Its fields were separated at {delimiter_name(self._delimiter)}."
 
-    def wrong_shape(self, line: int, row: Sequence[str], header: Sequence[str]) -> InputError:
-        """Return the error for a row with another number of fields than the header."""
-        is_quoted = quoting(_suffix(self._path), self._delimiter) == csv.QUOTE_NONE and any(
-            field.startswith('"') for field in row
-        )
-        advice = "; a quotation mark has no meaning in .tsv, but has in .csv: rename the file" if is_quoted else ""
-        return InputError(
-            f"{self._path} line {line + self._above} has {len(row)} fields, but the header has {len(header)}{advice}"
-        )
+def _find_delimiter(first: Sequence[str], columns: Sequence[str], path: Path, text: TextFormat) -> str:
+    """Return the delimiter: as requested, as stated, or else the one by which the header has all `columns`.
+
+    At most one has, unless the header is a single column, because both sides of a name are delimiters or line ends.
+    Without such a header, which is an error, it is the one that gives the header the most fields.
+    """
+    if (known := text.delimiter or _stated_delimiter(first)) is not None:
+        return known
+    usual = USUAL[_suffix(path)]
+    if sum(map(len, first)) > MAX_CHARACTERS:
+        return usual
+    headers = {delimiter: _header(first, path, delimiter) for delimiter in dict.fromkeys([usual, *DELIMITERS])}
+    matches = (delimiter for delimiter, header in headers.items() if all(column in header for column in columns))
+    return next(matches, max(headers, key=lambda delimiter: len(headers[delimiter])))
+
+
+def _header(lines: Sequence[str], path: Path, delimiter: str) -> list[str]:
+    try:
+        reader = csv.reader(lines, delimiter=delimiter, quoting=_quoting(path, delimiter))  # type: ignore[arg-type]
+        return next((row for row in reader if row), [])
+    except csv.Error:
+        return []

@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError, nearest
-from training.staging.models.packaged_tokenizers import PACKAGED_TOKENIZERS, packaged_tokenizer
 from training.state.regular_files import open_regular, user_path
 
 PACKAGE_PREFIX = "package:"
@@ -123,6 +122,9 @@ def locate_tokenizer(tokenizer: str, cache: Path) -> ModelSource:
 
 
 def _packaged_tokenizer(name: str, cache: Path) -> Path:
+    # This file is stored with logged models, which need no packaged tokenizer.
+    from training.staging.models.packaged_tokenizers import PACKAGED_TOKENIZERS, packaged_tokenizer
+
     known = (*PACKAGED_TOKENIZERS, *PACKAGED_MODELS)
     if name not in known:
         listed = ", ".join(PACKAGE_PREFIX + each for each in known)

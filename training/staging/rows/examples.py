@@ -7,6 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Any, NamedTuple
 
 from training.contract.errors import InputError
+from training.contract.errors import short_text as short_text
 from training.staging.sources.request import Columns
 from training.staging.sources.sources import Location, Table
 
@@ -90,16 +91,3 @@ def whole_text(text: str) -> str:
     """Return a whole number that is written as a decimal number, '1.0' or '1,0', as '1'; other text unchanged."""
     match = _DECIMAL_WHOLE_NUMBER.fullmatch(text)
     return text if match is None else match[1]
-
-
-def short_text(value: Any) -> str:
-    """Return a value as short text for an error message."""
-    if value is None:
-        return "null"
-    # Python refuses to convert an integer of thousands of digits to text.
-    if isinstance(value, int) and abs(value) >= 10**30:
-        return "a number of more than 30 digits"
-    if isinstance(value, (list, tuple, dict, set)):
-        return f"a {type(value).__name__}"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

@@ -10,10 +10,9 @@ from itertools import islice
 from pathlib import Path
 
 from training.contract.errors import InputError
-from training.staging.formats.delimiters import delimiter_name
 from training.staging.formats.files import check_file, digest_file
 from training.staging.formats.readers import BINARY, reader_name
-from training.staging.formats.tables import is_table, is_usual, table_delimiter
+from training.staging.formats.tables import delimiter_name, is_table, is_usual, table_delimiter
 from training.staging.formats.text_format import UTF8, TextFormat
 from training.state.regular_files import user_path
 

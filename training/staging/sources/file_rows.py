@@ -61,25 +61,16 @@ class FileRows:
         return self._units[path]
 
     def _read(self) -> Iterator[Row]:
-        last, total = 0, self._expansion_of_all()
+        last = 0
         for path in self._files.paths:
             start = last
             self._starts.append(start)
-            for number, values in self._rows_of(path, total):
+            for number, values in self._rows_of(path):
                 last = start + number
                 yield last, values
 
-    def _expansion_of_all(self) -> Expansion | None:
-        """Return the limit on the content of all files, so that many small files cannot have that of a large one."""
-        paths = self._files.paths
-        if len(paths) == 1:
-            return None
-        size = sum(path.stat().st_size for path in paths)
-        name = Path(self._files.name)
-        return Expansion(name, self._max_expansion, keeps_rows=self._keeps_rows, size=size)
-
-    def _rows_of(self, path: Path, total: Expansion | None) -> Iterator[Row]:
-        expansion = Expansion(path, self._max_expansion, keeps_rows=self._keeps_rows, total=total)
+    def _rows_of(self, path: Path) -> Iterator[Row]:
+        expansion = Expansion(path, self._max_expansion, keeps_rows=self._keeps_rows)
         if self._files.reader_name in self._readers:
             _, read = self._readers[self._files.reader_name]
             return read(path, expansion, self._text)

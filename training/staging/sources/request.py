@@ -123,8 +123,8 @@ class Data(Frozen):
     validation_rows: Rows | None = None
     """Number of validation rows, counted from the first; None uses all."""
     max_expansion: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = DEFAULT_MAX_EXPANSION
-    """Largest content of a compressed, Parquet, Arrow or SQuAD file, or of all files of a folder or pattern, as a
-    multiple of its size. 40 MiB are always allowed."""
+    """Largest content of a compressed, Parquet, Arrow or SQuAD file, as a multiple of its size. 40 MiB are always
+    allowed."""
 
     @property
     def text_format(self) -> TextFormat:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from training.contract.errors import InputError
 from training.staging.models.model_files import ModelSource
-from training.staging.rows.examples import Example
+
+if TYPE_CHECKING:
+    from training.staging.rows.examples import Example
 
 ROWS_PER_BATCH = 1_000
 # A tokenizer without a limit reports at least this number.

@@ -18,12 +18,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-from models.endpoints.local.endpoint_folder import EndpointFolder
-from models.endpoints.local.endpoints import LocalEndpoints
+from models.endpoints.local.endpoints import LocalEndpoints, difference, record_of
 from models.endpoints.protocol import EndpointSpec, EndpointState
 from tests.conftest import ROOT
-from tests.support.endpoints.small_models import made
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError
+from training.state.shared_folders import lock_for_deletion
 
 QUESTION = json.dumps({"inputs": "Winter is coming and it will be dark soon."}).encode()
 
@@ -44,11 +43,6 @@ def servers(root: Path) -> list[int]:
     return [pid for pid, words in processes if "models.server" in words and any(str(root) in word for word in words)]
 
 
-def pid(endpoints: LocalEndpoints, name: str) -> int:
-    address_file = Path(str(endpoints.describe(name).log)).with_name("address.json")
-    return int(json.loads(address_file.read_text())["pid"])
-
-
 def score(endpoints: LocalEndpoints, name: str) -> float:
     return float(json.loads(endpoints.predict(name, QUESTION))[0]["score"])
 
@@ -58,95 +52,52 @@ def test_an_endpoint_is_deployed_replaced_and_deleted(
     endpoints: LocalEndpoints, tiny_model: Path, other_model: Path, tmp_path: Path
 ) -> None:
     messages: list[str] = []
-    spec = EndpointSpec(name="winter", model=tiny_model)
+    models = tmp_path / "models"  # a shared folder of the state, from which `jobs prune` deletes
+    models.mkdir()
+    kept = models / "kept"
+    kept.mkdir()
+    for path in tiny_model.iterdir():
+        (kept / path.name).write_bytes(path.read_bytes())
+    spec = EndpointSpec(name="winter", model=kept)
     state = endpoints.deploy(spec, messages.append)
-    assert (state.status, state.service, state.machine, state.price) == ("InService", "local", "local", None)
+    assert (state.status, state.service, state.machine, endpoints.price("local")) == (
+        "InService",
+        "local",
+        "local",
+        None,
+    )
     assert state.address.startswith("http://127.0.0.1:")
-    assert messages[0] == f"Starting endpoint winter with model {tiny_model}"
+    assert messages[0] == f"Starting endpoint winter with model {kept}"
     first = score(endpoints, "winter")
+    with lock_for_deletion(kept) as is_free:
+        assert not is_free
 
     # The same again is the same.
     assert endpoints.deploy(spec, messages.append) == state
-    assert messages[-1] == f"Endpoint winter already serves {tiny_model}"
+    assert messages[-1] == f"Endpoint winter already serves {kept}"
+    assert endpoints.plan(spec).action == "keep"
 
-    # Another model is refused, or takes its place.
+    # Another model is refused, or takes its place. Where it fails, the first one stays.
     other = EndpointSpec(name="winter", model=other_model)
-    with pytest.raises(EndpointTaken, match=f"serves {tiny_model}, not {other_model}: use --replace true"):
+    with pytest.raises(EndpointTaken, match=f"serves {kept}, not {other_model}: use --replace true"):
         endpoints.deploy(other, messages.append)
-    replaced = endpoints.deploy(EndpointSpec(name="winter", model=other_model, replace=True), messages.append)
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(EndpointFailed, match="endpoint winter did not start: the last lines of its log are: error: "):
+        endpoints.deploy(replace(other, model=tmp_path / "empty", replace=True), print)
+    assert endpoints.describe("winter") == state
+    assert endpoints.plan(replace(other, replace=True)).action == "replace"
+    replaced = endpoints.deploy(replace(other, replace=True), messages.append)
     assert replaced.address != state.address
     assert score(endpoints, "winter") != first
     assert len(servers(tmp_path)) == 1
-
-    with pytest.raises(InputError, match=r"endpoint winter rejected the request with status 400: the body is not JSON"):
+    with pytest.raises(InputError, match=r"endpoint winter rejected the request with status 400: "):
         endpoints.predict("winter", b"{")
 
     endpoints.undeploy("winter", messages.append)
-    assert endpoints.endpoints() == []
-    assert list((tmp_path / "endpoints").iterdir()) == []
-    assert servers(tmp_path) == []
+    assert (endpoints.endpoints(), list((tmp_path / "endpoints").iterdir()), servers(tmp_path)) == ([], [], [])
     for call in (lambda: endpoints.describe("winter"), lambda: endpoints.undeploy("winter", print)):
         with pytest.raises(EndpointNotFound, match="local endpoint 'winter' does not exist"):
             call()
-
-
-@pytest.mark.slow
-def test_new_weights_in_the_folder_are_a_different_model(endpoints: LocalEndpoints, tmp_path: Path) -> None:
-    folder = made(tmp_path / "model", seed=0)
-    spec = EndpointSpec(name="winter", model=folder, lifetime_seconds=3600)
-    state = endpoints.deploy(spec, print)
-    first = score(endpoints, "winter")
-    renewed = endpoints.deploy(spec, print)
-    assert replace(renewed, expires=state.expires) == state
-    with pytest.raises(
-        EndpointTaken, match=f"winter serves {folder} with precision auto, not fp32: use --replace true"
-    ):
-        endpoints.deploy(replace(spec, precision="fp32"), print)
-
-    made(folder, seed=1)
-    with pytest.raises(
-        EndpointTaken, match=rf"winter serves an earlier state of {folder}: .* changed since: use --replace true"
-    ):
-        endpoints.deploy(spec, print)
-    assert endpoints.describe("winter") == renewed
-    replaced = endpoints.deploy(replace(spec, replace=True), print)
-    assert replaced.address != state.address
-    assert score(endpoints, "winter") != first
-    # Once it serves them it is the same again, also where it may be replaced.
-    again = endpoints.deploy(replace(spec, replace=True, lifetime_seconds=None), print)
-    assert again == replaced
-    assert len(servers(tmp_path / "endpoints")) == 1
-
-
-@pytest.mark.slow
-def test_a_model_that_cannot_be_loaded_leaves_nothing(
-    endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
-) -> None:
-    broken = tmp_path / "broken"
-    broken.mkdir()
-    for path in tiny_model.iterdir():
-        (broken / path.name).write_bytes(path.read_bytes())
-    weights = (broken / "model.safetensors").read_bytes()
-    (broken / "model.safetensors").write_bytes(weights[:1000])
-    with pytest.raises(
-        EndpointFailed, match="endpoint broken did not start: the last lines of its log are: error: the model in"
-    ):
-        endpoints.deploy(EndpointSpec(name="broken", model=broken), print)
-    assert endpoints.endpoints() == []
-    assert list((tmp_path / "endpoints").iterdir()) == []
-
-
-@pytest.mark.slow
-def test_a_failed_replacement_leaves_the_endpoint_unchanged(
-    endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
-) -> None:
-    state = endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print)
-    (tmp_path / "empty").mkdir()
-    with pytest.raises(EndpointFailed):
-        endpoints.deploy(EndpointSpec(name="a", model=tmp_path / "empty", replace=True), print)
-    assert endpoints.describe("a") == state
-    assert score(endpoints, "a") > 0
-    assert len(servers(tmp_path)) == 1
 
 
 @pytest.mark.slow
@@ -154,31 +105,25 @@ def test_a_killed_server_is_failed_and_can_be_deployed_again(
     endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
 ) -> None:
     spec = EndpointSpec(name="a", model=tiny_model)
-    endpoints.deploy(spec, print)
-    os.kill(pid(endpoints, "a"), signal.SIGKILL)
-    state = until_status(endpoints, "a", "Failed")
-    address = state.address.removesuffix("/invocations")
-    assert state.reason == f"the last lines of its log are: Serving {tiny_model} in fp32 at {address}"
+    address = endpoints.deploy(spec, print).address.removesuffix("/invocations")
+    [pid] = servers(tmp_path)
+    os.kill(pid, signal.SIGKILL)
+    psutil.Process(pid).wait(60)
+    state = endpoints.describe("a")
+    assert (state.status, state.reason) == (
+        "Failed",
+        f"the last lines of its log are: Serving {tiny_model} in fp32 at {address}",
+    )
     with pytest.raises(EndpointFailed, match="endpoint a is Failed: the last lines of its log are"):
         endpoints.predict("a", QUESTION)
-    assert endpoints.deploy(spec, print).status == "InService"
-    assert len(servers(tmp_path)) == 1
-
-
-@pytest.mark.slow
-def test_a_process_that_reuses_the_id_is_never_killed(
-    endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
-) -> None:
-    endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print)
-    os.kill(pid(endpoints, "a"), signal.SIGKILL)
-    state = until_status(endpoints, "a", "Failed")
-    address_file = Path(str(state.log)).with_name("address.json")
+    # A process that has its id now is never killed.
+    [address_file] = (tmp_path / "endpoints").rglob("address.json")
     with subprocess.Popen([sys.executable, "-c", "import time; time.sleep(60)"]) as innocent:
         address_file.write_text(json.dumps({"pid": innocent.pid, "address": "http://127.0.0.1:1"}))
-        assert endpoints.describe("a").status == "Failed"
-        endpoints.undeploy("a", print)
+        assert endpoints.deploy(spec, print).status == "InService"
         assert innocent.poll() is None
         innocent.kill()
+    assert len(servers(tmp_path)) == 1
 
 
 @pytest.mark.slow
@@ -206,71 +151,37 @@ LocalEndpoints(Path(sys.argv[1])).deploy(EndpointSpec(name="a", model=Path(sys.a
 """
 
 
-def deploying(root: Path, model: Path) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-c", DEPLOY, str(root), str(model)], cwd=ROOT, start_new_session=True)
+def deploying(root: Path, model: Path, count: int) -> subprocess.Popen[bytes]:
+    """Start a deployment, and wait until it is the one that has started the last of `count` servers."""
+    process = subprocess.Popen([sys.executable, "-c", DEPLOY, str(root), str(model)], cwd=ROOT, start_new_session=True)
+    while len(servers(root)) < count:
+        assert process.poll() is None
+        time.sleep(0.01)
+    return process
 
 
 @pytest.mark.slow
 def test_the_next_deploy_takes_over_from_a_killed_one(
-    endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path
-) -> None:
-    with deploying(tmp_path, tiny_model) as process:
-        while not servers(tmp_path):
-            assert process.poll() is None
-            time.sleep(0.01)
-        process.kill()
-    assert endpoints.describe("a").status in ("Creating", "InService")  # on a busy machine
-    state = endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print)
-    assert state.status == "InService"
-    assert len(servers(tmp_path)) == 1
-
-
-@pytest.mark.slow
-def test_a_killed_replacement_leaves_the_old_endpoint(
     endpoints: LocalEndpoints, tiny_model: Path, other_model: Path, tmp_path: Path
 ) -> None:
-    state = endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print)
-    with deploying(tmp_path, other_model) as process:
-        while len(servers(tmp_path)) < 2:
-            assert process.poll() is None
-            time.sleep(0.01)
+    with deploying(tmp_path, tiny_model, 1) as process:
         process.kill()
-    assert endpoints.describe("a") == state
-    assert endpoints.deploy(EndpointSpec(name="a", model=tiny_model), print) == state
+    assert endpoints.describe("a").status in ("Creating", "InService")  # on a busy machine
+    spec = EndpointSpec(name="a", model=tiny_model)
+    state = endpoints.deploy(spec, print)
+    assert (state.status, len(servers(tmp_path))) == ("InService", 1)
+    # A killed replacement.
+    with deploying(tmp_path, other_model, 2) as process:
+        process.kill()
+    assert endpoints.deploy(replace(spec, replace=True), print).status == "InService"
     assert len(servers(tmp_path)) == 1
-    assert len(EndpointFolder(tmp_path / "endpoints" / "a").servers()) == 1
 
 
 def test_ctrl_c_during_a_deploy_leaves_nothing(endpoints: LocalEndpoints, tiny_model: Path, tmp_path: Path) -> None:
-    with deploying(tmp_path, tiny_model) as process:
-        while not servers(tmp_path):
-            assert process.poll() is None
-            time.sleep(0.01)
+    with deploying(tmp_path, tiny_model, 1) as process:
         process.send_signal(signal.SIGINT)
         process.wait(300)
-    assert servers(tmp_path) == []
-    assert endpoints.endpoints() == []
-
-
-@pytest.mark.slow
-def test_a_repeated_deploy_sets_the_lifetime(endpoints: LocalEndpoints, tiny_model: Path) -> None:
-    spec = EndpointSpec(name="a", model=tiny_model, lifetime_seconds=3600, when_over="delete")
-    state = endpoints.deploy(spec, print)
-    assert state.expires is not None
-    assert (state.expires - state.created).total_seconds() == pytest.approx(3600, abs=1)
-    assert endpoints.deploy(replace(spec, lifetime_seconds=None), print) == state
-    warned = endpoints.deploy(replace(spec, lifetime_seconds=60, when_over="warn"), print)
-    assert warned.when_over == "warn"
-    assert warned.expires is not None
-    assert warned.expires < state.expires
-
-
-def until_status(endpoints: LocalEndpoints, name: str, status: str) -> EndpointState:
-    deadline = time.monotonic() + 240
-    while (state := endpoints.describe(name)).status != status:
-        assert time.monotonic() < deadline, state
-        time.sleep(0.05)
-    return state
+    assert (servers(tmp_path), list((tmp_path / "endpoints").iterdir())) == ([], [])
 
 
 @pytest.mark.slow
@@ -282,15 +193,38 @@ def test_an_endpoint_with_a_token_answers_only_with_it(
     token.write_text("0123456789abcdef")
     spec = EndpointSpec(name="winter", model=tiny_model, host="0.0.0.0", token_file=token)
     state = endpoints.deploy(spec, print)
-    assert state.address.startswith("http://0.0.0.0:")
     assert score(endpoints, "winter") > 0
     with pytest.raises(urllib.error.HTTPError, match="401"):
         urllib.request.urlopen(urllib.request.Request(state.address, QUESTION), timeout=30)
     token.write_text("another-token-of-16")
     with pytest.raises(InputError, match="rejected the request with status 401: the token is missing or wrong"):
         endpoints.predict("winter", QUESTION)
-    with pytest.raises(EndpointTaken, match="with an earlier token"):
+    with pytest.raises(EndpointTaken, match="differs in token_changed: use --replace"):
         endpoints.deploy(spec, print)
     token.chmod(0o644)
     with pytest.raises(InputError, match="is not safe"):
         endpoints.predict("winter", QUESTION)
+
+
+def test_a_different_model_or_option_is_noticed(tmp_path: Path) -> None:
+    model, token = tmp_path / "model", tmp_path / "token"
+    (model / "checkpoint-1").mkdir(parents=True)
+    (model / "config.json").write_text("old")
+    token.write_text("0123456789abcdef")
+    spec = EndpointSpec(name="a", model=model)
+    kept = json.loads(json.dumps(record_of(spec)))
+    (model / "checkpoint-1" / "model.safetensors").write_text("of a training")
+    assert difference(kept, replace(spec, precision="auto", replace=True)) is None
+    assert difference(kept, replace(spec, run_id="0123")) == f"serves {model}, not 0123"
+    different = replace(spec, precision="bf16", host="0.0.0.0", token_file=token)
+    assert difference(kept, different) == (f"serves {model}, but differs in precision, host, token_file, token_changed")
+    (model / "config.json").write_text("newer")
+    assert difference(kept, spec) == f"serves {model}, but differs in files"
+    # The model of a run never changes, even if it is fetched again.
+    of_run = replace(spec, run_id="0123")
+    kept = json.loads(json.dumps(record_of(of_run)))
+    (model / "config.json").write_text("fetched again")
+    assert difference(kept, of_run) is None
+    # An endpoint of an earlier version recorded less.
+    assert difference({"identity": "0123"}, replace(of_run, precision="fp32")) is None
+    assert difference({"identity": "0123"}, replace(of_run, host="0.0.0.0")) == "serves 0123, but differs in host"

@@ -1,9 +1,9 @@
-"""Endpoints of a simulated account, and a model folder with small files."""
+"""Endpoints of a simulated account, which the tests of a module share, and a model folder with small files."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -11,13 +11,30 @@ from typing import Any
 import pytest
 
 from models.endpoints.protocol import EndpointSpec
-from models.endpoints.sagemaker.endpoints import SageMakerEndpoints, open_endpoints
-from models.endpoints.sagemaker.waiting import WaitPolicy
-from tests.support.aws.account import Account
+from models.endpoints.sagemaker import endpoints as module
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
+from tests.support.aws.account import Account, open_shared_account
+from training.contract.retry import RetryPolicy
 from training.services.sagemaker import clients
 
-QUICK = WaitPolicy(first_seconds=0.01, longest_seconds=0.01, line_seconds=0.0, delete_seconds=300.0)
-"""Looks as often as it can, and says every one."""
+QUICK = RetryPolicy(first_pause_seconds=0.01, longest_pause_seconds=0.01)
+
+
+@pytest.fixture(scope="module")
+def shared_account(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Account]:
+    with open_shared_account(tmp_path_factory.mktemp("account")) as account:
+        account.make_role()
+        yield account
+
+
+@pytest.fixture
+def account(shared_account: Account) -> Account:
+    """The module's account without endpoints, calls and planned errors."""
+    shared_account.hosting.clear()
+    shared_account.api.calls.clear()
+    for server in (shared_account.api, shared_account.runtime):
+        server.faults.clear()
+    return shared_account
 
 
 @pytest.fixture
@@ -37,6 +54,7 @@ def spec(folder: Path) -> Callable[..., EndpointSpec]:
     first = EndpointSpec(
         name="emotion",
         model=folder,
+        task="classification",
         run_id="0123abc",
         versions="torch 2.9.0, transformers 5.3.0",
         machine="ml.g4dn.xlarge",
@@ -51,25 +69,15 @@ def endpoints(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "3")
     monkeypatch.setattr(clients, "CALLS_PER_SECOND", 1000.0)
-    account.make_role()
+    monkeypatch.setattr(module, "LINE_SECONDS", 0.0)
     return opened(tmp_path)
 
 
-def opened(tmp_path: Path, waiting: WaitPolicy = QUICK, **fields: Any) -> SageMakerEndpoints:
+def opened(
+    tmp_path: Path, pauses: RetryPolicy = QUICK, *, is_read_only: bool = False, **more: Any
+) -> SageMakerEndpoints:
     """Open the endpoints like another process, with a price table of the user."""
     prices = tmp_path / "prices.json"
     prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36.0}}))
-    return open_endpoints({"role": "trainer", "prices": str(prices), **fields}, lambda _: None, waiting)
-
-
-@pytest.fixture
-def deploy(
-    endpoints: SageMakerEndpoints, account: Account, folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> list[str]:
-    """Arguments of the `deploy` command."""
-    account.hosting.looks = 0
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "prices.json").write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 36}}')
-    fields = {"model": folder, "name": "emotion", "service": "sagemaker", "machine": "ml.g4dn.xlarge"}
-    fields |= {"aws.role": "trainer", "aws.prices": tmp_path / "prices.json"}
-    return ["deploy", *(word for name, value in fields.items() for word in (f"--{name}", str(value)))]
+    fields = {"role": "trainer", "prices": str(prices), **more}
+    return SageMakerEndpoints(fields, lambda _: None, pauses, is_read_only=is_read_only)

@@ -1,15 +1,21 @@
-"""Choice of an inference image for a trained model, and the environment of its toolkit."""
+"""Choice of an inference image for a trained model, and the price of hosting it."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from models.endpoints.sagemaker.images import chosen, inference_image, trained_with
-from models.endpoints.sagemaker.toolkit import environment, needs_code, task_of
+from tests.support.aws.account import Account
+from tests.support.aws.api import Api
 from training.contract.errors import InputError
+from training.contract.price import Price
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.prices import listed_price
 
 LISTED = [(4, 26, 0), (4, 28, 1), (4, 51, 3), (5, 5, 3)]
 
@@ -51,31 +57,18 @@ REGISTRY = "763104351884.dkr.ecr.us-east-1.amazonaws.com/huggingface-pytorch-inf
             "torch 1.11.0, transformers 4.21.1",
             "ml.g4dn.xlarge",
             "1.13.1-transformers4.26.0-gpu-py39-cu117-ubuntu20.04",
-            "trained with Transformers 4.21.1; AWS's next newer image has 4.26.0",
-        ),
-        (
-            "torch 2.13.0, transformers 5.23.0",
-            "ml.g5.xlarge",
-            "2.6.0-transformers5.5.3-gpu-py312-cu124-ubuntu22.04",
-            "trained with Transformers 5.23.0; AWS's newest image has 5.5.3, which may be too old to load the model",
-        ),
-        (
-            "transformers 6.0.0",
-            "ml.g5.xlarge",
-            "2.6.0-transformers5.5.3-gpu-py312-cu124-ubuntu22.04",
-            "trained with Transformers 6.0.0; AWS has no image of this major version, the newest has 5.5.3",
+            "trained with Transformers 4.21.1; AWS's nearest image has 4.26.0",
         ),
         (
             "",
             "ml.g5.xlarge",
             "2.6.0-transformers5.5.3-gpu-py312-cu124-ubuntu22.04",
-            "the model's Transformers version is unknown; this is AWS's newest image, with Transformers 5.5.3",
+            "trained with Transformers of an unknown version; AWS's nearest image has 5.5.3",
         ),
     ],
 )
 def test_the_image_fits_the_version_and_the_machine(versions: str, machine: str, tag: str, note: str | None) -> None:
-    image = inference_image(versions, machine, "us-east-1")
-    assert (image.uri, image.note) == (f"{REGISTRY}:{tag}", note)
+    assert inference_image(versions, machine, "us-east-1") == (f"{REGISTRY}:{tag}", note)
 
 
 def test_a_missing_image_is_reported() -> None:
@@ -85,22 +78,25 @@ def test_a_missing_image_is_reported() -> None:
         inference_image("", "ml.g5.xlarge", "mars-1")
 
 
-@pytest.mark.parametrize(
-    ("architecture", "task"),
-    [
-        ("BertForSequenceClassification", "classification"),
-        ("AlbertForQuestionAnswering", "question-answering"),
-        ("GPT2LMHeadModel", "causal-lm"),
-        ("LlamaForCausalLM", "causal-lm"),
-    ],
-)
-def test_the_task_follows_from_the_architecture(tmp_path: Path, architecture: str, task: str) -> None:
-    (tmp_path / "config.json").write_text(json.dumps({"architectures": [architecture]}))
-    assert task_of(None, tmp_path) == task
+PRICES = {"Training": "0.7364", "Hosting": "0.7375"}
 
 
-def test_the_environment_depends_on_the_task() -> None:
-    assert environment("causal-lm", "eu-west-1")["HF_TASK"] == "text-generation"
-    assert [task for task in ("classification", "question-answering", "causal-lm") if needs_code(task)] == [
-        "question-answering"
-    ]
+def products(request: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the price list's response for one instance type."""
+    fields = {each["Field"]: each["Value"] for each in request["Filters"]}
+    assert (fields["regionCode"], fields["instanceName"]) == ("us-east-1", "ml.g4dn.xlarge")
+    rate = {"unit": "Hrs", "pricePerUnit": {"USD": PRICES[fields["component"]]}}
+    terms = {"OnDemand": {"SKU.OFFER": {"priceDimensions": {"RATE": rate}}}}
+    return {"PriceList": [json.dumps({"terms": terms, "publicationDate": "2026-10-01T00:00:00Z"})]}
+
+
+def test_hosting_has_a_separate_price(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    clients, cache = Clients(), tmp_path / "prices.json"
+    with Api("pricing", {"GetProducts": products}) as served:
+        monkeypatch.setenv("AWS_ENDPOINT_URL_PRICING", served.url)
+        for _ in range(2):
+            training = listed_price(clients, "ml.g4dn.xlarge", cache, print)
+            hosting = listed_price(clients, "ml.g4dn.xlarge", cache, print, "Hosting")
+            assert training == Price(usd_per_hour=0.7364, source="AWS price list", date="2026-10-01")
+            assert hosting == Price(usd_per_hour=0.7375, source="AWS price list", date="2026-10-01")
+        assert len(served.calls) == 2

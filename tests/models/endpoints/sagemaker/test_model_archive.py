@@ -5,12 +5,17 @@ from __future__ import annotations
 import subprocess
 import sys
 import tarfile
+from collections.abc import Callable
+from io import BytesIO
 from pathlib import Path
 
 import pytest
 
+from models.endpoints.protocol import EndpointSpec
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from models.endpoints.sagemaker.model_archive import archive_files, archive_key, pack
 from tests.conftest import ROOT
+from tests.support.aws.account import BUCKET, Account
 
 MIB = 2**20
 PACKS = """
@@ -47,6 +52,29 @@ def test_the_key_depends_on_the_content(folder: Path, tmp_path: Path) -> None:
     assert archive_key(archive_files(folder, with_code=True)) != first
     (folder / "model.safetensors").write_bytes(b"others")
     assert archive_key(archive_files(folder, with_code=False)) != first
+
+
+def test_a_model_is_uploaded_once_or_is_the_jobs_own(
+    endpoints: SageMakerEndpoints, account: Account, spec: Callable[..., EndpointSpec]
+) -> None:
+    def archives() -> list[bytes]:
+        requests = [account.hosting.request("Model", name) for name in account.hosting.names()["Model"]]
+        return [account.hosting.model_archive(request) for request in requests]
+
+    before = len(account.calls)
+    for name in ("emotion", "emotion-2"):
+        endpoints.deploy(spec(name=name), print)
+    assert len([call for _, call in account.calls[before:] if call.startswith("PUT") and "model.tar.gz" in call]) == 1
+    for archive in archives():
+        with tarfile.open(fileobj=BytesIO(archive)) as tar:
+            assert sorted(tar.getnames()) == ["config.json", "model.safetensors", "tokenizer.json"]
+    account.hosting.clear()
+    account.clients["s3"].put_object(Bucket=BUCKET, Key="job/output/model.tar.gz", Body=b"packed")
+    endpoints.deploy(spec(artifact_uri=f"s3://{BUCKET}/job/output/model.tar.gz"), print)
+    assert archives() == [b"packed"]
+    # One that was deleted since is packed.
+    endpoints.deploy(spec(name="again", artifact_uri=f"s3://{BUCKET}/job/deleted/model.tar.gz"), print)
+    assert len(archives()[0]) > len(b"packed")
 
 
 def test_links_are_followed(folder: Path, tmp_path: Path) -> None:

@@ -10,17 +10,12 @@ Every difference is listed with its reason.
 from __future__ import annotations
 
 from collections.abc import Callable
-from pathlib import Path
 from typing import Any
-
-import pytest
 
 from models.endpoints.protocol import EndpointSpec
 from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
-from tests.models.endpoints.sagemaker.conftest import opened
 from tests.support.aws.account import BUCKET, ROLE, Account
 from tests.support.requests.comparison import Difference, Like, unexplained
-from training.contract.errors import EndpointTaken, InputError
 
 DATA = f"s3://{BUCKET}/trainfare/output/job/output/model.tar.gz"
 IMAGE = (
@@ -91,25 +86,3 @@ def test_requests_equal_the_sdks_except_for_listed_differences(
     account.hosting.serve = lambda _, __, body: (200, bodies.append(body) or b"[]")
     endpoints.predict("emotion", b'{"inputs": "Winter is coming and it will be dark soon."}')
     assert bodies == [b'{"inputs": "Winter is coming and it will be dark soon."}']
-
-
-def test_the_system_image_of_the_machines_can_be_set(
-    endpoints: SageMakerEndpoints, account: Account, spec: Callable[..., EndpointSpec], tmp_path: Path
-) -> None:
-    version = "al2023-ami-sagemaker-inference-gpu-4-1"
-    opened(tmp_path, ami=version).deploy(spec(), lambda _: None)
-    [name] = account.hosting.names()["EndpointConfig"]
-    [variant] = account.hosting.request("EndpointConfig", name)["ProductionVariants"]
-    assert variant["InferenceAmiVersion"] == version
-    # Another version is another deployment.
-    with pytest.raises(EndpointTaken, match="the same model with a different image"):
-        endpoints.deploy(spec(), lambda _: None)
-
-
-def test_a_wrong_system_image_is_refused_before_anything_is_created(
-    account: Account, spec: Callable[..., EndpointSpec], endpoints: SageMakerEndpoints, tmp_path: Path
-) -> None:
-    wrong = opened(tmp_path, ami="al2023-ami-sagemaker-inference-gpu-4")
-    with pytest.raises(InputError, match=r"^--ami is 'al2023-ami-sagemaker-inference-gpu-4': it must be one of al2-.*"):
-        wrong.deploy(spec(), lambda _: None)
-    assert account.hosting.names() == {}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -9,14 +10,27 @@ from pathlib import Path
 from compilation import compilers
 
 CODE = """
-import sys
+import os, sys
 sys.path.insert(0, sys.argv[1])
 import train
 from compilation.lean_imports import UNUSED
 print([name for name in UNUSED if sys.modules.get(name, "not blocked") is not None])
+print(os.environ.get("GOMP_SPINCOUNT"), "torch" in sys.modules)
 """
 
 
-def test_the_entry_point_blocks_unused_packages() -> None:
+def started(**variables: str) -> list[str]:
     job = str(Path(compilers.__file__).parents[1])
-    assert subprocess.check_output([sys.executable, "-c", CODE, job], text=True).strip() == "[]"
+    clean = {name: value for name, value in os.environ.items() if not name.startswith(("OMP_", "GOMP_"))}
+    return subprocess.check_output([sys.executable, "-c", CODE, job], text=True, env=clean | variables).splitlines()
+
+
+def test_the_entry_point_blocks_unused_packages() -> None:
+    assert started()[0] == "[]"
+
+
+def test_waiting_threads_block_soon_unless_the_user_chose_how_they_wait() -> None:
+    """OpenMP reads the variables when torch loads it."""
+    assert started()[1] == "3000 False"
+    assert started(OMP_WAIT_POLICY="ACTIVE")[1] == "None False"
+    assert started(GOMP_SPINCOUNT="7")[1] == "7 False"

@@ -20,7 +20,6 @@ from tests.support.job.noted import Noted
 ARGUMENTS = SimpleNamespace(
     padding="longest",
     attention="auto",
-    dropout="auto",
     gradient_accumulation_steps=1,
     optimizer="adamw",
     kernels="torch",
@@ -55,7 +54,6 @@ def test_a_file_belongs_to_one_model_shape_and_setting() -> None:
         key(shapes=(Shape(8, 16, True),)),
         key(shapes=(Shape(4, 32, True),)),
         key(dynamic=True),
-        key(dropout="torch"),
     ]
     assert len(set(others)) == len(others)
 

@@ -46,7 +46,6 @@ def test_a_second_job_uses_the_compile_cache_and_losses_are_equal(
     for ended in (cold, warm):
         metrics = ended.result["metrics"]
         assert metrics["compile/recompiles"] == 0
-        assert metrics["compile/graph_breaks"] == 0
         assert metrics["compile/graphs"] >= 1
         assert ended.losses == pytest.approx(eager.losses, rel=1e-3)
         assert metrics["eval_loss"] == pytest.approx(eager.result["metrics"]["eval_loss"], rel=1e-3)

@@ -15,7 +15,7 @@ from settings.job_settings import resolve_settings
 from tests.support.job.arguments import job_argv
 from tests.support.job.job_process import VOCABULARY, Job
 
-AUTO = {"precision": "auto", "attention": "auto", "dropout": "auto"}
+AUTO = {"precision": "auto", "attention": "auto"}
 
 
 def chosen(ended: Any) -> dict[str, str]:
@@ -30,7 +30,7 @@ def test_rules_choose_without_a_trial(job: Any, tmp_path: Path) -> None:
     ended = job.run(**AUTO, max_steps=2)
     flags = Path("/proc/cpuinfo").read_text().split()
     precision = "bf16" if "avx512_bf16" in flags or "amx_bf16" in flags else "fp32"
-    assert chosen(ended) == {"precision": precision, "attention": "blockwise", "dropout": "bulk"}
+    assert chosen(ended) == {"precision": precision, "attention": "blockwise"}
     assert "trial" not in {event["phase"] for event in ended.events("phase")}
     assert not [name for name in ended.result["metrics"] if "trial" in name]
 
@@ -55,7 +55,7 @@ def test_on_a_gpu_the_choice_of_transformers_is_recorded(job: Job, in_use: str) 
     model: Any = transformers.BertForSequenceClassification._from_config(config, attn_implementation=in_use)
     settings = resolve_settings(job_argv(), job.environment, Events(enabled=False))
     # As the settings are on a GPU.
-    settings = replace(settings, device_kind="cuda", attention="auto", dropout="torch")
+    settings = replace(settings, device_kind="cuda", attention="auto")
     assert prepare(model, settings).attention == in_use
 
 
@@ -63,7 +63,7 @@ def test_a_resumed_job_keeps_the_values_of_its_checkpoint(job: Any) -> None:
     """The checkpoint's values are not those of the rules: its trial, or another CPU, had chosen them."""
     job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
     saving = {"save_strategy": "steps", "save_steps": 2, "epochs": 2}
-    values = {"precision": "fp32", "attention": "eager", "dropout": "torch"}
+    values = {"precision": "fp32", "attention": "eager"}
     losses = job.run(**values, **saving).losses
     for checkpoint in (job.folder / "checkpoints").glob("checkpoint-*"):
         if checkpoint.name != "checkpoint-2":

@@ -28,7 +28,7 @@ def test_every_field_without_a_default_is_required() -> None:
 
 def test_a_plan_of_an_earlier_version_is_read() -> None:
     argv = job_argv(batch_size=None, eval_batch_size=None)
-    earlier = parse([*argv, "--per_device_batch_size", "4", "--per_device_eval_batch_size", "16"])
+    earlier = parse([*argv, "--per_device_batch_size", "4", "--per_device_eval_batch_size", "16", "--dropout", "auto"])
     assert earlier == parse(job_argv(batch_size=4, eval_batch_size=16))
 
 
@@ -38,6 +38,7 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
         (["--lerning_rate", "1"], "unknown argument '--lerning_rate'. Did you mean '--learning_rate'?"),
         (["epochs", "1"], "unknown argument 'epochs'"),
         (["--epochs"], "argument epochs has no value"),
+        (["--dropout", "bulk"], "argument dropout no longer exists: leave it out, and PyTorch draws the random"),
         (["--epochs", "two"], "epochs is 'two': it must be a finite number"),
         (["--epochs", "nan"], "epochs is 'nan': it must be a finite number"),
         (["--epochs", "0"], "epochs is '0': it must be above 0"),

@@ -22,9 +22,35 @@ def test_a_checkpoint_without_a_setting_has_the_earlier_value(name: str, earlier
         check_same(CHECKPOINT, {"seed": 1}, {**now, name: new}, requested)
 
 
-@pytest.mark.parametrize(("name", "chosen"), [("attention", "sdpa"), ("dropout", "torch")])
-def test_an_unrecorded_choice_of_auto_may_be_repeated_but_not_replaced(name: str, chosen: str) -> None:
-    before, now = {"kernels": "torch", "sharding": "none", name: "auto"}, {"kernels": "torch", "sharding": "none"}
-    check_same(CHECKPOINT, before, {**now, name: chosen}, parse(job_argv(**{name: "auto"})))
-    with pytest.raises(ArgumentError, match=f"{name} was 'auto' and is '{chosen}'"):
-        check_same(CHECKPOINT, before, {**now, name: chosen}, parse(job_argv(**{name: chosen})))
+def test_an_unrecorded_choice_of_auto_may_be_repeated_but_not_replaced() -> None:
+    before, now = (
+        {"kernels": "torch", "sharding": "none", "attention": "auto"},
+        {"kernels": "torch", "sharding": "none"},
+    )
+    check_same(CHECKPOINT, before, {**now, "attention": "sdpa"}, parse(job_argv(attention="auto")))
+    with pytest.raises(ArgumentError, match="attention was 'auto' and is 'sdpa'"):
+        check_same(CHECKPOINT, before, {**now, "attention": "sdpa"}, parse(job_argv(attention="sdpa")))
+
+
+def test_a_checkpoint_is_resumed_if_pytorch_drew_its_dropout() -> None:
+    now, requested = {"seed": 1, "kernels": "torch", "sharding": "none", "weights": "a"}, parse(job_argv())
+    check_same(CHECKPOINT, {"seed": 1, "dropout": "torch", "weights": "a"}, now, requested)
+    with pytest.raises(ArgumentError, match="seed was 2 and is 1"):
+        check_same(CHECKPOINT, {"seed": 2, "dropout": "torch", "weights": "a"}, now, requested)
+
+
+@pytest.mark.parametrize(
+    ("recorded", "difference"),
+    [
+        ({"dropout": "bulk", "weights": "a"}, "drew the random numbers of dropout in another way"),
+        ({"dropout": "torch", "weights": "b"}, "trained only the embeddings of tokens that occur"),
+    ],
+)
+def test_a_training_that_this_version_cannot_repeat_is_refused(recorded: dict[str, str], difference: str) -> None:
+    now = {"optimizer": "auto", "kernels": "torch", "sharding": "none", "weights": "a"}
+    with pytest.raises(ArgumentError) as error:
+        check_same(CHECKPOINT, {"optimizer": "auto", **recorded}, now, parse(job_argv()))
+    assert str(error.value) == (
+        f"checkpoint-1 was written by an earlier version, which {difference}: finish the training with that version, "
+        "or use an empty folder for the checkpoints"
+    )

@@ -21,6 +21,7 @@ from models.endpoints.sagemaker import model_archive
 from models.inference.predictor import load_predictor
 from models.logged import flavor
 from models.logged.checkpoint import Checkpoint
+from models.logged.pyfunc import _load_pyfunc
 from tasks import question_answering
 from tests.support.job.squad_examples import staged
 from tests.support.models.task_models import save, sizes
@@ -189,11 +190,9 @@ def local_endpoint(folder: Path, tmp_path: Path) -> AnswerFunction:
 def logged_model(folder: Path, tmp_path: Path) -> AnswerFunction:
     config = flavor.Model.load(str(folder)).flavors["python_function"]["config"]
     # Remove the options from the model's folder: the logged model must read them from its own configuration.
-    (folder / "model" / "answer_options.json").unlink()
-    model = load_module(folder / "code" / "trainfare_pyfunc.py")._load_pyfunc(str(folder), config)
-    (folder / "model" / "answer_options.json").write_text(
-        json.dumps({name: value for name, value in config.items() if name != "task"})
-    )
+    (folder / "model" / "answer_options.json").rename(tmp_path / "answer_options.json")
+    model = _load_pyfunc(str(folder), config)
+    (tmp_path / "answer_options.json").rename(folder / "model" / "answer_options.json")
     return lambda examples: [[answer] for answer in model.predict(examples).to_dict(orient="records")]
 
 

@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from models.endpoints.sagemaker.endpoint_state import log_location
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.identity import role_of
-from training.services.sagemaker.partitions import log_address, partition_of, price_list_region
+from training.services.sagemaker.partitions import partition_of, price_list_region
 from training.services.sagemaker.prices import listed_price, parse_price_list
 from training.services.sagemaker.service import SageMakerService
 
@@ -50,9 +49,6 @@ def test_logs_are_found_in_the_console_of_the_partition(
     assert location.startswith(start)
     if "http" in location:
         assert location.endswith("/$252Faws$252Fsagemaker$252FTrainingJobs$3FlogStreamNameFilter$3Ddemo$252F")
-    assert log_location("demo", region).partition("#")[0] == log_address(region, "x").partition("#")[0].replace(
-        "group x ", "group /aws/sagemaker/Endpoints/demo "
-    )
 
 
 @pytest.mark.parametrize("partition", ["aws", "aws-cn", "aws-us-gov"])

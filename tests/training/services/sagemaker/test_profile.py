@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from models.endpoints.sagemaker.endpoints import open_endpoints
+from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.support.aws.account import ACCOUNT, Account
 from tests.training.services.sagemaker.conftest import Terminal
 from training.contract.errors import AccessError
@@ -43,9 +43,9 @@ def test_a_job_and_its_data_in_s3_need_no_other_credentials(terminal: Terminal, 
 
 
 def test_endpoints_use_it(profile: str) -> None:
-    assert open_endpoints({"profile": profile}, lambda _: None).account == ACCOUNT
+    assert SageMakerEndpoints({"profile": profile}, lambda _: None).account == ACCOUNT
     with pytest.raises(AccessError, match="AWS credentials are missing"):
-        open_endpoints({}, lambda _: None)
+        SageMakerEndpoints({}, lambda _: None)
 
 
 def test_an_error_names_it(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -30,7 +30,7 @@ MACHINE_PARAMETERS = {"job.instance_type", "job.instance_count", "job.devices"}
 """Parameters that describe the instances."""
 
 
-FIXED: Fields = {"precision": "fp32", "attention": "eager", "dropout": "torch"}
+FIXED: Fields = {"precision": "fp32", "attention": "eager"}
 """Fields that a trial would choose on this machine, and a rule on SageMaker."""
 
 

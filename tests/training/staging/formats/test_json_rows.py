@@ -32,7 +32,7 @@ def refused(path: Path) -> str:
 def test_a_json_array_of_pandas_is_read(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indent: int, size: int
 ) -> None:
-    monkeypatch.setattr(json_stream, "CHUNK_BYTES", size)
+    monkeypatch.setattr(json_stream, "CHUNK_CHARACTERS", size)
     path = tmp_path / "a.json"
     FRAME.to_json(path, orient="records", indent=indent)
     assert read(path) == [(1, ["a ü\n", 1.0]), (2, ['b "c"', 0.0])]

@@ -47,7 +47,7 @@ def test_pieces_are_read_like_the_whole(
     ascii_only: bool,
     size: int,
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK_BYTES", size)
+    monkeypatch.setattr(module, "CHUNK_CHARACTERS", size)
     path = tmp_path / "a.json"
     document = {**fields, "data": data}
     path.write_text(json.dumps(document, ensure_ascii=ascii_only, indent=1), "utf-8", "surrogatepass")
@@ -62,7 +62,7 @@ def test_pieces_are_read_like_the_whole(
 def test_errors_have_the_position_in_the_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, text: str
 ) -> None:
-    monkeypatch.setattr(module, "CHUNK_BYTES", size)
+    monkeypatch.setattr(module, "CHUNK_CHARACTERS", size)
     path = tmp_path / "a.json"
     path.write_text(text)
     with pytest.raises(json.JSONDecodeError) as whole:

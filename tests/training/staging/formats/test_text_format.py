@@ -7,7 +7,6 @@ from pathlib import Path
 import pytest
 
 from training.contract.errors import InputError
-from training.staging.formats import text_format as module
 from training.staging.formats.expansion import Expansion
 from training.staging.formats.readers import read_rows
 from training.staging.formats.text_format import TextFormat, delimiter_character, encoding_name
@@ -27,12 +26,8 @@ def refused(path: Path, encoding: str | None = None) -> str:
     return str(caught.value).replace(str(path), "FILE")
 
 
-@pytest.mark.parametrize("size", [1, 3, 65_536])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16", "utf-16-le", "UTF-16BE", "utf-32", "cp1252"])
-def test_text_is_read_with_the_name_of_its_encoding(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, encoding: str, size: int
-) -> None:
-    monkeypatch.setattr(module, "CHUNK_BYTES", size)
+def test_text_is_read_with_the_name_of_its_encoding(tmp_path: Path, encoding: str) -> None:
     path = tmp_path / "a.csv"
     path.write_bytes(TEXT.encode(encoding))
     assert read(path, encoding) == ROWS
@@ -77,9 +72,11 @@ def test_text_in_another_encoding_than_the_named_one_is_refused(tmp_path: Path) 
     path.write_bytes(TEXT.encode())
     assert refused(path, "latin-1") == "FILE is UTF-8, not iso8859-1; remove data.encoding"
     path.write_bytes(TEXT.encode("cp1252"))
-    assert refused(path, "ascii") == "FILE is not ascii at byte 14: ordinal not in range(128); correct data.encoding"
+    assert refused(path, "ascii") == (
+        "FILE line 2 is not ascii: byte 0xf6 at column 4 is invalid; correct data.encoding"
+    )
     path.write_bytes("text,label\na,1\n".encode("utf-16-le") + b"a")
-    assert refused(path, "utf-16-le").startswith("FILE is not utf-16-le at byte 30: truncated data")
+    assert refused(path, "utf-16-le").startswith("FILE is not utf-16-le: truncated data; correct data.encoding")
 
 
 @pytest.mark.parametrize("name", ["utf-61", "zip", "rot13", "idna", "unicode_escape", "a\0", "bz2"])

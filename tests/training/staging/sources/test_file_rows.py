@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -11,7 +10,6 @@ import pytest
 
 from tests.support.staging.tables import ANIMALS, write
 from training.contract.errors import InputError
-from training.staging.formats.expansion import MIN_LIMIT_BYTES, ROW_BYTES
 from training.staging.formats.text_format import DEFAULT_FORMAT
 from training.staging.sources.data_files import find_data_files
 from training.staging.sources.file_rows import FileRows
@@ -69,17 +67,3 @@ def test_one_file_is_open_at_a_time_and_read_lazily(tmp_path: Path) -> None:
     assert [next(rows)[0] for _ in ANIMALS] == list(range(1, 11))
     with pytest.raises(InputError, match=r"b.jsonl line 1 is not JSON"):
         next(rows)
-
-
-def test_the_limit_counts_all_files_together(tmp_path: Path) -> None:
-    """Each of three files is within the limit of 40 MiB, and together they exceed it."""
-    within = MIN_LIMIT_BYTES // (30 + ROW_BYTES) // 2
-    for name in "abc":
-        line = b'{"text": "a", "label": "1"}   '
-        (tmp_path / f"{name}.jsonl.gz").write_bytes(gzip.compress((line[:29] + b"\n") * within, 1))
-    assert sum(1 for _ in rows_of(tmp_path / "a.jsonl.gz")) == within
-    with pytest.raises(InputError) as caught:
-        list(rows_of(tmp_path))
-    assert str(caught.value).startswith(f"{tmp_path} has ")
-    assert "but contains more than 40 MiB" in str(caught.value)
-    assert sum(1 for _ in rows_of(tmp_path, keeps_rows=False)) == 3 * within

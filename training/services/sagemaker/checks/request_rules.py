@@ -37,6 +37,7 @@ FIELDS: Mapping[str, str] = {
     "ResourceConfig.KeepAlivePeriodInSeconds": "machine.keep_alive_seconds",
     "ProductionVariants.0.InstanceType": "machine",
     "ProductionVariants.0.InitialInstanceCount": "machines",
+    "ProductionVariants.0.InferenceAmiVersion": "ami",
     "VpcConfig.Subnets": "aws.subnets",
     "VpcConfig.SecurityGroupIds": "aws.security_groups",
     "Tags": "aws.tags",

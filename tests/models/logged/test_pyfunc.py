@@ -1,0 +1,161 @@
+"""A logged model that MLflow loads answers as `models.inference` does, also where trainfare is not installed."""
+
+from __future__ import annotations
+
+import json
+import math
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pandas as pd
+import pytest
+
+from models.inference.predictor import load_predictor
+from models.loading.evaluation import Evaluation
+from models.logged import flavor
+from models.logged.checkpoint import read_checkpoint
+from models.logged.pyfunc import rows_of
+from tests.support.models.made_models import LABELS, PLANS
+
+pytestmark = pytest.mark.filterwarnings("ignore")  # MLflow warns about types of its own
+ModelOf = Callable[[str], Path]
+TEXTS = ["Winter is coming and it will be dark soon.", "1", "[1, 2]", "", "'quoted'", "word " * 500]
+CONTEXT = "The harbour was quiet. " * 6 + "A lantern hung at the gate. " + "Thunder rolled. " * 5
+INPUTS: dict[str, list[Any]] = {
+    "classification": TEXTS,
+    "pairs": [{"text": text, "text_pair": "The days are getting shorter."} for text in TEXTS],
+    "question-answering": [{"question": f"Where did the {word} hang?", "context": CONTEXT} for word in ("light", "é")],
+    "causal-lm": ["winter is coming", "the harbour was quiet"],
+}
+EVALUATION = Evaluation(precision="fp32", attention="eager", batch_size=2, max_length=24, pads_to_max_length=True)
+
+
+def written(folder: Path, kind: str, model_of: ModelOf) -> Path:
+    """Return the folder of an MLflow model of a kind."""
+    shutil.copytree(model_of(kind), folder / "model")
+    evaluation = EVALUATION if kind in ("classification", "pairs") else Evaluation(precision="bf16", batch_size=2)
+    flavor.write(folder, read_checkpoint(folder / "model"), PLANS[kind], {}, evaluation, run_id="r")
+    return folder
+
+
+@pytest.fixture
+def load(monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[..., Any]]:
+    """Returns MLflow's function. What it adds to the path and the modules is removed afterwards."""
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    known = set(sys.modules)
+    yield import_module("mlflow.pyfunc").load_model
+    for name in [name for name in sys.modules if name.startswith("trainfare_") and name not in known]:
+        del sys.modules[name]
+
+
+@pytest.mark.parametrize("kind", PLANS)
+def test_answers_are_those_of_the_evaluation(
+    tmp_path: Path, kind: str, model_of: ModelOf, load: Callable[..., Any]
+) -> None:
+    folder = written(tmp_path / "m", kind, model_of)
+    config = flavor.Model.load(str(folder)).flavors["python_function"]["config"]
+    predictor = load_predictor(model_of(kind), evaluation=Evaluation(**config["evaluation"]))
+    inputs = [{**each, "context": each["context"][:90]} if "context" in each else each for each in INPUTS[kind]]
+    parameters = {"max_new_tokens": 5} if kind == "causal-lm" else None
+    encoded = predictor.encode(predictor.read(inputs, parameters))
+    expected = dict(predictor.answer_each(encoded))
+    answers = load(str(folder)).predict(inputs, params=parameters).to_dict(orient="records")
+    assert answers == [expected[at] for at in range(len(inputs))]
+
+
+def test_questions_are_answered_with_the_options_of_the_training(
+    tmp_path: Path, model_of: ModelOf, load: Callable[..., Any]
+) -> None:
+    """Windows have 48 of the model's 64 tokens, and answers at most 8."""
+    model = load(str(written(tmp_path / "m", "question-answering", model_of)))
+    options = model._model_impl._predictor.loaded.answer_options
+    assert options._asdict() == dict(PLANS["question-answering"].answering)
+    [answer] = model.predict(INPUTS["question-answering"][0]).to_dict(orient="records")
+    assert CONTEXT[answer["start"] : answer["end"]].strip() == answer["answer"] != ""
+
+
+def test_models_load_beside_a_users_packages_of_the_same_names(tmp_path: Path, model_of: ModelOf) -> None:
+    """Also two models with different code in one process, without trainfare on the path."""
+    folders = [written(tmp_path / name, "classification", model_of) for name in ("one", "two")]
+    mlmodel, [package] = folders[1] / "MLmodel", (folders[1] / "code").iterdir()
+    for path in [mlmodel, *package.rglob("*.py")]:
+        path.write_text(path.read_text().replace(package.name, "trainfare_other"))
+    package.rename(package.with_name("trainfare_other"))
+    for name in ("models", "training"):
+        (tmp_path / "user" / name).mkdir(parents=True)
+        (tmp_path / "user" / name / "__init__.py").write_text("ours = True\n")
+    code = (
+        "import json, sys, models, training, mlflow.pyfunc\n"
+        "loaded = [mlflow.pyfunc.load_model(path) for path in sys.argv[1:]]\n"
+        "answers = [each.predict(['a', 'b']).to_dict('records') for each in loaded]\n"
+        "assert models.ours and training.ours and 'trainfare_other' in sys.modules\n"
+        "print(json.dumps(answers))"
+    )
+    command = [sys.executable, "-c", code, *map(str, folders)]
+    done = subprocess.run(command, cwd=tmp_path / "user", capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    one, two = json.loads(done.stdout.splitlines()[-1])
+    assert one == two
+    assert {each["label"] for each in one} <= set(LABELS)
+
+
+def test_the_transformers_flavor_of_mlflow_loads_the_model(tmp_path: Path, model_of: ModelOf) -> None:
+    """It returns a pipeline, or the components if Transformers no longer has that pipeline."""
+    load = import_module("mlflow.transformers").load_model
+    pipeline = load(str(written(tmp_path / "a", "classification", model_of)), device="cpu")
+    parts = load(str(written(tmp_path / "b", "question-answering", model_of)), return_type="components", device="cpu")
+    [ours] = load_predictor(model_of("classification")).answer(TEXTS[0])
+    [theirs] = pipeline(TEXTS[0])
+    assert theirs["label"] == ours["label"]
+    assert math.isclose(theirs["score"], ours["score"], rel_tol=1e-5)
+    assert type(parts["model"]).__name__ == "BertForQuestionAnswering"
+
+
+PAIRS = [{"text": "a", "text_pair": "c"}, {"text": "b", "text_pair": "d"}]
+
+
+@pytest.mark.parametrize(
+    ("inputs", "rows"),
+    [
+        ("a", ["a"]),
+        (np.array("a"), ["a"]),
+        (["a", "b"], ["a", "b"]),
+        (np.array(["a", "b"]), ["a", "b"]),
+        (np.array([["a"], ["b"]]), ["a", "b"]),
+        (np.array([["a", "b"]]), [["a", "b"]]),
+        ([{"text": "a"}, {"text": "b"}], ["a", "b"]),
+        ({"text": ["a", "b"]}, ["a", "b"]),
+        (pd.DataFrame({"anything": ["a", "b"]}), ["a", "b"]),
+        (pd.DataFrame(PAIRS), PAIRS),
+        ({"text": ["a", "b"], "text_pair": np.array(["c", "d"])}, PAIRS),
+        ({"text": np.array("a"), "text_pair": np.array("c")}, PAIRS[:1]),
+    ],
+)
+def test_every_form_of_input_becomes_rows(inputs: object, rows: list[Any]) -> None:
+    assert rows_of(inputs) == rows
+
+
+def test_columns_of_different_lengths_are_refused() -> None:
+    with pytest.raises(ValueError, match="zip"):
+        rows_of({"text": ["a", "b"], "text_pair": ["c"]})
+
+
+@pytest.mark.parametrize(
+    ("kind", "inputs", "words"),
+    [
+        ("classification", [{"text": 5}], r"inputs must be an object with 'text', not 5"),
+        ("classification", ["a", 5], r"inputs\[1\] must be an object with 'text', not 5"),
+        ("causal-lm", ["the harbour " * 60], r"inputs has 64 tokens or more and max_new_tokens is 50: the model"),
+    ],
+)
+def test_invalid_input_is_refused(
+    tmp_path: Path, kind: str, inputs: object, words: str, model_of: ModelOf, load: Callable[..., Any]
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        load(str(written(tmp_path / "m", kind, model_of))).predict(inputs)

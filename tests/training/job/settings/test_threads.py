@@ -1,0 +1,74 @@
+"""The number of threads of a job."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+import torch
+
+from reporting.errors import Unsupported
+from settings.threads import is_fixed, set_threads, usable_cpus
+
+
+@pytest.mark.parametrize(
+    ("files", "cpus"),
+    [
+        ({}, 64),
+        ({"sys/fs/cgroup/cpu.max": "max 100000"}, 64),
+        ({"sys/fs/cgroup/cpu.max": "400000 100000"}, 4),
+        ({"sys/fs/cgroup/cpu.max": "150000 100000"}, 2),
+        ({"sys/fs/cgroup/cpu.max": "20000 100000"}, 1),
+        ({"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "300000\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 3),
+        ({"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 64),
+        # The limit of a parent holds too.
+        (
+            {
+                "proc/self/cgroup": "0::/jobs/mine\n",
+                "sys/fs/cgroup/jobs/cpu.max": "200000 100000",
+                "sys/fs/cgroup/jobs/mine/cpu.max": "max 100000",
+            },
+            2,
+        ),
+    ],
+)
+def test_a_quota_limits_the_cpus(tmp_path: Path, files: dict[str, str], cpus: int) -> None:
+    for name, text in files.items():
+        (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
+        (tmp_path / name).write_text(text)
+    assert usable_cpus(tmp_path, 64) == cpus
+
+
+@pytest.mark.parametrize(
+    ("environment", "fixed"),
+    [
+        ({}, False),
+        # The service sets as many threads as the job has CPUs.
+        ({"OMP_NUM_THREADS": "8", "SM_NUM_CPUS": "8"}, False),
+        ({"OMP_NUM_THREADS": "4", "SM_NUM_CPUS": "8"}, True),
+        ({"OMP_NUM_THREADS": "8"}, True),
+        ({"TRAINFARE_CORES": "2", "OMP_NUM_THREADS": "2", "SM_NUM_CPUS": "2"}, True),
+    ],
+)
+def test_a_number_that_somebody_chose_is_fixed(environment: dict[str, str], fixed: bool) -> None:
+    assert is_fixed(environment) is fixed
+
+
+@pytest.fixture
+def two_threads(every_core: None) -> Iterator[None]:
+    if len(os.sched_getaffinity(0)) < 2:
+        pytest.skip("this machine has one CPU")
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    yield
+    torch.set_num_threads(before)
+
+
+def test_threads_at_the_start_follow_the_variable(two_threads: None) -> None:
+    # OpenMP allows a number for each level of nested threads.
+    set_threads({"OMP_NUM_THREADS": "1,2"})
+    assert torch.get_num_threads() == 1
+    with pytest.raises(Unsupported, match="must begin with a whole number above 0, but it is 'all'"):
+        set_threads({"OMP_NUM_THREADS": "all"})

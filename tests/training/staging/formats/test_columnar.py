@@ -1,0 +1,133 @@
+"""Parquet and Arrow files that are damaged or hostile are refused in one sentence. `support/corpus` has others."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.feather as feather
+import pyarrow.parquet as pq
+import pytest
+
+from training.contract.errors import InputError
+from training.staging.formats import columnar
+from training.staging.formats.expansion import MIN_LIMIT_BYTES, ROW_BYTES, Expansion
+from training.staging.formats.readers import read_rows
+
+COLUMNS = ["label", "text"]
+TABLE = pa.table({"text": ["a", "b ü"] * 1_500, "other": list(range(3_000)), "label": [1, 0] * 1_500})
+LARGE = "ab " * 350_000
+"""A text of 1 MB."""
+
+
+@pytest.fixture(autouse=True)
+def _own_process() -> None:
+    columnar._stop_idle()
+
+
+def read(path: Path, columns: list[str] = COLUMNS) -> list[tuple[int, list[Any]]]:
+    return list(read_rows(path, columns, Expansion(path)))
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(InputError) as caught:
+        read(path)
+    return str(caught.value).replace(str(path), "FILE")
+
+
+def test_files_that_cannot_be_read_are_refused_with_the_way_on(tmp_path: Path) -> None:
+    path = tmp_path / "a.arrow"
+    path.write_bytes(b"FEA1 and more")
+    assert refused(path) == "FILE is Feather of version 1; write it again with pandas' to_feather"
+    path.write_bytes(b"no arrow")
+    assert refused(path).startswith("FILE is not a valid Arrow file: ")
+    feather.write_feather(pa.table({"txt": ["a"], "label": [1]}), path)
+    assert refused(path) == "FILE has no column 'text'; it has 'txt', 'label'. Did you mean 'txt'?"
+
+
+def repeated(rows: int) -> pa.Table:
+    """Return rows with the same large text, which a file has once."""
+    texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([LARGE]))
+    return pa.table({"text": texts, "label": [0] * rows})
+
+
+def many_rows() -> pa.Table:
+    rows = MIN_LIMIT_BYTES // ROW_BYTES + 1
+    return pa.table({"text": pa.array(["a"] * rows).dictionary_encode(), "label": [0] * rows})
+
+
+@pytest.mark.parametrize("table", [repeated(200), many_rows()])
+def test_a_small_file_with_large_content_is_refused(tmp_path: Path, table: pa.Table) -> None:
+    path, parquet = tmp_path / "a.feather", tmp_path / "a.parquet"
+    feather.write_feather(table, path)
+    pq.write_table(table, parquet)
+    assert "but contains more than 40 MiB" in refused(path)
+    assert "but contains more than 40 MiB" in refused(parquet)
+    pq.write_table(repeated(35), parquet)
+    assert len(read(parquet)) == 35
+
+
+def test_a_file_that_needs_too_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columnar, "MAX_MEMORY_BYTES", 300 * 2**20)
+    path, parquet = tmp_path / "a.feather", tmp_path / "a.parquet"
+    table = pa.table({"text": [LARGE] * 300, "label": [0] * 300})
+    feather.write_feather(table, path, compression="zstd")
+    assert refused(path) == (
+        "FILE needs more than 300 MiB of memory; if it is not damaged, write it with smaller record batches, or as "
+        "JSON Lines"
+    )
+    pq.write_table(table, parquet, use_dictionary=False, compression="zstd", data_page_size=2**30)
+    assert "needs more than 300 MiB of memory" in refused(parquet)
+
+
+def test_a_file_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(columnar, "MAX_SECONDS", 0.01)
+    path = tmp_path / "a.feather"
+    feather.write_feather(TABLE, path)
+    assert refused(path).startswith("FILE takes more than 0.01 s to read 100 rows; if it is not damaged, write it ")
+
+
+def test_a_process_that_ends_is_an_error_of_its_file(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(TABLE, path)
+    rows = read_rows(path, COLUMNS, Expansion(path))
+    assert next(rows) == (1, [1, "a"])
+    (process,) = columnar._busy
+    process.kill()
+    with pytest.raises(
+        InputError, match=r"cannot be read: it ended the process that reads it \(exit code -9\); if it is not damaged"
+    ):
+        list(rows)
+    assert len(read(path)) == 3_000
+
+
+def test_files_are_read_by_the_same_process(tmp_path: Path) -> None:
+    path = tmp_path / "a.parquet"
+    pq.write_table(TABLE, path)
+    started = set()
+    for _ in range(3):
+        rows = read_rows(path, COLUMNS, Expansion(path))
+        next(rows)
+        started |= columnar._busy
+        list(rows)
+    assert len(started) == 1
+
+
+@pytest.mark.parametrize("name", ["a.feather", "a.parquet"])
+def test_damaged_files_are_read_or_refused(tmp_path: Path, name: str) -> None:
+    path, chosen, outcomes = tmp_path / name, random.Random(1), [0, 0]
+    (pq.write_table if name == "a.parquet" else feather.write_feather)(TABLE.slice(0, 50), path)
+    content = path.read_bytes()
+    for _ in range(60):
+        damaged = bytearray(content)
+        for _ in range(3):
+            damaged[chosen.randrange(len(damaged))] = chosen.randrange(256)
+        path.write_bytes(damaged)
+        try:
+            read(path)
+            outcomes[0] += 1
+        except InputError:
+            outcomes[1] += 1
+    assert min(outcomes) > 0

@@ -1,4 +1,0 @@
-"""Threads of a job on a CPU: their number, and how they wait beside other processes.
-
-Open `thread_control.py` first.
-"""
