@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing
 from pathlib import Path
@@ -76,6 +77,11 @@ def test_wrong_options_are_refused() -> None:
     assert refused.stderr.startswith("error: cannot listen on --host 127.0.0.1: Address already in use")
 
 
+def accepts(host: str, port: int) -> bool:
+    with socket.socket() as connection:
+        return connection.connect_ex((host, port)) == 0
+
+
 def test_a_stopped_server_finishes_what_it_has_begun(tiny_model: Path, tmp_path: Path) -> None:
     server = ServerFolder(tmp_path)
     server.start(["--model", str(tiny_model)])
@@ -92,6 +98,8 @@ def test_a_stopped_server_finishes_what_it_has_begun(tiny_model: Path, tmp_path:
             connection.sendall(f"{head}Content-Length: {len(body)}\r\nExpect: 100-continue\r\n\r\n".encode())
             assert connection.recv(4096).startswith(b"HTTP/1.1 100")  # so the request has begun
             os.kill(written["pid"], signal.SIGTERM)
+            while accepts(str(parts.hostname), int(parts.port or 0)):
+                time.sleep(0.05)
             connection.sendall(body)
             assert connection.recv(4096).startswith(b"HTTP/1.1 200")
     finally:
