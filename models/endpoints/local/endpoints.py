@@ -90,7 +90,7 @@ class LocalEndpoints:
         server.write_state(
             {**record_of(spec), "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
         )
-        options = ["--model", str(spec.model.resolve()), "--host", spec.host, "--home", str(self._home.resolve())]
+        options = ["--model", str(spec.model.resolve()), "--host", spec.host]
         options += ["--task", spec.task] if spec.task else []
         options += ["--precision", spec.precision] if spec.precision else []
         options += ["--evaluation", spec.evaluation.to_json()] if spec.run_id else []

@@ -56,8 +56,6 @@ NOT_CALLED = {
     "sagemaker:AddTags": "checked by SageMaker in requests with tags",
     "s3:AbortMultipartUpload": "called where an upload in parts fails",
     "pricing:GetProducts": "moto has no price list; the call is in training/services/sagemaker/prices.py",
-    "sagemaker:UpdateEndpoint": "of earlier versions",
-    "sagemaker:DeleteTags": "of earlier versions",
 }
 """Documented permissions that no call below shows, and why they are documented."""
 
