@@ -23,7 +23,6 @@ from models.server.access import access, in_url
 from models.server.app import App
 from models.server.token_file import read_token
 from training.contract.errors import InputError, TrainfareError
-from training.state.shared_folders import lock_for_use
 from training.state.umask import set_umask
 
 IDLE_SECONDS = 75
@@ -53,8 +52,6 @@ def main(arguments: Sequence[str]) -> int:
         temporary = options.address.with_name(options.address.name + ".new")
         temporary.write_text(json.dumps({"pid": os.getpid(), "address": address}))
         temporary.replace(options.address)
-    if options.home:
-        lock_for_use(options.home.resolve(), [options.model.resolve()])
     config = uvicorn.Config(
         app,
         http="h11",
@@ -75,7 +72,6 @@ def main(arguments: Sequence[str]) -> int:
 def _load(app: App, server: uvicorn.Server, options: argparse.Namespace, address: str) -> None:
     """Load the model and start serving it; stop the server if loading fails."""
     try:
-        from models.batch.batches import CPU_TOKENS, CUDA_TOKENS
         from models.inference.predictor import load_predictor
         from models.loading.evaluation import evaluation_from_json
 
@@ -91,7 +87,7 @@ def _load(app: App, server: uvicorn.Server, options: argparse.Namespace, address
         model.answer({"question": "Is it warm?", "context": "It is warm."} if is_question else "It is warm.")
         # Printed before the first answer, so that a server that is killed right after it has a log.
         print(f"Serving {options.model} in {model.loaded.precision} at {address}", flush=True)
-        app.serve(model, CPU_TOKENS if model.loaded.device == "cpu" else CUDA_TOKENS)
+        app.serve(model)
     except TrainfareError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
     finally:
@@ -109,7 +105,6 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--token-file", type=Path, help="file with a token that requests need; see docs/models.md")
     parser.add_argument("--port", type=int, default=0, help="default: chosen by the system")
     parser.add_argument("--address", type=Path, help="file for the server's address and process id, as JSON")
-    parser.add_argument("--home", type=Path, help="state folder; `trainfare jobs prune` keeps the served model in it")
     return parser
 
 

@@ -9,15 +9,13 @@ import asyncio
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-
-from models.batch.batches import batches
 
 TURN_INPUTS = 128
 """Inputs from which a turn takes no further request."""
@@ -31,11 +29,10 @@ class _Waiting:
 
 
 class Batcher:
-    """Runs a model in one thread. `max_tokens` is the most tokens of one batch, including padding."""
+    """Runs a model in one thread. `answer_each` is that of a `Predictor`."""
 
-    def __init__(self, run: Callable[[Sequence[Any]], Sequence[Any]], max_tokens: int) -> None:
-        self._run = run
-        self._max_tokens = max_tokens
+    def __init__(self, answer_each: Callable[[Sequence[Any]], Iterable[tuple[int, Any]]]) -> None:
+        self._answer_each = answer_each
         self._waiting: deque[_Waiting] = deque()
         self._turn = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
@@ -68,10 +65,8 @@ class Batcher:
         examples = [example for request in requests for example in request]
         answers: list[Any] = [None] * len(examples)
         try:
-            lengths, rows = [each.length for each in examples], [len(each.rows) for each in examples]
-            for batch in batches(lengths, rows, self._max_tokens):
-                for at, answer in zip(batch, self._run([examples[at] for at in batch]), strict=True):
-                    answers[at] = answer
+            for at, answer in self._answer_each(examples):
+                answers[at] = answer
         except BaseException as error:  # a panic in the Rust code of tokenizers is not an `Exception`
             if len(requests) > 1:
                 return [outcome for request in requests for outcome in self._outcomes([request])]
