@@ -43,8 +43,8 @@ class Batcher:
         own = _Waiting(request, examples, loop.create_future())
         self._waiting.append(own)
         async with self._turn:
-            if not own.answers.done():  # otherwise, an earlier request's turn has included it
-                turn = await self._next_turn()
+            # Otherwise, an earlier request's turn has included it, or its client has gone.
+            if not own.answers.done() and (turn := await self._next_turn()):
                 outcomes = await loop.run_in_executor(self._thread, self._outcomes, [each.examples for each in turn])
                 for each, outcome in zip(turn, outcomes, strict=True):
                     _resolve(each.answers, outcome)
