@@ -23,6 +23,7 @@ from models.server.access import access, in_url
 from models.server.app import App
 from models.server.token_file import read_token
 from training.contract.errors import InputError, TrainfareError
+from training.state.shared_folders import lock_for_use
 from training.state.umask import set_umask
 
 IDLE_SECONDS = 75
@@ -52,6 +53,8 @@ def main(arguments: Sequence[str]) -> int:
         temporary = options.address.with_name(options.address.name + ".new")
         temporary.write_text(json.dumps({"pid": os.getpid(), "address": address}))
         temporary.replace(options.address)
+    if options.home:
+        lock_for_use(options.home.resolve(), [options.model.resolve()])
     config = uvicorn.Config(
         app,
         http="h11",
@@ -105,6 +108,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument("--token-file", type=Path, help="file with a token that requests need; see docs/models.md")
     parser.add_argument("--port", type=int, default=0, help="default: chosen by the system")
     parser.add_argument("--address", type=Path, help="file for the server's address and process id, as JSON")
+    parser.add_argument("--home", type=Path, help="state folder; `trainfare jobs prune` keeps the served model in it")
     return parser
 
 
