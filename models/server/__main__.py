@@ -72,7 +72,6 @@ def main(arguments: Sequence[str]) -> int:
 def _load(app: App, server: uvicorn.Server, options: argparse.Namespace, address: str) -> None:
     """Load the model and start serving it; stop the server if loading fails."""
     try:
-        from models.inference.batches import MOST_TOKENS
         from models.inference.predictor import load_predictor
         from models.loading.evaluation import evaluation_from_json
 
@@ -88,7 +87,7 @@ def _load(app: App, server: uvicorn.Server, options: argparse.Namespace, address
         model.answer({"question": "Is it warm?", "context": "It is warm."} if is_question else "It is warm.")
         # Printed before the first answer, so that a server that is killed right after it has a log.
         print(f"Serving {options.model} in {model.loaded.precision} at {address}", flush=True)
-        app.serve(model, MOST_TOKENS[model.loaded.device])
+        app.serve(model)
     except TrainfareError as error:
         print(f"error: {error}", file=sys.stderr, flush=True)
     finally:

@@ -51,9 +51,9 @@ class App(Starlette):
         self._requests = 0
         self._reader = ThreadPoolExecutor(1, thread_name_prefix="reader")
 
-    def serve(self, model: Predictor, max_tokens: int) -> None:
-        """Set the model that answers requests from now on, and the most tokens of one of its batches."""
-        self._served = model, Batcher(model.run, max_tokens)
+    def serve(self, model: Predictor) -> None:
+        """Set the model that answers requests from now on."""
+        self._served = model, Batcher(model.answer_each)
 
     @property
     def is_loaded(self) -> bool:

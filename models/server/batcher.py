@@ -9,15 +9,13 @@ import asyncio
 import sys
 import traceback
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from typing import Any
 
 from starlette.exceptions import HTTPException
 from starlette.requests import ClientDisconnect, Request
-
-from models.inference.batches import batches
 
 TURN_INPUTS = 128
 """Inputs from which a turn takes no further request."""
@@ -31,11 +29,10 @@ class _Waiting:
 
 
 class Batcher:
-    """Runs a model in one thread. `max_tokens` is the most tokens of one batch, including padding."""
+    """Runs a model in one thread. `answer_each` is that of a `Predictor`."""
 
-    def __init__(self, run: Callable[[Sequence[Any]], Sequence[Any]], max_tokens: int) -> None:
-        self._run = run
-        self._max_tokens = max_tokens
+    def __init__(self, answer_each: Callable[[Sequence[Any]], Iterable[tuple[int, Any]]]) -> None:
+        self._answer_each = answer_each
         self._waiting: deque[_Waiting] = deque()
         self._turn = asyncio.Lock()
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="model")
@@ -46,8 +43,8 @@ class Batcher:
         own = _Waiting(request, examples, loop.create_future())
         self._waiting.append(own)
         async with self._turn:
-            if not own.answers.done():  # otherwise, an earlier request's turn has included it
-                turn = await self._next_turn()
+            # Otherwise, an earlier request's turn has included it, or its client has gone.
+            if not own.answers.done() and (turn := await self._next_turn()):
                 outcomes = await loop.run_in_executor(self._thread, self._outcomes, [each.examples for each in turn])
                 for each, outcome in zip(turn, outcomes, strict=True):
                     _resolve(each.answers, outcome)
@@ -68,10 +65,8 @@ class Batcher:
         examples = [example for request in requests for example in request]
         answers: list[Any] = [None] * len(examples)
         try:
-            tokens = [each.length * len(each.rows) for each in examples]
-            for batch in batches(tokens, self._max_tokens):
-                for at, answer in zip(batch, self._run([examples[at] for at in batch]), strict=True):
-                    answers[at] = answer
+            for at, answer in self._answer_each(examples):
+                answers[at] = answer
         except BaseException as error:  # a panic in the Rust code of tokenizers is not an `Exception`
             if len(requests) > 1:
                 return [outcome for request in requests for outcome in self._outcomes([request])]

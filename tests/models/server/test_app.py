@@ -7,7 +7,7 @@ import json
 import socket
 import threading
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
@@ -22,15 +22,6 @@ from models.server.app import MAX_BODY_BYTES, MAX_INPUTS, App
 
 JSON = {"Content-Type": "application/json"}
 GOOD = b'{"inputs": "a"}'
-
-
-@dataclass(frozen=True)
-class Word:
-    """An input of `Doubling`."""
-
-    text: str
-    length: int = 1
-    rows: tuple[int, ...] = (1,)
 
 
 @dataclass
@@ -48,19 +39,18 @@ class Doubling:
             raise ValueError("inputs must be even, not odd")
         return inputs if isinstance(inputs, list) else [inputs]
 
-    def encode(self, examples: Sequence[str]) -> list[Word]:
+    def encode(self, examples: list[str]) -> list[str]:
         self.encoded += 1
-        return [Word(each) for each in examples]
+        return examples
 
-    def run(self, encoded: Sequence[Word]) -> list[Any]:
-        words = [each.text for each in encoded]
+    def answer_each(self, words: list[str]) -> Iterator[tuple[int, Any]]:
         self.turns.append(words)
         if "slow" in words:
             self.has_begun.set()
             assert self.may_go_on.wait(30)
         if "bad" in words:
             raise ArithmeticError("cannot double bad")
-        return [float("nan") if word == "nan" else 2 * word for word in words]
+        yield from enumerate(float("nan") if word == "nan" else 2 * word for word in words)
 
 
 @contextmanager
@@ -89,7 +79,7 @@ def model() -> Iterator[Doubling]:
 def port(model: Doubling) -> Iterator[int]:
     """Port of a server of `model`."""
     app = App(Access())
-    app.serve(model, max_tokens=512)
+    app.serve(model)
     with serving(app) as port:
         yield port
         model.may_go_on.set()
@@ -215,7 +205,7 @@ def test_other_names_are_refused(port: int, path: str, host: str) -> None:
 
 def test_a_request_needs_the_token(model: Doubling) -> None:
     app = App(Access(("*",), "0123456789abcdef"))
-    app.serve(model, max_tokens=512)
+    app.serve(model)
     with serving(app) as port:
         for given in (None, "Bearer 0123456789abcdeX", "Bearer ", "0123456789abcdef", "Bearer \xff"):
             answer = ask(port, headers=JSON | ({"Authorization": given} if given is not None else {}))
