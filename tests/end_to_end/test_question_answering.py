@@ -10,8 +10,7 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.end_to_end.conftest import CommandLine
-from tests.support.job.squad_examples import model_folder, squad_file
-from tests.support.staging.fast_tokenizers import KINDS
+from tests.support.job.squad_examples import model_folder
 from training.staging.models.model_files import locate
 from training.staging.tokens.tokenizing import load_tokenizer
 
@@ -62,25 +61,3 @@ def test_a_model_trains_on_real_questions(command_line: CommandLine, shared: Pat
     assert len(rows) == 30
     assert rows[0]["id"] == "56be4db0acb8001400a502ec"
     assert rows[0]["references"] == ["Denver Broncos"] * 3
-
-
-@pytest.mark.slow
-def test_the_reference_experiments_run_with_other_models_and_data(command_line: CommandLine, tmp_path: Path) -> None:
-    model = model_folder(tmp_path / "model", KINDS["unigram"](), "bert")
-    data = squad_file(tmp_path, 4)
-    fields = {**FIELDS, "model": model, "data.train": data, "data.validation": data}
-    done = command_line("train", {"experiment": "squad-albert", **fields})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert float(command_line.runs()[0].data.params["hp.learning_rate"]) == pytest.approx(3e-5 / 32 * 8)
-
-
-def test_a_misplaced_answer_is_refused_before_any_job_starts(command_line: CommandLine, tmp_path: Path) -> None:
-    model = model_folder(tmp_path / "model", KINDS["wordpiece"](), "bert")
-    data = squad_file(tmp_path, 2)
-    data.write_text(data.read_text().replace("Carolina Panthers", "carolina panthers", 1))
-    path = experiment(tmp_path, model=str(model), data={"train": str(data), "validation": str(data)})
-    done = command_line("train", {"experiment": path, **FIELDS})
-    assert done.returncode == 2, done.stdout + done.stderr
-    assert "question 2 ('0-1'): the answer 'Carolina Panthers' is not at answer_start" in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert command_line.runs() == []

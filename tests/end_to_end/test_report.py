@@ -86,15 +86,6 @@ def test_standard_output_contains_only_the_markdown_or_json(command_line: Comman
 
 
 @pytest.mark.slow
-def test_mlflow_run_logs_the_report_to_its_own_run(command_line: CommandLine, two_groups: Tracked) -> None:
-    done = command_line.by_mlflow("report", {"experiment": "demo", "runs": "demo-1,demo-2", "allow": "data"})
-    assert done.returncode == 0, done.stderr
-    (run,) = command_line.runs("report")
-    assert run.data.tags["mlflow.project.entryPoint"] == "report"
-    assert any(each.path == "report" for each in two_groups.client.list_artifacts(run.info.run_id))
-
-
-@pytest.mark.slow
 def test_mlflow_run_passes_on_every_field(command_line: CommandLine, two_groups: Tracked) -> None:
     chosen = "batch 32, data fff999"
     done = command_line.by_mlflow(
@@ -105,14 +96,3 @@ def test_mlflow_run_passes_on_every_field(command_line: CommandLine, two_groups:
     done = command_line.by_mlflow("report", {"group": "demo-1", "format": "json"})
     assert '"headline": "“none” took 101 billable seconds."' in done.stdout
     assert done.returncode == 0, done.stderr
-
-
-@pytest.mark.slow
-def test_mlflow_run_reports_wrong_input_and_fails_its_run(command_line: CommandLine, two_groups: Tracked) -> None:
-    done = command_line.by_mlflow("report", {"group": "demo-1", "format": "markdwn"})
-    assert done.returncode == 1
-    assert "error: --format is 'markdwn': it must be one of text, markdown, json." in done.stderr
-    [run] = two_groups.client.search_runs(
-        [two_groups.client.get_experiment_by_name("q").experiment_id]  # type: ignore[union-attr]
-    )
-    assert run.info.status == "FAILED"

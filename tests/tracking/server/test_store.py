@@ -163,8 +163,3 @@ def test_a_refusal_is_not_retried(tracking_uri: str) -> None:
     with pytest.raises(TrackingError, match="refused"):
         store.call(store.client.get_run, "0" * 32)
     assert slept == []
-
-
-def test_a_folder_that_cannot_hold_a_database_is_an_error() -> None:
-    with pytest.raises(TrackingError, match="Nothing was started"):
-        open_store("sqlite:////proc/nowhere/mlflow.db")

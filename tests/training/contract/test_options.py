@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-import boto3
 import pytest
-from botocore.validate import ParamValidator
 
 from tests.support.requests.building import GROUP, Built
 from tests.support.requests.workloads import ACCOUNT, DLC
@@ -162,20 +160,6 @@ def test_what_inductor_compiles_is_kept_per_image(built: Built) -> None:
 )
 def test_nothing_compiled_is_kept_without_a_cache_or_a_network(built: Built, fields: dict[str, str]) -> None:
     assert COMPILED not in built("demo", **{**G5, "compiler": "inductor", **fields})["Environment"]
-
-
-def test_a_request_with_all_options_passes_boto3s_validation(built: Built) -> None:
-    shape = (
-        boto3.client("sagemaker", region_name="us-east-1")
-        .meta.service_model.operation_model("CreateTrainingJob")
-        .input_shape
-    )
-    network = {"aws.subnets": "subnet-1", "aws.security_groups": "sg-1", "aws.tags": "{team: nlp}"}
-    keys = {"aws.volume_key": "alias/a", "aws.output_key": "alias/b"}
-    more = {"machine.fallback_instance_types": "ml.g4dn.xlarge", "machine.keep_alive_seconds": "600"}
-    for overrides in ({**network, **keys, **more}, {"machine.spot": "true", "save_strategy": "epoch"}):
-        report = ParamValidator().validate(built("demo", **G5, **overrides), shape)
-        assert not report.has_errors(), report.generate_report()
 
 
 @pytest.mark.parametrize(

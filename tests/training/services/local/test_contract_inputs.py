@@ -34,15 +34,6 @@ class TestInputs:
             *(*words[2:], "--option", "--help", "--rate", "3e-05"),
         ]
 
-    def test_the_shell_of_sagemakers_toolkit_splits_and_drops_words(self, harness: Harness) -> None:
-        values, script = {"name": "a  b", "empty": "", "z": "1"}, "import json, sys; print(json.dumps(sys.argv))"
-        _, lines = ended(submit(harness.service, harness.request(script, hyperparameters=values)))
-        words = {
-            "local": ["--empty", "", "--name", "a  b", "-z", "1"],
-            "sagemaker": ["--empty", "--name", "a", "b", "-z", "1"],
-        }
-        assert json.loads(lines[0]) == ["train.py", *words[harness.service.name]]
-
     def test_channels_and_variables_arrive_unchanged(self, harness: Harness) -> None:
         script = """
             import json, os, pathlib

@@ -74,15 +74,6 @@ class TestFaults:
         second = submit(harness.service, harness.request("print(1)", name="second", environment=environment))
         assert ended(second)[0]["TrainingJobStatus"] == "Completed"
 
-    def test_an_orphan_that_ends_during_its_job_is_reaped(self, harness: LocalHarness) -> None:
-        script = """
-            import os, time
-            os.system("true & echo $! > pid")
-            pid = open("pid").read().strip()
-            while os.path.exists("/proc/" + pid): time.sleep(0.01)
-        """
-        assert ended(submit(harness.service, harness.request(script)))[0]["TrainingJobStatus"] == "Completed"
-
     def test_a_job_outlives_a_killed_launcher(self, harness: LocalHarness, tmp_path: Path) -> None:
         request = tmp_path / "request.json"
         request.write_text(json.dumps(harness.request(EMITS_EVENTS.replace("0.02", "0.5"))))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 
 import pytest
@@ -38,20 +37,6 @@ def test_a_bad_setting_gives_one_line_and_leaves_nothing_running(
     assert "may still be running" not in line
     assert account.jobs.names() == []
     assert [run.info.status for run in terminal.runs() if run.info.status not in {"FAILED"}] == []
-
-
-def test_an_unreachable_region_is_reported_soon(
-    terminal: Terminal, account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # it does not listen, and nothing else can
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-        for arguments in (["train"], ["jobs", "--service", "sagemaker", "list"]):
-            output = terminal("train") if arguments == ["train"] else terminal.run(*arguments)
-            [line] = output.error.splitlines()
-            assert (output.code, "AWS: AWS does not answer" in line) == (1, True), output
-            assert "check the region and the network" in line
-        assert account.jobs.names() == []
 
 
 def test_a_script_that_fails_shows_its_traceback(

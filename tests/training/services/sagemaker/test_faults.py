@@ -8,29 +8,17 @@ from pathlib import Path
 import pytest
 
 from experiments.__main__ import main
-from tests.support.aws.account import BUCKET, Account
-from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
-from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, of_job, running
+from tests.support.aws.account import Account
+from tests.support.aws.api import EXPIRED
+from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, of_job, running
 from tests.support.services.harness import SageMakerHarness
-from training.contract.errors import AccessError, InputError, QuotaError
-from training.services.launcher import Job, failure_of, submit
+from training.contract.errors import AccessError
+from training.services.launcher import Job, submit
 
 
 @pytest.fixture
 def harness(account: Account, tmp_path: Path) -> SageMakerHarness:
     return SageMakerHarness(tmp_path, account)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "errors", [[THROTTLED] * 3, [BROKEN] * 2, [Dropped()] * 2], ids=["throttled", "500", "dropped"]
-)
-def test_transient_errors_are_retried(harness: SageMakerHarness, account: Account, errors: list[Exception]) -> None:
-    for operation in ("CreateTrainingJob", "DescribeTrainingJob"):
-        account.api.faults.add(operation, *errors)
-    job = submit(harness.service, harness.request(EMITS_EVENTS))
-    assert event_numbers(job) == list(range(20))
-    assert account.jobs.names() == ["job"]
 
 
 def test_a_lost_response_does_not_start_a_second_job(harness: SageMakerHarness, account: Account) -> None:
@@ -80,47 +68,6 @@ def test_jobs_are_listed_and_stopped_by_group(
     assert "this group has no jobs here" in capsys.readouterr().err
 
 
-def test_a_quota_of_zero_is_final(harness: SageMakerHarness, account: Account) -> None:
-    account.jobs.quotas["ml.g4dn.xlarge"] = 0
-    with pytest.raises(
-        QuotaError, match=r"quota 'ml\.g4dn\.xlarge for training job usage' is 0: request an increase"
-    ) as error:
-        harness.service.create(harness.request("pass"))
-    assert error.value.is_final
-    assert account.jobs.names() == []
-
-
-def test_a_used_up_quota_is_available_again_after_a_job(harness: SageMakerHarness, account: Account) -> None:
-    account.jobs.quotas["ml.g4dn.xlarge"] = 1
-    job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED))
-    with pytest.raises(QuotaError, match="is 1: all of it is in use"):
-        harness.service.create(harness.request("pass", name="second"))
-    job.stop()
-    ended(job)
-    assert ended(submit(harness.service, harness.request("pass", name="second")))[0]["TrainingJobStatus"] == "Completed"
-
-
-def test_missing_capacity_fails_the_job(harness: SageMakerHarness, account: Account) -> None:
-    account.jobs.faults.no_capacity.add("ml.g4dn.xlarge")
-    description, lines = ended(submit(harness.service, harness.request("print(1)")))
-    assert failure_of(description, [], lines)[0] == "Capacity"
-    assert "BillableTimeInSeconds" not in description
-
-
-def test_the_next_instance_type_is_used(harness: SageMakerHarness, account: Account) -> None:
-    account.jobs.faults.no_capacity.add("ml.g4dn.xlarge")
-    request = harness.request("print(1)", fallback_instance_types=("ml.g5.xlarge", "ml.p3.2xlarge"))
-    description, lines = ended(submit(harness.service, request))
-    assert (description["TrainingJobStatus"], lines) == ("Completed", ["1"])
-    assert description["ResourceConfig"]["SelectedInstanceType"] == "ml.g5.xlarge"
-
-
-def test_a_rejected_request_starts_nothing(harness: SageMakerHarness, account: Account) -> None:
-    with pytest.raises(InputError, match=r"Job job: SageMaker rejected the request: .*ml\.none\.xlarge"):
-        harness.service.create(harness.request("pass", instance_type="ml.none.xlarge"))
-    assert account.jobs.names() == []
-
-
 def test_a_line_that_is_stored_after_the_end_is_read(harness: SageMakerHarness, account: Account) -> None:
     """The line is older than the part of the log that each page rereads, so the whole log is reread at the end."""
     job = submit(harness.service, harness.request("print('first'); print('last')"))
@@ -150,11 +97,3 @@ def test_logs_are_read_from_the_creation_of_the_job(harness: SageMakerHarness, a
     created_ms = 1000 * description["CreationTime"].timestamp()
     assert account.logs.starts_ms
     assert all(created_ms - 2 * 3_600_000 < start for start in account.logs.starts_ms)
-
-
-def test_missing_data_in_s3_fails_the_job(harness: SageMakerHarness, account: Account) -> None:
-    request = harness.request("print(1)")
-    for entry in account.clients["s3"].list_objects_v2(Bucket=BUCKET)["Contents"]:
-        account.clients["s3"].delete_object(Bucket=BUCKET, Key=entry["Key"])
-    description, lines = ended(submit(harness.service, request))
-    assert failure_of(description, [], lines)[0] == "BadData"

@@ -74,19 +74,6 @@ def test_the_same_script_reaches_the_network_without_isolation(tmp_path: Path, a
     assert [line for line in lines if line.startswith(("data", "no network"))] == ["data 1,2"]
 
 
-@pytest.mark.slow
-def test_a_source_in_s3_cannot_be_read_without_a_network(tmp_path: Path, account: Account) -> None:
-    """The request that was sent before: the source stays in S3."""
-    harness = SageMakerHarness(tmp_path, account)
-    request = harness.request("print('started')", isolate_network=True)
-    [code] = request.pop("InputDataConfig")
-    source = code["DataSource"]["S3DataSource"]["S3Uri"]
-    request["HyperParameters"]["sagemaker_submit_directory"] = json.dumps(source)
-    description, lines = ended(submit(harness.service, request))
-    assert (description["TrainingJobStatus"], "started" in lines) == ("Failed", False)
-    assert "EndpointConnectionError" in description["FailureReason"]
-
-
 Prepare = Callable[[Path], dict[str, object]]
 
 

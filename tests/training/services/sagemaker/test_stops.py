@@ -177,19 +177,3 @@ def test_the_training_saves_a_checkpoint_and_resumes_with_the_same_curve(
     second = followed(workspace.start(f"{name}-again", name, save_steps=1000))
     assert (second.status, second.starts) == ("Completed", [last])
     assert first.curve + second.curve == whole.curve
-
-
-def test_without_the_entry_point_the_training_gets_no_signal(workspace: Workspace, way: str) -> None:
-    # After the interruption, the job needs time for a step or more that it trains again later.
-    workspace.account.jobs.faults.grace_seconds = 8.0 if way == "spot interruption" else 2.0
-    name, none = f"unheard-{way.replace(' ', '-')}", {"entry_point": (), "entry_arguments": ()}
-    job = workspace.start(name, name, entry=none, **WAYS[way])
-    training = followed(job, stop_at=3 if way == "stop" else None)
-    if way == "spot interruption":
-        [_, resumed] = training.starts
-        assert resumed == SAVE_STEPS
-        assert len(training.curve) > STEPS  # steps were trained twice
-        return
-    assert training.status in {"Stopped", "MaxRuntimeExceeded"}
-    assert len(training.curve) < STEPS
-    assert workspace.checkpoints(name) == set()

@@ -147,19 +147,6 @@ def test_credentials_that_expire_before_the_start_leave_no_job(terminal: Termina
     assert run.info.status == "FINISHED"
 
 
-def test_the_suggested_command_stops_the_jobs_of_the_group(terminal: Terminal, account: Account) -> None:
-    account.jobs.faults.hanging.add("")
-    account.jobs.faults.grace_seconds = 0.1
-    with meanwhile(lambda: in_training(account) and account.api.faults.last("DescribeTrainingJob", EXPIRED)):
-        output = terminal("train")
-    account.api.faults.last("DescribeTrainingJob", None)
-    command = output.error.partition("trainfare ")[2].partition("`")[0]
-    outcome = terminal.run(*command.split()).out.splitlines()[-1]
-    assert re.search(r": stopped after \d+ s$", outcome)
-    [name] = account.jobs.names()
-    until(lambda: account.jobs.describe(name)["TrainingJobStatus"] == "Stopped")
-
-
 def test_repeated_responses_are_recorded_once(terminal: Terminal, account: Account) -> None:
     account.api.faults.add("CreateTrainingJob", THROTTLED, BROKEN, Dropped(done=True))
     account.api.faults.add("DescribeTrainingJob", *[THROTTLED] * 3, BROKEN, Dropped())
