@@ -16,6 +16,8 @@ pytestmark = pytest.mark.skipif(not CAN_MOUNT, reason="only root can mount a sma
 RUN = """
 request = harness.request(SCRIPT)
 description, lines = ended(submit(harness.service, request))
+until_unsupervised(harness.root)
+assert not list(harness.job_folder().glob("*spare*"))
 print(json.dumps([description, lines, (harness.job_folder() / "supervisor.txt").read_text()], default=str))
 """
 

@@ -28,25 +28,21 @@ def test_a_lost_response_does_not_start_a_second_job(harness: SageMakerHarness, 
     description, lines = ended(submit(harness.service, request))
     assert (description["TrainingJobStatus"], lines) == ("Completed", ["once"])
     assert account.jobs.names() == ["job"]
+    # With a start time of 0, CloudWatch searches the logs of all jobs of the account. An hour covers wrong clocks.
+    created_ms = 1000 * description["CreationTime"].timestamp()
+    assert account.logs.starts_ms
+    assert all(created_ms - 2 * 3_600_000 < start for start in account.logs.starts_ms)
 
 
-def test_credentials_that_expire_leave_the_job_running(harness: SageMakerHarness, account: Account) -> None:
-    job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED))
+def test_a_job_whose_launcher_lost_its_credentials_is_listed_and_stopped_by_its_group(
+    harness: SageMakerHarness, account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, name="study-1-a0r0"))
     running(job)
     account.api.faults.add("DescribeTrainingJob", EXPIRED)
     with pytest.raises(AccessError, match="AWS credentials have expired: renew them"):
         job.describe()
     assert job.describe()["TrainingJobStatus"] == "InProgress"
-    assert [each["TrainingJobName"] for each in harness.service.jobs(running_only=True)] == ["job"]
-    job.stop()
-    assert ended(job)[0]["TrainingJobStatus"] == "Stopped"
-
-
-def test_jobs_are_listed_and_stopped_by_group(
-    harness: SageMakerHarness, account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, name="study-1-a0r0"))
-    running(job)
     table = tmp_path / "prices.json"
     table.write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 3600}}')
     assert main(["jobs", "--service", "sagemaker", "list", "--prices", str(table)]) == 0
@@ -88,12 +84,3 @@ def test_a_line_that_is_stored_after_the_end_is_read(harness: SageMakerHarness, 
     updates = list(Job(harness.service, "job").follow(sleep=late))
     assert of_job(updates[0].lines) == ["first", "last"]
     assert (updates[-1].is_whole, of_job(updates[-1].lines)) == (True, ["half an hour ago", "first", "last"])
-
-
-def test_logs_are_read_from_the_creation_of_the_job(harness: SageMakerHarness, account: Account) -> None:
-    """With a start time of 0, CloudWatch searches the logs of all jobs of the account. An hour covers wrong clocks."""
-    description, lines = ended(submit(harness.service, harness.request("print(1)")))
-    assert of_job(lines) == ["1"]
-    created_ms = 1000 * description["CreationTime"].timestamp()
-    assert account.logs.starts_ms
-    assert all(created_ms - 2 * 3_600_000 < start for start in account.logs.starts_ms)

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import io
-import json
-import shutil
 import tarfile
 import time
 from collections.abc import Iterator, Sequence
@@ -16,12 +14,10 @@ import pytest
 
 from experiments.planning.plan import SOURCE
 from tests.support.aws.account import ROLE, Account, open_shared_account
-from tests.support.aws.streams import streams
-from tests.support.job import watched
 from tests.support.job.arguments import job_arguments
 from tests.support.job.job_process import example_rows, write_channel, write_tiny_model
 from tracking.recording.metric_points import cost_metrics
-from training.contract.events import EVENT_PREFIX, Event, parse_line
+from training.contract.events import Event, parse_line
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import Description
@@ -33,12 +29,6 @@ from training.services.sagemaker.storage import Storage, session_bucket
 
 pytestmark = pytest.mark.slow
 
-WATCHED = """
-import os, sys, watched
-print("process", os.environ["RANK"], flush=True)
-sys.argv.insert(1, "train.py")
-watched.main("train.py")
-"""
 CHANNELS = ("train", "validation", "model")
 ARGUMENTS = {
     "batch_size": 2,
@@ -95,9 +85,6 @@ class Workspace:
         self.storage = Storage(clients, session_bucket(clients, "123456789012"))
         self.service = SageMakerService(clients)
         self.service.pauses_seconds, self.service.log_delay_seconds = (0.05, 0.5), 0.5
-        shutil.copytree(SOURCE, folder / "source", ignore=shutil.ignore_patterns("__pycache__"))
-        shutil.copy(str(watched.__file__), folder / "source")
-        (folder / "source" / "main.py").write_text(WATCHED)
         write_tiny_model(folder / "model")
         write_channel(folder / "train", *example_rows(50))
         # Inverted labels: the better the model learns, the worse it scores, so the best evaluation is not the last.
@@ -109,7 +96,7 @@ class Workspace:
         folders = {each: self.folder / each for each in CHANNELS}
         locations = {
             "channels": {each: self.storage.put_channel(folder, "data") for each, folder in folders.items()},
-            "source_uri": self.storage.put_source(self.folder / "source"),
+            "source_uri": self.storage.put_source(SOURCE),
             "output_uri": self.storage.uri("output"),
             "checkpoint_uri": self.storage.uri("checkpoints", name),
         }
@@ -120,7 +107,7 @@ class Workspace:
         """Start the same job on two devices of this machine."""
         locations = {
             "channels": {each: (self.folder / each).as_uri() for each in CHANNELS},
-            "source_uri": (self.folder / "source").as_uri(),
+            "source_uri": SOURCE.as_uri(),
             "output_uri": (self.folder / "outputs").as_uri(),
             "checkpoint_uri": (self.folder / "checkpoints").as_uri(),
         }
@@ -134,12 +121,8 @@ class Workspace:
             return tar.extractfile("model.safetensors").read()  # type: ignore[union-attr]
 
     def _spec(self, name: str, **fields: Any) -> JobSpec:
-        rows = self.folder / f"rows-{name}"
-        rows.mkdir()
-        environment = {"CUDA_VISIBLE_DEVICES": "", "WATCHED_FOLDER": str(rows)}
-        return JobSpec(
-            name=name, hyperparameters=job_arguments(**ARGUMENTS), program="main.py", environment=environment, **fields
-        )
+        environment = {"CUDA_VISIBLE_DEVICES": ""}
+        return JobSpec(name=name, hyperparameters=job_arguments(**ARGUMENTS), environment=environment, **fields)
 
 
 @pytest.fixture(scope="module")
@@ -161,7 +144,8 @@ def whole(trained: tuple[Trained, Trained]) -> Trained:
     return trained[0]
 
 
-def test_two_instances_train_like_two_devices(trained: tuple[Trained, Trained]) -> None:
+@pytest.mark.gate
+def test_two_instances_train_like_two_devices_and_both_are_billed(trained: tuple[Trained, Trained]) -> None:
     whole, here = trained
     assert whole.losses == here.losses
     assert [step for step, _ in whole.losses] == list(range(1, 31))
@@ -174,27 +158,6 @@ def test_two_instances_train_like_two_devices(trained: tuple[Trained, Trained]) 
     assert {name: remote[name] for name in names} == {name: local[name] for name in names}
     # The best weights are stored only on the first instance, and both instances load them.
     assert remote["best/step"] < 30
-
-
-def test_the_processes_train_on_different_rows(workspace: Workspace, whole: Trained) -> None:
-    batches = [
-        [json.loads(line) for line in (workspace.folder / f"rows-whole/rows_{rank}.jsonl").read_text().splitlines()]
-        for rank in range(2)
-    ]
-    epoch = [tuple(row) for part in batches for batch in part[:13] for row in batch]
-    assert len(epoch) == 50
-    assert sorted(epoch) == sorted(map(tuple, example_rows(50)[0]))
-
-
-def test_only_one_process_emits_events(workspace: Workspace, whole: Trained) -> None:
-    logs = streams(workspace.account, "whole")
-    assert sorted(logs) == ["algo-1", "algo-2"]
-    assert [line for line in logs["algo-2"] if line.startswith(EVENT_PREFIX)] == []
-    assert len([line for line in logs["algo-1"] if line.startswith(EVENT_PREFIX)]) > 30
-
-
-@pytest.mark.gate
-def test_both_instances_are_billed(whole: Trained) -> None:
     cost = cost_metrics(whole.description)
     assert cost["cost/billable_instance_seconds"] == 2 * cost["cost/billable_seconds"] > 0
 

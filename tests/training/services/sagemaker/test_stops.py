@@ -56,7 +56,6 @@ Ways = Mapping[str, dict[str, Any]]
 WAYS: Ways = {
     # Only the stop itself can write a checkpoint.
     "stop": {"save_steps": 1000, "step_seconds": 0.5},
-    "time limit": {"save_steps": 1000, "step_seconds": 2.0, "max_run_seconds": 90},
     "spot interruption": {"save_steps": SAVE_STEPS, "step_seconds": 0.8, "spot": True, "max_wait_seconds": 172_800},
 }
 
