@@ -48,27 +48,6 @@ def assert_complete(command_line: CommandLine, account: Served, jobs: int) -> No
     assert (group.info.status, group.data.tags["platform.group_state"]) == ("FINISHED", "closed")
 
 
-def most_calls(calls: list[tuple[float, str]], seconds: float) -> int:
-    """Return the largest number of calls in any window of `seconds`."""
-    times = [at for at, _ in calls]
-    return max(sum(first <= at < first + seconds for at in times) for first in times)
-
-
-def test_many_jobs_are_followed_with_few_calls(command_line: CommandLine, account: Served, tmp_path: Path) -> None:
-    jobs = 30
-    environment = command_line.environment | account.variables
-    path = study(tmp_path, jobs=jobs, parallel=jobs, steps=STEPS, pause=0.5)
-    command = command_line.command("compare", {"experiment": path})
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=560)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert_complete(command_line, account, jobs)
-    calls = account.ask("calls")
-    assert most_calls(calls, 10.0) < 100
-    request = Counter(operation for _, operation in calls)
-    assert request["CreateTrainingJob"] == jobs
-    assert request["ListTrainingJobs"] == 0
-
-
 def ended_runs(uri: str) -> int:
     """Count the jobs' runs that have ended."""
     connection = sqlite3.connect(uri.removeprefix("sqlite:///"), timeout=60.0)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import re
 import subprocess
 import time
@@ -13,7 +12,6 @@ import pytest
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine, text
 from tests.support.services.small_disk import CAN_MOUNT
-from tests.support.terminal import read_until, start_at_terminal
 
 WAITER = """\
 import argparse, os, pathlib, time
@@ -43,30 +41,6 @@ def waiter(tmp_path: Path) -> dict[str, object]:
     (tmp_path / "code" / "waiter.py").write_text(WAITER)
     (tmp_path / "waiter.yaml").write_text(EXPERIMENT)
     return {"experiment": tmp_path / "waiter.yaml"}
-
-
-TWICE = {"compare.arms": "[{}]", "compare.repeats": 2, "compare.parallel": 2}
-
-
-@pytest.mark.slow
-def test_a_terminal_shows_jobs_done_and_about_how_much_is_left(
-    command_line: CommandLine, waiter: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in command_line.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "200")
-    _, terminal = start_at_terminal(
-        command_line.command("compare", {**waiter, **TWICE, "script.hyperparameters.seconds": 15}), ROOT
-    )
-    shown = read_until(terminal, "Report:")
-    os.close(terminal)
-    assert "0 of 2 jobs done, 1 running" in shown
-    assert "has waited" in shown
-    # The first job took about 15 seconds, so the second one has some of them left.
-    assert re.search(r"1 of 2 jobs done, 1 running; \d+ s billed, (about \d+ s left|almost done)", shown), shown
-    # The line is gone before the report begins.
-    assert not shown.rpartition("billable seconds")[2].count("jobs done")
 
 
 @pytest.mark.slow

@@ -87,14 +87,6 @@ def test_two_launchers_start_each_attempt_once(launchers: Launchers, account: Ac
     assert account.jobs.names() == ["job", "job-c1"]
 
 
-def test_a_launcher_that_attaches_later_continues_with_the_next_attempt(launchers: Launchers, account: Account) -> None:
-    start_jobs(launchers.store, launchers.harness.again(), launchers.group, [launchers.job])
-    until(lambda: account.jobs.describe("job")["TrainingJobStatus"] == "Failed")
-    account.jobs.faults.no_capacity.clear()
-    assert launchers.run().failure is None
-    assert account.jobs.names() == ["job", "job-c1"]
-
-
 def test_a_stopped_job_is_not_started_again(launchers: Launchers, account: Account) -> None:
     launchers.job = launchers.planned((10.0,))
     outcome = launchers.run(when_it_waits(lambda: os.kill(os.getpid(), signal.SIGINT)))

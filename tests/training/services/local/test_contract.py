@@ -25,7 +25,7 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     return harness_of(request, tmp_path)
 
 
-LIMIT_SECONDS = {"local": 15, "sagemaker": 40}
+LIMIT_SECONDS = {"local": 6, "sagemaker": 40}
 """Time limit of a job, in which a container starts on a busy machine."""
 
 

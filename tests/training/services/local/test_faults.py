@@ -76,7 +76,7 @@ class TestFaults:
 
     def test_a_job_outlives_a_killed_launcher(self, harness: LocalHarness, tmp_path: Path) -> None:
         request = tmp_path / "request.json"
-        request.write_text(json.dumps(harness.request(EMITS_EVENTS.replace("0.02", "0.5"))))
+        request.write_text(json.dumps(harness.request(EMITS_EVENTS.replace("0.02", "0.2"))))
         program = f"""
             import json, pathlib
             from training.services.launcher import submit

@@ -129,17 +129,6 @@ def test_the_same_command_resumes_after_a_lost_connection(
     assert len(terminal.runs("group")) == 1
 
 
-def test_credentials_that_expire_before_the_start_leave_no_job(terminal: Terminal, account: Account) -> None:
-    account.api.faults.add("CreateTrainingJob", EXPIRED)
-    output = terminal("train")
-    assert output.code == 1
-    assert re.fullmatch("error: Job demo-.*: AWS credentials have expired: renew them .*\n", output.error)
-    assert account.jobs.names() == []
-    assert terminal("train").code == 0
-    [run], [_] = terminal.runs(), account.jobs.names()
-    assert run.info.status == "FINISHED"
-
-
 def test_repeated_responses_are_recorded_once(terminal: Terminal, account: Account) -> None:
     account.api.faults.add("CreateTrainingJob", THROTTLED, BROKEN, Dropped(done=True))
     account.api.faults.add("DescribeTrainingJob", *[THROTTLED] * 3, BROKEN, Dropped())
