@@ -39,19 +39,20 @@ def documented() -> set[str]:
 
 
 @pytest.mark.slow
+@pytest.mark.parametrize("arn", [ARN, APP], ids=["tracking server", "app"])
 def test_a_comparison_is_tracked_on_a_server_named_by_its_arn(
-    server: TrackingServer, account: Account, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch
+    server: TrackingServer, account: Account, command_line: CommandLine, monkeypatch: pytest.MonkeyPatch, arn: str
 ) -> None:
     (command_line.folder / "code").mkdir()
     (command_line.folder / "code" / "train.py").write_text(SCRIPT)
     own = command_line.folder / "own.yaml"
     own.write_text(EXPERIMENT)
-    with managed(server.uri) as proxy:
+    with managed(server.uri, arn) as proxy:
         monkeypatch.setenv("SAGEMAKER_MLFLOW_CUSTOM_ENDPOINT", proxy.url)
-        done = replace(command_line, uri=ARN)("compare", {"experiment": own})
+        done = replace(command_line, uri=arn)("compare", {"experiment": own})
     assert done.returncode == 0, done.stdout + done.stderr
     assert (proxy.refused, done.stderr) == ([], "")
-    assert f"MLflow: {ARN}" in done.stdout
+    assert f"MLflow: {arn}" in done.stdout
     # Looked at past the proxy: what stands in the server.
     there = replace(command_line, uri=server.uri)
     runs = there.runs()
