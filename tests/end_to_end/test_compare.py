@@ -3,21 +3,13 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
-import subprocess
-import sysconfig
-import zipfile
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
 from tests.support.job.tiny import TINY
-from tests.support.ports import free_port, is_listening
-from tests.support.services.following import until
 
 
 @pytest.mark.gate
@@ -54,56 +46,3 @@ def _report(command_line: CommandLine, group_id: str) -> Path:
     assert (folder / "report.html").stat().st_size > 10_000
     assert (folder / "plots" / "throughput.png").stat().st_size > 1_000
     return folder
-
-
-def _link_to_installed_packages(folder: Path) -> Path:
-    """Return a wheel that makes this environment's packages importable in the environment where it is installed."""
-    wheel = folder / "linked-1-py3-none-any.whl"
-    with zipfile.ZipFile(wheel, "w") as archive:
-        archive.writestr("linked.pth", f"{sysconfig.get_path('purelib')}\n")
-        archive.writestr("linked-1.dist-info/METADATA", "Metadata-Version: 2.1\nName: linked\nVersion: 1\n")
-        archive.writestr("linked-1.dist-info/WHEEL", "Wheel-Version: 1.0\nRoot-Is-Purelib: true\nTag: py3-none-any\n")
-        archive.writestr("linked-1.dist-info/RECORD", "")
-    return wheel
-
-
-@pytest.fixture
-def git_url(tmp_path: Path) -> Iterator[str]:
-    """The URL of a git server that serves this repository, with one small package in requirements.txt.
-
-    `make setup` installs the same packages from the lock file, without resolving them.
-    """
-    checkout, served = tmp_path / "checkout", tmp_path / "trainfare.git"
-    git = ["git", "-c", "user.name=test", "-c", "user.email=test@localhost"]
-    subprocess.run([*git, "clone", "--quiet", str(ROOT), str(checkout)], check=True)
-    (checkout / "requirements.txt").write_text(f"{_link_to_installed_packages(tmp_path)}\n")
-    # MLflow asks for the branch of HEAD, and whoever tests one commit has none.
-    for words in (["checkout", "--quiet", "-B", "served"], ["commit", "--quiet", "-am", "Link to installed packages"]):
-        subprocess.run([*git, "-C", str(checkout), *words], check=True)
-    subprocess.run([*git, "clone", "--quiet", "--bare", "--branch", "served", str(checkout), str(served)], check=True)
-    port = free_port()
-    place = ["--export-all", f"--base-path={tmp_path}", "--listen=127.0.0.1", f"--port={port}"]
-    server = subprocess.Popen(["git", "daemon", "--reuseaddr", *place], start_new_session=True)
-    until(lambda: is_listening(port))
-    yield f"git://127.0.0.1:{port}/trainfare.git"
-    os.killpg(server.pid, signal.SIGTERM)
-    server.wait()
-
-
-@pytest.mark.slow
-def test_mlflow_run_installs_a_git_checkout_and_trains(command_line: CommandLine, git_url: str, tmp_path: Path) -> None:
-    """`--env-manager virtualenv` installs requirements.txt and trains; MLflow keeps its environments in HOME."""
-    parameters = {"experiment": "demo", "data.train_rows": 64, "data.validation_rows": 32, "batch_size": 8}
-    words = [word for name, value in parameters.items() for word in ("-P", f"{name}={value}")]
-    done = subprocess.run(
-        ["mlflow", "run", git_url, "-e", "train", "--env-manager", "virtualenv", "--experiment-name", "git", *words],
-        cwd=tmp_path,
-        env=command_line.environment | {"MLFLOW_ENV_ROOT": str(tmp_path / "environments")},
-        capture_output=True,
-        text=True,
-    )
-    assert done.returncode == 0, done.stdout[-3000:] + done.stderr[-3000:]
-    [run] = command_line.runs()
-    assert run.info.status == "FINISHED"
-    assert run.data.metrics["samples"] == 64
-    assert list((tmp_path / "environments").glob("*/lib/python*/site-packages/linked.pth"))

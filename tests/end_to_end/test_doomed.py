@@ -53,7 +53,11 @@ def arms(command_line: CommandLine) -> list[str]:
 
 
 def test_a_group_ends_once_every_arm_fails_at_once(command_line: CommandLine, fails: Path) -> None:
-    done = command_line("compare", {"experiment": fails})
+    """The first command leaves after the first job. What it died of is known to the second one."""
+    left = command_line("compare", {"experiment": fails, "wait": "false"})
+    assert left.returncode == 0, left.stdout + left.stderr
+    [first] = command_line.runs()
+    done = command_line("attach", {"group": first.data.tags["platform.group"]})
     assert done.returncode == 1, done.stdout + done.stderr
     # One missing module is enough; the other arm died twice of the same exception, but for its paths.
     assert arms(command_line) == ["batch 16", "batch 16", "batch 4"]
@@ -67,38 +71,13 @@ def test_a_group_ends_once_every_arm_fails_at_once(command_line: CommandLine, fa
     assert f"“batch 4” were started: they would have failed as well ({MISSING})" in _report(command_line)
 
 
-def test_all_repeats_of_a_good_arm_run_beside_a_doomed_one(command_line: CommandLine, fails: Path) -> None:
-    good = {"compare.arms": "[{batch_size: 8}, {batch_size: 4}]", "compare.stop": "never", "compare.repeats": 4}
-    done = command_line("compare", {"experiment": fails, **good})
+def test_all_repeats_of_other_arms_run_beside_a_doomed_one(command_line: CommandLine, fails: Path) -> None:
+    """A good arm, a doomed one, and one that fails after its first step, which dooms nothing."""
+    three = {"compare.arms": "[{batch_size: 8}, {batch_size: 4}, {batch_size: 32}]"}
+    done = command_line("compare", {"experiment": fails, **three, "compare.stop": "never", "compare.repeats": 4})
     assert done.returncode == 1, done.stdout + done.stderr
-    assert arms(command_line) == ["batch 4"] + ["batch 8"] * 4
-    [group] = command_line.runs("group")
-    again = command_line("report", {"group": group.data.tags["platform.group"]})
-    assert f"No further repeats of “batch 4” were started: they would have failed as well ({MISSING})." in text(again)
-
-
-def test_an_exception_after_the_first_step_dooms_nothing(command_line: CommandLine, fails: Path) -> None:
-    late = {"compare.arms": "[{batch_size: 8}, {batch_size: 32}]", "compare.stop": "never", "compare.repeats": 4}
-    done = command_line("compare", {"experiment": fails, **late})
-    assert arms(command_line) == ["batch 32"] * 4 + ["batch 8"] * 4, done.stdout + done.stderr
-    assert "No further repeats" not in text(done)
-
-
-def test_repeats_of_a_single_setting_end_too(command_line: CommandLine, fails: Path) -> None:
-    one = {"compare.arms": "[{batch_size: 4}]", "compare.repeats": 5}
-    done = command_line("compare", {"experiment": fails, **one})
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert arms(command_line) == ["fails.py"]
-    assert "No further repeats of “fails.py” were started" in text(done)
-
-
-def test_a_later_command_starts_no_job_of_a_doomed_arm(command_line: CommandLine, fails: Path) -> None:
-    left = command_line("compare", {"experiment": fails, "wait": "false"})
-    assert left.returncode == 0, left.stdout + left.stderr
-    [first] = command_line.runs()
-    done = command_line("attach", {"group": first.data.tags["platform.group"]})
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert arms(command_line) == ["batch 16", "batch 16", "batch 4"]
+    assert arms(command_line) == ["batch 32"] * 4 + ["batch 4"] + ["batch 8"] * 4
+    assert text(done).count("No further repeats") == 1
 
 
 def _report(command_line: CommandLine) -> str:

@@ -13,33 +13,21 @@ from tests.end_to_end.conftest import CommandLine
 from tests.support.earlier import COMPARISON, OPEN_TRAINING, WHOLE, unpack
 
 
-@pytest.fixture
-def earlier(command_line: CommandLine) -> CommandLine:
-    """The command line on the earlier database and state folder."""
+def test_a_training_whose_launcher_left_is_reported_pruned_and_completed(command_line: CommandLine) -> None:
     unpack(command_line.folder)
-    return command_line
-
-
-def test_a_report_gives_the_same_figures(earlier: CommandLine) -> None:
-    done = earlier("report", {"group": COMPARISON, "format": "json"})
+    done = command_line("report", {"group": COMPARISON, "format": "json"})
     assert done.returncode == 0, done.stderr
-    written = next(earlier.folder.glob("mlruns/1/*/artifacts/report/summary.json"))
+    written = next(command_line.folder.glob("mlruns/1/*/artifacts/report/summary.json"))
     assert json.loads(done.stdout)["arms"] == json.loads(written.read_text())["arms"]
-
-
-def test_attach_completes_a_training_whose_launcher_left(earlier: CommandLine) -> None:
-    done = earlier("attach", {"group": OPEN_TRAINING})
+    done = command_line.jobs("prune", "--yes", "--older-than", "0h")
+    assert done.returncode == 0, done.stdout + done.stderr
+    left = sorted(path.name for path in (command_line.folder / "home" / "jobs").iterdir() if path.is_dir())
+    assert left == [f"{OPEN_TRAINING}-none-a0r0"], "of an open group, whose end has not been recorded yet"
+    done = command_line("attach", {"group": OPEN_TRAINING})
     assert done.returncode == 0, done.stderr
-    statuses = {run.data.tags["platform.job_name"]: run.info.status for run in earlier.runs()}
+    statuses = {run.data.tags["platform.job_name"]: run.info.status for run in command_line.runs()}
     assert statuses[f"{OPEN_TRAINING}-none-a0r0"] == "FINISHED"
     assert len(statuses) == 5
-
-
-def test_prune_deletes_only_the_folders_of_ended_jobs(earlier: CommandLine) -> None:
-    done = earlier.jobs("prune", "--yes", "--older-than", "0h")
-    assert done.returncode == 0, done.stdout + done.stderr
-    left = sorted(path.name for path in (earlier.folder / "home" / "jobs").iterdir() if path.is_dir())
-    assert left == [f"{OPEN_TRAINING}-none-a0r0"], "of an open group, whose end has not been recorded yet"
 
 
 @pytest.fixture
@@ -81,11 +69,11 @@ FIGURES = ("headline", "paid_instance_seconds", "arms")
 SWEEP_FIGURES = ("best", "trials", "spent", "spent_on_trials", "confirmation")
 
 
-@pytest.mark.parametrize(
-    ("name", "figures"),
-    [("classes", (*FIGURES, "contrasts")), ("loop", FIGURES), ("questions", FIGURES), ("search", SWEEP_FIGURES)],
-)
-def test_reports_of_every_kind_give_the_same_figures(whole: CommandLine, name: str, figures: tuple[str, ...]) -> None:
+OF_GROUP = {"classes": (*FIGURES, "contrasts"), "loop": FIGURES, "questions": FIGURES, "search": SWEEP_FIGURES}
+"""Figures of the report of each group."""
+
+
+def assert_reported_as_before(whole: CommandLine, name: str, figures: tuple[str, ...]) -> None:
     group = group_id(whole, name)
     old = written_summary(whole.folder, group)
     done = whole("report", {"group": group, "format": "json"})
@@ -117,7 +105,9 @@ def test_attach_starts_the_jobs_that_are_left_of_an_interrupted_comparison(whole
     assert [point.step for point in history] == [1, 2, 3]
 
 
-def test_jobs_and_endpoints_are_listed_and_the_endpoint_is_deleted(whole: CommandLine) -> None:
+def test_reports_give_the_same_figures_and_jobs_and_endpoints_are_listed(whole: CommandLine) -> None:
+    for name, figures in OF_GROUP.items():
+        assert_reported_as_before(whole, name, figures)
     jobs = whole.jobs()
     assert jobs.returncode == 0, jobs.stderr
     names = {path.name for path in (whole.folder / "home" / "jobs").iterdir() if path.is_dir()}

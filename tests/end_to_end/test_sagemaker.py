@@ -10,12 +10,10 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from tests.end_to_end.conftest import CommandLine
-from tests.support.aws.account import ROLE, Account
+from tests.support.aws.account import Account
 from tests.support.job.tiny import TINY
 
 pytestmark = pytest.mark.slow
-
-ON_SAGEMAKER = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
 
 
 @pytest.fixture
@@ -61,50 +59,3 @@ def test_a_job_has_the_same_losses_on_both_services(
     assert "platform.model_id" not in local.data.tags
     [name] = account.jobs.names()
     assert name == tags["platform.job_name"]
-
-
-@pytest.mark.parametrize(
-    ("wrong", "message"),
-    [
-        ({"machine.instance_type": "ml.g5.huge"}, "machine.instance_type 'ml.g5.huge' is not allowed by SageMaker"),
-        ({"aws.role": ROLE.replace("trainer", "nobody")}, "Could not assume role"),
-        ({"aws.bucket": "nowhere-at-all"}, "Bucket nowhere-at-all does not exist"),
-        ({"compiler": "trcomp", "machine.instance_type": "ml.g6.xlarge"}, "does not run on ml.g6.xlarge"),
-        ({"machine.devices": 2, "machine.instance_type": "ml.g5.12xlarge"}, "ml.g5.12xlarge has 4 GPUs"),
-    ],
-)
-def test_wrong_input_is_reported_in_one_sentence(
-    command_line: CommandLine, reviews: dict[str, object], account: Account, wrong: dict[str, object], message: str
-) -> None:
-    account.make_role()
-    done = command_line("train", {**reviews, **ON_SAGEMAKER, **wrong})
-    assert done.returncode in {1, 2}, done.stdout
-    assert message in done.stderr
-    assert len(done.stderr.splitlines()) == 1
-    assert account.jobs.names() == []
-    assert all_ended(command_line)
-
-
-def all_ended(command_line: CommandLine) -> bool:
-    """Return True if every run has failed and none is still open, including the group's."""
-    return {run.info.status for kind in ("job", "group") for run in command_line.runs(kind)} <= {"FAILED"}
-
-
-def test_a_quota_of_zero_ends_the_command(
-    command_line: CommandLine, reviews: dict[str, object], account: Account
-) -> None:
-    account.make_role()
-    account.jobs.quotas["ml.g5.xlarge"] = 0
-    arms = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.baseline": "batch 8", "compare.repeats": 1}
-    done = command_line("compare", {**reviews, **ON_SAGEMAKER, **arms})
-    assert done.returncode == 1, done.stdout
-    [output] = done.stderr.splitlines()
-    assert "quota 'ml.g5.xlarge for training job usage' is 0: request an increase under Service Quotas" in output
-    assert account.jobs.names() == []
-    runs = command_line.runs()
-    assert [run.info.status for run in runs] == ["FAILED"] * 2
-    assert {run.data.tags["platform.failure_class"] for run in runs} == {"Refused"}
-    assert all("is 0: request an increase" in run.data.tags["platform.failure_message"] for run in runs)
-    [group] = command_line.runs("group")
-    assert (group.info.status, group.data.tags["platform.group_state"]) == ("FAILED", "closed")
-    assert "is 0: request an increase" in group.data.tags["mlflow.note.content"]

@@ -17,41 +17,7 @@ from tests.end_to_end.conftest import CommandLine
 from tracking.groups.metric_scales import METRIC_SCALES, read_scales
 
 SCRIPTS = ROOT / "tests" / "support" / "scripts"
-ACCURACY = {"eval_accuracy": {"unit": "fraction", "better": "higher"}}
 
-TRAINER = """\
-script:
-  source: code
-  entry_point: trainer.py
-  hyperparameters:
-    output_dir: /opt/ml/model
-    do_train: true
-    do_eval: true
-    num_train_epochs: 1
-    per_device_train_batch_size: $batch_size
-    learning_rate: $learning_rate
-    seed: $seed
-    logging_steps: 5
-    eval_strategy: steps
-    eval_steps: 20
-    save_strategy: "no"
-    report_to: none
-  metrics:
-    eval_accuracy: {unit: fraction, better: higher}
-batch_size: 8
-machine: {cores: 1}
-"""
-ACCELERATE = """\
-script:
-  source: code
-  entry_point: accelerate_loop.py
-  arguments: {booleans: flag}
-  hyperparameters: {cpu: true, per_device_train_batch_size: $batch_size, learning_rate: $learning_rate}
-  metrics:
-    eval_accuracy: {unit: fraction, better: higher}
-batch_size: 8
-machine: {cores: 1}
-"""
 CONFIGURED = """\
 script:
   source: code
@@ -121,27 +87,6 @@ def points(command_line: CommandLine, run: Run, metric: str) -> dict[int, float]
     """Return the last value of a metric at each step."""
     history = MlflowClient(command_line.uri).get_metric_history(run.info.run_id, metric)
     return {point.step: point.value for point in history}
-
-
-@pytest.mark.slow
-def test_a_trainer_script(command_line: CommandLine) -> None:
-    run = train(command_line, "trainer.py", TRAINER)
-    # 320 rows are 40 updates of 8.
-    assert sorted(points(command_line, run, "loss")) == list(range(5, 41, 5))
-    assert sorted(points(command_line, run, "eval_accuracy")) == [20, 40]
-    samples = points(command_line, run, "samples")
-    assert (samples[20], samples[40]) == (160, 320)
-    assert run.data.metrics["train_samples"] == 320  # from the table that Trainer prints
-    assert read_scales(run.data.tags[METRIC_SCALES]) == ACCURACY
-
-
-@pytest.mark.slow
-def test_an_accelerate_script(command_line: CommandLine) -> None:
-    run = train(command_line, "accelerate_loop.py", ACCELERATE)
-    # 96 rows are 12 updates of 8, in two epochs. Only the progress bar shows the step.
-    assert sorted(points(command_line, run, "eval_accuracy")) == [12, 24]
-    assert points(command_line, run, "samples")[24] == 192
-    assert read_scales(run.data.tags[METRIC_SCALES]) == ACCURACY
 
 
 def test_a_script_with_a_configuration_file(command_line: CommandLine) -> None:

@@ -70,15 +70,6 @@ def test_no_output_of_a_job_contains_a_secret(
     assert any("sagemaker_program" in text for place, text in left if str(place).startswith("file:"))
 
 
-def test_the_error_for_an_unreachable_server_omits_its_password(
-    confided: None, reviews: dict[str, object], tmp_path: Path
-) -> None:
-    done = CommandLine(tmp_path, f"http://alice:{PASSWORD}@127.0.0.1:9")("train", {**reviews, **ON_SAGEMAKER})
-    assert done.returncode == 1
-    assert "127.0.0.1" in done.stderr
-    assert [secret for secret in HIDDEN if secret in done.stdout + done.stderr] == []
-
-
 def verb(launcher: CommandLine, *words: str) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "experiments", *words]
     return subprocess.run(command, cwd=ROOT, env=launcher.environment, capture_output=True, text=True, timeout=240)

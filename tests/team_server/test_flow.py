@@ -8,7 +8,6 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from tests.support.sweeps.tiny import TINY
 from tests.support.tracking.team import Team
 from tests.team_server.conftest import Person, create_user, runs_of
 
@@ -40,21 +39,6 @@ def test_a_member_trains_compares_and_reports(
         assert any(key.endswith(f"{group.info.run_id}/artifacts/report/report.html") for key in keys)
     for run in runs:
         assert any(key.endswith(f"{run.info.run_id}/artifacts/log.txt") for key in keys)
-
-
-def test_a_member_sweeps(person: Callable[..., Person], admin: MlflowClient, reviews: dict[str, object]) -> None:
-    ada = person("ada", MLFLOW_EXPERIMENT_NAME="sweeps")
-    request = {**reviews, **TINY, "target.value": 5, "repeats": 1, "trials": 1, "evaluations": 4}
-    done = ada("sweep", request)
-    assert done.returncode == 0, done.stdout + done.stderr
-    [group] = runs_of(admin, "sweeps", "group")
-    assert group.info.status == "FINISHED"
-    jobs = runs_of(admin, "sweeps")
-    assert {run.info.status for run in jobs} == {"FINISHED"}
-    assert {"calibration", "trial", "confirmation"} <= {run.data.tags["platform.role"] for run in jobs}
-    again = ada("report", {"group": group.data.tags["platform.group"]})
-    assert again.returncode == 0, again.stdout + again.stderr
-    assert "Missing:" not in again.stdout
 
 
 def test_a_robot_trains_in_its_experiment_and_a_guest_reports_on_it(

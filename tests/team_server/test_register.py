@@ -65,10 +65,3 @@ def test_a_reader_of_a_registered_model_cannot_change_it(
     )
     assert message in done.stderr
     assert aliases(admin, "readable") == {"champion": "1"}
-
-
-def test_a_hidden_model_of_another_user_is_refused(person: Callable[..., Person], run_id: str) -> None:
-    assert person("ada")("register", {"run": run_id, "name": "hidden"}).returncode == 0
-    done = person("robot")("register", {"run": run_id, "name": "hidden"})
-    assert (done.returncode, done.stderr.count("\n")) == (1, 1)
-    assert "registered model 'hidden'" in done.stderr

@@ -27,8 +27,7 @@ def downloaded(request: Mapping[str, Any], objects: Objects, root: Path, environ
     `download_and_extract`).
     """
     hyperparameters = dict(request["HyperParameters"])
-    instances = int(request["ResourceConfig"]["InstanceCount"])
-    channels = [_channel(each, objects, root, instances) for each in request.get("InputDataConfig", [])]
+    channels = [_channel(each, objects, root) for each in request.get("InputDataConfig", [])]
     archive, isolated = json.loads(hyperparameters["sagemaker_submit_directory"]), request.get("EnableNetworkIsolation")
     if archive.startswith(IN_CONTAINER):
         source = root / "channels" / archive.removeprefix(IN_CONTAINER)
@@ -48,32 +47,12 @@ def downloaded(request: Mapping[str, Any], objects: Objects, root: Path, environ
     return {**request, "HyperParameters": hyperparameters, "InputDataConfig": channels, "Environment": variables}
 
 
-def _channel(channel: Mapping[str, Any], objects: Objects, root: Path, instances: int) -> dict[str, Any]:
-    """Download a channel. FastFile shows the same files as File; it only reads them later.
-
-    With `ShardedByS3Key`, each instance gets "approximately 1/n of the number of S3 objects" (botocore 1.44.5), here
-    every n-th, in a folder with the number of the instance.
-    """
-    source = channel["DataSource"].get("S3DataSource")
-    if source is None or channel.get("InputMode") == "Pipe":
-        raise InputError(f"InternalServerError: the simulated account has no {'pipes' if source else 'file systems'}")
-    folder = root / "channels" / channel["ChannelName"]
-    files = objects.files_of(source["S3DataType"], source["S3Uri"])
-    if not files:
+def _channel(channel: Mapping[str, Any], objects: Objects, root: Path) -> dict[str, Any]:
+    """Download a channel with a prefix of S3. The account simulates no other kind of channel."""
+    source, folder = channel["DataSource"]["S3DataSource"], root / "channels" / channel["ChannelName"]
+    assert (source["S3DataType"], source["S3DataDistributionType"]) == ("S3Prefix", "FullyReplicated")
+    if not objects.fetch_folder(source["S3Uri"], folder):
         raise InputError(
             f"Data download failed:No S3 objects found under S3 URL {source['S3Uri']} given in input data source."
         )
-    if source.get("S3DataDistributionType") == "ShardedByS3Key":
-        for at in range(instances):
-            objects.fetch(dict(sorted(files.items())[at::instances]), folder / str(at))
-    else:
-        objects.fetch(files, folder)
     return {**channel, "DataSource": {"S3DataSource": {**source, "S3Uri": folder.as_uri()}}}
-
-
-def share_of(channel: Mapping[str, Any], at: int) -> dict[str, Any]:
-    """Return a downloaded channel as instance `at` sees it."""
-    source = channel["DataSource"]["S3DataSource"]
-    if source.get("S3DataDistributionType") != "ShardedByS3Key":
-        return dict(channel)
-    return {**channel, "DataSource": {"S3DataSource": {**source, "S3Uri": f"{source['S3Uri']}/{at}"}}}

@@ -164,7 +164,6 @@ class TrainingJob:
             if not self._types:
                 self._failed = CAPACITY
                 return
-            self._stop_requested.wait(self._faults.starting_seconds)
             self._begin()
             while not self._watch():
                 self._interrupt()

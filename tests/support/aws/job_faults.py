@@ -11,8 +11,6 @@ class JobFaults:
 
     no_capacity: set[str] = field(default_factory=set)
     """Instance types without capacity."""
-    starting_seconds: float = 0.0
-    """Time until the instances of a job are ready."""
     hanging: set[str] = field(default_factory=set)
     """Suffixes of the names of jobs whose processes are suspended: no output, no reaction to SIGTERM."""
     interrupted_at: list[str] = field(default_factory=list)

@@ -13,7 +13,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from tests.support.aws.downloads import share_of
 from tests.support.fork_server.interpreter import INTERPRETER
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage
 from training.services.local import container, processes
@@ -51,7 +50,6 @@ class Machine:
         """Start this instance's part of the job. `request` has local paths. Raises InputError."""
         own = {**request, "ResourceConfig": {**request["ResourceConfig"], "InstanceType": "local", "InstanceCount": 1}}
         own |= {"OutputDataConfig": {"S3OutputPath": (self.root / "output").as_uri()}}
-        own["InputDataConfig"] = [share_of(each, self.at) for each in request["InputDataConfig"]]
         if "CheckpointConfig" in request:
             own["CheckpointConfig"] = {"S3Uri": self.checkpoints.as_uri()}
         own["Environment"] = {name: self._relocated(value) for name, value in request.get("Environment", {}).items()}

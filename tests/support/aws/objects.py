@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import io
-import json
 import tarfile
-from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
@@ -28,35 +26,21 @@ class Objects:
         self._s3.download_file(bucket, key, str(path))
         return path
 
-    def files_of(self, data_type: str, uri: str) -> dict[str, str]:
-        """Return the URI of each object of a channel, by the name of its file (`S3DataSource.S3Uri`, botocore 1.44.5).
+    def fetch_folder(self, uri: str, folder: Path) -> int:
+        """Download every object whose key starts with the URI, like SageMaker, and return their number.
 
-        A prefix takes every object whose key starts with it; a manifest lists its objects.
+        `S3DataSource.S3Uri`, botocore 1.44.5. A key that ends with a slash is the mark of a folder that S3's console
+        writes.
         """
-        if data_type == "ManifestFile":
-            bucket, key = _location(uri)
-            first, *rest = json.loads(self._s3.get_object(Bucket=bucket, Key=key)["Body"].read())
-            return {each: f"{first['prefix']}{each}" for each in rest}
         bucket, prefix = _location(uri)
         pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix)
-        # A key that ends with a slash is the mark of a folder that S3's console writes.
         keys = [each["Key"] for page in pages for each in page.get("Contents", []) if not each["Key"].endswith("/")]
-        return {_name(key, prefix): f"s3://{bucket}/{key}" for key in keys}
-
-    def fetch(self, files: Mapping[str, str], folder: Path) -> None:
-        """Download objects by the names of their files."""
         folder.mkdir(parents=True, exist_ok=True)
-        for name, uri in files.items():
-            path = folder / name
+        for key in keys:
+            path = folder / _name(key, prefix)
             path.parent.mkdir(parents=True, exist_ok=True)
-            bucket, key = _location(uri)
             self._s3.download_file(bucket, key, str(path))
-
-    def fetch_folder(self, uri: str, folder: Path) -> int:
-        """Download every object whose key starts with the URI, like SageMaker, and return their number."""
-        files = self.files_of("S3Prefix", uri)
-        self.fetch(files, folder)
-        return len(files)
+        return len(keys)
 
 
 def _name(key: str, prefix: str) -> str:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 
 from experiments.planning.arms import Arm
+from experiments.planning.inputs import Inputs
 from experiments.planning.load import load
 from experiments.planning.plan import plan
+from experiments.planning.script_inputs import script_inputs
 from experiments.running.service_context import ServiceContext, open_service_context
 from tests.support.aws.account import Account
 from training.contract.request import build
@@ -37,7 +39,12 @@ class Built:
             self._contexts[key] = open_service_context(experiment, self.log_lines.append)
         arm = Arm(label="alone", experiment=experiment, is_baseline=True)
         is_packaged = str(experiment.model).startswith("package:")
-        inputs = staged(self._home, self.rows, has_model=is_packaged or experiment.model_type is not None)
+        has_model = is_packaged or experiment.model_type is not None
+        inputs: Inputs = (
+            script_inputs(experiment, self._home)
+            if experiment.script
+            else staged(self._home, self.rows, has_model=has_model)
+        )
         [job] = plan(GROUP, name, [arm], 1, [inputs], self._home)
         return build(self._contexts[key].upload(job.spec))
 

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from importlib.util import find_spec
@@ -41,17 +41,7 @@ def documented(name: str) -> str:
 
 
 class ArtifactStore(MotoServer):
-    """S3 that can be switched off."""
-
-    def __init__(self) -> None:
-        self.is_down = False
-        super().__init__()
-
-    def _answer(self, environ: dict[str, Any], start_response: Callable[..., Any]) -> Iterable[bytes]:
-        if self.is_down:
-            start_response("503 Service Unavailable", [("Content-Length", "0")])
-            return []
-        return super()._answer(environ, start_response)
+    """The server's S3."""
 
     def client(self) -> Any:
         """Return a client of it."""

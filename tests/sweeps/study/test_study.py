@@ -55,25 +55,21 @@ def test_a_silent_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     assert "secret" not in str(refusal.value)
 
 
-@pytest.mark.parametrize(
-    ("changed", "message"),
-    [
-        ({"space": replace(SPACE, batch_sizes=(8, 16))}, "space.batch_sizes ([8, 16, 32], not [8, 16])"),
-        ({"objective": replace(SECONDS, target=0.5)}, "objective.target (None, not 0.5)"),
-        (
-            {"objective": Objective(cost="usd", quality=SECONDS.quality)},
-            "objective.cost (billable_seconds, not usd)",
-        ),
-        ({"experiment": "other"}, "experiment (e, not other)"),
-    ],
-)
-def test_a_study_with_other_settings_is_refused(tmp_path: Path, changed: dict[str, object], message: str) -> None:
+def test_a_study_with_other_settings_is_refused(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.part()
-    spec = {"space": SPACE, "objective": SECONDS, "experiment": "e"} | changed
-    with pytest.raises(InputError) as refusal:
-        open_study(bench.storage, sweep="s", compiler="none", **spec)  # type: ignore[arg-type]
-    assert str(refusal.value).startswith(f"study s/none in {bench.storage.retries.name} has a different {message}. ")
+    other: list[tuple[dict[str, object], str]] = [
+        ({"space": replace(SPACE, batch_sizes=(8, 16))}, "space.batch_sizes ([8, 16, 32], not [8, 16])"),
+        ({"objective": replace(SECONDS, target=0.5)}, "objective.target (None, not 0.5)"),
+        ({"objective": Objective(cost="usd", quality=SECONDS.quality)}, "objective.cost (billable_seconds, not usd)"),
+        ({"experiment": "other"}, "experiment (e, not other)"),
+    ]
+    for changed, message in other:
+        spec = {"space": SPACE, "objective": SECONDS, "experiment": "e"} | changed
+        with pytest.raises(InputError) as refusal:
+            open_study(bench.storage, sweep="s", compiler="none", **spec)  # type: ignore[arg-type]
+        start = f"study s/none in {bench.storage.retries.name} has a different {message}. "
+        assert str(refusal.value).startswith(start)
 
 
 @pytest.mark.slow
@@ -92,7 +88,7 @@ def test_workers_that_start_together_get_the_same_study(tmp_path: Path) -> None:
     assert {process.communicate()[0].strip() for process in started} == {"1"}
 
 
-@pytest.mark.parametrize("per_octave", [1, 2, 3, 4])
+@pytest.mark.parametrize("per_octave", [1, 3])
 def test_optuna_accepts_every_point(tmp_path: Path, per_octave: int) -> None:
     factors = tuple(2.0 ** (k / per_octave) for k in range(-per_octave, per_octave + 1))
     space = Space(batch_sizes=(8, 16, 24), multipliers=factors, grid="multiples_of_eight", per_octave=per_octave)

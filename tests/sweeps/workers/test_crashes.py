@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-import threading
-import time
 from pathlib import Path
 
 import pytest
 from optuna.exceptions import UpdateFinishedTrialError
-from optuna.storages import RetryHeartbeatStaleTrialCallback
 from optuna.trial import TrialState
 from sqlalchemy.exc import OperationalError
 
@@ -67,18 +64,6 @@ def test_a_worker_that_died_before_its_first_heartbeat_leaves_nothing_behind(ben
     assert bench.run(short, part, limits=ONE).reason == "none: 1 trial was run"
     assert states(part) == ["FAIL", "FAIL", "COMPLETE"]
     assert [repeated_trials(trial) for trial in part.trials] == [[], [], [1]]
-
-
-def test_a_worker_that_died_with_a_repeated_trial_leaves_it_to_the_next(bench: Bench) -> None:
-    """The repeated trial inherits the dead worker's claim, and has no heartbeat yet."""
-    part = bench.part()
-    fail(bench, claimed(bench, part))
-    without_optuna_warnings(recover_trials, part, bench.messages.append)
-    without_optuna_warnings(part.study.ask)
-    assert states(part) == ["FAIL", "RUNNING"]
-    bench.run(short, part, limits=ONE)
-    assert states(part) == ["FAIL", "FAIL", "COMPLETE"]
-    assert repeated_trials(part.trials[2]) == [0, 1]
 
 
 def test_a_worker_may_die_between_end_and_state(bench: Bench) -> None:
@@ -198,28 +183,3 @@ def test_a_deleted_study_is_reported_in_one_sentence(bench: Bench) -> None:
     bench.storage.rdb.delete_study(part.study._study_id)
     with pytest.raises(StorageError, match=r"^The study of this sweep no longer exists in sqlite:.*: somebody deleted"):
         bench.run(short, part)
-
-
-def test_calls_wait_for_a_locked_database(bench: Bench) -> None:
-    """Another process holds SQLite's lock for half a second during a sweep."""
-    part, engine = bench.part(), bench.storage.rdb.engine
-
-    def hold() -> None:
-        with engine.begin() as connection:
-            connection.exec_driver_sql("SELECT 1")
-            time.sleep(0.5)
-
-    holder = threading.Thread(target=hold)
-    holder.start()
-    bench.run(short, part)
-    holder.join()
-    assert states(part) == ["COMPLETE"] * 6
-
-
-def test_a_trial_repeated_by_optunas_own_callback_is_recognised(bench: Bench) -> None:
-    """A stale trial that another tool failed and repeated is not repeated again."""
-    part = bench.part()
-    fail(bench, claimed(bench, part))
-    without_optuna_warnings(lambda: RetryHeartbeatStaleTrialCallback()(part.study, part.study.get_trials()[0]))
-    bench.run(short, part, limits=ONE)
-    assert states(part) == ["FAIL", "COMPLETE"]

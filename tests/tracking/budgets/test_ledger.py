@@ -50,7 +50,7 @@ def ledger(store: Store, group: Group, tmp_path: Path) -> Ledger:
 
 
 def job(tmp_path: Path, name: str, limit: int = 100) -> PlannedJob:
-    one = planned(tmp_path, name, steps=3, pause=3)
+    one = planned(tmp_path, name, steps=2, pause=1)
     return replace(one, spec=one.spec.model_copy(update={"max_run_seconds": limit}))
 
 

@@ -67,14 +67,6 @@ def when_it_waits(act: Callable[[], object]) -> Callable[[str], None]:
     return lambda line: act() if "starts again in" in line else None
 
 
-def test_the_next_attempt_runs_and_is_recorded(launchers: Launchers, account: Account) -> None:
-    outcome = launchers.run(when_it_waits(account.jobs.faults.no_capacity.clear))
-    assert outcome.failure is None
-    assert account.jobs.names() == ["job", "job-c1"]
-    status, tags = launchers.tags()
-    assert (status, tags["platform.service_name"], tags["platform.capacity_retries"]) == ("FINISHED", "job-c1", "1")
-
-
 @pytest.mark.gate
 def test_two_launchers_start_each_attempt_once(launchers: Launchers, account: Account) -> None:
     """They look at the job in turns, so both see that the first attempt has failed before either starts the next."""
@@ -93,22 +85,6 @@ def test_two_launchers_start_each_attempt_once(launchers: Launchers, account: Ac
     until(look)
     assert [outcome.failure for outcome in outcomes.values()] == [None, None]
     assert account.jobs.names() == ["job", "job-c1"]
-
-
-def test_a_launcher_that_attaches_later_continues_with_the_next_attempt(launchers: Launchers, account: Account) -> None:
-    start_jobs(launchers.store, launchers.harness.again(), launchers.group, [launchers.job])
-    until(lambda: account.jobs.describe("job")["TrainingJobStatus"] == "Failed")
-    account.jobs.faults.no_capacity.clear()
-    assert launchers.run().failure is None
-    assert account.jobs.names() == ["job", "job-c1"]
-
-
-def test_a_job_without_retries_fails_at_once(launchers: Launchers, account: Account) -> None:
-    launchers.job = launchers.planned(())
-    outcome = launchers.run()
-    assert outcome.failure is not None
-    assert outcome.failure[0] == "Capacity"
-    assert account.jobs.names() == ["job"]
 
 
 def test_a_stopped_job_is_not_started_again(launchers: Launchers, account: Account) -> None:
@@ -135,17 +111,6 @@ def test_a_request_to_stop_ends_the_wait_of_a_launcher_elsewhere(
     assert stop_from_elsewhere(launchers) == []
 
 
-def test_a_launcher_that_attaches_after_a_request_to_stop_starts_nothing(
-    launchers: Launchers, account: Account
-) -> None:
-    start_jobs(launchers.store, launchers.harness.again(), launchers.group, [launchers.job])
-    until(lambda: account.jobs.describe("job")["TrainingJobStatus"] == "Failed")
-    assert stop_from_elsewhere(launchers) == ["job"]
-    account.jobs.faults.no_capacity.clear()
-    assert launchers.run().failure == ("Stopped", "it was stopped while it waited for instances")
-    assert account.jobs.names() == ["job"]
-
-
 def test_an_attempt_that_another_launcher_had_started_is_stopped_and_recorded(
     launchers: Launchers, account: Account
 ) -> None:
@@ -162,28 +127,6 @@ def test_an_attempt_that_another_launcher_had_started_is_stopped_and_recorded(
     status, tags = launchers.tags()
     assert (status, tags["platform.service_name"]) == ("KILLED", "job-c1")
     assert account.jobs.describe("job-c1")["TrainingJobStatus"] == "Stopped"
-
-
-def test_a_quota_that_is_in_use_delays_the_next_attempt(
-    launchers: Launchers, account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr("tracking.following.followed_job.QUOTA_PAUSE_SECONDS", 0.2)
-    request = launchers.harness.request("import time; time.sleep(3)", name="other", instance_type=GPU)
-
-    def use_the_quota() -> None:
-        account.jobs.faults.no_capacity.clear()
-        account.jobs.quotas = {GPU: 1}
-        launchers.harness.service.create(request)
-
-    assert launchers.run(when_it_waits(use_the_quota)).failure is None
-    assert account.jobs.names() == ["job", "other", "job-c1"]
-
-
-def test_a_quota_that_was_lowered_to_nothing_ends_the_job(launchers: Launchers, account: Account) -> None:
-    outcome = launchers.run(when_it_waits(lambda: account.jobs.quotas.update({GPU: 0})))
-    assert outcome.failure is not None
-    assert outcome.failure[0] == "Capacity"
-    assert account.jobs.names() == ["job"]
 
 
 def test_the_names_of_attempts_follow_from_the_name_of_the_job() -> None:

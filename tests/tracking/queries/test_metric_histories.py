@@ -37,10 +37,10 @@ def assert_as_read_run_by_run(client: MlflowClient, tables: dict[str, pd.DataFra
 
 
 def test_many_runs_are_read_as_run_by_run(tracked: Any) -> None:
-    runs = several(tracked, 23)
+    runs = several(tracked, 8)
     tables = histories(tracked.client, starts(runs), ["loss", "epoch"])
     assert_as_read_run_by_run(tracked.client, tables, runs)
-    assert [len(tables[run_id]) for run_id in runs] == list(range(23))
+    assert [len(tables[run_id]) for run_id in runs] == list(range(8))
     assert list(tables[runs[2]]["value"]) == [20.0, 21.0]
     assert list(tables[runs[2]]["samples"]) == [100.0, 200.0]
     assert list(tables[runs[2]]["billable_seconds"]) == [2.0, 4.0]

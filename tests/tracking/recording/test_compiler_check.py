@@ -6,7 +6,6 @@ from typing import Any
 
 import pytest
 
-from reports.comparison import messages
 from reports.comparison.comparison import compare
 from reports.comparison.verdict import judge
 from tracking.queries import job_tables
@@ -46,11 +45,3 @@ def test_an_uncompiled_control_that_was_compiled_is_not_comparable(tracked: Any)
     verdict = judge(comparison.arms[1], comparison.arms[0], comparison.measure)
     assert verdict.outcome == "not comparable"
     assert verdict.reason.startswith("“trcomp-off” does not match its setting: its log shows")
-
-
-def test_a_single_job_reports_that_it_was_not_compiled(tracked: Any) -> None:
-    tags = {"platform.compiler": "trcomp", "platform.compiler_active": "false"}
-    tracked.trained("trcomp", 0, 100.5, baseline=True, tags=tags)
-    comparison = compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
-    [sentence] = messages.caveat_sentences(comparison)
-    assert sentence.startswith("“trcomp” does not match its setting: its log does not show")

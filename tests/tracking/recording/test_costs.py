@@ -10,7 +10,6 @@ import pytest
 from tests.support.tracking.planned_jobs import planned
 from tracking.recording.metric_points import cost_in_usd, cost_metrics, warm_pool_metrics
 from training.contract.price import Price
-from training.services.launcher import failure_of
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
 PRICE = Price(usd_per_hour=1.8, source="a table", date="2026-11-01")
@@ -110,16 +109,3 @@ def test_the_selected_instances_are_counted_and_priced(tmp_path: Any) -> None:
     job = type(job)(**{**vars(job), "price": PRICE, "fallback_prices": {"ml.b": other}})
     prices = {kind: job.price_on(kind) for kind in (None, "local", "ml.b", "ml.c")}
     assert prices == {None: PRICE, "local": PRICE, "ml.b": other, "ml.c": None}
-
-
-@pytest.mark.parametrize(
-    ("status", "reason"),
-    [
-        ("MaxRuntimeExceeded", "it ran longer than its limit of 60 seconds"),
-        ("MaxWaitTimeExceeded", "it took longer than its limit of 90 seconds, including the wait for instances"),
-    ],
-)
-def test_a_job_that_exceeds_its_time_limit_has_failed(status: str, reason: str) -> None:
-    limits = {"MaxRuntimeInSeconds": 60, "MaxWaitTimeInSeconds": 90}
-    over = {"TrainingJobStatus": "Stopped", "SecondaryStatus": status, "StoppingCondition": limits}
-    assert failure_of(over, [], []) == ("TimeLimit", reason)

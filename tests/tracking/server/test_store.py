@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import http.client
 import signal
 import threading
-from collections.abc import Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
-from urllib.parse import urlsplit
 
 import pytest
 from mlflow import MlflowClient
 from mlflow.entities import Metric, Param
 
 from tests.conftest import TrackingServer
-from tests.support.endpoints.served import Serving
 from tests.support.services.following import until
+from tests.support.tracking.forwarding import Forwarding
 from tracking.groups.group import close_group, open_group
 from tracking.server.store import Store, open_store
 from training.contract.errors import TrackingError
@@ -77,57 +73,26 @@ def test_a_halted_server_causes_delay_but_no_loss(
     assert any("not answered" in line for line in messages)
 
 
-class Lossy(ThreadingHTTPServer):
+class Lossy(Forwarding):
     """Network that passes every request to a server and loses the first answer of each kind."""
 
     def __init__(self, server_uri: str) -> None:
-        super().__init__(("127.0.0.1", 0), Loses)
-        self.server_netloc = urlsplit(server_uri).netloc
+        super().__init__(server_uri)
         self.lost: set[str] = set()
 
-
-class Loses(BaseHTTPRequestHandler):
-    protocol_version = "HTTP/1.1"
-    server: Lossy
-
-    def do_POST(self) -> None:
-        self._carry(self.rfile.read(int(self.headers.get("Content-Length", 0))))
-
-    def do_GET(self) -> None:
-        self._carry(None)
-
-    def _carry(self, body: bytes | None) -> None:
-        connection = http.client.HTTPConnection(self.server.server_netloc)
-        connection.request(self.command, self.path, body, {"Content-Type": "application/json"})
-        answer = connection.getresponse()
-        content = answer.read()
-        connection.close()
-        kind = self.path.partition("?")[0]
-        if kind not in self.server.lost:
-            self.server.lost.add(kind)
-            self.close_connection = True
-            return
-        self.send_response(answer.status)
-        self.send_header("Content-Type", "application/json")
-        self.send_header("Content-Length", str(len(content)))
-        self.end_headers()
-        self.wfile.write(content)
-
-    def log_message(self, *_: object) -> None:
-        pass
+    def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
+        answer, kind = super().answer(method, path, body), path.partition("?")[0]
+        if kind not in self.lost:
+            self.lost.add(kind)
+            raise ConnectionResetError
+        return answer
 
 
-@pytest.fixture
-def lossy(tracking_server: TrackingServer) -> Iterator[Lossy]:
-    network = Lossy(tracking_server.uri)
-    with Serving(network):
-        yield network
-
-
-def test_nothing_is_created_twice_when_an_answer_is_lost(tracking_server: TrackingServer, lossy: Lossy) -> None:
-    store = Store(MlflowClient(f"http://127.0.0.1:{lossy.server_port}"), echo=lambda _: None)
-    group = open_group(store, experiment_name="lost", verb="train", key="k")
-    close_group(store, group, "FINISHED")
+def test_nothing_is_created_twice_when_an_answer_is_lost(tracking_server: TrackingServer) -> None:
+    with Lossy(tracking_server.uri) as lossy:
+        store = Store(MlflowClient(lossy.url), echo=lambda _: None)
+        group = open_group(store, experiment_name="lost", verb="train", key="k")
+        close_group(store, group, "FINISHED")
     client = MlflowClient(tracking_server.database_uri)
     experiment = client.get_experiment_by_name("lost")
     assert experiment is not None
@@ -163,8 +128,3 @@ def test_a_refusal_is_not_retried(tracking_uri: str) -> None:
     with pytest.raises(TrackingError, match="refused"):
         store.call(store.client.get_run, "0" * 32)
     assert slept == []
-
-
-def test_a_folder_that_cannot_hold_a_database_is_an_error() -> None:
-    with pytest.raises(TrackingError, match="Nothing was started"):
-        open_store("sqlite:////proc/nowhere/mlflow.db")

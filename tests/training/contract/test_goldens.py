@@ -32,15 +32,10 @@ def test_our_request_equals_the_sdks_except_for_the_listed_differences(shared: P
     workload, golden = WORKLOADS[name], golden_fields(shared, name)
     request = built(workload.experiment, **workload.overrides)
     assert unexplained(golden, fields_of(request), DIFFERENCES[name](golden)) == []
-
-
-def test_the_guide_lists_the_images_of_each_workload(shared: Path, built: Built) -> None:
-    guide = (Path(__file__).parents[3] / "docs" / "aws.md").read_text()
-    for name, workload in WORKLOADS.items():
-        golden = golden_fields(shared, name)["AlgorithmSpecification.TrainingImage"]
-        ours = built(workload.experiment, **workload.overrides)["AlgorithmSpecification"]["TrainingImage"]
-        row = " | ".join(f"`{each.partition('/')[2]}`" for each in (ours, golden))
-        assert f"| {name} | {row} |" in guide
+    # The guide lists the images of each workload.
+    images = (request["AlgorithmSpecification"]["TrainingImage"], golden["AlgorithmSpecification.TrainingImage"])
+    row = " | ".join(f"`{each.partition('/')[2]}`" for each in images)
+    assert f"| {name} | {row} |" in (Path(__file__).parents[3] / "docs" / "aws.md").read_text()
 
 
 THEIRS: dict[str, Any] = {"TrainingJobName": "a", "HyperParameters": {"lr": "0.1", "epochs": "3", "n": '"x"'}}
@@ -55,17 +50,9 @@ RATE = Difference(because="ours", theirs={"HyperParameters.lr": 0.1}, ours={"Hyp
         ([NAME, RATE], []),
         ([NAME], ["HyperParameters.lr: 0.1 in the golden", "HyperParameters.rate: 'nothing' in the golden"]),
         ([NAME, RATE, Difference(because="?", theirs={"Gone": 1})], ["the golden request has no Gone"]),
-        ([NAME, RATE, Difference(because="?", ours={"Gone": 1})], ["our request has no Gone"]),
         (
             [NAME, Difference(because="?", theirs={"HyperParameters.lr": 0.1}, ours={"HyperParameters.rate": 0.2})],
             ["the HyperParameters.rate of our request is not 0.2"],
-        ),
-        (
-            [
-                *(NAME, RATE),
-                Difference(because="?", theirs={"HyperParameters.n": "x"}, ours={"HyperParameters.n": "x"}),
-            ],
-            ["HyperParameters.n does not differ: ?"],
         ),
         ([NAME, NAME, RATE], ["the golden request has no TrainingJobName, or it is listed twice", "our request"]),
     ],

@@ -41,10 +41,9 @@ HOSTILE = {
 }
 
 
-@pytest.fixture(params=HOSTILE)
-def folder(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
-    """A script's folder with a hostile entry two levels down, and the message about it."""
-    make, message = HOSTILE[request.param]
+def hostile(tmp_path: Path, name: str) -> tuple[Path, str]:
+    """Return a script's folder with a hostile entry two levels down, and the message about it."""
+    make, message = HOSTILE[name]
     inner = tmp_path / "source" / "more"
     inner.mkdir(parents=True)
     (tmp_path / "source" / "train.py").write_text("")
@@ -52,15 +51,16 @@ def folder(request: pytest.FixtureRequest, tmp_path: Path) -> tuple[Path, str]:
     return tmp_path / "source", message
 
 
-def test_a_source_with_a_hostile_entry_is_refused(folder: tuple[Path, str], tmp_path: Path) -> None:
-    source, message = folder
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_source_with_a_hostile_entry_is_refused(tmp_path: Path, name: str) -> None:
+    source, message = hostile(tmp_path, name)
     with pytest.raises(InputError, match=rf"^script\.source: .*/more/hostile ({message})"):
         find_script(str(source), "train.py", tmp_path / "home")
     assert not (tmp_path / "home").exists()
 
 
-def test_a_channel_with_a_hostile_entry_is_refused(folder: tuple[Path, str], tmp_path: Path) -> None:
-    source, message = folder
+def test_a_channel_with_a_hostile_entry_is_refused(tmp_path: Path) -> None:
+    source, message = hostile(tmp_path, "the system's files")
     with pytest.raises(InputError, match=rf"^script\.channels\.rows: .*/more/hostile ({message})"):
         find_channels({"rows": ScriptChannel(uri=str(source))}, tmp_path / "home")
 

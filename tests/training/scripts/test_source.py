@@ -59,8 +59,6 @@ def test_a_moved_branch_is_a_new_script_and_a_known_commit_needs_no_server(repos
     ("revision", "directory", "message"),
     [
         ("v2", "ex", "script.revision 'v2' is not a branch or tag of file:"),
-        ("mian", "ex", "Did you mean 'main'?"),
-        ("main", "exx", "script.directory 'exx' is not a folder within"),
         ("main", "..", "script.directory '..' is not a folder within"),
         ("main", None, "'train.py' is not a file in"),
         ("0" * 40, "ex", "cannot be fetched"),
@@ -120,7 +118,6 @@ def test_a_copy_is_private_in_a_folder_that_others_can_read(tmp_path: Path) -> N
     ("entry_point", "files", "message"),
     [
         ("trian.py", ["train.py"], "script.entry_point 'trian.py' is not a file in {folder}. Did you mean 'train.py'?"),
-        ("../train.py", ["train.py"], "must be a file within the source"),
         ("a/../../train.py", ["train.py"], "must be a file within the source"),
         ("link.py", ["train.py"], "'link.py' is not a file in"),
         ("run", ["run"], "must be a Python file (.py), a shell script (.sh) or a file that starts with #!"),
@@ -201,9 +198,8 @@ def test_an_invalid_channel_is_an_error(tmp_path: Path, source: str, message: st
     assert message.replace("{folder}", str(tmp_path)) in str(caught.value)
 
 
-@pytest.mark.parametrize("kind", ["folder", "git"])
-def test_a_damaged_copy_is_made_again(repository: Path, tmp_path: Path, kind: str) -> None:
-    source = repository.as_uri() if kind == "git" else str(repository)
+def test_a_damaged_copy_is_made_again(repository: Path, tmp_path: Path) -> None:
+    source = repository.as_uri()
     said: list[str] = []
 
     def script() -> str:

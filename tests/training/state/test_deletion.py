@@ -75,7 +75,7 @@ delete(discard(Path(sys.argv[1]), Path(sys.argv[2])))
 
 
 def test_a_kill_leaves_no_partial_folder_under_its_name(tmp_path: Path) -> None:
-    created = folder(tmp_path, files=20_000)
+    created = folder(tmp_path, files=5_000)
     parent = created.parent
     process = subprocess.Popen([sys.executable, "-c", KILLED, str(created), str(tmp_path)], cwd=ROOT)
     while created.exists() and process.poll() is None:

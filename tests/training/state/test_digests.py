@@ -89,14 +89,6 @@ def test_a_file_has_a_digest_too(tmp_path: Path) -> None:
     assert not path.exists()
 
 
-def test_a_folder_in_the_place_of_a_record_is_replaced(tmp_path: Path) -> None:
-    folder = whole(tmp_path / "key")
-    DAMAGE["a folder as record"](folder)
-    assert not is_usable(folder)
-    assert is_usable(whole(folder))
-    assert record_of(folder).is_file()
-
-
 def test_a_loop_of_links_is_replaced(tmp_path: Path) -> None:
     (tmp_path / "key").symlink_to("key")
     assert not is_usable(tmp_path / "key")

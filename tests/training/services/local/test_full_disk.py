@@ -16,6 +16,8 @@ pytestmark = pytest.mark.skipif(not CAN_MOUNT, reason="only root can mount a sma
 RUN = """
 request = harness.request(SCRIPT)
 description, lines = ended(submit(harness.service, request))
+until_unsupervised(harness.root)
+assert not list(harness.job_folder().glob("*spare*"))
 print(json.dumps([description, lines, (harness.job_folder() / "supervisor.txt").read_text()], default=str))
 """
 
@@ -76,12 +78,3 @@ def test_a_job_that_cannot_be_created_is_one_sentence(tmp_path: Path) -> None:
     assert printed[0].startswith("Job job could not be started: DiskFull: the disk of ")
     assert "0 bytes of 8 MiB are free" in printed[0]
     assert printed[1:] == ["[]"]
-
-
-def test_a_job_that_ended_keeps_no_spare_block(tmp_path: Path) -> None:
-    body = """
-    ended(submit(harness.service, harness.request("print(1)")))
-    until_unsupervised(harness.root)
-    print(sorted(path.name for path in harness.job_folder().iterdir()))
-    """
-    assert "spare" not in on_small_disk(tmp_path, body)

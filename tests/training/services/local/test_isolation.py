@@ -40,18 +40,14 @@ def request_with_packages(harness: LocalHarness, devices: int) -> Request:
 
 
 @pytest.mark.parametrize("devices", LAUNCHERS)
-def test_a_script_imports_its_own_packages_and_none_of_ours(harness: LocalHarness, devices: int) -> None:
+def test_a_script_imports_its_own_packages_and_none_of_ours(
+    harness: LocalHarness, devices: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))  # a job does not inherit it
     description, lines = ended(submit(harness.service, request_with_packages(harness, devices)))
     assert description["TrainingJobStatus"] == "Completed", lines
     assert lines.count("own: my models my reports") == devices
     assert lines.count("refused: No module named 'experiments'") == devices
-
-
-def test_a_job_does_not_inherit_the_import_path(harness: LocalHarness, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("PYTHONPATH", str(Path(__file__).parents[4]))
-    description, lines = ended(submit(harness.service, request_with_packages(harness, 1)))
-    assert description["TrainingJobStatus"] == "Completed", lines
-    assert "refused: No module named 'experiments'" in lines
 
 
 def test_the_current_folder_is_not_imported_from(

@@ -27,11 +27,6 @@ def test_a_busy_process_beside_a_script_is_in_its_description(harness: LocalHarn
     assert any("other processes used" in reason for reason in reasons)
 
 
-def test_a_job_that_measures_itself_is_not_measured_twice(harness: LocalHarness) -> None:
-    description, _ = ended(submit(harness.service, harness.request("pass")))
-    assert FIELD not in description
-
-
 def test_a_failed_script_has_its_load_too(harness: LocalHarness) -> None:
     request = harness.request("import time; time.sleep(0.3); raise ValueError('no')")
     request["Environment"] = {**request.get("Environment", {}), MEASURE_VARIABLE: "1"}

@@ -37,16 +37,6 @@ def test_lines_keep_the_time_at_which_they_first_appeared(harness: LocalHarness,
     assert harness.service.logs("job", early.cursor).times == page.times[1:]
 
 
-def test_a_container_path_is_relocated(harness: LocalHarness) -> None:
-    """Published workloads have container paths in their hyperparameters."""
-    script = "import json, os, sys; print(sys.argv[2:7:2]); print(json.loads(os.environ['SM_HPS'])['b'])"
-    hyperparameters = {"a": "/opt/ml/model", "b": "/opt/ml", "c": "/opt/mlx"}
-    _, lines = ended(submit(harness.service, harness.request(script, hyperparameters=hyperparameters)))
-    base = str(harness.job_folder().resolve() / "opt" / "ml")
-    assert lines == [str([f"{base}/model", base, "/opt/mlx"]), base]
-    assert harness.service.describe("job")["HyperParameters"]["a"] == '"/opt/ml/model"'
-
-
 def test_times_are_those_of_the_marks(tmp_path: Path) -> None:
     log = tmp_path / "log.txt"
     marks_file(log).write_bytes(MARK.pack(10.0, 5) + MARK.pack(20.0, 9) + b"torn")
@@ -72,10 +62,3 @@ def test_marks_on_a_full_disk_do_not_end_the_job(tmp_path: Path) -> None:
     marker = LogMarker(tmp_path / "log.txt")
     (tmp_path / "log.txt").unlink()
     marker.mark()
-
-
-def test_updates_have_a_time_for_each_line(harness: LocalHarness) -> None:
-    job = submit(harness.service, harness.request("print('a'); print('b')"))
-    updates = list(job.follow())
-    assert [len(update.lines) for update in updates] == [len(update.times) for update in updates]
-    assert sum(len(update.times) for update in updates) == 2

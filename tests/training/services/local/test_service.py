@@ -32,20 +32,19 @@ class TestFolders:
         assert outputs == [["none"], ["40"]]
         assert (tmp_path / "kept é" / "step").read_text() == "40"
 
-    def test_data_is_linked_and_the_source_copied(self, harness: LocalHarness) -> None:
+    def test_data_is_linked_the_source_copied_and_both_are_private(self, harness: LocalHarness) -> None:
         data = harness.folder("data", {"big": "x"})
-        request = harness.request("open('changed', 'w').close()", channels={"train": data})
-        ended(submit(harness.service, request))
+        file = harness.folder("data", {"rows.jsonl": "{}"}) + "/rows.jsonl"
+        script = "import os; open('changed', 'w').close(); print(os.listdir(os.environ['SM_CHANNEL_ONE']))"
+        _, lines = ended(submit(harness.service, harness.request(script, channels={"train": data, "one": file})))
+        assert lines == ["['rows.jsonl']"]  # a channel of one file is a folder with that file
         base = harness.job_folder() / "opt" / "ml"
         assert (base / "input" / "data" / "train").is_symlink()
         assert (base / "code" / "changed").exists()
         assert sorted(path.name for path in (harness.root / "source-0").iterdir()) == ["train.py"]
-
-    def test_a_channel_of_one_file_is_a_folder_with_that_file(self, harness: LocalHarness) -> None:
-        file = harness.folder("data", {"rows.jsonl": "{}"}) + "/rows.jsonl"
-        script = "import os; print(os.listdir(os.environ['SM_CHANNEL_TRAIN']))"
-        _, lines = ended(submit(harness.service, harness.request(script, channels={"train": file})))
-        assert lines == ["['rows.jsonl']"]
+        assert harness.job_folder().stat().st_mode & 0o077 == 0
+        (harness.job_folder() / "request.json").unlink()
+        assert harness.service.jobs() == []  # the job is being deleted
 
     def test_a_packed_source_is_unpacked(self, harness: LocalHarness, tmp_path: Path) -> None:
         (tmp_path / "train.py").write_text("import helper")
@@ -60,63 +59,41 @@ class TestFolders:
     @pytest.mark.parametrize(
         ("uri", "reason"),
         [
-            ("/no/where", "source '/no/where' does not exist"),
             ("s3://bucket/sourcedir.tar.gz", "'s3://bucket/sourcedir.tar.gz' is not a local path"),
-            ("relative", "'relative' is not a local path"),
+            ("", "/empty-0' has no 'train.py'."),
         ],
     )
     def test_an_invalid_source_fails_the_job(self, harness: LocalHarness, uri: str, reason: str) -> None:
         request = harness.request("pass")
-        request["HyperParameters"]["sagemaker_submit_directory"] = json.dumps(uri)
+        request["HyperParameters"]["sagemaker_submit_directory"] = json.dumps(uri or harness.folder("empty", {}))
         description, _ = ended(submit(harness.service, request))
         assert description["FailureReason"].startswith("ClientError: ")
         assert reason in description["FailureReason"]
 
-    def test_a_source_without_the_program_fails_the_job(self, harness: LocalHarness) -> None:
-        request = harness.request("pass")
-        request["HyperParameters"]["sagemaker_submit_directory"] = json.dumps(harness.folder("empty", {}))
-        description, _ = ended(submit(harness.service, request))
-        assert description["FailureReason"].endswith("/empty-0' has no 'train.py'.")
-
-    def test_other_environment_variables_do_not_reach_the_job(
-        self, harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
-    ) -> None:
-        for name in ("AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "MLFLOW_TRACKING_URI", "PYTHONPATH", "SM_MODEL_DIR"):
-            monkeypatch.setenv(name, "secret")
-        _, lines = ended(submit(harness.service, harness.request("import os; print(sorted(os.environ.items()))")))
-        assert "secret" not in lines[0]
-        assert "'PATH'" in lines[0]
-
-    def test_a_secret_variable_reaches_the_job_but_no_file(
+    def test_only_a_secret_variable_reaches_the_job_and_no_file(
         self, harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setenv("MY_TOKEN", "hf_very_secret")
-        monkeypatch.setenv("SM_MODEL_DIR", "hf_very_secret")
+        others = ("AWS_SECRET_ACCESS_KEY", "HF_TOKEN", "MLFLOW_TRACKING_URI", "PYTHONPATH", "SM_MODEL_DIR")
+        for name in others:
+            monkeypatch.setenv(name, "hf_very_secret")
         monkeypatch.delenv("ABSENT", raising=False)
-        script = "import os; print(len(os.environ['MY_TOKEN']), 'ABSENT' in os.environ)"
+        script = "import os; print(len(os.environ['MY_TOKEN']), 'ABSENT' in os.environ); "
+        script += "print([n for n, v in os.environ.items() if v.startswith('hf_')], 'PATH' in os.environ)"
         variables = {"TRAINFARE_SECRET_VARIABLES": "MY_TOKEN,ABSENT,SM_MODEL_DIR"}
         job = submit(harness.service, harness.request(script, environment=variables))
         description, lines = ended(job)
-        assert lines == ["14 False"]
+        assert lines == ["14 False", "['MY_TOKEN'] True"]
         assert "hf_very_secret" not in str(description)
         until_unsupervised(harness.root)
         files = [path for path in harness.root.rglob("*") if path.is_file()]
         assert files
         assert not [path for path in files if b"hf_very_secret" in path.read_bytes()]
 
-    def test_only_the_owner_can_read_a_job_folder(self, harness: LocalHarness) -> None:
-        ended(submit(harness.service, harness.request("pass")))
-        assert harness.job_folder().stat().st_mode & 0o077 == 0
-
     def test_a_compile_cache_in_the_jobs_own_folder_is_left_to_the_job(self, harness: LocalHarness) -> None:
         variables = {"TORCHINDUCTOR_CACHE_DIR": str(harness.job_folder() / "opt" / "ml" / "cache")}
         description, lines = ended(submit(harness.service, harness.request("print('ran')", environment=variables)))
         assert (description["TrainingJobStatus"], lines) == ("Completed", ["ran"])
-
-    def test_a_job_that_is_being_deleted_is_not_listed(self, harness: LocalHarness) -> None:
-        ended(submit(harness.service, harness.request("pass")))
-        (harness.job_folder() / "request.json").unlink()
-        assert harness.service.jobs() == []
 
 
 class TestPrograms:

@@ -2,18 +2,13 @@
 
 from __future__ import annotations
 
-import json
 import os
-import shutil
 from pathlib import Path
-from urllib.parse import unquote, urlparse
 
 import pytest
 
-from tests.support.services.following import ended, running
+from tests.support.services.following import ended
 from tests.support.services.harness import LocalHarness
-from training.contract.script_entry import ScriptEntry
-from training.scripts.source import ENTRY
 from training.services.launcher import failure_of, submit
 
 CORES = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0))), "CUDA_VISIBLE_DEVICES": ""}
@@ -39,19 +34,6 @@ def test_two_processes_add_up_their_ranks(tmp_path: Path) -> None:
     assert ranks == [f"rank {rank} of 2: 3.0 ['--nproc_per_node', '7']" for rank in range(2)]
 
 
-@pytest.mark.slow
-def test_our_entry_point_starts_the_script_in_each_process(tmp_path: Path) -> None:
-    harness = LocalHarness(tmp_path)
-    script = "import os, sys; os.write(1, f'{os.environ[\"RANK\"]} {sys.argv}\\n'.encode())"
-    entry = ScriptEntry(flags=True)
-    request = harness.request(script, devices=2, hyperparameters={"cpu": True}, entry=entry, environment=CORES)
-    folder = Path(unquote(urlparse(json.loads(request["HyperParameters"]["sagemaker_submit_directory"])).path))
-    shutil.copy(ENTRY, folder)
-    description, lines = ended(submit(harness.service, request))
-    assert description["TrainingJobStatus"] == "Completed", lines
-    assert sorted(lines)[:2] == [f"{rank} ['train.py', '--cpu']" for rank in range(2)]
-
-
 @pytest.mark.gate
 @pytest.mark.slow
 def test_a_killed_process_ends_the_job(tmp_path: Path) -> None:
@@ -65,19 +47,4 @@ def test_a_killed_process_ends_the_job(tmp_path: Path) -> None:
     assert description["TrainingJobStatus"] == "Failed"
     assert "Killed by SIGKILL" in description["FailureReason"]
     assert failure_of(description, [], lines)[0] == "Killed"
-    assert not harness.has_processes("job")
-
-
-@pytest.mark.slow
-def test_stopping_reaches_every_process(tmp_path: Path) -> None:
-    harness = LocalHarness(tmp_path)
-    script = """
-        import os, time
-        print("running" if os.environ["RANK"] == "1" else "", flush=True)
-        time.sleep(300)
-    """
-    job = submit(harness.service, harness.request(script, devices=2, environment=CORES))
-    running(job)
-    job.stop()
-    assert ended(job)[0]["TrainingJobStatus"] == "Stopped"
     assert not harness.has_processes("job")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-import socket
 from pathlib import Path
 
 import pytest
@@ -20,38 +19,21 @@ FOREIGN_IMAGE = "999999999999.dkr.ecr.us-east-1.amazonaws.com/mine:latest"
     ("fields", "code", "message"),
     [
         ({"aws.bucket": "far"}, 2, "Bucket far is in eu-central-1, but the jobs run in us-east-1"),
-        ({"aws.bucket": "theirs"}, 1, "Bucket theirs does not belong to account 123456789012, or access is denied"),
         ({"aws.role": ROLE.replace("trainer", "nobody")}, 2, "Job demo-.* Could not assume role .*/nobody"),
-        ({"machine.instance_type": "ml.g5.huge"}, 2, "machine.instance_type 'ml.g5.huge' is not allowed"),
         ({"machine.image": FOREIGN_IMAGE}, 2, "Job demo-.* Cannot find repository: mine in registry ID: 999999999999"),
     ],
-    ids=["another region", "another account", "role", "instance type", "image"],
+    ids=["another region", "role", "image"],
 )
 def test_a_bad_setting_gives_one_line_and_leaves_nothing_running(
     terminal: Terminal, account: Account, fields: dict[str, object], code: int, message: str
 ) -> None:
     account.clients["s3"].create_bucket(Bucket="far", CreateBucketConfiguration={"LocationConstraint": "eu-central-1"})
-    account.add_foreign_bucket("theirs")
     output = terminal("train", fields)
     [line] = output.error.splitlines()
     assert (output.code, bool(re.search(message, line))) == (code, True), output
     assert "may still be running" not in line
     assert account.jobs.names() == []
     assert [run.info.status for run in terminal.runs() if run.info.status not in {"FAILED"}] == []
-
-
-def test_an_unreachable_region_is_reported_soon(
-    terminal: Terminal, account: Account, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    with socket.socket() as closed:
-        closed.bind(("127.0.0.1", 0))  # it does not listen, and nothing else can
-        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
-        for arguments in (["train"], ["jobs", "--service", "sagemaker", "list"]):
-            output = terminal("train") if arguments == ["train"] else terminal.run(*arguments)
-            [line] = output.error.splitlines()
-            assert (output.code, "AWS: AWS does not answer" in line) == (1, True), output
-            assert "check the region and the network" in line
-        assert account.jobs.names() == []
 
 
 def test_a_script_that_fails_shows_its_traceback(

@@ -2,19 +2,14 @@
 
 from __future__ import annotations
 
-import subprocess
-import sys
 import threading
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.support.aws.account import Account
 from tests.support.services.following import until
 from tests.training.services.sagemaker.conftest import Terminal
-
-COMMAND = (sys.executable, "-m", "experiments")
 
 
 @pytest.mark.slow
@@ -72,29 +67,6 @@ def test_a_job_gets_its_budget_once(terminal: Terminal, account: Account) -> Non
     assert len(terminal.curve(run)) == 8
     [group] = terminal.runs("group")
     assert group.data.metrics["cost/usd"] == pytest.approx(run.data.metrics["cost/usd"])
-
-
-@pytest.mark.slow
-def test_a_stop_of_the_group_by_another_process_ends_the_wait(terminal: Terminal, account: Account) -> None:
-    account.jobs.faults.no_capacity.add("ml.g5.xlarge")
-    fields = {**terminal.fields, "machine.capacity_retry_minutes": "[30, 30]"}
-    options = [word for name, value in fields.items() for word in (f"--{name}", str(value))]
-    following = subprocess.Popen([*COMMAND, "train", *options], cwd=ROOT, stdout=subprocess.PIPE, text=True)
-    assert following.stdout is not None
-    for line in following.stdout:
-        if "starts again in" in line:
-            break
-    [name] = account.jobs.names()
-    [group] = terminal.runs("group")
-    words = ["jobs", "stop", "--group", group.data.tags["platform.group"], "--service", "sagemaker"]
-    stopping = subprocess.run([*COMMAND, *words], cwd=ROOT, capture_output=True, text=True)
-    assert (stopping.returncode, stopping.stderr) == (0, "")
-    assert f"{name}: there were no instances for it, and it does not start again" in stopping.stdout
-    output, _ = following.communicate()
-    assert following.returncode == 130, output
-    [run] = terminal.runs()
-    assert (run.info.status, run.data.tags["platform.failure_class"]) == ("KILLED", "Stopped")
-    assert account.jobs.names() == [name]
 
 
 def _without_name(request: dict[str, Any]) -> dict[str, Any]:

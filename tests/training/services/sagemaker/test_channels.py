@@ -19,8 +19,6 @@ from experiments.planning.staged_inputs import stage_inputs
 from experiments.running.service_context import open_service_context
 from tests.support.aws.account import BUCKET, ROLE, Account
 from tests.support.aws.objects import Objects
-from tests.support.job.published_workloads import SMALL_FIELDS, WORKLOADS
-from tests.support.job.small_workloads import small_model
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.services.local.container import local_path
@@ -60,29 +58,6 @@ def home(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     monkeypatch.chdir(tmp_path)
     monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     return tmp_path / "home"
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("workload", WORKLOADS)
-def test_a_container_sees_the_data_of_a_workload(
-    account: Account, shared: Path, tmp_path: Path, home: Path, workload: str
-) -> None:
-    kind, small = WORKLOADS[workload]
-    model = {"model": small_model(tmp_path, kind), "weights": "random"} if kind else {}
-    fields = {**SMALL_FIELDS, **model, **small(tmp_path, shared), "machine.devices": 1, "machine.instance_count": 1}
-    account.make_role()
-    local, remote = uploaded(workload, fields, home)
-    assert {"train", "validation"} <= set(remote.channels)
-    assert_container_sees(account, local, remote, tmp_path / "container")
-
-
-@pytest.mark.parametrize(("script", "channels"), [("torch_loop", {"train"}), ("plain_trainer", {"train", "model"})])
-def test_a_container_sees_the_channels_of_a_shipped_script(
-    account: Account, tmp_path: Path, home: Path, script: str, channels: set[str]
-) -> None:
-    local, remote = uploaded(script, {}, home)
-    assert set(remote.channels) == channels
-    assert_container_sees(account, local, remote, tmp_path / "container")
 
 
 def test_a_container_sees_every_kind_of_channel(account: Account, tmp_path: Path, home: Path) -> None:

@@ -61,12 +61,8 @@ def message(home: Path, configuration: str) -> str:
 
 
 @pytest.mark.parametrize("configuration", [SESSION, LEGACY], ids=["session", "legacy"])
-def test_a_missing_sign_in_names_the_command(home: Path, configuration: str) -> None:
+def test_a_missing_or_expired_sign_in_names_the_command(home: Path, configuration: str) -> None:
     assert re.fullmatch(rf"AWS: {SIGN_IN} the same command again\.", message(home, configuration))
-
-
-@pytest.mark.parametrize("configuration", [SESSION, LEGACY], ids=["session", "legacy"])
-def test_an_expired_sign_in_names_the_command(home: Path, configuration: str) -> None:
     key = sha1((START if "sso-session" not in configuration else "team").encode()).hexdigest()
     ended = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
     token = {"startUrl": START, "region": "us-east-1", "accessToken": "x", "expiresAt": ended}

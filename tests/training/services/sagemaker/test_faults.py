@@ -8,29 +8,17 @@ from pathlib import Path
 import pytest
 
 from experiments.__main__ import main
-from tests.support.aws.account import BUCKET, Account
-from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
-from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, event_numbers, of_job, running
+from tests.support.aws.account import Account
+from tests.support.aws.api import EXPIRED
+from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, of_job, running
 from tests.support.services.harness import SageMakerHarness
-from training.contract.errors import AccessError, InputError, QuotaError
-from training.services.launcher import Job, failure_of, submit
+from training.contract.errors import AccessError
+from training.services.launcher import Job, submit
 
 
 @pytest.fixture
 def harness(account: Account, tmp_path: Path) -> SageMakerHarness:
     return SageMakerHarness(tmp_path, account)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "errors", [[THROTTLED] * 3, [BROKEN] * 2, [Dropped()] * 2], ids=["throttled", "500", "dropped"]
-)
-def test_transient_errors_are_retried(harness: SageMakerHarness, account: Account, errors: list[Exception]) -> None:
-    for operation in ("CreateTrainingJob", "DescribeTrainingJob"):
-        account.api.faults.add(operation, *errors)
-    job = submit(harness.service, harness.request(EMITS_EVENTS))
-    assert event_numbers(job) == list(range(20))
-    assert account.jobs.names() == ["job"]
 
 
 def test_a_lost_response_does_not_start_a_second_job(harness: SageMakerHarness, account: Account) -> None:
@@ -40,25 +28,21 @@ def test_a_lost_response_does_not_start_a_second_job(harness: SageMakerHarness, 
     description, lines = ended(submit(harness.service, request))
     assert (description["TrainingJobStatus"], lines) == ("Completed", ["once"])
     assert account.jobs.names() == ["job"]
+    # With a start time of 0, CloudWatch searches the logs of all jobs of the account. An hour covers wrong clocks.
+    created_ms = 1000 * description["CreationTime"].timestamp()
+    assert account.logs.starts_ms
+    assert all(created_ms - 2 * 3_600_000 < start for start in account.logs.starts_ms)
 
 
-def test_credentials_that_expire_leave_the_job_running(harness: SageMakerHarness, account: Account) -> None:
-    job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED))
+def test_a_job_whose_launcher_lost_its_credentials_is_listed_and_stopped_by_its_group(
+    harness: SageMakerHarness, account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, name="study-1-a0r0"))
     running(job)
     account.api.faults.add("DescribeTrainingJob", EXPIRED)
     with pytest.raises(AccessError, match="AWS credentials have expired: renew them"):
         job.describe()
     assert job.describe()["TrainingJobStatus"] == "InProgress"
-    assert [each["TrainingJobName"] for each in harness.service.jobs(running_only=True)] == ["job"]
-    job.stop()
-    assert ended(job)[0]["TrainingJobStatus"] == "Stopped"
-
-
-def test_jobs_are_listed_and_stopped_by_group(
-    harness: SageMakerHarness, account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, name="study-1-a0r0"))
-    running(job)
     table = tmp_path / "prices.json"
     table.write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 3600}}')
     assert main(["jobs", "--service", "sagemaker", "list", "--prices", str(table)]) == 0
@@ -78,47 +62,6 @@ def test_jobs_are_listed_and_stopped_by_group(
     assert capsys.readouterr().out == "study-1: 1 job had already ended (1 stopped).\n"
     assert main(["jobs", "--service", "sagemaker", "stop", "--group", "study-2"]) == 2
     assert "this group has no jobs here" in capsys.readouterr().err
-
-
-def test_a_quota_of_zero_is_final(harness: SageMakerHarness, account: Account) -> None:
-    account.jobs.quotas["ml.g4dn.xlarge"] = 0
-    with pytest.raises(
-        QuotaError, match=r"quota 'ml\.g4dn\.xlarge for training job usage' is 0: request an increase"
-    ) as error:
-        harness.service.create(harness.request("pass"))
-    assert error.value.is_final
-    assert account.jobs.names() == []
-
-
-def test_a_used_up_quota_is_available_again_after_a_job(harness: SageMakerHarness, account: Account) -> None:
-    account.jobs.quotas["ml.g4dn.xlarge"] = 1
-    job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED))
-    with pytest.raises(QuotaError, match="is 1: all of it is in use"):
-        harness.service.create(harness.request("pass", name="second"))
-    job.stop()
-    ended(job)
-    assert ended(submit(harness.service, harness.request("pass", name="second")))[0]["TrainingJobStatus"] == "Completed"
-
-
-def test_missing_capacity_fails_the_job(harness: SageMakerHarness, account: Account) -> None:
-    account.jobs.faults.no_capacity.add("ml.g4dn.xlarge")
-    description, lines = ended(submit(harness.service, harness.request("print(1)")))
-    assert failure_of(description, [], lines)[0] == "Capacity"
-    assert "BillableTimeInSeconds" not in description
-
-
-def test_the_next_instance_type_is_used(harness: SageMakerHarness, account: Account) -> None:
-    account.jobs.faults.no_capacity.add("ml.g4dn.xlarge")
-    request = harness.request("print(1)", fallback_instance_types=("ml.g5.xlarge", "ml.p3.2xlarge"))
-    description, lines = ended(submit(harness.service, request))
-    assert (description["TrainingJobStatus"], lines) == ("Completed", ["1"])
-    assert description["ResourceConfig"]["SelectedInstanceType"] == "ml.g5.xlarge"
-
-
-def test_a_rejected_request_starts_nothing(harness: SageMakerHarness, account: Account) -> None:
-    with pytest.raises(InputError, match=r"Job job: SageMaker rejected the request: .*ml\.none\.xlarge"):
-        harness.service.create(harness.request("pass", instance_type="ml.none.xlarge"))
-    assert account.jobs.names() == []
 
 
 def test_a_line_that_is_stored_after_the_end_is_read(harness: SageMakerHarness, account: Account) -> None:
@@ -141,20 +84,3 @@ def test_a_line_that_is_stored_after_the_end_is_read(harness: SageMakerHarness, 
     updates = list(Job(harness.service, "job").follow(sleep=late))
     assert of_job(updates[0].lines) == ["first", "last"]
     assert (updates[-1].is_whole, of_job(updates[-1].lines)) == (True, ["half an hour ago", "first", "last"])
-
-
-def test_logs_are_read_from_the_creation_of_the_job(harness: SageMakerHarness, account: Account) -> None:
-    """With a start time of 0, CloudWatch searches the logs of all jobs of the account. An hour covers wrong clocks."""
-    description, lines = ended(submit(harness.service, harness.request("print(1)")))
-    assert of_job(lines) == ["1"]
-    created_ms = 1000 * description["CreationTime"].timestamp()
-    assert account.logs.starts_ms
-    assert all(created_ms - 2 * 3_600_000 < start for start in account.logs.starts_ms)
-
-
-def test_missing_data_in_s3_fails_the_job(harness: SageMakerHarness, account: Account) -> None:
-    request = harness.request("print(1)")
-    for entry in account.clients["s3"].list_objects_v2(Bucket=BUCKET)["Contents"]:
-        account.clients["s3"].delete_object(Bucket=BUCKET, Key=entry["Key"])
-    description, lines = ended(submit(harness.service, request))
-    assert failure_of(description, [], lines)[0] == "BadData"

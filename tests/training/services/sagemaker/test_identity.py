@@ -47,12 +47,6 @@ def test_missing_credentials_are_an_error(account: Account, monkeypatch: pytest.
         account_of(Clients())
 
 
-def test_a_profile_that_does_not_exist_is_an_error(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_PROFILE", "nobody")
-    with pytest.raises(AccessError, match="nobody"):
-        Clients()
-
-
 def test_a_missing_region_is_an_error(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
         monkeypatch.delenv(name)

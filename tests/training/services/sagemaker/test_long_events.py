@@ -1,4 +1,4 @@
-"""An event that is too long for one log line arrives complete, locally and through CloudWatch."""
+"""An event that is too long for one log line arrives complete through CloudWatch."""
 
 from __future__ import annotations
 
@@ -7,24 +7,16 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.aws.account import Account
 from tests.training.services.sagemaker.conftest import Terminal
 
 CLASSES = 90
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("service", ["local", "sagemaker"])
-def test_an_event_of_half_a_megabyte_arrives_complete(
-    terminal: Terminal, account: Account, tmp_path: Path, service: str
-) -> None:
+def test_an_event_of_half_a_megabyte_arrives_complete(terminal: Terminal, tmp_path: Path) -> None:
     rows = [json.dumps({"text": f"of kind {n}", "label": f"kind {n} of " + 800 * "é"}) for n in range(CLASSES)]
     (tmp_path / "classes.jsonl").write_text("\n".join(rows) + "\n")
     fields = dict.fromkeys(("data.train", "data.validation"), tmp_path / "classes.jsonl")
-    if service == "local":
-        aws_only = {"service", "aws.role", "aws.prices", "machine.instance_type", "machine.capacity_retry_minutes"}
-        local_fields = {name: value for name, value in terminal.fields.items() if name not in aws_only}
-        terminal = Terminal(terminal.client, local_fields, terminal.capsys)
     output = terminal("train", {**fields, "batch_size": 30})
     assert output.code == 0, output
     [run] = terminal.runs()

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from training.contract.errors import InputError
-from training.contract.price import Price, instance_seconds
+from training.contract.price import Price
 from training.services.sagemaker.prices import _read_cache, parse_price_list, table_price
 
 
@@ -28,12 +28,6 @@ def test_the_only_price_is_returned_with_its_date() -> None:
 )
 def test_without_a_unique_price_the_result_is_none(entries: list[str]) -> None:
     assert parse_price_list(entries) is None
-
-
-def test_two_instances_cost_twice_as_much() -> None:
-    # 90 s on 2 instances at 1.408 USD per hour: 180 / 3600 of 1.408 USD.
-    price = Price(usd_per_hour=1.408, source="x", date="2026-10-01")
-    assert price.usd(instance_seconds(90, 2)) == pytest.approx(0.0704)
 
 
 def test_a_price_is_read_from_a_table(tmp_path: Path) -> None:

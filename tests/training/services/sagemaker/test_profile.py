@@ -11,8 +11,6 @@ from models.endpoints.sagemaker.endpoints import SageMakerEndpoints
 from tests.support.aws.account import ACCOUNT, Account
 from tests.training.services.sagemaker.conftest import Terminal
 from training.contract.errors import AccessError
-from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.identity import account_of
 
 OTHER_ROLE = "arn:aws:iam::210987654321:role/trainer"
 
@@ -28,7 +26,6 @@ def profile(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
     return "research"
 
 
-@pytest.mark.slow
 def test_a_job_and_its_data_in_s3_need_no_other_credentials(terminal: Terminal, account: Account, profile: str) -> None:
     s3 = account.clients["s3"]
     s3.create_bucket(Bucket="team-data")
@@ -38,22 +35,17 @@ def test_a_job_and_its_data_in_s3_need_no_other_credentials(terminal: Terminal, 
     without = terminal("plan", {"verb": "train", **fields})
     assert without.code != 0
     assert "AWS credentials are missing" in without.error + without.out
-    output = terminal("train", {**fields, "aws.profile": profile})
+    output = terminal("plan", {"verb": "train", **fields, "aws.profile": profile})
     assert output.code == 0, output
+    unknown = terminal("train", {"aws.profile": "other"})
+    assert unknown.code == 1
+    assert "The config profile (other) could not be found" in unknown.error
 
 
 def test_endpoints_use_it(profile: str) -> None:
     assert SageMakerEndpoints({"profile": profile}, lambda _: None).account == ACCOUNT
     with pytest.raises(AccessError, match="AWS credentials are missing"):
         SageMakerEndpoints({}, lambda _: None)
-
-
-def test_an_error_names_it(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("AWS_PROFILE", "other")
-    with pytest.raises(AccessError, match=r"^AWS: the AWS profile research does not exist"):
-        account_of(Clients(profile="research"))
-    with pytest.raises(AccessError, match=r"^AWS: the AWS profile other does not exist"):
-        account_of(Clients())
 
 
 @pytest.mark.slow

@@ -202,10 +202,3 @@ def test_only_the_jobs_of_these_tests_are_stopped_at_the_end(account: Account, t
     assert real.stop_jobs() == [job.name]
     until(lambda: job.describe()["TrainingJobStatus"] == "Stopped")
     assert other.describe()["TrainingJobStatus"] == "InProgress"
-
-
-def test_without_a_role_nothing_runs(account: Account) -> None:
-    command = [sys.executable, "-m", "pytest", "-m", "aws", "-rs", "-p", "no:cacheprovider", str(Path(__file__))]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert "needs an AWS account: give --role ROLE and --budget USD" in done.stdout
-    assert account.calls == []

@@ -70,18 +70,3 @@ def test_a_job_that_waits_for_the_quota_says_so_and_how_long(
     quota = r"the quota 'ml\.g5\.xlarge for training job usage' \(all of it is in use\)"
     waits = [line for line in messages if re.fullmatch(rf"  none, repeat 2 has waited \d+ s for {quota}", line)]
     assert len(waits) == 1, messages
-
-
-@pytest.mark.slow
-def test_a_job_that_waits_for_spot_capacity_says_so_and_how_long(
-    account: Account, tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    account.jobs.faults.starting_seconds = 8.0
-    harness, store = SageMakerHarness(tmp_path, account), open_store(tracking_uri)
-    group = open_group(store, experiment_name="demo", verb="compare", key="k1")
-    spot = {"instance_type": "ml.g5.xlarge", "spot": True, "hyperparameters": {"steps": 2}}
-    messages: list[str] = []
-    run_jobs(store, harness.service, group, [planned_as(harness.spec(TRAIN_PY, **spot), "none")], echo=messages.append)
-    capacity = r"spot capacity of ml\.g5\.xlarge \(Starting: Starting\)"
-    assert any(re.fullmatch(rf"  none, repeat 1 has waited \d+ s for {capacity}", line) for line in messages), messages

@@ -9,7 +9,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.aws.account import BUCKET, Account
-from tests.support.aws.rights import ACTIONS, actions, allowed, documented
+from tests.support.aws.rights import actions, allowed, documented
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
 from tests.support.services.harness import SageMakerHarness
 from training.contract.errors import JobExists
@@ -32,21 +32,8 @@ NOT_RECORDED = {
 def test_the_launcher_policy_allows_exactly_the_calls_of_a_launcher(account: Account, tmp_path: Path) -> None:
     harness = SageMakerHarness(tmp_path, account)
     account.clients["s3"].delete_bucket(Bucket=account.clients["s3"].list_buckets()["Buckets"][0]["Name"])
-    called: set[str] = set()
-
-    class Recorded(Clients):
-        def __init__(self, region: str | None = None, profile: str | None = None) -> None:
-            super().__init__(region, profile)
-            self.session.events.register("before-call", self._note)
-
-        def _note(self, model: Any, **_: Any) -> None:
-            service = model.service_model.signing_name
-            action = f"{service}:{model.name}"
-            called.add(ACTIONS.get(action, action))
-
-    with pytest.MonkeyPatch.context() as patched:
-        patched.setattr("training.services.sagemaker.aws_context.Clients", Recorded)
-        context = open_aws_context({"role": "trainer"})
+    account.forget_calls()
+    context = open_aws_context({"role": "trainer"})
     large = tmp_path / "large"
     large.mkdir()
     (large / "file").write_bytes(b"0" * (65 * 2**20))
@@ -62,7 +49,7 @@ def test_the_launcher_policy_allows_exactly_the_calls_of_a_launcher(account: Acc
     job.stop()
     ended(job)
     service.fetch_output("job", "events.jsonl")
-    assert called == set(actions("launcher")) - set(NOT_RECORDED)
+    assert account.actions == set(actions("launcher")) - set(NOT_RECORDED)
 
 
 CONFIGURATION = """

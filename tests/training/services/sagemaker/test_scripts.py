@@ -112,22 +112,3 @@ def test_a_script_gets_the_same_on_both_services(
 def kept(folder: Path) -> list[Path]:
     """Return the files that the commands left: the state folder, the tracking database and the job's container."""
     return [path for path in folder.rglob("*") if path.is_file()]
-
-
-@pytest.mark.parametrize(
-    "text",
-    ["hyperparameters: {hub_token: hf_abcdefghijklmnopqrstuvwxyz}", "environment: {WANDB_API_KEY: abcdef0123456789}"],
-)
-def test_a_secret_that_stands_in_the_experiment_is_refused_with_the_right_way(
-    terminal: Terminal, account: Account, tmp_path: Path, text: str
-) -> None:
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "train.py").write_text("")
-    (tmp_path / "own.yaml").write_text(f"script:\n  source: code\n  {text}\n")
-    output = terminal.run("train", "--experiment", str(tmp_path / "own.yaml"))
-    [line] = output.error.splitlines()
-    assert output.code == 2
-    assert "looks like a secret, which would be written to the request, the log and MLflow" in line
-    assert "list that in script.secrets (on SageMaker with the name of a secret in AWS Secrets Manager" in line
-    assert "abcdef" not in line
-    assert (terminal.runs(), account.jobs.names()) == ([], [])

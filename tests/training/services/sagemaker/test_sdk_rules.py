@@ -115,38 +115,13 @@ INVALID: list[tuple[dict[str, Any], str]] = [
         {**SMP, "model_parallel": {"partitions": 2, "pipeline": "fast"}},
         "model_parallel.pipeline is 'fast'; it must be one of simple",
     ),
-    (
-        {**SMP, "model_parallel": {"partitions": 2, "microbatches": 0}},
-        "model_parallel.microbatches is 0; it must be a whole number",
-    ),
     ({**SMP, "model_parallel": {"partitions": True}}, "model_parallel.partitions is True; it must be a whole number"),
-    (
-        {**SMP, "model_parallel": {"partitions": 2, "auto_partition": False}},
-        "default_partition is required when auto_partition is false",
-    ),
-    (
-        {**SMP, "model_parallel": {"partitions": 2, "default_partition": 2}},
-        "default_partition is 2; it must be below partitions, 2",
-    ),
     (
         {**SMP, "model_parallel": {"partitions": 2, "memory_weight": 1.5}},
         "memory_weight is 1.5; it must be from 0 to 1",
     ),
-    (
-        {**SMP, "model_parallel": {"partitions": 2, "x": float("nan")}},
-        "model_parallel.x is nan; it must be a finite number",
-    ),
-    ({**SMP, "model_parallel": {"partitions": 2, "ddp_port": 1}}, "model_parallel.ddp_port needs model_parallel.ddp"),
     ({**SMP, "model_parallel": {"partitions": 2, "ddp": True, "horovod": True}}, "cannot be combined"),
     (SMP, "launcher 'smp' needs model_parallel.partitions"),
-    (
-        {**SMP, "model_parallel": {"partitions": 2, "ddp": True, "ddp_port": -1}},
-        "model_parallel.ddp_port is -1; it must be a whole number of at least 0",
-    ),
-    (
-        {**SMP, "model_parallel": {"partitions": 2, "partition_file": 5}},
-        "model_parallel.partition_file is 5; it must be text",
-    ),
     (
         {"launcher": "pytorchddp", "devices": 4, "image": OLD},
         "launcher 'pytorchddp' needs PyTorch 1.10 or later; the image has 1.9",

@@ -2,17 +2,13 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 
 import pytest
 
 from tests.support.aws.account import Account
-from tests.support.aws.downloads import downloaded, share_of
-from tests.support.aws.objects import Objects
 from tests.support.aws.rights import allowed
 from tests.training.services.sagemaker.conftest import Terminal
-from training.services.local.container import local_path
 
 URI = "s3://team-data/rows/"
 SCRIPT = """\
@@ -78,31 +74,6 @@ def test_a_script_reads_objects_where_they_are(terminal: Terminal, stored: Accou
     assert len(terminal.runs("group")) == 3
 
 
-@pytest.mark.slow
-def test_a_manifest_chooses_the_objects(terminal: Terminal, stored: Account, tmp_path: Path) -> None:
-    """FastFile shows the listed objects as files, as File does."""
-    put_object(stored, "rows.manifest", json.dumps([{"prefix": URI}, "inner/b.txt"]))
-    channel = "{uri: s3://team-data/rows.manifest, type: manifest, mode: FastFile, distribution: by-key}"
-    (tmp_path / "own.yaml").write_text(EXPERIMENT.replace(URI, channel))
-    output = terminal.run("train", "--experiment", str(tmp_path / "own.yaml"))
-    assert output.code == 0, output
-    [run] = terminal.runs()
-    log = Path(terminal.client.download_artifacts(run.info.run_id, "log.txt")).read_text()
-    assert "READ [('inner/b.txt', '2')]" in log
-
-
-@pytest.mark.slow
-def test_pipes_reach_the_service_which_is_no_stand_in_for_them(
-    terminal: Terminal, stored: Account, tmp_path: Path
-) -> None:
-    (tmp_path / "own.yaml").write_text(EXPERIMENT.replace(URI, f"{{uri: {URI}, mode: Pipe}}"))
-    output = terminal.run("train", "--experiment", str(tmp_path / "own.yaml"))
-    assert output.code == 1
-    assert "the simulated account has no pipes" in output.out + output.error
-    [name] = stored.jobs.names()
-    assert stored.jobs.request(name)["InputDataConfig"][0]["InputMode"] == "Pipe"
-
-
 def test_a_file_system_needs_a_network(terminal: Terminal, stored: Account, tmp_path: Path) -> None:
     channel = "{file_system: fs-0123abcd, kind: EFS, path: /rows}"
     (tmp_path / "own.yaml").write_text(EXPERIMENT.replace(URI, channel))
@@ -124,22 +95,6 @@ def test_a_plan_shows_the_channels_as_they_would_be_sent(terminal: Terminal, sto
     assert f"train: {URI} (2 objects, 0.0 MB), images: efs://fs-0123abcd/rows" in shown, output.out
     assert "script.channels.images is a directory of a file system: the version of its files" in shown
     assert not [call for _, call in stored.calls if call.startswith("PUT ")]
-
-
-def test_instances_share_objects_by_key(stored: Account, tmp_path: Path) -> None:
-    """Each of n instances gets about 1/n of the objects (`S3DataDistributionType`, botocore 1.44.5)."""
-    put(stored, c="3")
-    source = {"S3DataType": "S3Prefix", "S3Uri": URI, "S3DataDistributionType": "ShardedByS3Key"}
-    put_object(stored, "sourcedir.tar.gz", "")
-    request = {
-        "HyperParameters": {"sagemaker_submit_directory": '"s3://team-data/sourcedir.tar.gz"'},
-        "ResourceConfig": {"InstanceCount": 2},
-        "InputDataConfig": [{"ChannelName": "train", "DataSource": {"S3DataSource": source}}],
-    }
-    [channel] = downloaded(request, Objects(stored.clients["s3"]), tmp_path, {})["InputDataConfig"]
-    folders = [local_path(share_of(channel, at)["DataSource"]["S3DataSource"]["S3Uri"]) for at in range(2)]
-    names = [[path.relative_to(folder).as_posix() for path in sorted(folder.rglob("*.txt"))] for folder in folders]
-    assert names == [["a.txt", "inner/b.txt"], ["c.txt"]]
 
 
 @pytest.mark.slow
@@ -177,10 +132,9 @@ def test_a_local_job_does_not_read_s3(terminal: Terminal, tmp_path: Path) -> Non
     ) in output.error
 
 
-@pytest.mark.parametrize("policy", ["data"])
-def test_the_documented_permissions_cover_the_users_bucket(policy: str) -> None:
+def test_the_documented_permissions_cover_the_users_bucket() -> None:
     """Users list the objects, and the role of the jobs lists and reads them."""
     values = {"PARTITION": "aws", "DATA-BUCKET": "team-data"}
-    assert allowed("s3:ListBucket", "arn:aws:s3:::team-data", (policy,), **values)
-    assert allowed("s3:GetObject", "arn:aws:s3:::team-data/rows/a.txt", (policy,), **values)
-    assert not allowed("s3:PutObject", "arn:aws:s3:::team-data/rows/a.txt", (policy,), **values)
+    assert allowed("s3:ListBucket", "arn:aws:s3:::team-data", ("data",), **values)
+    assert allowed("s3:GetObject", "arn:aws:s3:::team-data/rows/a.txt", ("data",), **values)
+    assert not allowed("s3:PutObject", "arn:aws:s3:::team-data/rows/a.txt", ("data",), **values)

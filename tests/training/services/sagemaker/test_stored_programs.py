@@ -62,16 +62,3 @@ def test_a_damaged_file_is_ignored_and_replaced(terminal: Terminal, account: Acc
     stored = objects(account)[key]
     digest, _, artifacts = stored.partition(b"\n")
     assert hashlib.sha256(artifacts).hexdigest().encode() == digest
-
-
-@pytest.mark.slow
-def test_an_interrupted_job_finds_what_it_compiled(terminal: Terminal, account: Account) -> None:
-    account.jobs.faults.interrupted_at.append("checkpoint-8/rng_state.pth")
-    spot = {"machine__spot": "true", "machine__max_wait_seconds": 172_800, "save_strategy": "steps", "save_steps": 4}
-    run, text = trained(terminal, **spot)
-    assert run.data.metrics["cost/spot_interruptions"] == 1
-    assert state(run) == "warm"
-    assert text.count("loaded compiled programs of an earlier job") == 1
-    name = run.data.tags["platform.job_name"]
-    listed = account.clients["s3"].list_objects_v2(Bucket=BUCKET, Prefix=f"trainfare/checkpoints/{name}/")
-    assert not [each["Key"] for each in listed["Contents"] if "compile" in each["Key"]]

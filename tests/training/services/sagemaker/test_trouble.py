@@ -12,7 +12,6 @@ from pathlib import Path
 
 import pytest
 
-from experiments.__main__ import main
 from tests.support.aws.account import Account
 from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
 from tests.support.services.following import until
@@ -68,17 +67,13 @@ def test_one_job_completes_while_others_hang_or_vanish(terminal: Terminal, accou
     assert len(terminal.curve(runs["a0r0"])) == 8
 
 
-@pytest.mark.parametrize("by", ["Ctrl-C", "jobs stop"])
-def test_a_hanging_job_is_stopped(terminal: Terminal, account: Account, by: str) -> None:
+def test_a_hanging_job_is_stopped(terminal: Terminal, account: Account) -> None:
     account.jobs.faults.hanging.add("")
     account.jobs.faults.grace_seconds = 0.1
 
     def stop() -> None:
-        name = in_training(account)
-        if by == "Ctrl-C":
-            os.kill(os.getpid(), signal.SIGINT)
-        else:
-            assert main(["jobs", "--service", "sagemaker", "stop", name]) == 0
+        in_training(account)
+        os.kill(os.getpid(), signal.SIGINT)
 
     with meanwhile(stop):
         output = terminal("train")
@@ -91,10 +86,9 @@ def test_a_hanging_job_is_stopped(terminal: Terminal, account: Account, by: str)
     ("operation", "error", "message"),
     [
         ("DescribeTrainingJob", EXPIRED, "AWS credentials have expired: renew them"),
-        ("FilterLogEvents", EXPIRED, "AWS credentials have expired: renew them"),
         ("DescribeTrainingJob", Dropped(), "AWS does not answer"),
     ],
-    ids=["token", "token of the log", "network"],
+    ids=["token", "network"],
 )
 def test_the_same_command_resumes_after_a_lost_connection(
     terminal: Terminal,
@@ -105,12 +99,11 @@ def test_the_same_command_resumes_after_a_lost_connection(
     message: str,
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
-    api = account.logs_api if operation == "FilterLogEvents" else account.api
     account.jobs.faults.hanging.add("")
 
     def lose_connection() -> None:
         in_training(account)
-        api.faults.last(operation, error)
+        account.api.faults.last(operation, error)
 
     with meanwhile(lose_connection):
         output = terminal("train")
@@ -124,7 +117,7 @@ def test_the_same_command_resumes_after_a_lost_connection(
         in line
     )
     assert command in line
-    api.faults.last(operation, None)
+    account.api.faults.last(operation, None)
     listed = terminal.run("jobs", "--service", "sagemaker", "list").out
     assert f"{name}  Training" in listed
     account.jobs.faults.hanging.clear()
@@ -134,30 +127,6 @@ def test_the_same_command_resumes_after_a_lost_connection(
     assert run.info.status == "FINISHED"
     assert [step for step, _ in terminal.curve(run)] == list(range(1, 9))
     assert len(terminal.runs("group")) == 1
-
-
-def test_credentials_that_expire_before_the_start_leave_no_job(terminal: Terminal, account: Account) -> None:
-    account.api.faults.add("CreateTrainingJob", EXPIRED)
-    output = terminal("train")
-    assert output.code == 1
-    assert re.fullmatch("error: Job demo-.*: AWS credentials have expired: renew them .*\n", output.error)
-    assert account.jobs.names() == []
-    assert terminal("train").code == 0
-    [run], [_] = terminal.runs(), account.jobs.names()
-    assert run.info.status == "FINISHED"
-
-
-def test_the_suggested_command_stops_the_jobs_of_the_group(terminal: Terminal, account: Account) -> None:
-    account.jobs.faults.hanging.add("")
-    account.jobs.faults.grace_seconds = 0.1
-    with meanwhile(lambda: in_training(account) and account.api.faults.last("DescribeTrainingJob", EXPIRED)):
-        output = terminal("train")
-    account.api.faults.last("DescribeTrainingJob", None)
-    command = output.error.partition("trainfare ")[2].partition("`")[0]
-    outcome = terminal.run(*command.split()).out.splitlines()[-1]
-    assert re.search(r": stopped after \d+ s$", outcome)
-    [name] = account.jobs.names()
-    until(lambda: account.jobs.describe(name)["TrainingJobStatus"] == "Stopped")
 
 
 def test_repeated_responses_are_recorded_once(terminal: Terminal, account: Account) -> None:

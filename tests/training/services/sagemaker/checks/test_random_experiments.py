@@ -18,7 +18,7 @@ from training.contract.errors import InputError
 from training.services.sagemaker.checks.local_disks import volume_key_of
 from training.services.sagemaker.checks.request_rules import check_request
 
-COUNT, SEED = 300, 20261125
+COUNT, SEED = 100, 20261125
 
 
 def test_random_experiments_are_refused_before_an_upload_or_accepted_by_aws(

@@ -53,6 +53,7 @@ def test_changed_new_and_renamed_objects_are_other_data(account: Account) -> Non
     assert len(digests) == 4
 
 
+@pytest.mark.slow
 def test_all_pages_of_a_listing_count(account: Account) -> None:
     """S3 lists at most 1,000 keys in a page (Amazon S3 API Reference, ListObjectsV2)."""
     found = data(account, "s3://team-data/rows/", **{f"rows/{number}": b"1" for number in range(1_001)})

@@ -1,0 +1,196 @@
+"""AWS's images: the default for a job, those that cannot run our own job, and the table of all."""
+
+from __future__ import annotations
+
+import json
+from importlib.resources import files
+from typing import Any
+
+import pytest
+
+from tests.support.requests.images import DLC, FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST, TRANSFORMERS_4_6
+from training.contract.errors import InputError
+from training.contract.job_spec import JobSpec
+from training.services.sagemaker.images.default import default_image
+from training.services.sagemaker.images.rules import check_image
+from training.services.sagemaker.images.table import published_images
+
+
+def spec(**fields: Any) -> JobSpec:
+    """Return our own job on an ml.g5.xlarge in us-east-1, with other fields."""
+    own: dict[str, Any] = {"name": "job", "hyperparameters": {}, "channels": {}, "source_uri": "s3://b/source"}
+    own |= {"output_uri": "s3://b/output", "instance_type": "ml.g5.xlarge", "region": "us-east-1"}
+    return JobSpec(**{**own, **fields})
+
+
+TRN1 = {"is_script": True, "instance_type": "ml.trn1.2xlarge"}
+
+
+@pytest.mark.parametrize(
+    ("fields", "image"),
+    [
+        ({"instance_type": "ml.g5.xlarge"}, NEWEST),
+        ({"instance_type": "ml.p6-b200.48xlarge"}, NEWEST),
+        # A V100 needs a build for CUDA before 12.8.
+        ({"instance_type": "ml.p3.2xlarge"}, FOR_V100),
+        ({"instance_type": "ml.g5.xlarge", "fallback_instance_types": ("ml.p3dn.24xlarge",)}, FOR_V100),
+        ({"compiler": "trcomp"}, FOR_TRCOMP),
+        (TRN1, FOR_TRAINIUM),
+        ({**TRN1, "instance_type": "ml.trn2.48xlarge"}, FOR_TRAINIUM),
+        (
+            {**TRN1, "image_versions": {"transformers": "4.51"}},
+            "huggingface-pytorch-training-neuronx:2.7.0-transformers4.51.0-neuronx-py310-sdk2.24.1-ubuntu22.04",
+        ),
+        # Five Neuron SDKs have an image with PyTorch 2.9; the newest is taken.
+        (
+            {**TRN1, "image_versions": {"pytorch": "2.9"}},
+            "pytorch-training-neuronx:2.9.0-neuronx-py312-sdk2.30.0-ubuntu24.04",
+        ),
+        ({"image_versions": {"transformers": "4.49", "pytorch": "2.5"}}, FOR_V100),
+        ({"image_versions": {"pytorch": "2.5.1"}}, FOR_V100),
+        # A script may do without Transformers, and on CPUs it must.
+        ({"is_script": True}, NEWEST),
+        ({"is_script": True, "instance_type": "ml.m5.large"}, "pytorch-training:2.10.0-cpu-py313"),
+        ({"is_script": True, "image_versions": {"pytorch": "2.10"}}, "pytorch-training:2.10.0-gpu-py313"),
+        (
+            {"is_script": True, "image_versions": {"transformers": "4.17"}},
+            "huggingface-pytorch-training:1.10.2-transformers4.17.0-gpu-py38-cu113-ubuntu20.04",
+        ),
+    ],
+)
+def test_the_newest_image_that_runs_on_every_type_is_chosen(fields: dict[str, object], image: str) -> None:
+    assert default_image(spec(**fields), "us-east-1") == f"763104351884.dkr.ecr.us-east-1.amazonaws.com/{image}"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"instance_type": "ml.m5.large"}, "no image with Transformers for ml.m5.large (CPUs): set machine.image"),
+        ({"instance_type": "ml.c7g.large"}, "no image with Transformers for ml.c7g.large (Arm CPUs)"),
+        ({"instance_type": "ml.p6e-gb200.36xlarge", "is_script": True}, "ml.p6e-gb200.36xlarge (Arm CPUs)"),
+        (
+            {**TRN1, "image_versions": {"transformers": "5.3"}},
+            "asks for transformers 5.3, which no image for ml.trn1.2xlarge has; there are transformers 4.48.1 with "
+            "pytorch 2.1.2",
+        ),
+        ({**TRN1, "fallback_instance_types": ("ml.g5.xlarge",)}, "for ml.trn1.2xlarge, ml.g5.xlarge (Trainium)"),
+        ({"image_versions": {"transformers": "4.12"}}, "asks for transformers 4.12, which no image for ml.g5.xlarge"),
+        ({"instance_type": "ml.p3.2xlarge", "image_versions": {"transformers": "5.3"}}, "asks for transformers 5.3"),
+        # 2.1 is not the beginning of 2.10.
+        ({"image_versions": {"pytorch": "2.10"}}, "asks for pytorch 2.10"),
+    ],
+)
+def test_a_job_without_an_image_is_refused(fields: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        default_image(spec(**fields), "us-east-1")
+    assert message in str(error.value)
+
+
+def test_a_region_without_images_is_refused() -> None:
+    with pytest.raises(
+        InputError, match=r"lists no image huggingface-pytorch-training for ml.g5.xlarge in ap-nowhere-9"
+    ):
+        default_image(spec(), "ap-nowhere-9")
+
+
+@pytest.mark.parametrize(
+    ("region", "registry"),
+    [
+        ("il-central-1", "780543022126.dkr.ecr.il-central-1.amazonaws.com"),
+        ("cn-north-1", "727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn"),
+        ("us-gov-west-1", "442386744353.dkr.ecr.us-gov-west-1.amazonaws.com"),
+    ],
+)
+def test_images_for_trainium_are_in_the_registries_of_the_sdk(region: str, registry: str) -> None:
+    assert default_image(spec(**TRN1), region) == f"{registry}/{FOR_TRAINIUM}"
+
+
+def test_a_region_without_images_for_trainium_is_refused_with_the_others() -> None:
+    with pytest.raises(
+        InputError,
+        match=r"lists no image .*neuronx for ml.trn1.2xlarge in eu-north-1 \(its regions are ap-n.*us-west-2",
+    ):
+        default_image(spec(**TRN1), "eu-north-1")
+
+
+P3 = {"instance_type": "ml.p3.2xlarge"}
+CANNOT_RUN = [
+    ("pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-sagemaker", {}, "does not contain Transformers"),
+    ("pytorch-trcomp-training:1.13.1-gpu-py39-cu117-ubuntu20.04-sagemaker", {}, "does not contain Transformers"),
+    (TRANSFORMERS_4_6, {}, "has Transformers 4.6, and this training needs 4.21 or later"),
+    (
+        "huggingface-pytorch-training:1.10.2-transformers4.17.0-gpu-py38-cu113-ubuntu20.04",
+        {},
+        "has Transformers 4.17.0, and this training needs 4.21 or later",
+    ),
+    # AWS publishes no such image today; a mirror may have one.
+    ("huggingface-pytorch-training:2.9.0-transformers5.3.0-cpu-py312", {}, "is for CPUs, but ml.g5.xlarge has GPUs"),
+    (NEWEST, P3, "which has no kernels for the V100 of ml.p3.2xlarge"),
+    # The tag may omit CUDA, which the table states.
+    ("huggingface-pytorch-training:2.9-transformers5.3-gpu-py312", P3, "which has no kernels for the V100"),
+    (NEWEST, {"fallback_instance_types": ("ml.p3dn.24xlarge",)}, "for the V100 of ml.p3dn.24xlarge"),
+    (FOR_TRAINIUM, {}, "is for Trainium, on which only your own script runs"),
+    (NEWEST, {"region": "eu-central-1"}, "is in us-east-1, but the jobs run in eu-central-1"),
+]
+
+
+@pytest.mark.parametrize(("image", "fields", "message"), CANNOT_RUN)
+def test_our_own_job_is_refused_and_a_script_is_not(image: str, fields: dict[str, object], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        check_image(spec(image=f"{DLC}/{image}", **fields))
+    assert message in str(error.value)
+    check_image(spec(image=f"{DLC}/{image}", is_script=True, **fields))
+
+
+@pytest.mark.parametrize(
+    ("image", "fields"),
+    [
+        (f"{DLC}/{NEWEST}", {}),
+        (f"{DLC}/{FOR_V100}", P3),
+        (f"{DLC}/{FOR_TRCOMP}", {"compiler": "trcomp", **P3}),
+        # The contents of a user's own image are unknown.
+        ("111122223333.dkr.ecr.us-east-1.amazonaws.com/mine:1.0-gpu-py38", {}),
+        ("own.example/pytorch:latest", {"instance_type": "ml.m5.large"}),
+    ],
+)
+def test_other_images_pass(image: str, fields: dict[str, object]) -> None:
+    check_image(spec(image=image, **fields))
+
+
+CONFIGS = files("sagemaker.core") / "image_uri_config"
+
+
+def listed(name: str) -> dict[str, Any]:
+    tree = json.loads((CONFIGS / f"{name}.json").read_text())
+    return dict(tree.get("training", tree)["versions"])
+
+
+@pytest.mark.parametrize("name", ["huggingface", "huggingface-training-compiler"])
+def test_images_with_transformers_are_those_of_the_sdk(name: str) -> None:
+    expected = {
+        (each["repository"], transformers, framework[7:], each["py_versions"][0][2:])
+        for transformers, frameworks in listed(name).items()
+        for framework, each in frameworks.items()
+        if framework.startswith("pytorch")
+    }
+    [repository] = {repository for repository, *_ in expected}
+    ours = [each for each in published_images() if each.repository == repository]
+    assert {(each.repository, each.transformers, each.pytorch, each.python) for each in ours} == expected
+    for each in ours:
+        cuda = listed(name)[each.transformers][f"pytorch{each.pytorch}"].get("container_version", {}).get("gpu")
+        assert each.cuda == (cuda.split("-")[0] if cuda else None)
+
+
+@pytest.mark.parametrize(
+    ("name", "repository"),
+    [("pytorch", "pytorch-training"), ("pytorch-training-compiler", "pytorch-trcomp-training")],
+)
+def test_images_without_transformers_are_those_of_the_sdk(name: str, repository: str) -> None:
+    expected = {
+        (version, each["py_versions"][-1][2:])
+        for version, each in listed(name).items()
+        if each["repository"] == repository
+    }
+    ours = [each for each in published_images() if each.repository == repository]
+    assert {(each.pytorch, each.python) for each in ours} == expected
+    assert {each.transformers for each in ours} == {None}
