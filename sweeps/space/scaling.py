@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import Literal, get_args
+from typing import Literal
 
 ScalingRule = Literal["linear", "sqrt", "sqrt_adam", "none"]
-SCALING_RULES: tuple[str, ...] = get_args(ScalingRule)
 
 
 @dataclass(frozen=True, kw_only=True)

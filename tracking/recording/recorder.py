@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -90,10 +90,6 @@ class Recorder:
             self._log_text(page, data_page.FILE)
         log_class_distribution(self._store, self.run_id, self._planned.data, self._charts)
         self._store.tag(self.run_id, {_DESCRIBED: "true"})
-
-    def log_values(self, values: Mapping[str, float], time: float) -> None:
-        """Write values that do not come from the log, at step 0 and a time in seconds since the epoch."""
-        self._log_batch(metrics=[Metric(name, value, int(time * 1000), 0) for name, value in values.items()])
 
     def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
         """Write new lines, events and system metrics."""

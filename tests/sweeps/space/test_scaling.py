@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from typing import get_args
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeps.space.scaling import SCALING_RULES, Optimiser, scale
+from sweeps.space.scaling import Optimiser, ScalingRule, scale
 
 BASE = Optimiser(learning_rate=3e-5, adam_beta1=0.9, adam_beta2=0.999, adam_epsilon=1e-8)
 
@@ -64,14 +66,14 @@ def test_a_batch_size_below_one_is_an_error() -> None:
         scale("linear", BASE, base_batch_size=0, global_batch_size=8)
 
 
-@given(st.sampled_from(SCALING_RULES), st.integers(1, 10**6))
+@given(st.sampled_from(get_args(ScalingRule)), st.integers(1, 10**6))
 def test_the_base_batch_is_a_fixed_point(rule: str, batch_size: int) -> None:
     scaled = scale(rule, BASE, base_batch_size=batch_size, global_batch_size=batch_size)  # type: ignore[arg-type]
     assert scaled.learning_rate == BASE.learning_rate
     assert scaled.adam_beta1 == pytest.approx(BASE.adam_beta1)
 
 
-@given(st.sampled_from(SCALING_RULES), st.integers(1, 10**6), st.integers(1, 10**6))
+@given(st.sampled_from(get_args(ScalingRule)), st.integers(1, 10**6), st.integers(1, 10**6))
 def test_betas_stay_in_their_range(rule: str, base_batch: int, batch: int) -> None:
     scaled = scale(rule, BASE, base_batch_size=base_batch, global_batch_size=batch)  # type: ignore[arg-type]
     assert 0.0 <= scaled.adam_beta1 < 1.0

@@ -46,8 +46,3 @@ def with_max_length(buckets: Sequence[int], *, max_length: int) -> tuple[int, ..
     """Return ascending bucket lengths that fit every sequence: append `max_length` if the last bucket is shorter."""
     assert all(shorter < longer for shorter, longer in pairwise(buckets)), "the experiment checks that buckets ascend"
     return tuple(buckets) if buckets[-1] >= max_length else (*buckets, max_length)
-
-
-def padded_tokens(lengths: Mapping[int, int], buckets: Sequence[int]) -> int:
-    """Return the total number of tokens after each sequence is padded to the smallest bucket that holds it."""
-    return sum(count * next(end for end in buckets if end >= length) for length, count in lengths.items())

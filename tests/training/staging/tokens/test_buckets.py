@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from itertools import combinations
 
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.staging.tokens.buckets import choose_buckets, padded_tokens, with_max_length
+from training.staging.tokens.buckets import choose_buckets, with_max_length
+
+
+def padded_tokens(lengths: dict[int, int], buckets: Sequence[int]) -> int:
+    """Return the total number of tokens after each sequence is padded to the smallest bucket that holds it."""
+    return sum(count * next(end for end in buckets if end >= length) for length, count in lengths.items())
 
 
 def brute_force(lengths: dict[int, int], max_length: int, max_buckets: int) -> int:
