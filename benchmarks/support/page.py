@@ -90,8 +90,8 @@ SECTIONS: Mapping[str, Section] = {
             Figure("mean loss minus the tuned Trainer's", r"(?!squad).*: loss minus the tuned Trainer's, mean"),
         ),
         command="python -m benchmarks.tuning.bench_tuned_trainer [WORKLOAD ...]",
-        short="squad's loss depends on the padding of the evaluation and is left out. On the Xeon, sst2-gpt2 has only "
-        "two seeds.",
+        short="All but emotion on the EPYC is from before bulk dropout, occurring rows, the token loss and clipping in "
+        "AdamW were removed. squad's loss depends on the padding and is left out.",
     ),
     "auto": Section(
         measures="MiniLM with what `auto` chooses, against the best fixed combination of precision and attention (and "
@@ -121,6 +121,7 @@ SECTIONS: Mapping[str, Section] = {
             Figure("alone: steps with blocked threads", r".*: steps with blocked threads"),
         ),
         command="python -m benchmarks.tuning.bench_neighbours",
+        short="Measured when the number of threads still followed the other processes.",
     ),
     "waves": Section(
         measures="2,000 simulated comparisons for each figure, with looks after 3, 5, 7 and 9 repeats. The noise is "
