@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 import boto3
+import pytest
 
 from tests.support.aws.api import Api
 from tests.support.aws.hosting import Hosting
@@ -118,3 +119,12 @@ def open_account(root: Path) -> Iterator[Account]:
         account.logs_api.close()
         account.runtime.close()
         moto.close()
+
+
+@contextmanager
+def open_shared_account(root: Path) -> Iterator[Account]:
+    """Open an account for several tests, whose user is this process."""
+    with open_account(root) as account, pytest.MonkeyPatch.context() as patch:
+        for name, value in account.variables.items():
+            patch.setenv(name, value)
+        yield account
