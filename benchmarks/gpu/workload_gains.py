@@ -26,7 +26,7 @@ CONTEXT_GIB = 1.0
 """Memory of each process that PyTorch does not count, such as that of CUDA's context and kernels."""
 
 Round = Mapping[str, Reported]
-"""What each side that completed reported."""
+"""Reports of the completed sides, by name."""
 Losses = Mapping[str, Mapping[int, float]]
 """Evaluation loss of each side and seed, in nats."""
 

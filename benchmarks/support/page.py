@@ -15,7 +15,7 @@ FOLDER = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"
 
 Result = Mapping[str, Any]
-"""What one kind of machine measured: machine, commit, date, notes and rows."""
+"""Result of one kind of machine: machine, commit, date, notes and rows."""
 
 
 @dataclass(frozen=True)
@@ -34,12 +34,12 @@ class Section:
     """One benchmark. Each of its rows with a target belongs to a figure."""
 
     measures: str
-    """What is measured, and how."""
+    """Description of the measurement."""
     figures: Sequence[Figure]
     command: str = ""
     """Command that measures it; "" for `python -m benchmarks` with the section's name."""
     short: str = ""
-    """What falls short, and what the figures do not show."""
+    """Missed targets, and limits of the figures."""
 
 
 SECTIONS: Mapping[str, Section] = {

@@ -73,7 +73,7 @@ class ServerFolder:
                 start_new_session=True,
                 pass_fds=held_locks(),
             )
-        threading.Thread(target=process.wait, daemon=True).start()  # or it becomes a zombie if this command goes on
+        threading.Thread(target=process.wait, daemon=True).start()  # reaps the server if it ends first
 
     def is_alive(self) -> bool:
         """Return whether the server is running."""

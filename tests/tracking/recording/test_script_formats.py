@@ -1,4 +1,4 @@
-"""What the logs of public frameworks say: steps, values and evaluations, by lines that they printed."""
+"""Read steps, values and evaluations from lines that public frameworks printed."""
 
 from __future__ import annotations
 
