@@ -12,7 +12,7 @@ from experiments.planning.script_inputs import ScriptInputs
 from experiments.schema import script_rules
 from experiments.schema.experiment import Experiment
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
-from training.services.local.load_measurement import MEASURE_VARIABLE
+from training.services.local.supervisor import MEASURE_VARIABLE
 from training.staging.tokens.staged import Staged
 from training.state.home import compile_cache
 

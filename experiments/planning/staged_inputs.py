@@ -9,7 +9,7 @@ from pathlib import Path
 from experiments.planning.arms import Arm
 from experiments.planning.inputs import Inputs
 from experiments.schema.experiment import Experiment
-from training.services.local.container import local_path
+from training.services.local.toolkit import local_path
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged, describe

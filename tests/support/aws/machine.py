@@ -15,7 +15,7 @@ from typing import Any
 
 from tests.support.fork_server.interpreter import INTERPRETER
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage
-from training.services.local import container, processes
+from training.services.local import container, processes, toolkit
 from training.services.local.service import LocalService
 from training.services.sagemaker.instance_types import device_count
 
@@ -100,7 +100,7 @@ class Machine:
         """Return the hyperparameters that run `on_machine.py`, which emulates the toolkit on several machines."""
         code = self.root / "source-of-machine"
         code.mkdir(parents=True)
-        container.unpack(container.local_path(json.loads(hyperparameters["sagemaker_submit_directory"])), code)
+        container.unpack(toolkit.local_path(json.loads(hyperparameters["sagemaker_submit_directory"])), code)
         shutil.copy(ON_MACHINE, code)
         changed = {"sagemaker_program": ON_MACHINE.name, "sagemaker_submit_directory": code.as_uri()}
         return hyperparameters | {name: json.dumps(value) for name, value in changed.items()}

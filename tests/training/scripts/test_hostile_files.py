@@ -11,8 +11,7 @@ import pytest
 
 from tests.support.git_repositories import commit, git
 from training.contract.errors import InputError
-from training.scripts.channel_fields import ScriptChannel
-from training.scripts.channels import find_channels
+from training.scripts.channels import ScriptChannel, find_channels
 from training.scripts.source import find_script
 
 

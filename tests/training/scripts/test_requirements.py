@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from training.scripts.requirements import requirement_notes, unmet_requirements
+from training.scripts.environments import requirement_notes, unmet_requirements
 
 
 def test_unmet_requirements_are_listed(tmp_path: Path) -> None:

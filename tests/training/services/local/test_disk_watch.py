@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.support.services.small_disk import CAN_MOUNT, on_small_disk
-from training.services.local.disk_watch import DiskWatch, expected_files, missing_bytes, warning
+from training.services.local.disk import DiskWatch, expected_files, missing_bytes, warning
 
 MIB = 2**20
 GIB = 2**30

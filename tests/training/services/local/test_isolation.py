@@ -12,7 +12,7 @@ from tests.support.services.harness import LocalHarness
 from tests.support.shadowing_folder import ShadowingFolder
 from training.contract.service import Request
 from training.services.launcher import submit
-from training.services.local.load_measurement import FIELD, MEASURE_VARIABLE
+from training.services.local.supervisor import FIELD, MEASURE_VARIABLE
 
 SCRIPT = """
     import importlib.util, os

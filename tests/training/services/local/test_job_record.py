@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from training.services.local.job_record import with_billing
+from training.services.local.job_folder import with_billing
 
 
 def test_billing_starts_with_the_download() -> None:

@@ -9,7 +9,7 @@ from judging.disturbance import disturbances
 from tests.support.services.following import ended
 from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
-from training.services.local.load_measurement import FIELD, MEASURE_VARIABLE
+from training.services.local.supervisor import FIELD, MEASURE_VARIABLE
 
 SCRIPT = "import time; time.sleep(6)"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from tests.support.services.following import ended, running
 from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
-from training.services.local.log_times import MARK, LogMarker, LogTimes, marks_file
+from training.services.local.job_folder import MARK, LogMarker, LogTimes, marks_file
 
 PRINTS_IN_PARTS = """
     import pathlib, sys, time

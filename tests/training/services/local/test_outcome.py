@@ -7,9 +7,9 @@ import signal
 from pathlib import Path
 
 from training.services.local.job_folder import MAX_LINE_CHARACTERS, TAIL_BYTES, JobFolder
-from training.services.local.outcome import failure_reason, final_metrics, shortened
 from training.services.local.processes import Outcome
 from training.services.local.slots import gpu_names
+from training.services.local.supervisor import failure_reason, final_metrics, shortened
 
 TORCHRUN = """
 Failures:

@@ -21,7 +21,7 @@ from tests.support.aws.account import BUCKET, ROLE, Account
 from tests.support.aws.objects import Objects
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
-from training.services.local.container import local_path
+from training.services.local.toolkit import local_path
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.storage import Storage, session_bucket
 

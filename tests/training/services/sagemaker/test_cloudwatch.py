@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tracking.recording.script_log import ScriptLogReader
 from training.contract.errors import ServiceError
-from training.services.sagemaker.cloudwatch import LATE_SECONDS, page, read_cursor
+from training.services.sagemaker.service import LATE_SECONDS, page, read_cursor
 
 
 def event(number: int, at_ms: int, message: str = "") -> dict[str, Any]:

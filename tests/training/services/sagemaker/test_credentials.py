@@ -14,10 +14,8 @@ from botocore import exceptions
 
 from tests.support.aws.account import Account
 from training.contract.errors import AccessError
-from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.credential_errors import CREDENTIAL_ERRORS
-from training.services.sagemaker.identity import account_of
+from training.services.sagemaker.aws_errors import CREDENTIAL_ERRORS, translated
+from training.services.sagemaker.clients import Clients, account_of
 
 START = "https://team.awsapps.com/start"
 SESSION = f"""

@@ -17,8 +17,7 @@ from training.contract.errors import (
     Unreachable,
 )
 from training.services.sagemaker.aws_errors import response_error
-from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.identity import account_of, role_of
+from training.services.sagemaker.clients import Clients, account_of, role_of
 
 
 def test_the_account_is_that_of_the_credentials(account: Account) -> None:

@@ -11,9 +11,7 @@ import pytest
 from tests.support.requests.images import DLC, FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST, TRANSFORMERS_4_6
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
-from training.services.sagemaker.images.default import default_image
-from training.services.sagemaker.images.rules import check_image
-from training.services.sagemaker.images.table import published_images
+from training.services.sagemaker.images import check_image, default_image, published_images
 
 
 def spec(**fields: Any) -> JobSpec:

@@ -9,8 +9,8 @@ import pytest
 from tests.support.aws.instance_facts import facts, instance_types, text
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
-from training.services.sagemaker.device_rules import check_devices, check_settings, device_notes
 from training.services.sagemaker.instance_types import TABLE, described, device_count, is_known
+from training.services.sagemaker.job_rules import check_devices, check_settings, device_notes
 
 
 def spec(**fields: Any) -> JobSpec:

@@ -6,9 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.identity import role_of
-from training.services.sagemaker.partitions import partition_of, price_list_region
+from training.services.sagemaker.clients import Clients, partition_of, price_list_region, role_of
 from training.services.sagemaker.prices import listed_price, parse_price_list
 from training.services.sagemaker.service import SageMakerService
 

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 
-from training.services.sagemaker.clients import BURST_CALLS, CALLS_PER_SECOND
-from training.services.sagemaker.rate_limit import RateLimiter
+from training.services.sagemaker.clients import BURST_CALLS, CALLS_PER_SECOND, RateLimiter
 
 
 class Clock:

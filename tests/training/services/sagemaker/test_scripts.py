@@ -12,7 +12,7 @@ import pytest
 from tests.support.aws.account import BUCKET, Account
 from tests.support.hub.secrets_server import keeping
 from tests.training.services.sagemaker.conftest import Terminal
-from training.services.sagemaker.cloudwatch import GROUP
+from training.services.sagemaker.service import GROUP
 
 pytestmark = pytest.mark.slow
 

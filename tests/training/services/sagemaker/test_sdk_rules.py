@@ -9,7 +9,7 @@ import pytest
 from training.contract.errors import InputError
 from training.contract.image_address import read_image
 from training.contract.job_spec import JobSpec
-from training.services.sagemaker.sdk_rules import advice, check_sdk_rules
+from training.services.sagemaker.job_rules import advice, check_sdk_rules
 
 ACCOUNT = "763104351884.dkr.ecr.us-east-1.amazonaws.com"
 TRCOMP = f"{ACCOUNT}/huggingface-pytorch-trcomp-training:1.11.0-transformers4.21.1-gpu-py38-cu113-ubuntu20.04"

@@ -12,8 +12,7 @@ import pytest
 from tests.support.aws.account import ACCOUNT, BUCKET, REGION, Account
 from training.contract.errors import AccessError, InputError, ServiceError
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.storage import Storage, pack_source, session_bucket
-from training.services.sagemaker.upload_progress import UploadProgress, size
+from training.services.sagemaker.storage import Storage, UploadProgress, pack_source, session_bucket, size
 
 
 @pytest.fixture

@@ -9,7 +9,7 @@ from tests.support.aws.service_rules import local_disk_gb
 from tests.support.requests.building import Built
 from tests.support.requests.workloads import ACCOUNT
 from training.contract.errors import InputError
-from training.services.sagemaker.checks.local_disks import SIZES_GB, has_local_disk
+from training.services.sagemaker.instance_types import SIZES_GB, has_local_disk
 
 MODEL = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
 NOT_IN_EC2S_LIST = {"ml.p6e-gb200.36xlarge": True, "ml.dl1.24xlarge": True}

@@ -15,8 +15,8 @@ from tests.support.aws.service_rules import refusal
 from tests.support.aws.validation import errors_of
 from tests.support.requests.random_experiments import IMAGE, RandomExperiments, mapping, text
 from training.contract.errors import InputError
-from training.services.sagemaker.checks.local_disks import volume_key_of
-from training.services.sagemaker.checks.request_rules import check_request
+from training.services.sagemaker.instance_types import volume_key_of
+from training.services.sagemaker.request_rules import check_request
 
 COUNT, SEED = 100, 20261125
 

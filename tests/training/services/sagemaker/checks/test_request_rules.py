@@ -10,8 +10,7 @@ import pytest
 from tests.support.aws.account import ROLE
 from tests.support.requests.valid import training_job
 from training.contract.errors import InputError
-from training.services.sagemaker.checks.model_limits import characters, violations
-from training.services.sagemaker.checks.request_rules import check_request
+from training.services.sagemaker.request_rules import characters, check_request, violations
 
 MODEL = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
 

@@ -7,7 +7,7 @@ import pytest
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.contract.script_entry import is_shell_safe
-from training.services.sagemaker.checks.shell_arguments import shell_safe_hyperparameters
+from training.services.sagemaker.job_rules import shell_safe_hyperparameters
 
 
 def spec(**fields: object) -> JobSpec:

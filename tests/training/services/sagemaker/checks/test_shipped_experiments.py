@@ -14,7 +14,7 @@ from tests.conftest import ROOT
 from tests.support.requests.building import Built
 from tests.support.requests.workloads import ACCOUNT
 from training.contract.image_address import Image
-from training.services.sagemaker.images.table import aws_image
+from training.services.sagemaker.images import aws_image
 
 SETTINGS = FOLDER / "sagemaker"
 ON_SAGEMAKER = {"machines"}

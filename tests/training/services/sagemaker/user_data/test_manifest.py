@@ -9,8 +9,7 @@ import pytest
 from tests.support.aws.account import Account
 from training.contract.errors import InputError
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.user_data.listing import object_data, prefix_data
-from training.services.sagemaker.user_data.manifest import manifest_data, manifest_keys
+from training.services.sagemaker.user_data import manifest_data, manifest_keys, object_data, prefix_data
 
 FIELD, URI = "script.channels.train", "s3://team-data/rows.manifest"
 PREFIX = {"prefix": "s3://team-data/rows/"}

@@ -1,22 +1,29 @@
-"""Warn before a job's disk is full: compare its free space with what the job has yet to write. Standard library only.
+"""Recognise a full disk, and warn before a job's disk is full. Standard library only.
 
-A saved model is on the disk twice while it is packed. A checkpoint holds the weights and the optimizer's two moments,
-and a new one is written before the oldest is removed.
+The free space is compared with what the job has yet to write. A saved model is on the disk twice while it is packed. A
+checkpoint holds the weights and the optimizer's two moments, and a new one is written before the oldest is removed.
 """
 
 from __future__ import annotations
 
 import contextlib
+import errno
 import os
+import re
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from training.contract.sizes import size_text
 from training.services.local import toolkit
-from training.services.local.container import DataError, local_path
+from training.services.local.toolkit import DataError, local_path
+
+FULL_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
+_FULL_BYTES = 16 * 1024
+"""Free space below which a disk counts as full: less than a few blocks."""
+_FULL_TEXT = re.compile(r"No space left on device|Disk quota exceeded|database or disk is full")
 
 PAUSE_SECONDS = 5.0
 """Pause between two looks at the disk."""
@@ -26,6 +33,35 @@ LOW_SHARE = 0.02
 MODEL_COPIES = 2
 CHECKPOINT_COPIES = 3
 WEIGHTS = (".safetensors", ".bin", ".pt", ".pth", ".h5", ".msgpack")
+
+
+def is_full(path: Path) -> bool:
+    """Return whether the disk of an existing path has no space left for this user."""
+    status = os.statvfs(path)
+    return status.f_bavail * status.f_frsize < _FULL_BYTES
+
+
+def names_full_disk(lines: Iterable[str]) -> bool:
+    """Return whether a log contains the system's message about a full disk."""
+    return any(_FULL_TEXT.search(line) for line in lines)
+
+
+def full_reason(path: Path, needed_bytes: int | None = None) -> str:
+    """Return the sentence about a full disk: that of `path`, or another one if there is space left.
+
+    It states the free space, the needed space and what to do.
+    """
+    existing = next(each for each in (path, *path.parents) if each.exists())
+    status = os.statvfs(existing)
+    free, total = (size_text(blocks * status.f_frsize) for blocks in (status.f_bavail, status.f_blocks))
+    needed = f", and {size_text(needed_bytes)} are needed" if needed_bytes else ""
+    if is_full(existing) or needed_bytes:
+        disk = f"the disk of {path} is full: {free} of {total} are free{needed}"
+    else:
+        disk = f"no space was left on a disk or in a quota. The disk of {path} now has {free} of {total} free"
+    return (
+        f"DiskFull: {disk}. Free some space, for example with `trainfare jobs prune`, then run the same command again"
+    )
 
 
 @dataclass(frozen=True)
@@ -120,11 +156,9 @@ def _channel_bytes(request: Mapping[str, Any]) -> int:
 
 def _files(folder: Path) -> list[tuple[str, int]]:
     """Return the names and sizes of all files below a folder. Files may vanish meanwhile."""
-    return list(_walk(folder))
-
-
-def _walk(folder: Path) -> Iterator[tuple[str, int]]:
+    files = []
     for root, _, names in os.walk(folder):
         for name in names:
             with contextlib.suppress(OSError):
-                yield name, (Path(root) / name).stat().st_size
+                files.append((name, (Path(root) / name).stat().st_size))
+    return files

@@ -1,4 +1,4 @@
-"""Address of data in S3, `s3://bucket/key`. Pure."""
+"""Address of a user's data in S3, `s3://bucket/key`, and the region and profile with which it is read. Pure."""
 
 from __future__ import annotations
 
@@ -49,3 +49,14 @@ def location_of(field: str, uri: str) -> Location:
             f"{field} has {len(uri):,} characters; SageMaker allows {_MAX_URI_CHARACTERS:,} in a URI of S3"
         )
     return Location(bucket, key)
+
+
+@dataclass(frozen=True, kw_only=True)
+class AccountFields:
+    """Region and profile of an experiment. None means those of the environment."""
+
+    region: str | None = None
+    profile: str | None = None
+
+
+ANY_ACCOUNT = AccountFields()

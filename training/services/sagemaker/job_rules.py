@@ -1,4 +1,4 @@
-"""Rules and advice of SageMaker's SDK, applied to a job before anything is uploaded. Pure.
+"""Rules and advice for a job on SageMaker, applied before anything is uploaded. Pure.
 
 Sources: sagemaker-python-sdk 2.257.7, `training_compiler/config.py`, `huggingface/training_compiler/config.py` and
 `fw_utils.py`; botocore's documentation of CreateTrainingJob. As in the SDK, rules about versions apply only to images
@@ -7,19 +7,36 @@ whose URI states the versions, not to a user's own images.
 
 from __future__ import annotations
 
-import math
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+
+from pydantic import JsonValue
 
 from training.contract.errors import InputError
 from training.contract.image_address import Image, read_image
 from training.contract.job_spec import FILE_SYSTEMS, JobSpec
-from training.contract.script_mode import TRAINING_COMPILER, launcher_of
-from training.services.sagemaker.checks.local_disks import volume_error
+from training.contract.script_entry import is_shell_safe
+from training.contract.script_mode import CODE_CHANNEL, TRAINING_COMPILER, launcher_of
+from training.services.sagemaker.instance_types import (
+    accelerators,
+    all_types,
+    described,
+    device_count,
+    family,
+    is_gpu,
+    is_known,
+    is_trainium,
+    source,
+    volume_error,
+)
 
 COMPILER_FAMILIES = ("p3", "p3dn", "g4dn", "p4d", "g5")
 EFA_TYPES = ("ml.g4dn.8xlarge", "ml.g4dn.12xlarge", "ml.g5.48xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge")
 SMDDP_TYPES = ("ml.p3.16xlarge", "ml.p3dn.24xlarge", "ml.p4d.24xlarge", "ml.p4de.24xlarge")
+WITHOUT_8_BITS = frozenset({"T4", "T4g", "V100", "A10G", "A100"})
+"""GPUs below compute capability 8.9, whose tensor cores do not multiply in 8-bit floating point."""
+MODEL = "model"
+"""Channel of a model that was staged, and the argument with its name, which is then only a label."""
 
 Rule = Callable[[JobSpec, Image | None], str | None]
 """Function that returns the error of a job with this image, or None."""
@@ -28,9 +45,8 @@ Rule = Callable[[JobSpec, Image | None], str | None]
 def check_sdk_rules(spec: JobSpec) -> None:
     """Raise InputError for a job that SageMaker would reject or that could not run."""
     image = read_image(spec.image)
-    for rule in RULES:
-        if message := rule(spec, image):
-            raise InputError(f"{message}.")
+    if message := next(filter(None, (rule(spec, image) for rule in RULES)), volume_error(spec)):
+        raise InputError(f"{message}.")
 
 
 def check_instance_types(spec: JobSpec) -> None:
@@ -58,36 +74,20 @@ def advice(spec: JobSpec) -> list[str]:
     return notes
 
 
-def _types(spec: JobSpec) -> tuple[str, ...]:
-    return (spec.instance_type, *spec.fallback_instance_types)
-
-
-def _family(instance_type: str) -> str:
-    return instance_type.split(".")[1] if instance_type.count(".") == 2 else instance_type
-
-
-def _is_gpu(instance_type: str) -> bool:
-    return _family(instance_type).startswith(("p", "g"))
-
-
-def _is_trainium(instance_type: str) -> bool:
-    return _family(instance_type).startswith("trn")
-
-
 def _instance_types(spec: JobSpec, _: Image | None) -> str | None:
-    for each in _types(spec):
+    for each in all_types(spec):
         if not re.fullmatch(r"ml\.[a-z0-9-]+\.[a-z0-9-]+", each):
             return f"instance_type '{each}' is not a SageMaker instance type; an example is ml.g5.xlarge"
-    if len(set(_types(spec))) < len(_types(spec)):
-        return f"fallback_instance_types repeats a type: {', '.join(_types(spec))}; list each type once"
+    if len(set(all_types(spec))) < len(all_types(spec)):
+        return f"fallback_instance_types repeats a type: {', '.join(all_types(spec))}; list each type once"
     return None
 
 
 def _compiler_family(spec: JobSpec, _: Image | None) -> str | None:
     if spec.compiler not in TRAINING_COMPILER:
         return None
-    for each in _types(spec):
-        if _family(each) not in COMPILER_FAMILIES:
+    for each in all_types(spec):
+        if family(each) not in COMPILER_FAMILIES:
             return (
                 f"compiler '{spec.compiler}' does not run on {each}: SageMaker Training Compiler supports only the "
                 f"families {', '.join(COMPILER_FAMILIES)}"
@@ -138,11 +138,11 @@ def _inductor(spec: JobSpec, image: Image | None) -> str | None:
 def _torchrun(spec: JobSpec, image: Image | None) -> str | None:
     if launcher_of(spec) != "torchrun":
         return None
-    for each in _types(spec):
-        if not (_is_gpu(each) or _is_trainium(each)):
+    for each in all_types(spec):
+        if not (is_gpu(each) or is_trainium(each)):
             return f"launcher 'torchrun' runs only on GPUs and Trainium; {each} has neither"
     # The SDK lists the versions from 1.13.1 to the newest of its release; later versions are allowed here.
-    if image and _is_gpu(spec.instance_type) and image.pytorch < (1, 13, 1):
+    if image and is_gpu(spec.instance_type) and image.pytorch < (1, 13, 1):
         return f"launcher 'torchrun' needs PyTorch 1.13.1 or later on GPUs; the image has {image.pytorch_text}"
     if not spec.program.endswith(".py"):
         return f"launcher 'torchrun' starts only Python programs; '{spec.program}' is not one"
@@ -162,7 +162,7 @@ def _pytorch_ddp(spec: JobSpec, image: Image | None) -> str | None:
 
 def _trainium(spec: JobSpec, _: Image | None) -> str | None:
     launcher = launcher_of(spec)
-    for each in filter(_is_trainium, _types(spec)):
+    for each in filter(is_trainium, all_types(spec)):
         if not spec.is_script:
             return f"Our own training does not run on Trainium ({each}): use a type with a GPU, or your own script"
         if launcher not in {None, "torchrun"}:
@@ -173,7 +173,7 @@ def _trainium(spec: JobSpec, _: Image | None) -> str | None:
 def _data_parallel(spec: JobSpec, image: Image | None) -> str | None:
     if launcher_of(spec) != "smddp":
         return None
-    for each in _types(spec):
+    for each in all_types(spec):
         if each not in SMDDP_TYPES:
             return f"launcher 'smddp' runs only on {', '.join(SMDDP_TYPES)}, not on {each}"
     if image and not (1, 6) <= image.pytorch <= (2, 2, 0):
@@ -189,51 +189,11 @@ def _launcher_options(spec: JobSpec, _: Image | None) -> str | None:
         return f"model_parallel needs the launcher smp, not {launcher or 'a single process'}"
     if launcher == "smp" and "partitions" not in spec.model_parallel:
         return "launcher 'smp' needs model_parallel.partitions, the number of parts of the model"
-    return next(_wrong_parameters(spec), None)
-
-
-ALLOWED = {
-    "pipeline": ("simple", "interleaved", "_only_forward"),
-    "placement_strategy": ("spread", "cluster"),
-    "optimize": ("speed", "memory"),
-    **dict.fromkeys(("auto_partition", "contiguous", "load_partition", "horovod", "ddp"), (True, False)),
-    "deterministic_server": (True, False),
-}
-POSITIVE = ("microbatches", "partitions", "active_microbatches")
-
-
-def _wrong_parameters(spec: JobSpec) -> Iterator[str]:
-    """Yield the errors in `model_parallel`, by the rules of the SDK's `validate_mp_config`."""
-    options = spec.model_parallel
-    for name, allowed in ALLOWED.items():
-        if name in options and options[name] not in allowed:
-            yield f"model_parallel.{name} is {options[name]!r}; it must be one of {', '.join(map(str, allowed))}"
-    for name in POSITIVE:
-        value = options.get(name, 1)
-        if type(value) is not int or value < 1:
-            yield f"model_parallel.{name} is {value!r}; it must be a whole number of at least 1"
-    for name, value in options.items():
-        if isinstance(value, float) and not math.isfinite(value):
-            yield f"model_parallel.{name} is {value}; it must be a finite number"
-    if options.get("auto_partition") is False and "default_partition" not in options:
-        yield "model_parallel.default_partition is required when auto_partition is false"
-    default, parts = options.get("default_partition", 0), options.get("partitions", 0)
-    is_valid = type(default) is int and isinstance(parts, int) and 0 <= default < parts
-    if "default_partition" in options and isinstance(parts, int) and not is_valid:
-        yield f"model_parallel.default_partition is {default!r}; it must be below partitions, {parts}"
-    weight = options.get("memory_weight", 0.0)
-    if not isinstance(weight, (int, float)) or not 0.0 <= weight <= 1.0:
-        yield f"model_parallel.memory_weight is {weight!r}; it must be from 0 to 1"
-    port = options.get("ddp_port", 0)
-    if type(port) is not int or port < 0:
-        yield f"model_parallel.ddp_port is {port!r}; it must be a whole number of at least 0"
-    if not isinstance(options.get("partition_file", ""), str):
-        yield f"model_parallel.partition_file is {options['partition_file']!r}; it must be text"
-    for name in ("ddp_port", "ddp_dist_backend"):
-        if name in options and "ddp" not in options:
-            yield f"model_parallel.{name} needs model_parallel.ddp"
-    if options.get("horovod") and options.get("ddp"):
-        yield "model_parallel.horovod and model_parallel.ddp cannot be combined"
+    # The library itself checks its other parameters.
+    partitions = spec.model_parallel.get("partitions", 1)
+    if type(partitions) is not int or partitions < 1:
+        return f"model_parallel.partitions is {partitions!r}; it must be a whole number of at least 1"
+    return None
 
 
 def _spot(spec: JobSpec, _: Image | None) -> str | None:
@@ -268,11 +228,111 @@ def _network(spec: JobSpec, _: Image | None) -> str | None:
     return None
 
 
-def _volume(spec: JobSpec, _: Image | None) -> str | None:
-    return volume_error(spec)
-
-
 RULES: tuple[Rule, ...] = (
     *(_instance_types, _compiler_family, _compiler_image, _compiler_launcher, _inductor, _torchrun, _pytorch_ddp),
-    *(_trainium, _data_parallel, _launcher_options, _spot, _network, _volume),
+    *(_trainium, _data_parallel, _launcher_options, _spot, _network),
 )
+
+
+def check_devices(spec: JobSpec) -> None:
+    """Raise InputError if `devices` is not the number of devices, or would not be on a fallback type.
+
+    SageMaker's launchers start a process on each device. With any other number, the batch size and the learning rate
+    would not be those of the experiment.
+    """
+    count = device_count(spec.instance_type)
+    launcher = launcher_of(spec)
+    if count is not None and launcher is not None and spec.devices != count:
+        raise InputError(
+            f"machine.devices is {spec.devices}, but {spec.instance_type} has {_counted(spec.instance_type)}, and "
+            f"launcher '{launcher}' starts one process on each."
+        )
+    for fallback in spec.fallback_instance_types:
+        if count is None or device_count(fallback) != count:
+            raise InputError(
+                f"machine.fallback_instance_types has {fallback} ({described(fallback)}), but machine.instance_type is "
+                f"{spec.instance_type} ({described(spec.instance_type)}): a fallback must have as many devices, "
+                f"because batch size and learning rate are planned for them."
+            )
+
+
+def check_settings(spec: JobSpec) -> None:
+    """Raise InputError if our own job has a setting that the GPUs of one of its instance types do not support."""
+    if spec.is_script:
+        return
+    for each in all_types(spec):
+        devices = accelerators(each)
+        has_gpu = not is_known(each) or (devices is not None and devices.kind == "gpu")
+        has_8_bits = has_gpu and (devices is None or devices.name not in WITHOUT_8_BITS)
+        if spec.hyperparameters.get("precision") == "fp8" and not has_8_bits:
+            raise InputError(
+                f"precision 'fp8' needs GPUs of compute capability 8.9 or higher, such as L4, L40S and H100, but "
+                f"{each} has {described(each)}: use precision 'bf16'"
+            )
+        if spec.hyperparameters.get("kernels") == "liger" and not has_gpu:
+            raise InputError(f"kernels 'liger' needs an NVIDIA GPU, but {each} has {described(each)}: use 'torch'")
+        if spec.hyperparameters.get("attention") == "blockwise" and devices is not None:
+            raise InputError(f"attention 'blockwise' is for CPUs, but {each} has {described(each)}: use 'auto'")
+
+
+def device_notes(spec: JobSpec) -> Iterator[str]:
+    """Yield warnings about idle devices, and about instance types whose number of devices is unknown."""
+    count = device_count(spec.instance_type)
+    if not is_known(spec.instance_type):
+        yield (
+            f"the number of GPUs of {spec.instance_type} is unknown (it is not in the table: {source()}), so "
+            f"machine.devices {spec.devices} was not compared with it."
+        )
+    elif count is not None and spec.devices < count:
+        idle = count - spec.devices
+        yield (
+            f"machine.devices is {spec.devices}, but {spec.instance_type} has {_counted(spec.instance_type)}: "
+            f"{idle} {'is' if idle == 1 else 'are'} idle and billed nevertheless; set machine.devices to {count}, or "
+            f"choose a smaller instance type."
+        )
+
+
+def _counted(instance_type: str) -> str:
+    """Return the number of devices with their noun, such as `4 GPUs`."""
+    devices, count = accelerators(instance_type), device_count(instance_type) or 0
+    noun = "Neuron core" if devices and devices.kind == "neuron" else "GPU"
+    return f"{count} {noun}{'' if count == 1 else 's'}"
+
+
+def check_isolation(spec: JobSpec) -> None:
+    """Raise InputError for an isolated job that needs a network, or whose own channel has the name of the source's.
+
+    SageMaker's agent still moves channels, checkpoints and artifacts, but the container cannot reach S3, the Hub, a
+    package index or any other service.
+    """
+    if not spec.isolate_network:
+        return
+    if spec.network_uses:
+        raise InputError(f"aws.isolate_network leaves the job without a network, but {spec.network_uses[0]}.")
+    if CODE_CHANNEL in spec.channels:
+        raise InputError(
+            f"Channel '{CODE_CHANNEL}' must have another name with aws.isolate_network, which sends the source of the "
+            "job under this name."
+        )
+
+
+def shell_safe_hyperparameters(spec: JobSpec) -> Mapping[str, JsonValue]:
+    """Return the hyperparameters of a job so that a shell passes them on as they are.
+
+    Those of a script are safe already, because its entry point carries the others. The name of a staged model, such as
+    a folder with a blank in its path, gets underscores. Raises InputError for any other value of our own job.
+    """
+    if spec.is_script:
+        return spec.hyperparameters
+    safe = dict(spec.hyperparameters)
+    for name, value in spec.hyperparameters.items():
+        text = str(value)
+        if is_shell_safe(text):
+            continue
+        if name != MODEL or MODEL not in spec.channels:
+            raise InputError(
+                f"{name} {text!r} cannot be passed on SageMaker: its toolkit starts programs through a shell without "
+                "quotes, so only letters, digits and _@%+=:,./- are possible."
+            )
+        safe[name] = re.sub(r"[^A-Za-z0-9_@%+=:,./-]", "_", text) or MODEL
+    return safe
