@@ -25,7 +25,7 @@ LOCAL = (
         'seconds = max(0.0, now - state["TrainingStartTime"])',
         'seconds = max(0.0, now - state["CreationTime"])',
         "The wait for a free core is billed.",
-        "tests/training/services/local/test_job_record.py::test_billing_starts_with_the_download",
+        "tests/training/services/local/test_job_folder.py::test_billing_starts_with_the_download",
     ),
     Fault(
         "training/services/local/processes.py",

@@ -94,7 +94,7 @@ class SageMakerService:
         _check_name(job_name)
         position = read_cursor(cursor) if cursor else self._log_start(job_name)
         events = list(self._events(job_name, position))
-        return _log_page(events, position)
+        return log_page(events, position)
 
     def log_location(self, job_name: str) -> str:
         """Return the location of the log: its address in the AWS console, where that is known."""
@@ -227,7 +227,7 @@ def read_cursor(text: str | None) -> Cursor:
         raise ServiceError(f"'{text[:80]}' is not a cursor of the SageMaker service.") from error
 
 
-def _log_page(events: Sequence[Mapping[str, Any]], cursor: Cursor) -> LogPage:
+def log_page(events: Sequence[Mapping[str, Any]], cursor: Cursor) -> LogPage:
     """Return the lines of those `events` that were not read before, ordered by time, with the new cursor."""
     fresh = {each["eventId"]: each for each in events if each["eventId"] not in cursor.recent_ids}
     # Ids are increasing numbers, so a shorter id is smaller.

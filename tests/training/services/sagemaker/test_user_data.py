@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import json
 
 import pytest
 
@@ -10,7 +11,7 @@ from tests.support.aws.account import Account
 from training.contract.errors import AccessError, InputError
 from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.s3_location import Location, location_of
-from training.services.sagemaker.user_data import StoredData, prefix_data
+from training.services.sagemaker.user_data import StoredData, manifest_data, manifest_keys, object_data, prefix_data
 
 FIELD = "script.channels.train"
 
@@ -96,14 +97,65 @@ def test_a_bucket_of_another_region_or_without_access_is_refused(account: Accoun
     assert "docs/aws.md lists the permissions" in text
 
 
-@pytest.mark.parametrize("uri", ["s3://", "s3:///x", "s3://Bucket/x", "s3://ab/x", "s3://a b/x", "s3://-abc/x"])
-def test_a_uri_without_a_possible_bucket_is_refused(uri: str) -> None:
-    with pytest.raises(InputError, match=r"^script\.channels\.train 's3://.*' must be s3://BUCKET/KEY; a bucket has"):
-        location_of(FIELD, uri)
-
-
-def test_a_location_keeps_every_letter_of_its_key() -> None:
+def test_a_location_keeps_every_letter_of_its_key_and_needs_a_possible_bucket() -> None:
+    for uri in ("s3://", "s3:///x", "s3://Bucket/x", "s3://ab/x", "s3://-abc/x"):
+        with pytest.raises(
+            InputError, match=r"^script\.channels\.train 's3://.*' must be s3://BUCKET/KEY; a bucket has"
+        ):
+            location_of(FIELD, uri)
     assert location_of(FIELD, "s3://team-data/a//b#c?d=%20e") == Location("team-data", "a//b#c?d=%20e")
     assert location_of(FIELD, "s3://team-data").uri == "s3://team-data/"
     with pytest.raises(InputError, match=r"^script\.channels\.train has 1,034 characters; SageMaker allows 1,024"):
         location_of(FIELD, "s3://team-data/" + "x" * 1_019)
+
+
+FIELD, URI = "script.channels.train", "s3://team-data/rows.manifest"
+PREFIX = {"prefix": "s3://team-data/rows/"}
+
+
+def write(account: Account, key: str, content: str) -> None:
+    account.clients["s3"].put_object(Bucket="team-data", Key=key, Body=content.encode())
+
+
+@pytest.fixture
+def stored(account: Account) -> Account:
+    account.clients["s3"].create_bucket(Bucket="team-data")
+    for key in ("a", "b", "c", "abc"):
+        write(account, f"rows/{key}", key)
+    write(account, "rows.manifest", json.dumps([PREFIX, "a", "abc"]))
+    return account
+
+
+def test_only_the_listed_objects_count(stored: Account) -> None:
+    first = manifest_data(Clients(), FIELD, URI)
+    assert (first.objects, first.size_bytes) == (2, 4)
+    write(stored, "rows/b", "changed")
+    assert manifest_data(Clients(), FIELD, URI) == first
+    write(stored, "rows/abc", "changed")
+    assert manifest_data(Clients(), FIELD, URI).digest != first.digest
+    first = manifest_data(Clients(), FIELD, URI)
+    # Its order counts, and repeats do not.
+    write(stored, "rows.manifest", json.dumps([PREFIX, "a", "abc", "a"]))
+    assert manifest_data(Clients(), FIELD, URI) == first
+    write(stored, "rows.manifest", json.dumps([PREFIX, "abc", "a"]))
+    assert manifest_data(Clients(), FIELD, URI).digest != first.digest
+
+
+def test_a_missing_object_and_a_missing_manifest_are_named(stored: Account) -> None:
+    write(stored, "rows.manifest", json.dumps([PREFIX, "a", "ab"]))
+    with pytest.raises(InputError, match=r"lists an object that does not exist: s3://team-data/rows/ab$"):
+        manifest_data(Clients(), FIELD, URI)
+    with pytest.raises(InputError, match=r"bucket team-data has no object with the key 'rows\.man'$"):
+        manifest_data(Clients(), FIELD, "s3://team-data/rows.man")
+
+
+def test_what_is_no_manifest_is_refused() -> None:
+    form = r'is no manifest.*, which is a JSON list of \{"prefix": "s3://BUCKET/PREFIX"\}'
+    for content in ("", "[]", "{}", '["a"]', '[{"prefix": 1}, "a"]', '[{"prefix": "s3://team-data/"}]', "\xff"):
+        with pytest.raises(InputError, match=form):
+            manifest_keys(FIELD, URI, content.encode("latin-1"))
+
+
+def test_an_augmented_manifest_is_one_object(stored: Account) -> None:
+    assert object_data(Clients(), FIELD, "s3://team-data/rows/a").objects == 1
+    assert prefix_data(Clients(), FIELD, "s3://team-data/rows/a").objects == 2

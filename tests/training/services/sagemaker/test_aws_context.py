@@ -1,7 +1,8 @@
-"""The policies in docs/aws.md allow exactly the calls that are made."""
+"""What a team sets under `aws`, and the policies in docs/aws.md, which allow exactly the calls that are made."""
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +13,7 @@ from tests.support.aws.account import BUCKET, Account
 from tests.support.aws.rights import actions, allowed, documented
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
 from tests.support.services.harness import SageMakerHarness
+from tests.training.services.sagemaker.conftest import Terminal
 from training.contract.errors import JobExists
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
@@ -27,6 +29,34 @@ NOT_RECORDED = {
     "pricing:GetProducts": "moto has no price list; the call is in training/services/sagemaker/prices.py",
 }
 """Permissions that no recorded call requires, each with its reason."""
+CONFIGURATION = """
+SchemaVersion: '1.0'
+SageMaker:
+  PythonSDK: {Modules: {Session: {DefaultS3ObjectKeyPrefix: team-a}}}
+  TrainingJob:
+    Tags: [{Key: team, Value: everybody}, {Key: cost-centre, Value: A12}]
+    OutputDataConfig: {KmsKeyId: output-key}
+    ResourceConfig: {VolumeKmsKeyId: volume-key}
+"""
+OUTPUT_KEY_ACTIONS = {
+    "PutObject": {"kms:GenerateDataKey"},
+    # S3 reads the parts again to join them, and trainfare reads the job's output.
+    "CreateMultipartUpload": {"kms:GenerateDataKey", "kms:Decrypt"},
+}
+"""Permissions for a key that a call of S3 names: Amazon S3 User Guide, "Uploading large objects with SSE-KMS"."""
+REFUSED = [
+    ("{TrainingJobName: mine}", "aws.request.TrainingJobName is set by aws.job_prefix: use that instead"),
+    (
+        "{StoppingCondition: {MaxRuntimeInSeconds: 9}}",
+        "aws.request.StoppingCondition.MaxRuntimeInSeconds is set by machine.max_run_seconds: use that instead",
+    ),
+    ("{ResourceConfig: null}", "aws.request.ResourceConfig cannot be removed: fields of the experiment set parts"),
+    (
+        "{RetryStrategy: {MaximumRetryAttempts: 99}}",
+        "aws.request: 99 is not allowed by SageMaker: at most 30 is allowed (RetryStrategy.MaximumRetryAttempts).",
+    ),
+    ("{RetryStrategies: {}}", "SageMaker does not know this member (RetryStrategies)."),
+]
 
 
 def test_the_launcher_policy_allows_exactly_the_calls_of_a_launcher(account: Account, tmp_path: Path) -> None:
@@ -50,17 +80,6 @@ def test_the_launcher_policy_allows_exactly_the_calls_of_a_launcher(account: Acc
     ended(job)
     service.fetch_output("job", "events.jsonl")
     assert account.actions == set(actions("launcher")) - set(NOT_RECORDED)
-
-
-CONFIGURATION = """
-SchemaVersion: '1.0'
-SageMaker:
-  PythonSDK: {Modules: {Session: {DefaultS3ObjectKeyPrefix: team-a}}}
-  TrainingJob:
-    Tags: [{Key: team, Value: everybody}, {Key: cost-centre, Value: A12}]
-    OutputDataConfig: {KmsKeyId: output-key}
-    ResourceConfig: {VolumeKmsKeyId: volume-key}
-"""
 
 
 @pytest.fixture
@@ -87,7 +106,7 @@ def test_objects_below_the_prefix_of_the_configuration_are_allowed(configured: A
         assert not allowed("s3:PutObject", resource, BUCKET=BUCKET, PREFIX="", PARTITION="aws"), key
 
 
-def test_the_policies_can_be_filled_in_for_every_partition() -> None:
+def test_the_policies_can_be_filled_in_for_every_partition_and_have_no_wildcard_action() -> None:
     for partition in ("aws", "aws-cn", "aws-us-gov"):
         values = {"PARTITION": partition, "ACCOUNT": "123456789012", "ROLE": "trainer"}
         assert allowed("iam:PassRole", f"arn:{partition}:iam::123456789012:role/trainer", **values)
@@ -96,6 +115,8 @@ def test_the_policies_can_be_filled_in_for_every_partition() -> None:
     text = (ROOT / "docs" / "aws.md").read_text()
     assert "arn:aws:iam" not in text
     assert "arn:aws:s3" not in text
+    for name in ("launcher", "job", "keys", "job-keys"):
+        assert not [action for action in actions(name) if "*" in action]
 
 
 def test_the_keys_of_the_configuration_need_the_documented_permissions(configured: Account, tmp_path: Path) -> None:
@@ -136,14 +157,6 @@ def test_the_keys_of_the_configuration_need_the_documented_permissions(configure
     assert set(actions("job-keys")) == {*called, "kms:Encrypt"}
 
 
-OUTPUT_KEY_ACTIONS = {
-    "PutObject": {"kms:GenerateDataKey"},
-    # S3 reads the parts again to join them, and trainfare reads the job's output.
-    "CreateMultipartUpload": {"kms:GenerateDataKey", "kms:Decrypt"},
-}
-"""Permissions for a key that a call of S3 names: Amazon S3 User Guide, "Uploading large objects with SSE-KMS"."""
-
-
 def test_tags_of_the_configuration_and_of_the_experiment_are_joined(configured: Account) -> None:
     context = open_aws_context({"role": "trainer", "tags": {"team": "nlp", "stage": "test"}}, is_read_only=True)
     assert context.fields["tags"] == {"team": "nlp", "cost-centre": "A12", "stage": "test"}
@@ -160,6 +173,73 @@ def test_an_undocumented_call_fails_every_test_with_an_account(account: Account)
     account.forget_calls()
 
 
-def test_no_policy_has_a_wildcard_action() -> None:
-    for name in ("launcher", "job", "keys", "job-keys"):
-        assert not [action for action in actions(name) if "*" in action]
+def planned(terminal: Terminal, **fields: object) -> dict[str, Any]:
+    """Return the plan of the only job of `train`."""
+    options = [word for name, value in {**terminal.fields, **fields}.items() for word in (f"--{name}", str(value))]
+    done = terminal.run("plan", "train", *options, "--format", "json")
+    plan: dict[str, Any] = json.loads(done.out)
+    assert plan["refusals"] == [], plan["refusals"]
+    return plan
+
+
+def refused(terminal: Terminal, **fields: object) -> str:
+    done = terminal("train", fields)
+    assert done.code == 2
+    assert terminal.runs() == []
+    return done.error
+
+
+def test_a_job_has_the_name_and_the_places_that_the_team_wants(terminal: Terminal, account: Account) -> None:
+    for bucket in ("team-output", "team-source"):
+        account.clients["s3"].create_bucket(Bucket=bucket)
+    places = {
+        "aws.output_uri": "s3://team-output/models/",
+        "aws.checkpoint_uri": "s3://team-output/kept",
+        "aws.source_uri": "s3://team-source/code",
+        "aws.job_prefix": "team-nlp",
+        "save_strategy": "epoch",
+    }
+    [job] = planned(terminal, **places)["jobs"]
+    request = job["request"]
+    name = request["TrainingJobName"]
+    assert name.startswith("team-nlp-")
+    assert len(name) <= 63
+    assert request["OutputDataConfig"]["S3OutputPath"] == "s3://team-output/models"
+    assert request["CheckpointConfig"]["S3Uri"] == f"s3://team-output/kept/{name}"
+    source = json.loads(request["HyperParameters"]["sagemaker_submit_directory"])
+    assert source.startswith("s3://team-source/code/source/")
+    assert "aws.job_prefix" in refused(terminal, **{"aws.job_prefix": "Team_NLP"})
+
+
+def test_further_members_are_laid_over_the_request_last(terminal: Terminal) -> None:
+    members = (
+        "{RetryStrategy: {MaximumRetryAttempts: 2}, ProfilerConfig: null, "
+        "AlgorithmSpecification: {TrainingImageConfig: {TrainingRepositoryAccessMode: Platform}}}"
+    )
+    plan = planned(terminal, **{"aws.request": members})
+    request = plan["jobs"][0]["request"]
+    assert request["RetryStrategy"] == {"MaximumRetryAttempts": 2}
+    assert "ProfilerConfig" not in request
+    algorithm = request["AlgorithmSpecification"]
+    assert algorithm["TrainingImageConfig"] == {"TrainingRepositoryAccessMode": "Platform"}
+    assert algorithm["TrainingInputMode"] == "File"  # what no change names stays
+    assert any("aws.request sets RetryStrategy.MaximumRetryAttempts" in note for note in plan["notes"])
+
+
+def test_instance_groups_replace_the_type_and_its_count(terminal: Terminal) -> None:
+    groups = (
+        "{ResourceConfig: {InstanceGroups: ["
+        "{InstanceType: ml.g5.xlarge, InstanceCount: 2, InstanceGroupName: gpus}, "
+        "{InstanceType: ml.c5.xlarge, InstanceCount: 1, InstanceGroupName: cpus}]}}"
+    )
+    plan = planned(terminal, **{"aws.request": groups})
+    resources = plan["jobs"][0]["request"]["ResourceConfig"]
+    assert sorted(resources) == ["InstanceGroups", "VolumeSizeInGB"]
+    assert plan["jobs"][0]["price"] is None
+    message = refused(terminal, **{"aws.request": groups, "max_usd": 1})
+    assert "max_usd cannot be combined with aws.request.ResourceConfig.InstanceGroups" in message
+
+
+def test_members_that_cannot_be_set_are_refused(terminal: Terminal) -> None:
+    for members, message in REFUSED:
+        assert message in refused(terminal, **{"aws.request": members})
