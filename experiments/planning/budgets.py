@@ -14,7 +14,7 @@ from experiments.planning.worst_case import (
     worst_case_of_job,
 )
 from experiments.schema.experiment import Experiment
-from reports.model.wording import counted
+from reports.model.numbers import counted
 from tracking.budgets.budget_tag import GroupBudget
 from tracking.budgets.records import with_limit
 from tracking.groups.planned_job import PlannedJob

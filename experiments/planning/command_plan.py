@@ -11,7 +11,7 @@ from experiments.planning.job_size import JobSize
 from experiments.planning.worst_case import WorstCase, worst_case_of_job
 from experiments.schema.experiment import Experiment
 from judging.design import Design
-from reports.spot.estimate import SpotEstimate
+from reports.probe.spot import SpotEstimate
 from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import Amount
 from training.contract.service import Request

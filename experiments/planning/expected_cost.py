@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from experiments.planning.job_size import JobSize
 from judging.summaries import typical
 from reports.comparison.arms import STEADY, Job
-from reports.model.wording import counted
-from reports.spot.recorded import running_seconds
+from reports.model.numbers import counted
+from reports.probe.spot import running_seconds
 from tracking.groups.planned_job import PlannedJob
 from training.contract.price import instance_seconds
 

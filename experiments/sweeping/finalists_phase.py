@@ -9,7 +9,7 @@ from experiments.sweeping.open_sweep import OpenSweep
 from experiments.sweeping.sweep_metadata import BestPoints, decisions
 from judging.summaries import geometric_mean
 from reports.comparison.arms import NOT_OF_THE_SETTING
-from reports.model.wording import counted
+from reports.model.numbers import counted
 from sweeps.cost_model.finalists import choose, finalists
 from sweeps.cost_model.trials import Record, best_trial, cost, eligible_trials, records
 from sweeps.space.grid import Point

@@ -12,7 +12,7 @@ from experiments.sweeping.open_sweep import OpenSweep
 from experiments.sweeping.sweep_metadata import BestPoints, metadata, winner, winner_file
 from judging.design import Design
 from reports.model.report import Report
-from reports.sweep.confirmation import repeat_rows
+from reports.sweep.sweep import repeat_rows
 from sweeps.space.confirmation import settings
 from sweeps.workers.trial_queue import Part
 from tracking.following.followed_job import Outcome
