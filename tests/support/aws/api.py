@@ -79,11 +79,38 @@ class Faults:
         return None
 
 
-class _Server(ThreadingHTTPServer):
+class Server(ThreadingHTTPServer):
+    """HTTP server with a thread for each connection."""
+
+    daemon_threads = True
+
     def handle_error(self, request: Any, client_address: Any) -> None:
         """Print nothing about clients that were killed while they waited for a response."""
         if not isinstance(sys.exc_info()[1], ConnectionError):
             super().handle_error(request, client_address)
+
+
+class Handler(BaseHTTPRequestHandler):
+    """Handler of POST requests, which logs nothing."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True  # Otherwise a body waits 40 ms for the acknowledgement of its headers.
+
+    def do_POST(self) -> None:
+        self.answer(self.rfile.read(int(self.headers["Content-Length"])))
+
+    def answer(self, body: bytes) -> None:
+        raise NotImplementedError
+
+    def send(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
+        self.send_response(status)
+        for name, value in {**headers, "Content-Length": str(len(content))}.items():
+            self.send_header(name, value)
+        self.end_headers()
+        self.wfile.write(content)
+
+    def log_message(self, *_: Any) -> None:
+        pass
 
 
 class Api(Serving):
@@ -95,9 +122,7 @@ class Api(Serving):
         self.faults = Faults()
         self.calls: list[tuple[float, str]] = []
         """Time (monotonic, seconds) and operation of every call."""
-        server = _Server(("127.0.0.1", 0), self._handler())
-        server.daemon_threads = True
-        super().__init__(server)
+        super().__init__(Server(("127.0.0.1", 0), self._handler()))
 
     def answer(self, operation: str, parameters: Mapping[str, Any]) -> Response:
         """Return the response to a call. Raises ApiError or Dropped."""
@@ -117,35 +142,24 @@ class Api(Serving):
         if message := errors_of(shape, parameters) or refusal(operation, parameters):
             raise ApiError("ValidationException", message)
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[Handler]:
         api = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # Otherwise a body waits 40 ms for the acknowledgement of its headers.
-
-            def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
+        class JsonHandler(Handler):
+            def answer(self, body: bytes) -> None:
                 operation = self.headers["X-Amz-Target"].partition(".")[2]
                 try:
-                    self._send(200, api.answer(operation, json.loads(body or b"{}")))
+                    self._respond(200, api.answer(operation, json.loads(body or b"{}")))
                 except ApiError as error:
-                    self._send(error.status, {"__type": error.code, "message": error.message})
+                    self._respond(error.status, {"__type": error.code, "message": error.message})
                 except Dropped:
                     self.close_connection = True
 
-            def _send(self, status: int, response: Response) -> None:
+            def _respond(self, status: int, response: Response) -> None:
                 content = json.dumps(response, default=_epoch).encode()
-                self.send_response(status)
-                self.send_header("Content-Type", "application/x-amz-json-1.1")
-                self.send_header("Content-Length", str(len(content)))
-                self.end_headers()
-                self.wfile.write(content)
+                self.send(status, content, {"Content-Type": "application/x-amz-json-1.1"})
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        return Handler
+        return JsonHandler
 
 
 def _epoch(value: object) -> float:

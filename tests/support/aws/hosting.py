@@ -11,13 +11,12 @@ import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlparse
 
 from botocore.exceptions import ClientError
 
-from tests.support.aws.api import ApiError, Dropped, Faults, Response
+from tests.support.aws.api import ApiError, Dropped, Faults, Handler, Response, Server
 from tests.support.aws.training import AWS_REGISTRY, NO_IMAGE, NOT_ASSUMED
 from tests.support.endpoints.served import Serving
 
@@ -269,9 +268,7 @@ class Runtime(Serving):
         self._hosting = hosting
         self.faults = Faults()
         self.is_called = False
-        server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
-        server.daemon_threads = True
-        super().__init__(server)
+        super().__init__(Server(("127.0.0.1", 0), self._handler()))
 
     def answer(self, name: str, body: bytes) -> bytes:
         """Return the endpoint's response. Raises ApiError; an error of the container includes its response."""
@@ -283,37 +280,26 @@ class Runtime(Serving):
             raise ApiError("ModelError", json.dumps([message, status, content.decode()]), 424)
         return content
 
-    def _handler(self) -> type[BaseHTTPRequestHandler]:
+    def _handler(self) -> type[Handler]:
         runtime = self
 
-        class Handler(BaseHTTPRequestHandler):
-            protocol_version = "HTTP/1.1"
-            disable_nagle_algorithm = True  # Otherwise a body waits 40 ms for the acknowledgement of its headers.
-
+        class RestHandler(Handler):
             def do_POST(self) -> None:
-                body = self.rfile.read(int(self.headers["Content-Length"]))
-                match = PATH.fullmatch(self.path)
+                body, match = self.body(), PATH.fullmatch(self.path)
                 assert match
                 try:
-                    self._send(200, runtime.answer(match[1], body), "")
+                    self._answer(200, runtime.answer(match[1], body), {})
                 except ApiError as error:
-                    self._send(error.status, json.dumps(_error_body(error)).encode(), error.code)
+                    self._answer(
+                        error.status, json.dumps(_error_body(error)).encode(), {"x-amzn-ErrorType": error.code}
+                    )
                 except (Dropped, BrokenPipeError):  # the client may have stopped waiting
                     self.close_connection = True
 
-            def _send(self, status: int, content: bytes, code: str) -> None:
-                self.send_response(status)
-                self.send_header("Content-Type", "application/json")
-                self.send_header("Content-Length", str(len(content)))
-                if code:
-                    self.send_header("x-amzn-ErrorType", code)
-                self.end_headers()
-                self.wfile.write(content)
+            def _respond(self, status: int, content: bytes, headers: Mapping[str, str]) -> None:
+                self.send(status, content, {"Content-Type": "application/json", **headers})
 
-            def log_message(self, *_: Any) -> None:
-                pass
-
-        return Handler
+        return RestHandler
 
 
 def _error_body(error: ApiError) -> dict[str, Any]:

@@ -5,14 +5,13 @@ Run it after an update of botocore, moto or sagemaker-core: `python -m tests.sup
 
 from __future__ import annotations
 
-import gzip
 import json
 from importlib.metadata import version
-from importlib.resources import files
 from typing import Any
 
 import boto3
 
+from tests.support.aws.service_rules import ec2_instance_types
 from training.services.sagemaker.instance_types import TABLE
 
 DATE = "2026-11-25"
@@ -29,8 +28,7 @@ def facts() -> dict[str, Any]:
     moto carries the answer of EC2's DescribeInstanceTypes, the source of most rows. sagemaker-core has GPU counts for
     types that EC2 no longer lists. A type that neither knows is left out: its counts are unknown.
     """
-    with gzip.open(str(files("moto") / "ec2" / "resources" / "instance_types.json.gz")) as stream:
-        of_ec2 = json.load(stream)
+    of_ec2 = ec2_instance_types()
     from sagemaker.core import instance_types_gpu_info
 
     of_sdk = instance_types_gpu_info.retrieve("us-east-1")

@@ -36,7 +36,7 @@ def machine_types(request: Request) -> list[str]:
 
 
 @cache
-def _instance_types() -> dict[str, Any]:
+def ec2_instance_types() -> dict[str, Any]:
     """Return EC2's DescribeInstanceTypes by type, as moto records it."""
     path = Path(moto.__file__).parent / "ec2" / "resources" / "instance_types.json.gz"
     return dict(json.loads(gzip.decompress(path.read_bytes())))
@@ -44,7 +44,7 @@ def _instance_types() -> dict[str, Any]:
 
 def local_disk_gb(instance_type: str) -> int | None:
     """Return the size of the disks that are built into an instance type, or None without any."""
-    storage = _instance_types().get(instance_type.removeprefix("ml."), {}).get("InstanceStorageInfo")
+    storage = ec2_instance_types().get(instance_type.removeprefix("ml."), {}).get("InstanceStorageInfo")
     return int(storage["TotalSizeInGB"]) if storage else None
 
 

@@ -69,18 +69,21 @@ class LocalHarness:
         return LocalService(self.root)
 
     def folder(self, name: str, files: dict[str, str]) -> str:
-        number = len(list(self.root.glob(f"{name}-*")))
-        path = self.root / f"{name}-{number}"
-        path.mkdir()
-        for file, text in files.items():
-            (path / file).write_text(text, encoding="utf-8")
-        return path.as_uri()
+        return _folder(self.root, name, files).as_uri()
 
     def job_folder(self, job_name: str = "job") -> Path:
         return self.root / "jobs" / job_name
 
     def has_processes(self, job_name: str) -> bool:
         return bool(marked_processes(str(self.job_folder(job_name).resolve() / "opt" / "ml")))
+
+
+def _folder(root: Path, name: str, files: dict[str, str]) -> Path:
+    path = root / f"{name}-{len(list(root.glob(f'{name}-*')))}"
+    path.mkdir()
+    for file, text in files.items():
+        (path / file).write_text(text, encoding="utf-8")
+    return path
 
 
 class SageMakerHarness:
@@ -100,7 +103,7 @@ class SageMakerHarness:
         return build(self.spec(script, **fields))
 
     def spec(self, script: str, **fields: Any) -> JobSpec:
-        folder = self._folder("source", {"train.py": textwrap.dedent(script)})
+        folder = _folder(self._root, "source", {"train.py": textwrap.dedent(script)})
         fields = {"name": "job", "hyperparameters": {}, "channels": {}} | fields
         environment = {"TRAINFARE_CORES": "1", "TRAINFARE_STOP_GRACE_SECONDS": "1"} | fields.pop("environment", {})
         defaults = {
@@ -132,17 +135,10 @@ class SageMakerHarness:
         return service
 
     def folder(self, name: str, files: dict[str, str]) -> str:
-        return self._storage.put_channel(self._folder(name, files), "data")
+        return self._storage.put_channel(_folder(self._root, name, files), "data")
 
     def has_processes(self, job_name: str) -> bool:
         return bool(marked_processes(str(self._account.jobs.container(job_name).resolve())))
-
-    def _folder(self, name: str, files: dict[str, str]) -> Path:
-        path = self._root / f"{name}-{len(list(self._root.glob(f'{name}-*')))}"
-        path.mkdir()
-        for file, text in files.items():
-            (path / file).write_text(text, encoding="utf-8")
-        return path
 
 
 class RealHarness(SageMakerHarness):

@@ -12,10 +12,10 @@ from training.contract.errors import ArtifactError
 from training.services.artifact import unpack
 
 
-def archive(*members: tuple[str, bytes | str], kind: bytes = tarfile.REGTYPE, compressed: str = "gz") -> io.BytesIO:
+def archive(*members: tuple[str, bytes | str], kind: bytes = tarfile.REGTYPE) -> io.BytesIO:
     """Return an archive of (name, content) members. The content is a file's bytes, or a link's target as text."""
     content = io.BytesIO()
-    with tarfile.open(fileobj=content, mode=f"w:{compressed}") as tar:
+    with tarfile.open(fileobj=content, mode="w:gz") as tar:
         for name, member_content in members:
             entry = tarfile.TarInfo(name)
             if isinstance(member_content, bytes):
@@ -42,11 +42,10 @@ def test_only_the_selected_files_are_written(tmp_path: Path) -> None:
     assert [path.name for path in tmp_path.iterdir()] == ["config.json"]
 
 
-@pytest.mark.parametrize("name", ["../evil", "/etc/evil", "a/../../evil", "./../evil"])
-def test_a_path_outside_the_folder_is_rejected(tmp_path: Path, name: str) -> None:
-    inside = tmp_path / "inside"
-    with pytest.raises(ArtifactError, match=r"the artifact contains '.*evil', which is outside its folder"):
-        unpack(archive((name, b"evil")), inside, archive_name="the artifact")
+def test_a_path_outside_the_folder_is_rejected(tmp_path: Path) -> None:
+    for name in ("../evil", "/etc/evil", "a/../../evil"):
+        with pytest.raises(ArtifactError, match=r"the artifact contains '.*evil', which is outside its folder"):
+            unpack(archive((name, b"evil")), tmp_path / "inside", archive_name="the artifact")
     assert not list(tmp_path.rglob("evil"))
     assert not Path("/etc/evil").exists()
 
@@ -56,7 +55,6 @@ def test_a_path_outside_the_folder_is_rejected(tmp_path: Path, name: str) -> Non
     [
         (tarfile.SYMTYPE, "a link"),
         (tarfile.LNKTYPE, "a link"),
-        (tarfile.CHRTYPE, "neither a file nor a folder"),
         (tarfile.FIFOTYPE, "neither a file nor a folder"),
     ],
 )
@@ -67,18 +65,11 @@ def test_links_and_devices_are_rejected(tmp_path: Path, kind: bytes, description
     assert not (tmp_path / "folder").exists()
 
 
-@pytest.mark.parametrize("compressed", ["gz", ""])
-def test_a_truncated_archive_is_rejected(tmp_path: Path, compressed: str) -> None:
-    whole = archive(("config.json", b"{}" * 500), ("weights", bytes(range(256)) * 40), compressed=compressed)
-    content = whole.getvalue()
-    for length in (0, 1, 20, 300, len(content) // 2):
+def test_a_truncated_archive_and_another_file_are_rejected(tmp_path: Path) -> None:
+    content = archive(("config.json", b"{}" * 500), ("weights", bytes(range(256)) * 40)).getvalue()
+    for part in (b"", content[:1], content[:300], content[: len(content) // 2], b"<html>" * 1000):
         with pytest.raises(ArtifactError, match="it is not a complete tar archive: "):
-            unpack(io.BytesIO(content[:length]), tmp_path / str(length), archive_name="it")
-
-
-def test_a_file_that_is_not_an_archive_is_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="it is not a complete tar archive: "):
-        unpack(io.BytesIO(b"<html>" * 1000), tmp_path, archive_name="it")
+            unpack(io.BytesIO(part), tmp_path / "target", archive_name="it")
 
 
 def test_a_file_that_does_not_fit_is_rejected_before_it_is_written(tmp_path: Path) -> None:

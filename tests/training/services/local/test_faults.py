@@ -100,14 +100,6 @@ class TestFaults:
         assert [event.seq for update in job.follow() for event in update.events] == list(range(20))
         assert job.describe()["TrainingJobStatus"] == "Completed"
 
-    def test_a_killed_job_ends_failed(self, harness: LocalHarness) -> None:
-        job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED))
-        running(job)
-        (pid,) = marked_processes(str(harness.job_folder().resolve() / "opt" / "ml"))
-        os.kill(pid, signal.SIGKILL)
-        description, lines = ended(job)
-        assert failure_of(description, [], lines)[0] == "Killed"
-
     def test_only_one_of_eight_concurrent_creators_succeeds(self, harness: LocalHarness) -> None:
         requests = [harness.request(f"print({number})") for number in range(8)]
         with multiprocessing.get_context("fork").Pool(8) as pool:
@@ -171,7 +163,6 @@ class TestFaults:
             ("model.write_text('w')", ["model"]),
             ("shutil.rmtree(base)", "was deleted by the job"),
             ("model.symlink_to('/etc')", "is a link to /etc, which is not in the job's own folders"),
-            ("os.mkfifo(model)", "is neither a folder nor a file"),
         ],
     )
     def test_a_job_without_its_model_folder_completes(
@@ -197,19 +188,14 @@ class TestFaults:
             with tarfile.open(fileobj=archive, mode="r:gz") as tar:
                 assert tar.getnames() == kept
 
-    @pytest.mark.parametrize("damaged", ["source", "channel 'train':"])
-    def test_damaged_inputs_fail_the_job_before_it_starts(
-        self, harness: LocalHarness, tmp_path: Path, damaged: str
-    ) -> None:
+    def test_damaged_inputs_fail_the_job_before_it_starts(self, harness: LocalHarness) -> None:
         request = harness.request("print('ran')", channels={"train": harness.folder("data", {"rows": "1\n"})})
-        [source], [data] = harness.root.glob("source-*"), harness.root.glob("data-*")
-        for folder in (source, data):
-            record(folder)
-        path = source / "train.py" if damaged == "source" else data / "rows"
-        path.write_text("")
+        [data] = harness.root.glob("data-*")
+        record(data)
+        (data / "rows").write_text("")
         description, lines = ended(submit(harness.service, request))
         assert (description["TrainingJobStatus"], lines) == ("Failed", [])
-        reason = f"ClientError: {damaged} {path.parent} is damaged: it differs from its digest. Run the same command "
+        reason = f"ClientError: channel 'train': {data} is damaged: it differs from its digest. Run the same command "
         assert description["FailureReason"].startswith(reason)
         assert "BillableTimeInSeconds" not in description
         assert failure_of(description, [], lines)[0] == "BadData"

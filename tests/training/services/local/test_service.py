@@ -73,19 +73,12 @@ class TestFolders:
         request["HyperParameters"]["sagemaker_submit_directory"] = json.dumps(str(tmp_path / "sourcedir.tar.gz"))
         assert ended(submit(harness.service, request))[1] == ["packed"]
 
-    @pytest.mark.parametrize(
-        ("uri", "reason"),
-        [
-            ("s3://bucket/sourcedir.tar.gz", "'s3://bucket/sourcedir.tar.gz' is not a local path"),
-            ("", "/empty-0' has no 'train.py'."),
-        ],
-    )
-    def test_an_invalid_source_fails_the_job(self, harness: LocalHarness, uri: str, reason: str) -> None:
+    def test_an_invalid_source_fails_the_job(self, harness: LocalHarness) -> None:
         request = harness.request("pass")
-        request["HyperParameters"]["sagemaker_submit_directory"] = json.dumps(uri or harness.folder("empty", {}))
+        request["HyperParameters"]["sagemaker_submit_directory"] = json.dumps(harness.folder("empty", {}))
         description, _ = ended(submit(harness.service, request))
         assert description["FailureReason"].startswith("ClientError: ")
-        assert reason in description["FailureReason"]
+        assert "/empty-0' has no 'train.py'." in description["FailureReason"]
 
     def test_only_a_secret_variable_reaches_the_job_and_no_file(
         self, harness: LocalHarness, monkeypatch: pytest.MonkeyPatch
@@ -123,17 +116,13 @@ class TestPrograms:
         assert description["TrainingJobStatus"] == "Completed", lines
         return lines
 
-    def test_a_shell_script(self, harness: LocalHarness) -> None:
+    def test_a_shell_script_another_executable_and_a_module_of_a_package(self, harness: LocalHarness) -> None:
         text = "echo \"$1=$2\"; python -c 'import sys; print(sys.executable)'"
         lines = self.started(harness, "run.sh", {"run.sh": text}, hyperparameters={"text": "it's; $HOME"})
         assert lines == ["--text=it's; $HOME", sys.executable]
-
-    def test_another_executable(self, harness: LocalHarness) -> None:
-        assert self.started(harness, "run", {"run": f"#!{sys.executable}\nprint(1)"}) == ["1"]
-
-    def test_a_file_of_a_package_runs_as_a_module(self, harness: LocalHarness) -> None:
+        assert self.started(harness, "run", {"run": f"#!{sys.executable}\nprint(1)"}, name="second") == ["1"]
         files = {"setup.py": "", "train.py": "print(__spec__.name)"}
-        assert self.started(harness, "train.py", files) == ["train"]
+        assert self.started(harness, "train.py", files, name="third") == ["train"]
 
     def test_another_interpreter(self, harness: LocalHarness, tmp_path: Path) -> None:
         venv.create(tmp_path / "other", symlinks=True)
@@ -152,43 +141,34 @@ class TestPrograms:
         assert json.loads(lines[0]) == [{"files": [model, "/opt/mlx"], "folders": {"a": model}}, model]
 
 
+INVALID: list[tuple[dict[str, Any], str]] = [
+    ({"environment": {"TRAINFARE_CORES": "0"}}, "TRAINFARE_CORES is '0'; it must be a whole number from 1 to"),
+    ({"environment": {"TRAINFARE_CORES": "99999"}}, "TRAINFARE_CORES is '99999'"),
+    ({"environment": {"TRAINFARE_CORES": "two"}}, "TRAINFARE_CORES is 'two'"),
+    ({"environment": {"TRAINFARE_MEMORY_GIB": "-1"}}, "TRAINFARE_MEMORY_GIB is '-1'; it must be a number"),
+    ({"environment": {"TRAINFARE_STOP_GRACE_SECONDS": "nan"}}, "TRAINFARE_STOP_GRACE_SECONDS is 'nan'"),
+    ({"compiler": "trcomp"}, "Compilers 'trcomp' and 'trcomp-off' exist only in SageMaker's images"),
+    ({"instance_count": 2}, "instance_count is 2; it must be 1 on the local service"),
+    ({"program": "run.sh", "devices": 2}, "sagemaker_program is 'run.sh'; torchrun starts only Python files"),
+]
+
+
 class TestInvalidRequests:
-    @pytest.mark.parametrize(
-        ("fields", "message"),
-        [
-            ({"environment": {"TRAINFARE_CORES": "0"}}, "TRAINFARE_CORES is '0'; it must be a whole number from 1 to"),
-            ({"environment": {"TRAINFARE_CORES": "99999"}}, "TRAINFARE_CORES is '99999'"),
-            ({"environment": {"TRAINFARE_CORES": "two"}}, "TRAINFARE_CORES is 'two'"),
-            ({"environment": {"TRAINFARE_MEMORY_GIB": "-1"}}, "TRAINFARE_MEMORY_GIB is '-1'; it must be a number"),
-            ({"environment": {"TRAINFARE_STOP_GRACE_SECONDS": "nan"}}, "TRAINFARE_STOP_GRACE_SECONDS is 'nan'"),
-            ({"compiler": "trcomp"}, "Compilers 'trcomp' and 'trcomp-off' exist only in SageMaker's images"),
-            ({"compiler": "trcomp-off"}, "choose the service 'sagemaker', or the compiler 'none' or 'inductor'"),
-            ({"instance_count": 2}, "instance_count is 2; it must be 1 on the local service"),
-            ({"program": "run.sh", "devices": 2}, "sagemaker_program is 'run.sh'; torchrun starts only Python files"),
-        ],
-    )
-    def test_an_invalid_request_creates_nothing(self, harness: LocalHarness, fields: dict, message: str) -> None:
-        with pytest.raises(InputError, match=message.replace("(", r"\(")):
-            harness.service.create(harness.request("pass", **fields))
+    def test_an_invalid_request_creates_nothing(self, harness: LocalHarness) -> None:
+        for fields, message in INVALID:
+            with pytest.raises(InputError, match=message):
+                harness.service.create(harness.request("pass", **fields))
+        for name in ("../job", "a b", "", "-a", "a" * 64):
+            with pytest.raises(InputError, match="Job name"):
+                harness.service.create(harness.request("pass") | {"TrainingJobName": name})
+        for key, value in [("sagemaker_mpi_enabled", True)] + [
+            ("sagemaker_program", program) for program in ("", "-c", "../train.py", "/bin/sh", "train py")
+        ]:
+            request = harness.request("pass")
+            request["HyperParameters"][key] = json.dumps(value)
+            with pytest.raises(InputError, match=key):
+                harness.service.create(request)
         assert not harness.job_folder().parent.exists()
-
-    @pytest.mark.parametrize("name", ["../job", "a b", "", "-a", "a" * 64])
-    def test_an_invalid_job_name_is_an_error(self, harness: LocalHarness, name: str) -> None:
-        with pytest.raises(InputError, match="Job name"):
-            harness.service.create(harness.request("pass") | {"TrainingJobName": name})
-
-    @pytest.mark.parametrize("program", ["", "-c", "../train.py", "/bin/sh", "train py"])
-    def test_an_invalid_program_is_an_error(self, harness: LocalHarness, program: str) -> None:
-        request = harness.request("pass")
-        request["HyperParameters"]["sagemaker_program"] = json.dumps(program)
-        with pytest.raises(InputError, match="sagemaker_program"):
-            harness.service.create(request)
-
-    def test_a_launcher_other_than_torchrun_is_an_error(self, harness: LocalHarness) -> None:
-        request = harness.request("pass")
-        request["HyperParameters"]["sagemaker_mpi_enabled"] = "true"
-        with pytest.raises(InputError, match="sagemaker_mpi_enabled requires a launcher of SageMaker's images"):
-            harness.service.create(request)
 
     def test_an_invalid_cursor_is_an_error(self, harness: LocalHarness) -> None:
         ended(submit(harness.service, harness.request("print(1)")))

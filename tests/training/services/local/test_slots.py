@@ -19,43 +19,34 @@ CORES = len(EVERY_CORE)
 
 
 class TestSlots:
-    def test_two_jobs_with_one_core_each_get_different_cores(self, harness: LocalHarness) -> None:
-        if CORES < 2:
+    @pytest.mark.parametrize("kind", ["cores", "GPUs"])
+    def test_two_jobs_with_one_device_each_get_different_ones(self, harness: LocalHarness, kind: str) -> None:
+        if kind == "cores" and CORES < 2:
             pytest.skip("needs two cores")
-        script = """
-            import os, pathlib, sys, time
-            here, other = sys.argv[2], sys.argv[4]
-            pathlib.Path(here).touch()
-            while not pathlib.Path(other).exists(): time.sleep(0.01)
-            print(sorted(os.sched_getaffinity(0)), os.environ["OMP_NUM_THREADS"], os.environ["SM_NUM_CPUS"])
-        """
-        paths = [str(harness.root / name) for name in "ab"]
-        jobs = []
-        for name, here, other in (("first", *paths), ("second", *reversed(paths))):
-            # Each job waits for the other, so they end only if they run at the same time.
-            hyperparameters = {"a-here": here, "b-other": other}
-            jobs.append(submit(harness.service, harness.request(script, name=name, hyperparameters=hyperparameters)))
-        (one,), (two,) = (ended(job)[1] for job in jobs)
-        assert one != two
-        assert [line.split("] ")[1] for line in (one, two)] == ["1 1", "1 1"]
-
-    def test_two_jobs_with_one_gpu_each_get_different_gpus(self, harness: LocalHarness) -> None:
-        script = """
+        shown = {
+            "cores": "sorted(os.sched_getaffinity(0)), os.environ['OMP_NUM_THREADS'], os.environ['SM_NUM_CPUS']",
+            "GPUs": "os.environ['CUDA_VISIBLE_DEVICES'], os.environ['SM_NUM_GPUS']",
+        }
+        script = f"""
             import os, pathlib, sys, time
             pathlib.Path(sys.argv[2]).touch()
             while not pathlib.Path(sys.argv[4]).exists(): time.sleep(0.01)
-            print(os.environ["CUDA_VISIBLE_DEVICES"], os.environ["SM_NUM_GPUS"])
+            print({shown[kind]})
         """
-        paths = [str(harness.root / name) for name in "ab"]
-        # The slots use only the names of the GPUs, so the GPUs need not exist.
-        environment = {"CUDA_VISIBLE_DEVICES": "0, GPU-1/x"}
-        jobs = []
+        paths, jobs = [str(harness.root / name) for name in "ab"], []
         for name, here, other in (("first", *paths), ("second", *reversed(paths))):
-            fields = {"name": name, "hyperparameters": {"a-here": here, "b-other": other}, "environment": environment}
-            request = harness.request(script, **fields)
-            del request["Environment"]["TRAINFARE_CORES"]
+            # Each job waits for the other, so they end only if they run at the same time.
+            request = harness.request(script, name=name, hyperparameters={"a-here": here, "b-other": other})
+            if kind == "GPUs":  # The slots use only the names of the GPUs, so the GPUs need not exist.
+                request["Environment"]["CUDA_VISIBLE_DEVICES"] = "0, GPU-1/x"
+                del request["Environment"]["TRAINFARE_CORES"]
             jobs.append(submit(harness.service, request))
-        assert sorted(ended(job)[1][0] for job in jobs) == ["0 1", "GPU-1/x 1"]
+        (one,), (two,) = (ended(job)[1] for job in jobs)
+        if kind == "GPUs":
+            assert {one, two} == {"0 1", "GPU-1/x 1"}
+        else:
+            assert one != two
+            assert [line.split("] ")[1] for line in (one, two)] == ["1 1", "1 1"]
 
     def test_a_job_with_more_devices_than_the_machine_fails(self, harness: LocalHarness) -> None:
         request = harness.request("pass", devices=3, environment={"CUDA_VISIBLE_DEVICES": "0,1"})

@@ -1,4 +1,4 @@
-"""Failure reasons and final metrics, worked out by hand."""
+"""Failure reasons and final metrics, worked out by hand, and the load of others beside a script."""
 
 from __future__ import annotations
 
@@ -124,11 +124,3 @@ def test_a_busy_process_beside_a_script_is_in_its_description(harness: LocalHarn
     # The job sleeps, so others have at least what the neighbour takes, however many others there are.
     reasons = disturbances(lambda name: load.get(name, 0.0)) or []
     assert any("other processes used" in reason for reason in reasons)
-
-
-def test_a_failed_script_has_its_load_too(harness: LocalHarness) -> None:
-    request = harness.request("import time; time.sleep(0.3); raise ValueError('no')")
-    request["Environment"] = {**request.get("Environment", {}), MEASURE_VARIABLE: "1"}
-    description, _ = ended(submit(harness.service, request))
-    assert description["TrainingJobStatus"] == "Failed"
-    assert "machine/others_cpus" in description[FIELD]

@@ -6,7 +6,6 @@ import json
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mlflow import MlflowClient
@@ -50,13 +49,6 @@ class Terminal:
         out, error = self.capsys.readouterr()
         lines = error.splitlines(keepends=True)
         return Output(code, out, "".join(line for line in lines if not line.startswith("Staging: ")))
-
-    def plan(self, verb: str, fields: Mapping[str, object]) -> dict[str, Any]:
-        """Return the plan of a verb with exactly these fields."""
-        options = [word for name, value in fields.items() for word in (f"--{name}", str(value))]
-        output = self.run("plan", verb, *options, "--format", "json")
-        assert output.code == 0, output.error or output.out
-        return dict(json.loads(output.out))
 
     def runs(self, kind: str = "job") -> list[Run]:
         """Return the runs of a kind, oldest first."""

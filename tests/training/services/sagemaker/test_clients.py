@@ -36,8 +36,7 @@ from training.services.sagemaker.clients import (
     price_list_region,
     role_of,
 )
-from training.services.sagemaker.prices import listed_price, parse_price_list
-from training.services.sagemaker.service import SageMakerService
+from training.services.sagemaker.service import log_address
 
 START = "https://team.awsapps.com/start"
 SESSION = f"""
@@ -175,7 +174,6 @@ def test_threads_share_the_limit() -> None:
     ("region", "partition", "price_list"),
     [
         ("eu-central-1", "aws", "us-east-1"),
-        ("us-west-2", "aws", "us-east-1"),
         ("cn-north-1", "aws-cn", "cn-northwest-1"),
         ("us-gov-west-1", "aws-us-gov", None),
         ("us-iso-east-1", "aws-iso", "us-iso-east-1"),
@@ -187,42 +185,14 @@ def test_each_region_has_its_partition(region: str, partition: str, price_list: 
     assert (partition_of(region), price_list_region(region)) == (partition, price_list)
 
 
-@pytest.mark.parametrize(
-    ("region", "start"),
-    [
-        ("cn-north-1", "https://cn-north-1.console.amazonaws.cn/cloudwatch/home?region=cn-north-1#logsV2:"),
-        ("us-iso-east-1", "CloudWatch log group /aws/sagemaker/TrainingJobs in us-iso-east-1, streams demo/*"),
-    ],
-)
-def test_logs_are_found_in_the_console_of_the_partition(
-    region: str, start: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "a")
-    location = SageMakerService(Clients(region)).log_location("demo")
-    assert location.startswith(start)
-    if "http" in location:
-        assert location.endswith("/$252Faws$252Fsagemaker$252FTrainingJobs$3FlogStreamNameFilter$3Ddemo$252F")
-
-
-def test_prices_that_are_not_in_dollars_are_unknown() -> None:
-    """The price list of China states CNY."""
-    entry = (
-        '{"product": {}, "publicationDate": "2026-11-01", "terms": {"OnDemand": {"a": {"priceDimensions": {"b": '
-        '{"unit": "Hrs", "pricePerUnit": {"CNY": "9.5"}}}}}}}'
+def test_logs_are_found_in_the_console_of_the_partition() -> None:
+    in_china = log_address("cn-north-1", "/aws/jobs", "demo/")
+    assert in_china == (
+        "https://cn-north-1.console.amazonaws.cn/cloudwatch/home?region=cn-north-1"
+        "#logsV2:log-groups/log-group/$252Faws$252Fjobs$3FlogStreamNameFilter$3Ddemo$252F"
     )
-    assert parse_price_list([entry]) is None
-
-
-def test_a_partition_without_a_price_list_omits_costs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
-        monkeypatch.setenv(name, "a")
-    cache, messages = tmp_path / "prices.json", list[str]()
-    assert listed_price(Clients("us-gov-west-1"), "ml.g5.xlarge", cache, messages.append) is None
-    assert messages == [
-        "Note: costs are omitted: the price list could not be read: partition aws-us-gov has none; set aws.prices to a "
-        "price table"
-    ]
+    without_console = log_address("us-iso-east-1", "/aws/jobs", "demo/")
+    assert without_console == "CloudWatch log group /aws/jobs in us-iso-east-1, streams demo/*"
 
 
 @pytest.fixture

@@ -9,13 +9,15 @@ import pytest
 
 from training.contract.errors import InputError
 from training.contract.price import Price
-from training.services.sagemaker.prices import _read_cache, parse_price_list, table_price
+from training.services.sagemaker.clients import Clients
+from training.services.sagemaker.prices import _read_cache, listed_price, parse_price_list, table_price
 
 
-def entry(dollars: str, unit: str = "Hrs", published: str = "2026-10-01T00:00:00Z") -> str:
-    dimension = {"unit": unit, "pricePerUnit": {"USD": dollars}}
+def entry(price: str, unit: str = "Hrs", currency: str = "USD") -> str:
+    """Return an entry of the price list. That of China states CNY."""
+    dimension = {"unit": unit, "pricePerUnit": {currency: price}}
     terms = {"OnDemand": {"SKU.OFFER": {"priceDimensions": {"RATE": dimension}}}}
-    return json.dumps({"product": {"sku": "SKU"}, "terms": terms, "publicationDate": published})
+    return json.dumps({"product": {"sku": "SKU"}, "terms": terms, "publicationDate": "2026-10-01T00:00:00Z"})
 
 
 def test_the_only_price_is_returned_with_its_date() -> None:
@@ -23,11 +25,10 @@ def test_the_only_price_is_returned_with_its_date() -> None:
     assert parse_price_list([entry("1.515"), entry("1.5150"), entry("0")]) == (1.515, "2026-10-01")
 
 
-@pytest.mark.parametrize(
-    "entries", [[], [entry("1.515"), entry("1.408")], [entry("1.515", "Quantity")], [json.dumps({"terms": {}})]]
-)
-def test_without_a_unique_price_the_result_is_none(entries: list[str]) -> None:
-    assert parse_price_list(entries) is None
+def test_without_a_unique_price_in_dollars_the_result_is_none() -> None:
+    for entries in ([], [entry("1.515"), entry("1.408")], [entry("1.515", "Quantity")], [entry("9.5", currency="CNY")]):
+        assert parse_price_list(entries) is None
+    assert parse_price_list([json.dumps({"terms": {}})]) is None
 
 
 def test_a_price_is_read_from_a_table(tmp_path: Path) -> None:
@@ -41,9 +42,7 @@ def test_a_price_is_read_from_a_table(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("{", "must be JSON such as"),
-        ("[]", "must be JSON such as"),
         ('{"date": "yesterday", "usd_per_hour": {}}', "Invalid isoformat string: 'yesterday'"),
-        ('{"usd_per_hour": {}}', "'date'"),
         (
             '{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": -1}}',
             "ml.g5.xlarge is -1.0; a price must be",
@@ -65,7 +64,18 @@ def test_a_missing_table_and_a_device_are_errors(tmp_path: Path) -> None:
         table_price("/dev/zero", "ml.g5.xlarge")
 
 
-@pytest.mark.parametrize("content", [b"", b"[1, 2]", b'{"us-east-1 ml.p3": 3}', b'{"x": {"read": "now"}}', b"\xff\xfe"])
-def test_a_damaged_cache_is_filled_again(tmp_path: Path, content: bytes) -> None:
-    (tmp_path / "prices.json").write_bytes(content)
-    assert _read_cache(tmp_path / "prices.json") == {}
+def test_a_damaged_cache_is_filled_again(tmp_path: Path) -> None:
+    for content in (b"", b"[1, 2]", b'{"us-east-1 ml.p3": 3}', b'{"x": {"read": "now"}}', b"\xff\xfe"):
+        (tmp_path / "prices.json").write_bytes(content)
+        assert _read_cache(tmp_path / "prices.json") == {}
+
+
+def test_a_partition_without_a_price_list_omits_costs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "a")
+    cache, messages = tmp_path / "prices.json", list[str]()
+    assert listed_price(Clients("us-gov-west-1"), "ml.g5.xlarge", cache, messages.append) is None
+    assert messages == [
+        "Note: costs are omitted: the price list could not be read: partition aws-us-gov has none; set aws.prices to a "
+        "price table"
+    ]
