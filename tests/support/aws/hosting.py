@@ -284,15 +284,14 @@ class Runtime(Serving):
         runtime = self
 
         class RestHandler(Handler):
-            def do_POST(self) -> None:
-                body, match = self.body(), PATH.fullmatch(self.path)
+            def answer(self, body: bytes) -> None:
+                match = PATH.fullmatch(self.path)
                 assert match
                 try:
-                    self._answer(200, runtime.answer(match[1], body), {})
+                    self._respond(200, runtime.answer(match[1], body), {})
                 except ApiError as error:
-                    self._answer(
-                        error.status, json.dumps(_error_body(error)).encode(), {"x-amzn-ErrorType": error.code}
-                    )
+                    content = json.dumps(_error_body(error)).encode()
+                    self._respond(error.status, content, {"x-amzn-ErrorType": error.code})
                 except (Dropped, BrokenPipeError):  # the client may have stopped waiting
                     self.close_connection = True
 
