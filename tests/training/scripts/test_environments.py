@@ -82,6 +82,7 @@ def test_two_commands_at_once_make_one_environment(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_error_of_pip_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> None:
+    assert script_environment(source(tmp_path, "# nothing\n"), tmp_path / "home") is None
     script = source(tmp_path, "--no-index\nno-such-package==1\n")
     with pytest.raises(InputError) as caught:
         script_environment(script, tmp_path / "home")
@@ -92,18 +93,11 @@ def test_the_error_of_pip_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> 
     assert [path.name for path in (tmp_path / "home" / "environments").iterdir() if path.suffix != ".lock"] == []
 
 
-def test_a_script_without_requirements_needs_no_environment(tmp_path: Path) -> None:
-    assert script_environment(source(tmp_path, "# nothing\n"), tmp_path / "home") is None
-
-
-def test_unmet_requirements_are_listed(tmp_path: Path) -> None:
+def test_unmet_requirements_are_listed_in_notes_that_depend_on_the_service(tmp_path: Path) -> None:
     lines = ["# a comment", "--extra-index-url x", "torch", "pyyaml>=999  # too new", "no-such-package==1", ""]
     (tmp_path / "requirements.txt").write_text("\n".join(lines))
     assert unmet_requirements(tmp_path) == ["pyyaml>=999  # too new", "no-such-package==1"]
     assert unmet_requirements(tmp_path / "nowhere") == []
-
-
-def test_notes_depend_on_the_service(tmp_path: Path) -> None:
     (tmp_path / "requirements.txt").write_text("no-such-package==1")
     (tmp_path / "setup.py").touch()
     missing, package = requirement_notes(tmp_path, local=True, python=None)

@@ -60,6 +60,5 @@ def test_other_programs_and_launchers() -> None:
     [command, *_] = runtime_description(spec(program="run.sh", hyperparameters={}), has_requirements=False)
     assert command == "Command: ./run.sh"
 
-
-def test_without_our_entry_point_the_words_are_those_of_the_toolkit() -> None:
+    # Without our entry point, the words are those of the toolkit.
     assert argument_words(spec(hyperparameters={"cpu": True, "b": 1})) == ["-b", "1", "--cpu", "True"]

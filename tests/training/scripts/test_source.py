@@ -76,13 +76,18 @@ def test_an_invalid_git_source_is_an_error(
     assert not list((tmp_path / "home").glob(".unfinished-*"))
 
 
-def test_a_missing_server_and_a_password_are_errors(tmp_path: Path) -> None:
+def test_a_missing_server_a_password_a_missing_folder_and_its_revision_are_errors(tmp_path: Path) -> None:
     with pytest.raises(InputError, match=r"git://127\.0\.0\.1:9/x\.git cannot be fetched: unable to connect"):
         find_script("git://127.0.0.1:9/x.git", "train.py", tmp_path)
     with pytest.raises(InputError) as caught:
         find_script("https://me:s3cret@example.org/x.git", "train.py", tmp_path)
     assert "password" in str(caught.value)
     assert "s3cret" not in str(caught.value)
+    (tmp_path / "code").mkdir()
+    with pytest.raises(InputError, match=r"is neither a folder nor a git URL\. Did you mean 'code'"):
+        find_script(str(tmp_path / "coed"), "train.py", tmp_path / "home")
+    with pytest.raises(InputError, match=r"script\.revision 'v1' applies only to git URLs"):
+        find_script(str(tmp_path / "code"), "train.py", tmp_path / "home", revision="v1")
 
 
 def test_a_folder_is_copied_without_ignored_files(tmp_path: Path) -> None:
@@ -156,14 +161,6 @@ def test_our_entry_point_is_added_to_a_copy(tmp_path: Path) -> None:
     assert added.identity != source.identity
     with pytest.raises(InputError, match=r"contains trainfare_entry\.py, a name that the job needs"):
         with_entry(added, tmp_path / "home")
-
-
-def test_a_missing_folder_and_a_revision_of_a_folder_are_errors(tmp_path: Path) -> None:
-    (tmp_path / "code").mkdir()
-    with pytest.raises(InputError, match=r"is neither a folder nor a git URL\. Did you mean 'code'"):
-        find_script(str(tmp_path / "coed"), "train.py", tmp_path / "home")
-    with pytest.raises(InputError, match=r"script\.revision 'v1' applies only to git URLs"):
-        find_script(str(tmp_path / "code"), "train.py", tmp_path / "home", revision="v1")
 
 
 def test_a_damaged_copy_is_made_again(repository: Path, tmp_path: Path) -> None:
