@@ -11,8 +11,15 @@ from experiments.planning.inputs import Inputs
 from experiments.schema.experiment import Experiment
 from judging.summaries import typical
 from reports.comparison.arms import Job
-from reports.spot.estimate import SpotEstimate, Times, spot_estimate
-from reports.spot.recorded import checkpoint_seconds, discounts_of, startup_seconds, terms_of
+from reports.probe.spot import (
+    SpotEstimate,
+    Times,
+    checkpoint_seconds,
+    discounts_of,
+    spot_estimate,
+    startup_seconds,
+    terms_of,
+)
 from tracking.groups.planned_job import PlannedJob
 from training.staging.tokens.staged import Staged
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from experiments.schema.experiment import Experiment
 from judging.design import Design
-from reports.model.wording import counted
+from reports.model.numbers import counted
 from tracking.budgets.budget_tag import GroupBudget
 from tracking.budgets.records import with_limit
 from tracking.groups.planned_job import PlannedJob

@@ -10,7 +10,7 @@ from experiments.planning.budgets import WorstCase, worst_case_of_job
 from experiments.planning.expected_cost import ExpectedCost, JobSize
 from experiments.schema.experiment import Experiment
 from judging.design import Design
-from reports.spot.estimate import SpotEstimate
+from reports.probe.spot import SpotEstimate
 from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import Amount
 from training.contract.service import Request

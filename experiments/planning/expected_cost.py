@@ -11,8 +11,8 @@ from experiments.planning.inputs import Inputs
 from experiments.schema.experiment import Experiment
 from judging.summaries import typical
 from reports.comparison.arms import STEADY, Job
-from reports.model.wording import counted
-from reports.spot.recorded import running_seconds
+from reports.model.numbers import counted
+from reports.probe.spot import running_seconds
 from tracking.groups.planned_job import PlannedJob
 from training.contract.price import instance_seconds
 from training.staging.tokens.staged import Staged

@@ -16,9 +16,9 @@ from judging.design import Design
 from judging.summaries import geometric_mean
 from reports.charts.class_charts import PngClassCharts
 from reports.comparison.arms import NOT_OF_THE_SETTING
+from reports.model.numbers import counted
 from reports.model.report import Report
-from reports.model.wording import counted
-from reports.sweep.confirmation import repeat_rows
+from reports.sweep.sweep import repeat_rows
 from sweeps.cost_model.costs import CostModel
 from sweeps.cost_model.ending import choose, finalists, settings
 from sweeps.cost_model.trials import Search, best_trial, cost, eligible_trials
