@@ -77,7 +77,7 @@ def read_aws(fields: Mapping[str, str]) -> dict[str, Any]:
         return {}
     from pydantic import ValidationError
 
-    from experiments.schema.aws_fields import Aws
+    from experiments.schema.machine_fields import Aws
     from experiments.schema.overrides import is_field, unknown_field, with_overrides
 
     for name in texts:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from experiments.schema.compare_fields import METRICS_OF_TASKS
 from experiments.schema.experiment import Experiment
-from experiments.schema.quality_metrics import METRICS_OF_TASKS
-from experiments.schema.script_metric_fields import declared_scales
+from experiments.schema.script_fields import declared_scales
 from judging.measures import choose_measure
 from judging.quality import Measure
 

@@ -9,13 +9,12 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.schema.experiment import Experiment
+from experiments.schema.compare_fields import INDUCTOR_OPTIONS
+from experiments.schema.experiment import Experiment, ThisMachine, check_machine, this_machine
 from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.messages import messages
 from experiments.schema.overrides import Tree, is_entry, is_field, unknown_field, with_values
-from experiments.schema.rules import ThisMachine, check_machine, this_machine
 from experiments.schema.script_rules import referenced_fields
-from experiments.schema.sweep_fields import OPTIONS
 from experiments.schema.yaml_document import Document
 from training.contract.errors import InputError, InputErrors, each_result, nearest
 from training.staging.rows.examples import short_text
@@ -152,7 +151,7 @@ def _labels(variants: Sequence[Experiment]) -> list[str]:
 
 def _applies(name: str, setting: Mapping[str, Any]) -> bool:
     """Return False for an option of inductor in an arm with another compiler."""
-    return name not in OPTIONS or setting["compiler"] == "inductor"
+    return name not in INDUCTOR_OPTIONS or setting["compiler"] == "inductor"
 
 
 def _part(name: str, value: Any) -> str:

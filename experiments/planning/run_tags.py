@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from experiments.schema.experiment import Experiment
-from experiments.schema.script_metric_fields import declared_scales
+from experiments.schema.script_fields import declared_scales
 from tracking.groups.metric_scales import METRIC_SCALES, write_scales
 
 SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")

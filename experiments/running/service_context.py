@@ -8,8 +8,8 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from experiments.running.job_costs import PriceOf, sagemaker_price
-from experiments.schema.aws_fields import has_instance_groups
 from experiments.schema.experiment import Experiment
+from experiments.schema.machine_fields import has_instance_groups
 from training.contract.job_spec import JobSpec
 from training.contract.service import Service
 from training.state.home import home

@@ -10,9 +10,9 @@ from typing import Annotated, Any, Literal, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from experiments.schema.compare_fields import QualityMetric
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.overrides import UNIONS, fields_of, section_of
-from experiments.schema.quality_metrics import QualityMetric
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "experiments.md"
 

@@ -19,8 +19,8 @@ from experiments.planning.load import load
 from experiments.running.fail_on import read_fail_on
 from experiments.running.output import print_line
 from experiments.running.preparation import Preparation, Prepared
+from experiments.schema.compare_fields import with_full_names
 from experiments.schema.overrides import is_field
-from experiments.schema.sweep_fields import with_full_names
 from experiments.sweeping.sweep_jobs import SweepJobs
 from experiments.sweeping.sweep_plan import SweepPlan, label, most_jobs, plan_sweep
 from sweeps.space.grid import Point

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from experiments.planning.load import FOLDER, Experiment, arms, load
-from experiments.schema.rules import ThisMachine
+from experiments.schema.experiment import ThisMachine
 from experiments.schema.yaml_document import read_document
 from training.contract.errors import InputError
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from experiments.planning.load import FOLDER, Experiment, arms, experiment_names, load
-from experiments.schema.rules import ThisMachine, check_machine
+from experiments.schema.experiment import ThisMachine, check_machine
 from tests.support.requests.refused import refused
 from training.contract.errors import InputError
 

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.schema.aws_fields import Aws
 from experiments.schema.fields import ExperimentFields
-from experiments.schema.machine_fields import Machine
+from experiments.schema.machine_fields import Aws, Machine
 from training.contract.job_spec import JobSpec
 from training.staging.sources.request import StagingRequest
 

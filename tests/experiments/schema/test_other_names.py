@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from experiments.schema.other_names import FORMER_FIELDS, OTHER_NAMES
-from experiments.schema.overrides import known_fields, unknown_field
+from experiments.schema.overrides import FORMER_FIELDS, OTHER_NAMES, known_fields, unknown_field
 
 
 def test_other_names_stand_for_fields_and_are_none_themselves() -> None:

@@ -9,7 +9,7 @@ from pydantic import ValidationError
 
 from experiments.planning.run_tags import run_tags
 from experiments.schema.experiment import Experiment
-from experiments.schema.script_metric_fields import declared_scales
+from experiments.schema.script_fields import declared_scales
 
 
 def experiment(**metrics: Any) -> Experiment:

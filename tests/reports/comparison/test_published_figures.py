@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.schema.published_fields import Published as PublishedFields
+from experiments.schema.compare_fields import Published as PublishedFields
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.factorial import factorial_of
 from reports.comparison.published_figures import PublishedRow, published_of, published_rows

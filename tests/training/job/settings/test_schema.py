@@ -11,9 +11,8 @@ from pydantic.fields import FieldInfo
 
 from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.load import load
-from experiments.schema.compare_fields import Calibration, Probe
+from experiments.schema.compare_fields import Calibration, Probe, Target
 from experiments.schema.fields import ExperimentFields
-from experiments.schema.quality_metrics import Target
 from settings.argument_rules import CHOICES, RULES
 from settings.arguments import FIELDS, REQUIRED, parse
 
