@@ -13,8 +13,7 @@ from click.shell_completion import shell_complete
 
 from experiments.commands.verb import CONTEXT_SETTINGS
 from experiments.commands.verb_group import LazyVerbGroup
-from experiments.running.output import print_error, print_line
-from experiments.running.system_errors import sentence
+from experiments.running.output import print_error, print_line, sentence
 from training.contract.errors import InputError, TrainfareError
 from training.state.umask import set_umask
 

@@ -7,7 +7,8 @@ from collections.abc import Mapping
 import click
 
 from experiments.commands.experiment_options import FAIL_ON
-from experiments.commands.verb import TRUST, FieldVerb, field, read_flag
+from experiments.commands.verb import TRUST, FieldVerb, field
+from experiments.running.options import read_flag
 from training.contract.errors import InputError
 
 EXAMPLES = (
@@ -38,9 +39,9 @@ def command(fields: Mapping[str, str]) -> int:
     if "group" in fields and "job" in fields:
         raise InputError("--group and --job cannot be combined: attach follows one of them.")
     if "job" in fields:
-        from experiments.imports.import_job import attach_job
+        from experiments.running.attach_job import attach_job
 
         return attach_job(fields)
     from experiments.running.attach_group import attach
 
-    return attach(fields, is_trusted=read_flag(TRUST, fields.get(TRUST, "false")))
+    return attach(fields, is_trusted=read_flag(fields, TRUST))

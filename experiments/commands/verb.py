@@ -10,6 +10,7 @@ import click
 from click.shell_completion import CompletionItem
 
 from experiments.commands.verb_group import usage_errors_of
+from experiments.running.options import read_flag
 from training.contract.errors import InputError, nearest
 
 HELP_NAMES = ("-h", "--help")
@@ -83,7 +84,9 @@ class FieldVerb(Verb):
         fields = dict(ctx.params.get("fields", {}))
         if not self.has_dry_run or not {DRY_RUN, FORMAT} & fields.keys():
             return super().invoke(ctx)
-        if not read_flag(DRY_RUN, fields.pop(DRY_RUN, "false")):
+        is_dry = read_flag(fields, DRY_RUN)
+        fields.pop(DRY_RUN, None)
+        if not is_dry:
             if FORMAT in fields:
                 raise InputError(f"--{FORMAT} needs --{DRY_RUN}, or the verb plan.")
             ctx.params = {"fields": fields}
@@ -161,13 +164,6 @@ def with_underscores(fields: Mapping[str, str], declared: Sequence[str]) -> Mapp
 def field(name: str, help: str, **attributes: Any) -> Callable[[Any], Any]:
     """Return the decorator that declares the option `--name` of a `FieldVerb`; the name may have dots."""
     return click.option(f"--{name}", re.sub(r"[.-]", "_", name), help=help, **attributes)
-
-
-def read_flag(name: str, text: str) -> bool:
-    """Return the value of one of `FLAGS`. Raises `InputError`."""
-    if text not in {"true", "false"}:
-        raise InputError(f"--{name} is '{text}': it must be true or false.")
-    return text == "true"
 
 
 def experiment_field(

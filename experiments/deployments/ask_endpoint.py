@@ -8,8 +8,8 @@ import time
 from collections.abc import Mapping
 from typing import Any
 
-from experiments.deployments import arguments as read
 from experiments.deployments.existing_endpoints import find_service, open_service
+from experiments.running import options as read
 from experiments.running.output import print_error, print_line
 from models.endpoints.protocol import EndpointState
 from training.contract.errors import InputError, TrackingError
@@ -26,7 +26,7 @@ def predict(fields: Mapping[str, str]) -> int:
         return predict_file(fields)
     read.check_known("predict", fields, FIELDS)
     read.check_not_empty(fields)
-    is_traced = read.one_of("trace", fields.get("trace", "true"), ("true", "false")) == "true"
+    is_traced = read.read_flag(fields, "trace", "true")
     name = read.read_name("endpoint", fields["endpoint"]) if "endpoint" in fields else _only_name()
     body = _body(fields)
     service = find_service(name, fields, print_error)

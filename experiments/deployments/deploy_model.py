@@ -9,8 +9,8 @@ from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.deployments import arguments as read
 from experiments.deployments.existing_endpoints import open_service
+from experiments.running import options as read
 from experiments.running.output import print_line
 from models.endpoints.protocol import EndpointSpec
 from training.contract.errors import InputError

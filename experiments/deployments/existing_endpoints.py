@@ -8,7 +8,7 @@ from typing import Any, TypeVar
 
 from rich.table import Table
 
-from experiments.deployments import arguments as read
+from experiments.running import options as read
 from experiments.running.output import print_error, print_line
 from models.endpoints.protocol import Echo, Endpoints, EndpointState
 from reports.formats.terminal import PlainConsole

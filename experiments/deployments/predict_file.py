@@ -9,7 +9,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from experiments.deployments import arguments as read
+from experiments.running import options as read
 from experiments.running.output import print_error, print_line
 from training.contract.errors import InputError, nearest
 from training.state.regular_files import user_path
@@ -58,7 +58,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
         raise InputError(f"--file {source.files.name} has no rows.")
     run: AbstractContextManager[dict[str, float]] = nullcontext({})
     digest = digest_files(files, text)
-    if store is not None and _is_tracked(fields):
+    if store is not None and read.read_flag(fields, "track", "true"):
         from models.batch.prediction_run import recorded
 
         settings = {"model": trained.run_id if trained else str(folder), "file_digest": digest}
@@ -114,14 +114,10 @@ def _parameters(fields: Mapping[str, str]) -> dict[str, Any] | None:
     return parameters
 
 
-def _is_tracked(fields: Mapping[str, str]) -> bool:
-    return read.one_of("track", fields.get("track", "true"), ("true", "false")) == "true"
-
-
 def _open_model(fields: Mapping[str, str]) -> tuple[Store | None, TrainedModel | None, Path]:
     """Return the tracking server, if it is needed, the model's record there, if it has one, and its folder."""
     store = None
-    if _is_tracked(fields) or "run" in fields:
+    if read.read_flag(fields, "track", "true") or "run" in fields:
         from tracking.server.store import open_store
 
         store = open_store(echo=print_error, retry_seconds=60.0, otherwise="Nothing was predicted.")

@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from experiments.running.options import check_not_empty
 from experiments.running.output import print_line
 from models.lookup.trained_model import TrainedModel, trained_model
 from models.registry.gate import GateCheck, check, parse_allowed
@@ -64,9 +65,7 @@ def register(fields: Mapping[str, str]) -> int:
 
 def read_registration(fields: Mapping[str, str]) -> Registration:
     """Read the fields of the command line. Raises `InputError`."""
-    for name, value in fields.items():
-        if not value.strip() and name != "allow":
-            raise InputError(f"--{name} is empty.")
+    check_not_empty(fields)
     if "run" in fields and "group" in fields:
         raise InputError("--run and --group cannot be combined: --run also accepts the id of a group.")
     return Registration(

@@ -9,11 +9,9 @@ from experiments.dry_runs.plan_deploy import plan_deploy
 from experiments.dry_runs.plan_jobs import plan_jobs
 from experiments.dry_runs.scratch_state import scratch_state
 from experiments.dry_runs.text import print_plan
+from experiments.running.options import one_of
 from experiments.running.output import print_line
-from training.contract.errors import InputError, nearest
 from training.state.home import home
-
-FORMATS = ("text", "json")
 
 
 def dry_run(verb: str, fields: Mapping[str, str]) -> int:
@@ -22,9 +20,7 @@ def dry_run(verb: str, fields: Mapping[str, str]) -> int:
     Returns 0 if the command would start, else the exit code with which it would end.
     """
     fields = dict(fields)
-    chosen = fields.pop("format", "text")
-    if chosen not in FORMATS:
-        raise InputError(f"--format is '{chosen}': it must be one of {', '.join(FORMATS)}.{nearest(chosen, FORMATS)}")
+    chosen = one_of("format", fields.pop("format", "text"), ("text", "json"))
     with scratch_state(home()) as state:
         plan = plan_deploy(fields, state) if verb == "deploy" else plan_jobs(verb, fields, state)
     if chosen == "json":

@@ -19,8 +19,8 @@ from experiments.planning.job_size import size_of
 from experiments.planning.load import load_fields
 from experiments.planning.staged_inputs import notes_of
 from experiments.planning.worst_case import WorstCase, worst_case_of
-from experiments.running.expected_seconds import earlier_jobs
-from experiments.running.launch_plan import LaunchPlan, prepare_launch
+from experiments.running.follow_group import earlier_jobs
+from experiments.running.launch import LaunchPlan, prepare_launch
 from experiments.running.service_context import ServiceContext
 from experiments.sweeping.run_sweep import PreparedSweep, full_names, prepare_sweep
 from reports.comparison.arms import Job

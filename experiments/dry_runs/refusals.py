@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from experiments.planning.command_plan import Refusal
-from experiments.running.system_errors import sentence
+from experiments.running.output import sentence
 from training.contract.errors import TrainfareError, messages_of
 
 Result = TypeVar("Result")

@@ -8,8 +8,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from experiments.running.fail_on import read_fail_on
 from experiments.running.follow_group import follow, jobs_phrase
+from experiments.running.options import read_fail_on
 from experiments.running.output import confirm, has_terminal, print_line
 from experiments.schema.messages import printable
 from reports.model.wording import counted
@@ -41,7 +41,7 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
     group_id = fields.get("group")
     if group_id is None:
         raise InputError("attach needs --group ID (the command that started the jobs printed it) or --job NAME.")
-    fail_on = read_fail_on(fields.get("fail-on", ""))
+    fail_on = read_fail_on(fields)
     store = open_store(echo=print_line)
     group = find_group(store, group_id=group_id, experiment_name="")
     if group.verb == "sweep":
@@ -71,7 +71,7 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
     if service.name == "local":
         _check_inputs([each for job in plan.jobs for each in (job.spec.source_uri, *job.spec.channels.values())])
         check_secrets(plan.jobs, {job["TrainingJobName"] for job in service.jobs()}, os.environ)
-    return follow(store, service, group, plan.jobs, plan.parallel, print_line, plan.design, fail_on)
+    return follow(store, service, group, plan.jobs, plan.parallel, plan.design, fail_on)
 
 
 def _complete(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJob]) -> int:

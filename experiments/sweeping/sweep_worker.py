@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.running.fail_on import exit_code
+from experiments.running.output import exit_code
 from experiments.sweeping.calibration_phase import CalibrationIncomplete, prepare_searches
 from experiments.sweeping.finalists_phase import find_best_points, train_finalists
 from experiments.sweeping.open_sweep import OpenSweep

@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from experiments.__main__ import main
-from experiments.deployments.arguments import read_seconds
+from experiments.running.options import read_seconds
 from tests.conftest import ROOT
 from tests.support.endpoints.small_models import made
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from experiments.imports.described_job import described_job
+from experiments.running.attach_job import described_job
 
 
 def description(name: str, **channels: str) -> dict[str, Any]:

@@ -14,7 +14,7 @@ from mlflow import MlflowClient
 from mlflow.entities import Run
 
 from experiments.__main__ import main
-from experiments.imports import import_job
+from experiments.running import attach_job
 from experiments.running.follow_group import follow
 from tests.conftest import ROOT
 from tests.support.aws.account import Account
@@ -139,7 +139,7 @@ def test_likely_secrets_of_a_job_are_not_recorded(team: Team, tmp_path: Path) ->
 def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
     """A script that trains until this process follows its job."""
     gate = tmp_path / "follows"
-    monkeypatch.setattr(import_job, "follow", lambda *values, **named: gate.touch() or follow(*values, **named))
+    monkeypatch.setattr(attach_job, "follow", lambda *values, **named: gate.touch() or follow(*values, **named))
     return WAITS.format(gate=str(gate))
 
 

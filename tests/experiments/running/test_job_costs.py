@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.running.job_costs import total, usd
+from experiments.running.manage_jobs import total, usd
 from training.contract.price import Price
 
 PRICES = {"ml.g5.xlarge": Price(usd_per_hour=1.8, source="a table", date="2026-11-01")}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from experiments.running.model_card import PIPELINES, hub_name, model_card
+from experiments.running.push_model import PIPELINES, hub_name, model_card
 from tasks import TASKS
 
 SETTINGS = {

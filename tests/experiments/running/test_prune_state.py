@@ -14,7 +14,7 @@ import pytest
 from experiments.__main__ import main
 from experiments.running.prune_state import ABANDONED_SECONDS, Folder, PruneOptions, delete_selected, select
 from tests.conftest import ROOT
-from tests.support.state import DATA, OTHER_DATA, State
+from tests.support.state import DATA, State
 from tests.support.terminal import read_until, start_at_terminal, type_keys
 from training.contract.errors import TrackingError
 from training.services.local.job_folder import JobFolder
@@ -183,18 +183,6 @@ def test_an_incomplete_folder_goes_once_abandoned(state: State, name: str, age_s
         os.utime(path, (time.time() - age_seconds,) * 2)
     listed = [(each.path, each.size_bytes, each.kept) for each in select(state.home, state.store, PruneOptions())]
     assert [each for each in listed if each[0] == folder] == ([(folder, 5, "")] if is_listed else [])
-
-
-def test_data_is_as_old_as_its_latest_reader(state: State) -> None:
-    """The data was staged 30 days ago, and the job that reads it has just ended."""
-    state.ended()
-    state.stage(OTHER_DATA)
-    for path in state.home.glob("staged/**"):
-        os.utime(path, (time.time() - 30 * 86_400,) * 2)
-    for path in state.home.glob("staged/*/*/*"):
-        os.utime(path, (time.time() - 30 * 86_400,) * 2)
-    kept = {each.name: each.kept for each in select(state.home, state.store, PruneOptions()) if each.kind == "staged"}
-    assert kept == {DATA: "younger than --older-than", OTHER_DATA: ""}
 
 
 def test_a_job_that_cannot_be_read_keeps_shared_folders(state: State) -> None:

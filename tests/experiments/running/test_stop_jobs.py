@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.running.stop_jobs import outcome_text, stop_group, stop_job
+from experiments.running.manage_jobs import outcome_text, stop_group, stop_job
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import InputError

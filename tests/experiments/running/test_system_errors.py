@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.running.system_errors import sentence
+from experiments.running.output import sentence
 
 
 @pytest.mark.parametrize(
