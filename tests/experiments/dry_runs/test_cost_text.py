@@ -7,9 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.cost_text import cost_definitions
-from experiments.dry_runs.json_text import json_text
-from experiments.dry_runs.search_plan import search_plan
+from experiments.dry_runs.plan_jobs import search_plan
+from experiments.dry_runs.text import cost_definitions, json_text
 from experiments.planning.arms import Arm
 from experiments.planning.command_plan import CommandPlan, JobEntry
 from experiments.planning.expected_cost import ExpectedCost

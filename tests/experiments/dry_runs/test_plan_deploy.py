@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.plan_deploy import plan_deploy
+from experiments.dry_runs.dry_run import plan_deploy
 from experiments.dry_runs.scratch_state import ScratchState, scratch_state
 from experiments.dry_runs.text import print_plan
 from tests.support.aws.account import Account

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.dry_runs.quality_text import FROM_LOG, quality_text
+from experiments.dry_runs.plan_jobs import FROM_LOG, quality_text
 from experiments.planning.load import load
 
 SCRIPT = """
