@@ -83,7 +83,7 @@ def deploy(fields: Mapping[str, str]) -> int:
     Set --run or --model. With --service sagemaker, --aws.* options set the region, the role and other fields, as for
     jobs.
     """
-    from experiments.deployments.deploy_model import deploy
+    from experiments.deployments.endpoints import deploy
 
     return deploy(fields)
 
@@ -120,7 +120,7 @@ def predict(fields: Mapping[str, str]) -> int:
     With --file, --columns.NAME options name the columns of the file. With an endpoint on SageMaker, --aws.* options
     set the region and other fields.
     """
-    from experiments.deployments.ask_endpoint import predict
+    from experiments.deployments.predict import predict
 
     return predict(fields)
 
@@ -140,7 +140,7 @@ def predict(fields: Mapping[str, str]) -> int:
 @field("service", "Service of the endpoint.", metavar="local|sagemaker")
 def undeploy(fields: Mapping[str, str]) -> int:
     """Delete an endpoint, or all endpoints."""
-    from experiments.deployments.existing_endpoints import undeploy
+    from experiments.deployments.endpoints import undeploy
 
     return undeploy(fields)
 
@@ -158,6 +158,6 @@ def undeploy(fields: Mapping[str, str]) -> int:
 @field("service", "List only the endpoints of this service.", metavar="local|sagemaker")
 def endpoints(fields: Mapping[str, str]) -> int:
     """List endpoints with their price per hour and cost so far."""
-    from experiments.deployments.existing_endpoints import endpoints
+    from experiments.deployments.endpoints import endpoints
 
     return endpoints(fields)

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 
-from experiments.deployments.deploy_model import read_request, with_trained
-from experiments.deployments.existing_endpoints import open_service
+from experiments.deployments.endpoints import open_service, read_request, with_trained
 from experiments.dry_runs.plan_jobs import plan_jobs
 from experiments.dry_runs.scratch_state import ScratchState, scratch_state
 from experiments.dry_runs.text import json_text, print_plan
@@ -37,7 +36,7 @@ def dry_run(verb: str, fields: Mapping[str, str]) -> int:
 
 
 def plan_deploy(fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
-    """Return the plan of a deployment, in the steps of `experiments.deployments.deploy_model`."""
+    """Return the plan of a deployment, in the steps of `experiments.deployments.endpoints`."""
     plan = CommandPlan(verb="deploy", name=fields.get("name", ""), service=fields.get("service", "local"))
     if request := state.attempt(lambda: read_request(fields)):
         spec, name, aws = request

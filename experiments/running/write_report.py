@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
@@ -35,63 +34,33 @@ RETRY_SECONDS = 10.0
 DEFAULT = CompareOptions()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportRequest:
-    """Subject and format of a report."""
-
-    experiment: str = "demo"
-    """Experiment whose latest group is reported on; ignored if `group` or `runs` is set."""
-    group: str | None = None
-    """Id of the group to report on."""
-    runs: tuple[str, ...] = ()
-    """Run ids, job names and group ids. A group id selects all jobs of the group."""
-    overview: bool = False
-    """Report on all groups of the MLflow experiment of that name, with their cost."""
-    options: CompareOptions = DEFAULT
-    format: str = "text"
-    """Printed format, one of FORMATS; `text` is a summary."""
-    fail_on: frozenset[str] = frozenset()
-    """Results for which the command fails; see `reports.comparison.fail_on`."""
-
-
 def report(fields: Mapping[str, str]) -> int:
-    """Report on the latest group of an experiment, on another group, or on any jobs; see `ReportRequest`."""
-    request = read_request(fields)
-    if request.overview:
-        overview(request.experiment)
-        return 0
-    store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="No report was made.")
-    if request.runs:
-        return exit_code(_report_chosen(store, request), request.fail_on)
-    title = Path(request.experiment).stem
-    group = find_group(store, group_id=request.group, experiment_name=title)
-    options, chosen = request.options, request.format
-    rendered = report_group(store, group, group.experiment_name or title, options, chosen, is_repeated=True)
-    return exit_code(rendered, request.fail_on)
+    """Report on the latest group of `experiment`, on the group `group`, or on any `runs`: run ids, jobs and groups.
 
-
-def read_request(fields: Mapping[str, str]) -> ReportRequest:
-    """Read the fields of the command line. Raises `InputError`."""
+    `overview` reports on all groups of an MLflow experiment. Returns 3 for a result that `fail-on` names.
+    """
     read.check_not_empty(fields)
     runs = read.read_list(fields.get("runs", ""))
     if "runs" in fields and not runs:
         raise InputError("--runs is empty: name runs, jobs or groups, separated by commas.")
     if runs and "group" in fields:
         raise InputError("--runs and --group cannot be combined: --runs also accepts group ids.")
-    is_overview = read.read_flag(fields, "overview")
-    if is_overview and (others := [name for name in fields if name not in ("experiment", "overview")]):
-        raise InputError(f"--overview and --{others[0]} cannot be combined: an overview covers all groups.")
-    return ReportRequest(
-        experiment=fields.get("experiment", "demo"),
-        overview=is_overview,
-        group=fields.get("group"),
-        runs=runs,
-        options=CompareOptions(
-            baseline=fields.get("baseline"), allowed=read.read_choices("allow", fields.get("allow", ""), KINDS)
-        ),
-        format=read.one_of("format", fields.get("format", "text"), FORMATS),
-        fail_on=read.read_fail_on(fields),
-    )
+    allowed = read.read_choices("allow", fields.get("allow", ""), KINDS)
+    options = CompareOptions(baseline=fields.get("baseline"), allowed=allowed)
+    chosen, fail_on = read.one_of("format", fields.get("format", "text"), FORMATS), read.read_fail_on(fields)
+    experiment = fields.get("experiment", "demo")
+    if read.read_flag(fields, "overview"):
+        if others := [name for name in fields if name not in ("experiment", "overview")]:
+            raise InputError(f"--overview and --{others[0]} cannot be combined: an overview covers all groups.")
+        overview(experiment)
+        return 0
+    store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="No report was made.")
+    if runs:
+        return exit_code(_report_chosen(store, runs, options, chosen), fail_on)
+    title = Path(experiment).stem
+    group = find_group(store, group_id=fields.get("group"), experiment_name=title)
+    rendered = report_group(store, group, group.experiment_name or title, options, chosen, is_repeated=True)
+    return exit_code(rendered, fail_on)
 
 
 def report_group(
@@ -119,16 +88,16 @@ def report_group(
     return rendered
 
 
-def _report_chosen(store: Store, request: ReportRequest) -> Report:
-    table = chosen_jobs(store.client, request.runs)
+def _report_chosen(store: Store, runs: Sequence[str], options: CompareOptions, chosen: str) -> Report:
+    table = chosen_jobs(store.client, runs)
     experiment_id = str(table["experiment_id"].iloc[0])
     title = str(store.call(store.client.get_experiment, experiment_id).name)
-    rendered = render_chosen(store.client, table, title, request.options, request.runs)
+    rendered = render_chosen(store.client, table, title, options, runs)
     store.subject = f"experiment '{title}'"
-    folder = _folder(f"runs-{_digest(*sorted(table['run_id']))}", request.options)
-    _print_report(store, rendered, folder, experiment_id, request.format)
-    with tolerate_rejection(_location_printer(request.format)):
-        log_separately(store, experiment_id, title, request.runs, rendered, folder)
+    folder = _folder(f"runs-{_digest(*sorted(table['run_id']))}", options)
+    _print_report(store, rendered, folder, experiment_id, chosen)
+    with tolerate_rejection(_location_printer(chosen)):
+        log_separately(store, experiment_id, title, runs, rendered, folder)
     return rendered
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
-from experiments.deployments.deploy_model import read_spec, with_run
+from experiments.deployments.endpoints import read_spec, with_run
 from experiments.deployments.register_model import register
 from tests.support.models.group_models import parent
 from tests.support.models.tiny import modelled

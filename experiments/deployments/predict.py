@@ -1,17 +1,20 @@
-"""Predict every row of a file with a model, on this machine."""
+"""Send a request to an endpoint, or predict every row of a file on this machine."""
 
 from __future__ import annotations
 
 import json
+import sys
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from experiments.deployments.endpoints import find_service, open_service
 from experiments.running import options as read
 from experiments.running.output import print_error, print_line
-from training.contract.errors import InputError, nearest
+from models.endpoints.protocol import EndpointState
+from training.contract.errors import InputError, TrackingError, nearest
 from training.state.regular_files import user_path
 
 if TYPE_CHECKING:
@@ -22,11 +25,85 @@ if TYPE_CHECKING:
     from tracking.server.store import Store
     from training.staging.formats.text_format import TextFormat
 
-FIELDS = (
+
+ENDPOINT_FIELDS = ("endpoint", "text", "inputs", "parameters", "file", "service", "trace")
+FILE_FIELDS = (
     *("run", "model", "file", "output", "task", "precision", "max_length", "parameters", "track"),
     *("encoding", "delimiter"),
 )
 COLUMNS = "columns."
+RETRY_SECONDS = 10.0
+
+
+def predict(fields: Mapping[str, str]) -> int:
+    """Print the answer of an endpoint as JSON, or predict a file with `predict_file`."""
+    if "file" in fields:
+        return predict_file(fields)
+    read.check_known("predict", fields, ENDPOINT_FIELDS)
+    read.check_not_empty(fields)
+    is_traced = read.read_flag(fields, "trace", "true")
+    name = read.read_name("endpoint", fields["endpoint"]) if "endpoint" in fields else _only_name()
+    body = _body(fields)
+    service = find_service(name, fields, print_error)
+    started_ns = time.time_ns()
+    answer = service.predict(name, json.dumps(body).encode())
+    ended_ns = time.time_ns()
+    print_line(answer.decode("utf-8", "replace"))
+    if is_traced and (state := service.describe(name)).run_id:
+        _trace(state, body, answer, started_ns, ended_ns)
+    return 0
+
+
+def _body(fields: Mapping[str, str]) -> dict[str, Any]:
+    """Return the request; `--inputs` may be the whole request or only the value of its key `inputs`."""
+    if "text" in fields and "inputs" in fields:
+        raise InputError("--text and --inputs cannot be combined: use --text for one text and --inputs for JSON.")
+    if "text" in fields:
+        inputs: Any = fields["text"]
+    else:
+        inputs = _json("inputs", fields["inputs"] if "inputs" in fields else _standard_input())
+    body = inputs if isinstance(inputs, dict) and "inputs" in inputs else {"inputs": inputs}
+    if "parameters" in fields:
+        if "parameters" in body:
+            raise InputError("parameters are set twice: by --parameters and within --inputs.")
+        body = {**body, "parameters": _json("parameters", fields["parameters"])}
+    return body
+
+
+def _standard_input() -> str:
+    """Return standard input. Raises `InputError` if it is empty or a terminal."""
+    text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+    if not text.strip():
+        raise InputError("predict needs --text, --inputs (JSON), --file, or JSON on standard input.")
+    return text
+
+
+def _json(name: str, text: str) -> Any:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as error:
+        shown = text if len(text) < 60 else text[:60] + "…"
+        raise InputError(f"--{name} is not JSON: {error} in {shown!r}. Use --text for plain text.") from error
+
+
+def _only_name() -> str:
+    names = [state.name for state in open_service("local", {}, print_error).endpoints()]
+    if len(names) != 1:
+        has = f"has the endpoints {', '.join(sorted(names))}" if names else "has no endpoint"
+        raise InputError(f"predict needs --endpoint NAME: this machine {has}.")
+    return names[0]
+
+
+def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
+    """Log request and answer to MLflow. A failure is only reported, because the answer has already been printed."""
+    from models.endpoints.traces import trace
+    from tracking.server.store import open_store
+
+    try:
+        store = open_store(retry_seconds=RETRY_SECONDS, otherwise="The answer is valid.", echo=print_error)
+        print_error(f"Trace: {trace(store, state, body, json.loads(answer), started_ns, ended_ns)}")
+    except TrackingError as error:
+        print_error(f"The request was not logged to MLflow: {error}")
 
 
 def predict_file(fields: Mapping[str, str]) -> int:
@@ -78,7 +155,7 @@ def _check_fields(fields: Mapping[str, str]) -> None:
     if "endpoint" in fields:
         raise InputError("--file needs --run or --model instead of --endpoint: a file is predicted on this machine.")
     plain = {name: value for name, value in fields.items() if not name.startswith(COLUMNS)}
-    read.check_known("predict --file", plain, FIELDS)
+    read.check_known("predict --file", plain, FILE_FIELDS)
     read.check_not_empty(plain)
     if ("run" in fields) == ("model" in fields):
         raise InputError("predict --file needs either --run RUN or --model FOLDER.")
@@ -105,10 +182,7 @@ def _default_output(name: str) -> str:
 def _parameters(fields: Mapping[str, str]) -> dict[str, Any] | None:
     if "parameters" not in fields:
         return None
-    try:
-        parameters = json.loads(fields["parameters"])
-    except (ValueError, RecursionError) as error:
-        raise InputError(f"--parameters is not JSON: {error}.") from error
+    parameters = _json("parameters", fields["parameters"])
     if not isinstance(parameters, dict):
         raise InputError('--parameters must be a JSON object, such as {"top_k": 3}.')
     return parameters
