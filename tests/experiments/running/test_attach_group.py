@@ -5,28 +5,36 @@ from __future__ import annotations
 import json
 import os
 import pty
-import shutil
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import suppress
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from experiments.__main__ import main
+from experiments.planning.arms import Arm
+from experiments.planning.load import load
+from experiments.planning.plan import job
+from experiments.running.attach_group import check_secrets
 from tests.conftest import ROOT
 from tests.support.aws.account import Account
+from tests.support.requests.building import staged
 from tests.support.services.harness import SageMakerHarness
 from tests.support.state import LATER_DATA, OTHER_DATA, State
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
 from tracking.following.group_session import start_jobs
 from tracking.groups.group import open_group
 from tracking.groups.plan_file import write_plan
+from tracking.groups.planned_job import PlannedJob, ScriptPlan
 from tracking.server.store import open_store
+from training.contract.errors import InputError
 from training.contract.request import build
 from training.services.launcher import Job
+from training.services.local.container import SECRET_VARIABLES
 
 Change = Callable[[dict[str, Any]], None]
 
@@ -55,8 +63,8 @@ def plant(state: State) -> Change:
     (source / "train.py").write_text(f"open({str(marker(state))!r}, 'w')\n")
 
     def change(plan: dict[str, Any]) -> None:
-        for job in plan["jobs"]:
-            job["spec"] |= {"source_uri": source.as_uri(), "environment": {"PLANTED": "\x1b[2K1"}}
+        for each in plan["jobs"]:
+            each["spec"] |= {"source_uri": source.as_uri(), "environment": {"PLANTED": "\x1b[2K1"}}
 
     return change
 
@@ -78,29 +86,26 @@ def foreign(state: State, group_id: str) -> str:
     )
 
 
-@pytest.mark.parametrize("difference", ["planted", "renamed", "no digest"])
+@pytest.mark.parametrize("difference", ["planted", "renamed"])
 def test_a_plan_of_others_is_shown_and_without_a_terminal_not_started(
     state: State, capsys: pytest.CaptureFixture[str], difference: str
 ) -> None:
     group = group_of(state)
-    if difference == "no digest":
-        shutil.rmtree(state.home / "plans")
-    else:
-        change_plan(state, plant(state) if difference == "planted" else rename_in_request)
-    before = [job["TrainingJobName"] for job in state.service.jobs()]
+    change_plan(state, plant(state) if difference == "planted" else rename_in_request)
+    before = [each["TrainingJobName"] for each in state.service.jobs()]
     assert main(["attach", "--group", group]) == 2
     printed = capsys.readouterr()
     assert printed.err.startswith(f"error: {foreign(state, group)} There is no terminal")
     assert "--trust" in printed.err
     assert len(printed.err.splitlines()) == 1
-    assert [job["TrainingJobName"] for job in state.service.jobs()] == before
+    assert [each["TrainingJobName"] for each in state.service.jobs()] == before
     assert not marker(state).exists()
     if difference == "planted":
         assert "  command: python train.py --steps 2\n" in printed.out
         assert f"  source: {(state.folder / 'planted').as_uri()}\n" in printed.out
         assert f"  channels: train = {(state.home / 'staged').as_uri()}/{LATER_DATA}/train\n" in printed.out
         assert "  variables: PLANTED = \\x1b[2K1\n" in printed.out
-    elif difference == "renamed":
+    else:
         assert '  request: {"TrainingJobName": "another"}\n' in printed.out
 
 
@@ -187,3 +192,20 @@ def test_a_terminal_is_asked(state: State, answer: str, code: int) -> None:
     assert process.returncode == code, printed.decode()
     assert b"Start it? [y/N]" in printed
     assert marker(state).exists() == (answer == "y")
+
+
+@pytest.fixture
+def planned(tmp_path: Path) -> PlannedJob:
+    """A job of a script that reads two secrets."""
+    arm = Arm(label="none", experiment=load("demo", {}), is_baseline=True)
+    made = job("study-a0r0", "study", arm, 0, staged(tmp_path, "rows", has_model=False), tmp_path)
+    spec = made.spec.model_copy(update={"environment": {SECRET_VARIABLES: "TOKEN,OTHER"}})
+    return replace(made, spec=spec, script=ScriptPlan(regexes={}, hyperparameters={}))
+
+
+def test_only_a_script_that_has_not_started_needs_its_secrets(planned: PlannedJob) -> None:
+    check_secrets([planned], set(), {"TOKEN": "a", "OTHER": "b"})
+    with pytest.raises(InputError, match="need the environment variable OTHER, a secret of their script"):
+        check_secrets([planned], set(), {"TOKEN": "a", "OTHER": " "})
+    check_secrets([planned], {"study-a0r0"}, {})
+    check_secrets([replace(planned, script=None)], set(), {})

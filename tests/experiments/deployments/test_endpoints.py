@@ -44,10 +44,8 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("deploy",), "deploy needs either --run (a run id, a job name or a group id) or --model (a folder)."),
         (("deploy", "--model", "/nowhere"), "model is '/nowhere': it must be a Transformers folder"),
         (("deploy", "--model", "M", "--wit", "2h"), "unknown field 'wit' of deploy: it must be one of run, model,"),
-        (("deploy", "--model", "M", "--wit", "2h"), "Did you mean 'wait'?"),
         (("deploy", "--model", "M", "--wait", "long"), "wait is 'long': it must be a time such as 90s"),
         (("deploy", "--model", "M", "--lifetime", "2h"), "--lifetime is no longer an option of deploy"),
-        (("deploy", "--model", "M", "--when-over", "delete"), "until `trainfare undeploy` deletes it. AWS Budgets"),
         (("deploy", "--model", "M", "--service", "sagemker"), "Did you mean 'sagemaker'?"),
         (("deploy", "--model", "M", "--max-billable-seconds", "60"), "--max_billable_seconds is no longer an option"),
         (("deploy", "--model", "M", "--service", "sagemaker"), "--service sagemaker needs --machine"),
@@ -56,7 +54,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
             ("deploy", "--model", "M", "--name", "a b"),
             "name is 'a b': an endpoint's name has up to 63 letters and digits",
         ),
-        (("deploy", "--model", "M", "--replace", "yes"), "replace is 'yes': it must be one of true, false."),
+        (("deploy", "--model", "M", "--replace", "yes"), "replace is 'yes': it must be true or false."),
         (("deploy", "--model", "M", "--machines", "2"), "machines is '2': it must be a whole number from 1 to 1."),
         (("deploy", "--model", "M", "--precision", "fp33"), "precision is 'fp33'"),
         (("deploy", "--model", "M", "--aws.regon", "x"), "Did you mean 'aws.region'?"),
@@ -70,11 +68,7 @@ def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
         (("predict", "--text", "a"), "predict needs --endpoint NAME: this machine has no endpoint."),
         (("predict", "--endpoint", "a", "--text", "a", "--inputs", "b"), "--text and --inputs cannot be combined"),
         (("predict", "--endpoint", "a", "--inputs", "{"), "inputs is not JSON"),
-        (("predict", "--endpoint", "../a", "--text", "b"), "endpoint is '../a': an endpoint's name"),
         (("undeploy",), "undeploy needs either --endpoint NAME or --all true."),
-        (("undeploy", "--endpoint", "a", "--all", "true"), "undeploy needs either --endpoint NAME or --all true."),
-        (("endpoints", "--region", "a"), "unknown field 'region' of endpoints"),
-        (("endpoint",), "unknown command 'endpoint'"),
     ],
 )
 def test_wrong_input_is_reported_in_one_sentence(run: Run, model: Path, words: tuple[str, ...], sentence: str) -> None:
@@ -113,22 +107,21 @@ def test_an_endpoint_answers_until_it_is_undeployed(run: Run, model: Path, tmp_p
 
 
 @pytest.mark.slow
-def test_ctrl_c_during_a_deploy_leaves_nothing(model: Path, tmp_path: Path) -> None:
+def test_a_signal_during_a_deploy_leaves_nothing(model: Path, tmp_path: Path) -> None:
     environment = os.environ | {"TRAINFARE_HOME": str(tmp_path)}
     words = [sys.executable, "-m", "experiments", "deploy", "--model", str(model), "--name", "a"]
-    for number in (signal.SIGINT, signal.SIGTERM):
-        with subprocess.Popen(
-            words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        ) as process:
-            assert process.stdout
-            assert process.stderr
-            assert "Starting endpoint a" in process.stdout.readline()
-            process.send_signal(number)
-            assert process.wait(300) == 130
-            assert process.stderr.read() == "interrupted.\n"
-        assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+    with subprocess.Popen(
+        words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        assert "Starting endpoint a" in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(300) == 130
+        assert process.stderr.read() == "interrupted.\n"
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
 
 
-@pytest.mark.parametrize(("text", "expected"), [("90s", 90), ("30m", 1800), ("1.5h", 5400), ("7d", 604_800)])
-def test_times_are_converted_to_seconds(text: str, expected: float) -> None:
-    assert read_seconds("wait", text) == expected
+def test_times_are_converted_to_seconds() -> None:
+    times = {"90s": 90, "30m": 1800, "1.5h": 5400, "7d": 604_800}
+    assert {text: read_seconds("wait", text) for text in times} == times

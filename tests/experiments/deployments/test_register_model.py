@@ -1,4 +1,4 @@
-"""The verb `register`: the registered model, the quality gate, and the output."""
+"""The verb `register`, and the quality gate of `register` and `deploy`."""
 
 from __future__ import annotations
 
@@ -8,17 +8,19 @@ import pytest
 from mlflow import MlflowClient
 
 from experiments.__main__ import main
-from experiments.deployments.register_model import Registration, read_registration
+from experiments.deployments.endpoints import read_spec, with_run
+from experiments.deployments.register_model import register
 from tests.support.models.group_models import parent
 from tests.support.models.tiny import modelled
 from tests.support.tracking.tracked import Tracked
-from training.contract.errors import InputError
+from training.contract.errors import InputError, NotGoodEnough
 
 
 @pytest.fixture
 def tracked(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tracked:
     """An empty closed group on the tracking store of this process."""
     monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
     client = MlflowClient(tracking_uri)
     empty_group = Tracked(client, str(client.create_experiment("emotion", artifact_location=(tmp_path / "a").as_uri())))
     parent(empty_group)
@@ -130,24 +132,28 @@ def test_the_run_that_mlflow_opened_notes_the_registration(
 )
 def test_wrong_input_is_reported_in_one_sentence(fields: dict[str, str], message: str) -> None:
     with pytest.raises(InputError) as caught:
-        read_registration(fields)
+        register(fields)
     assert str(caught.value).startswith(message)
 
 
-def test_fields_are_read() -> None:
-    assert read_registration({}) == Registration()
-    fields = {"group": "demo-1", "name": "My model", "alias": "next", "allow": "worse, failed"}
-    assert read_registration(fields) == Registration(
-        group="demo-1", name="My model", alias="next", allowed=frozenset({"worse", "failed"})
-    )
+def deployed(run: str) -> str | None:
+    """Return the run whose model would be deployed."""
+    arguments = {"run": run}
+    return with_run(arguments, read_spec(arguments, "local")).run_id
 
 
-@pytest.mark.slow
-def test_without_a_tracking_server_nothing_is_registered(
-    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
-    assert main(["register", "--run", "x"]) == 1
-    output = capsys.readouterr().err
-    assert "nothing listens at this address. Nothing was registered.\n" in output
-    assert output.count("\n") == 1
+def test_a_registered_model_is_compared_with_its_own_versions(tracked: Tracked, tmp_path: Path) -> None:
+    worse = modelled(tracked, tmp_path, "job-1", accuracy=0.8)
+    better = modelled(tracked, tmp_path, "job-2", accuracy=0.9)
+    register({"run": worse, "name": "mine"})
+    register({"run": better, "name": "mine"})
+    with pytest.raises(NotGoodEnough, match=r"eval_accuracy 0\.8 against 0\.9 of version 2 of mine \(champion\)"):
+        deployed("models:/mine/1")
+    assert deployed("models:/mine@champion") == better
+    # By its own name a run is compared with the model of its experiment, which is another.
+    assert deployed(worse) == worse
+    best = modelled(tracked, tmp_path, "job-3", accuracy=0.95)
+    register({"run": best})
+    assert deployed(" models:/mine@champion ") == better
+    with pytest.raises(NotGoodEnough, match=r"of version 1 of emotion \(champion\)"):
+        deployed(better)
