@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.requests.images import DLC, FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST, TRANSFORMERS_4_6
+from tests.support.requests.workloads import DLC, FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST, TRANSFORMERS_4_6
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.services.sagemaker.images.default import default_image
