@@ -42,7 +42,6 @@ SIZE_COLUMNS: tuple[Column[JobEntry], ...] = (
 
 
 def print_plan(plan: CommandPlan) -> None:
-    """Print the plan."""
     print_blocks(blocks(plan), width=80)
 
 
@@ -346,7 +345,6 @@ def _amount(amount: Amount) -> str:
 
 
 def json_text(plan: CommandPlan) -> str:
-    """Return the plan as JSON text."""
     return json.dumps(json_value(_fields(plan)), indent=1, ensure_ascii=False)
 
 

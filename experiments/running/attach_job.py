@@ -18,7 +18,7 @@ from tracking.groups.group import open_group
 from tracking.groups.planned_job import IMPORTED, DataSource, PlannedJob, ScriptPlan
 from tracking.queries.job_tables import all_experiment_ids, quoted
 from tracking.recording.recorder import Recorder, open_run
-from tracking.server.store import Store, open_store
+from tracking.server.store import open_store
 from training.contract.errors import InputError, JobNotFound
 from training.contract.events import EVENT_PREFIX
 from training.contract.job_spec import Compiler, JobSpec, MetricDefinition
@@ -41,13 +41,11 @@ class FollowedService(SageMakerService):
     """Likely secrets of the job. SageMaker's toolkit prints all hyperparameters."""
 
     def describe(self, job_name: str) -> Description:
-        """Return the job's state now, without likely secrets. Raises JobNotFound."""
         description = super().describe(job_name)
         self._secrets = tuple(likely_secrets(description))
         return without_likely_secrets(description)
 
     def logs(self, job_name: str, cursor: str | None = None) -> LogPage:
-        """Return the log lines after `cursor`, without the likely secrets of the job's description."""
         page = super().logs(job_name, cursor)
         lines = list(page.lines)
         for secret in self._secrets:
@@ -85,25 +83,6 @@ def attach_job(fields: Mapping[str, str]) -> int:
             "account of your credentials."
         ) from error
     store = open_store(echo=print_line)
-    _refuse_recorded(store, name)
-    key = "import-" + sha256(description["TrainingJobArn"].encode()).hexdigest()[:32]
-    experiment = fields.get("experiment", EXPERIMENT)
-    group = open_group(store, experiment_name=experiment, verb=IMPORT_VERB, key=key, joins=True)
-    has_ended = description["TrainingJobStatus"] in TERMINAL_STATUSES
-    print_line(f"{'Recording' if has_ended else 'Following'} training job {name}")
-    lines = service.logs(name).lines if has_ended or "TrainingStartTime" in description else ()
-    price = price_of("sagemaker", fields.get("prices"), print_line)(instance_type_of(description))
-    job = described_job(description, price, lines[:200])
-    run = open_run(store, group, job)
-    if not (run.is_described or run.has_ended):
-        recorder = Recorder(store, run.id, job)
-        recorder.open(service.request_of(description))
-        recorder.log_data()
-    return follow(store, service, group, [job], 1, fail_on=fail_on)
-
-
-def _refuse_recorded(store: Store, name: str) -> None:
-    """Raise InputError if one of our own commands has started and recorded the job: it has its run already."""
     experiments = store.call(lambda: list(all_experiment_ids(store.client)))
     query = f'tags."platform.job_name" = {quoted(name)} and tags."platform.kind" = \'job\''
     for run in store.call(store.client.search_runs, experiments, query):
@@ -112,6 +91,20 @@ def _refuse_recorded(store: Store, name: str) -> None:
                 f"trainfare started job {name} and has a run for it, in group "
                 f"{run.data.tags.get('platform.group')}: `trainfare attach --group` follows that group."
             )
+    key = "import-" + sha256(description["TrainingJobArn"].encode()).hexdigest()[:32]
+    experiment = fields.get("experiment", EXPERIMENT)
+    group = open_group(store, experiment_name=experiment, verb=IMPORT_VERB, key=key, joins=True)
+    has_ended = description["TrainingJobStatus"] in TERMINAL_STATUSES
+    print_line(f"{'Recording' if has_ended else 'Following'} training job {name}")
+    lines = service.logs(name).lines if has_ended or "TrainingStartTime" in description else ()
+    price = price_of("sagemaker", fields.get("prices"), print_line)(instance_type_of(description))
+    job = described_job(description, price, lines[:200])
+    recorded = open_run(store, group, job)
+    if not (recorded.is_described or recorded.has_ended):
+        recorder = Recorder(store, recorded.id, job)
+        recorder.open(service.request_of(description))
+        recorder.log_data()
+    return follow(store, service, group, [job], 1, fail_on=fail_on)
 
 
 HIDDEN = "(hidden: it looks like a secret)"
@@ -133,10 +126,12 @@ def described_job(description: Description, price: Price | None, first_lines: Se
     `first_lines` of its log show whether it is a job of ours, which emits events. The metrics of any other job are read
     by its own definitions.
     """
-    values = _hyperparameters(description)
+    values = {name: _decoded(text) for name, text in description.get("HyperParameters", {}).items()}
     is_ours = any(line.startswith(EVENT_PREFIX) for line in first_lines)
     spec = _spec(description, values)
     data = {name: uri for name, uri in spec.channels.items() if name not in SOURCE_CHANNELS}
+    uris = list(data.values())
+    source = ", ".join(uris) or "none"
     script = ScriptPlan(regexes=_expressions(description), hyperparameters=spec.hyperparameters)
     return PlannedJob(
         spec=spec,
@@ -144,7 +139,12 @@ def described_job(description: Description, price: Price | None, first_lines: Se
         repeat=0,
         is_baseline=False,
         experiment_yaml="",
-        data=_data(list(data.values())),
+        data=DataSource(
+            name=uris[0] if uris else "no channels",
+            source=source,
+            digest=sha256(source.encode()).hexdigest()[:16],
+            rows={},
+        ),
         data_key=sha256(json.dumps(sorted(data.items())).encode()).hexdigest()[:16],
         price=price,
         script=None if is_ours else script,
@@ -164,13 +164,10 @@ def likely_secrets(description: Description) -> list[str]:
 
 def without_likely_secrets(description: Description) -> Description:
     """Return the description with a placeholder for each likely secret."""
-    hidden = {
-        field: {
-            name: HIDDEN if is_likely_secret(name, _decoded(value)) else value
-            for name, value in description.get(field, {}).items()
-        }
-        for field in ENTRIES
-    }
+    hidden: dict[str, dict[str, str]] = {}
+    for field in ENTRIES:
+        entries = description.get(field, {}).items()
+        hidden[field] = {name: HIDDEN if is_likely_secret(name, _decoded(value)) else value for name, value in entries}
     return {**description, **hidden}
 
 
@@ -189,7 +186,7 @@ def _spec(description: Description, values: Mapping[str, Any]) -> JobSpec:
         name=description["TrainingJobName"],
         compiler=_compiler(values),
         hyperparameters=kept,
-        channels=_channels(description),
+        channels={each["ChannelName"]: _channel_uri(each) for each in description.get("InputDataConfig", [])},
         source_uri=str(values.get("sagemaker_submit_directory", "")),
         program=str(values.get("sagemaker_program", "")),
         output_uri=description["OutputDataConfig"]["S3OutputPath"],
@@ -203,10 +200,6 @@ def _spec(description: Description, values: Mapping[str, Any]) -> JobSpec:
         environment=description.get("Environment", {}),
         capacity_retry_minutes=(),  # an import starts nothing
     )
-
-
-def _hyperparameters(description: Description) -> dict[str, Any]:
-    return {name: _decoded(text) for name, text in description.get("HyperParameters", {}).items()}
 
 
 def _decoded(text: str) -> Any:
@@ -227,16 +220,6 @@ def _channel_uri(channel: Mapping[str, Any]) -> str:
     if files := source.get("FileSystemDataSource"):
         return f"{files['FileSystemType'].lower()}://{files['FileSystemId']}{files['DirectoryPath']}"
     return str(source.get("S3DataSource", {}).get("S3Uri", ""))
-
-
-def _channels(description: Description) -> dict[str, str]:
-    return {each["ChannelName"]: _channel_uri(each) for each in description.get("InputDataConfig", [])}
-
-
-def _data(uris: Sequence[str]) -> DataSource:
-    source = ", ".join(uris) or "none"
-    digest = sha256(source.encode()).hexdigest()[:16]
-    return DataSource(name=uris[0] if uris else "no channels", source=source, digest=digest, rows={})
 
 
 def _expressions(description: Description) -> dict[str, str]:

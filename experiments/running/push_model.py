@@ -163,11 +163,11 @@ def find_token(push: PushToHub, region: str | None = None, profile: str | None =
         source, text = f"environment variable {push.token_variable}", os.environ.get(push.token_variable, "")
     else:
         source, text = f"secret {push.token_secret}", _secret(push.token_secret, push.token_variable, region, profile)
-    if not text.strip():
+    if not (token := text.strip()):
         raise InputError(f"push_to_hub needs a token, but {source} is empty")
-    if not _TOKEN.fullmatch(text.strip()):
+    if not _TOKEN.fullmatch(token):
         raise InputError(f"push_to_hub needs a token, but {source} contains characters that no token can have")
-    return text.strip()
+    return token
 
 
 def _secret(name: str, key: str, region: str | None, profile: str | None) -> str:

@@ -54,7 +54,8 @@ def open_service_context(experiment: Experiment, echo: Echo, *, is_read_only: bo
 
     A read-only context changes nothing: its `upload` returns the URIs of the uploads without making them.
     """
-    return OPENERS[experiment.service](experiment, echo, is_read_only)
+    openers = {"local": _local, "sagemaker": _sagemaker}
+    return openers[experiment.service](experiment, echo, is_read_only)
 
 
 def _local(_: Experiment, __: Echo, is_read_only: bool) -> ServiceContext:
@@ -66,7 +67,7 @@ def _local(_: Experiment, __: Echo, is_read_only: bool) -> ServiceContext:
         service.check_folders(spec.environment, create=not is_read_only)
         return spec
 
-    return ServiceContext(service=service, check=check, upload=_unchanged, price=lambda _: None)
+    return ServiceContext(service=service, check=check, upload=lambda spec: spec, price=lambda _: None)
 
 
 def _sagemaker(experiment: Experiment, echo: Echo, is_read_only: bool) -> ServiceContext:
@@ -84,14 +85,6 @@ def _sagemaker(experiment: Experiment, echo: Echo, is_read_only: bool) -> Servic
         missing_bytes=aws_context.storage.missing_bytes,
         missing_bucket=aws_context.storage.missing_bucket,
     )
-
-
-def _unchanged(spec: JobSpec) -> JobSpec:
-    return spec
-
-
-OPENERS: Mapping[str, Callable[[Experiment, Echo, bool], ServiceContext]] = {"local": _local, "sagemaker": _sagemaker}
-"""Openers by the experiment's `service`."""
 
 
 def open_service(name: str) -> Service:

@@ -45,14 +45,9 @@ class Experiment(ExperimentFields):
 
     @model_validator(mode="after")
     def _check_rules(self) -> Experiment:
-        check_fields(self)
+        for check in _checks(self):
+            check(self)
         return self
-
-
-def check_fields(experiment: ExperimentFields) -> None:
-    """Raise `ValueError` for fields that contradict each other, whatever the machine."""
-    for check in _checks(experiment):
-        check(experiment)
 
 
 def broken_rules(experiment: ExperimentFields) -> list[str]:

@@ -145,8 +145,7 @@ class Script(Frozen):
     @model_validator(mode="after")
     def _check(self) -> Script:
         check_entry_point(self.entry_point)
-        check_names(self.hyperparameters)
-        check_values(self.hyperparameters)
+        check_hyperparameters(self.hyperparameters)
         check_plain_values("script.hyperparameters", self.hyperparameters)
         check_plain_values("script.environment", self.environment)
         check_variables(self.environment, self.secrets)
@@ -200,9 +199,13 @@ def check_entry_point(entry_point: str) -> None:
         )
 
 
-def check_values(hyperparameters: Mapping[str, Any]) -> None:
-    """Raise ValueError for a value that is no text, number or boolean within a list or mapping."""
+def check_hyperparameters(hyperparameters: Mapping[str, Any]) -> None:
+    """Raise ValueError for a name that no service accepts, and for a value that is neither plain nor a list of such."""
     for name, value in hyperparameters.items():
+        if not re.fullmatch(NAME_PATTERNS["hyperparameters"], name):
+            raise ValueError(
+                f"script.hyperparameters: the name {name[:60]!r} must not contain blanks, line ends or '='"
+            )
         parts = value if isinstance(value, list) else [*value.values()] if isinstance(value, dict) else ()
         if any(isinstance(part, dict | list) or part is None for part in parts):
             raise ValueError(
@@ -224,15 +227,6 @@ def _secret(field: str) -> str:
         "script read an environment variable, and list that in script.secrets (on SageMaker with the name of a secret "
         "in AWS Secrets Manager, {HF_TOKEN: team/hub-token})"
     )
-
-
-def check_names(hyperparameters: Mapping[str, Any]) -> None:
-    """Raise ValueError for a name that no service accepts, before another message contains its line breaks."""
-    for name in hyperparameters:
-        if not re.fullmatch(NAME_PATTERNS["hyperparameters"], name):
-            raise ValueError(
-                f"script.hyperparameters: the name {name[:60]!r} must not contain blanks, line ends or '='"
-            )
 
 
 def check_variables(environment: Mapping[str, str], secrets: Mapping[str, Any]) -> None:
