@@ -42,7 +42,15 @@ def predict(fields: Mapping[str, str]) -> int:
     read.check_known("predict", fields, ENDPOINT_FIELDS)
     read.check_not_empty(fields)
     is_traced = read.read_flag(fields, "trace", "true")
-    name = read.read_name("endpoint", fields["endpoint"]) if "endpoint" in fields else _only_name()
+    names = (
+        [fields["endpoint"]]
+        if "endpoint" in fields
+        else [each.name for each in open_service("local", {}, print_error).endpoints()]
+    )
+    if len(names) != 1:
+        has = f"has the endpoints {', '.join(sorted(names))}" if names else "has no endpoint"
+        raise InputError(f"predict needs --endpoint NAME: this machine {has}.")
+    name = read.read_name("endpoint", names[0])
     body = _body(fields)
     service = find_service(name, fields, print_error)
     started_ns = time.time_ns()
@@ -61,7 +69,12 @@ def _body(fields: Mapping[str, str]) -> dict[str, Any]:
     if "text" in fields:
         inputs: Any = fields["text"]
     else:
-        inputs = _json("inputs", fields["inputs"] if "inputs" in fields else _standard_input())
+        text = fields.get("inputs")
+        if text is None:
+            text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
+            if not text.strip():
+                raise InputError("predict needs --text, --inputs (JSON), --file, or JSON on standard input.")
+        inputs = _json("inputs", text)
     body = inputs if isinstance(inputs, dict) and "inputs" in inputs else {"inputs": inputs}
     if "parameters" in fields:
         if "parameters" in body:
@@ -70,28 +83,12 @@ def _body(fields: Mapping[str, str]) -> dict[str, Any]:
     return body
 
 
-def _standard_input() -> str:
-    """Return standard input. Raises `InputError` if it is empty or a terminal."""
-    text = "" if sys.stdin is None or sys.stdin.isatty() else sys.stdin.read()
-    if not text.strip():
-        raise InputError("predict needs --text, --inputs (JSON), --file, or JSON on standard input.")
-    return text
-
-
 def _json(name: str, text: str) -> Any:
     try:
         return json.loads(text)
     except (ValueError, RecursionError) as error:
         shown = text if len(text) < 60 else text[:60] + "…"
         raise InputError(f"--{name} is not JSON: {error} in {shown!r}. Use --text for plain text.") from error
-
-
-def _only_name() -> str:
-    names = [state.name for state in open_service("local", {}, print_error).endpoints()]
-    if len(names) != 1:
-        has = f"has the endpoints {', '.join(sorted(names))}" if names else "has no endpoint"
-        raise InputError(f"predict needs --endpoint NAME: this machine {has}.")
-    return names[0]
 
 
 def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
@@ -111,7 +108,14 @@ def predict_file(fields: Mapping[str, str]) -> int:
 
     Raises `InputError` and `TrackingError`.
     """
-    _check_fields(fields)
+    if "endpoint" in fields:
+        raise InputError("--file needs --run or --model instead of --endpoint: a file is predicted on this machine.")
+    columns = {name.removeprefix(COLUMNS): value for name, value in fields.items() if name.startswith(COLUMNS)}
+    plain = {name: value for name, value in fields.items() if not name.startswith(COLUMNS)}
+    read.check_known("predict --file", plain, FILE_FIELDS)
+    read.check_not_empty(plain)
+    if ("run" in fields) == ("model" in fields):
+        raise InputError("predict --file needs either --run RUN or --model FOLDER.")
     from training.staging.sources.data_files import digest_files, find_data_files
 
     text, files = _text_format(fields), find_data_files(fields["file"])
@@ -120,13 +124,14 @@ def predict_file(fields: Mapping[str, str]) -> int:
         raise InputError(f"--output {output} exists already: choose a different file, or delete it.")
     if not output.absolute().parent.is_dir():
         raise InputError(f"--output is {output}, but the folder {output.absolute().parent} does not exist.")
-    parameters = _parameters(fields)
+    parameters = _json("parameters", fields["parameters"]) if "parameters" in fields else {}
+    if not isinstance(parameters, dict):
+        raise InputError('--parameters must be a JSON object, such as {"top_k": 3}.')
     store, trained, folder = _open_model(fields)
     predictor = _load_model(store, trained, folder, fields)
     from models.batch.prediction import check
     from models.batch.rows import Source
 
-    columns = {name.removeprefix(COLUMNS): value for name, value in fields.items() if name.startswith(COLUMNS)}
     source = Source(files=files, task=predictor.task, columns=columns, text=text)
     source.check()
     with _progress("Checking") as on_row:
@@ -151,16 +156,6 @@ def predict_file(fields: Mapping[str, str]) -> int:
     return 0
 
 
-def _check_fields(fields: Mapping[str, str]) -> None:
-    if "endpoint" in fields:
-        raise InputError("--file needs --run or --model instead of --endpoint: a file is predicted on this machine.")
-    plain = {name: value for name, value in fields.items() if not name.startswith(COLUMNS)}
-    read.check_known("predict --file", plain, FILE_FIELDS)
-    read.check_not_empty(plain)
-    if ("run" in fields) == ("model" in fields):
-        raise InputError("predict --file needs either --run RUN or --model FOLDER.")
-
-
 def _text_format(fields: Mapping[str, str]) -> TextFormat:
     from training.staging.formats.text_format import UTF8, TextFormat, delimiter_character, encoding_name
 
@@ -179,43 +174,28 @@ def _default_output(name: str) -> str:
     return str(file.with_name(f"{file.name.partition('.')[0] or file.name}.answers.jsonl"))
 
 
-def _parameters(fields: Mapping[str, str]) -> dict[str, Any] | None:
-    if "parameters" not in fields:
-        return None
-    parameters = _json("parameters", fields["parameters"])
-    if not isinstance(parameters, dict):
-        raise InputError('--parameters must be a JSON object, such as {"top_k": 3}.')
-    return parameters
-
-
 def _open_model(fields: Mapping[str, str]) -> tuple[Store | None, TrainedModel | None, Path]:
     """Return the tracking server, if it is needed, the model's record there, if it has one, and its folder."""
-    store = None
-    if read.read_flag(fields, "track", "true") or "run" in fields:
-        from tracking.server.store import open_store
-
-        store = open_store(echo=print_error, retry_seconds=60.0, otherwise="Nothing was predicted.")
-    if store is None or "model" in fields:
-        return store, None, _folder(fields["model"])
     from models.logged.model_folder import model_folder
     from models.lookup.trained_model import trained_model
+    from tracking.server.store import open_store
+    from training.staging.models.model_files import check_weights, locate
     from training.state.home import home
 
+    store = None
+    if read.read_flag(fields, "track", "true") or "run" in fields:
+        store = open_store(echo=print_error, retry_seconds=60.0, otherwise="Nothing was predicted.")
+    if store is None or "model" in fields:
+        source = locate(fields["model"])
+        if source.folder is None:
+            hint = nearest(fields["model"], [path.name for path in Path.cwd().iterdir()])
+            raise InputError(f"--model is {fields['model']!r}, but this folder does not exist.{hint}")
+        check_weights(source)
+        return store, None, source.folder
     trained = trained_model(store, fields["run"])
     if trained.chosen:
         print_error(trained.chosen)
     return store, trained, model_folder(store, trained, home(), print_error)
-
-
-def _folder(model: str) -> Path:
-    from training.staging.models.model_files import check_weights, locate
-
-    source = locate(model)
-    if source.folder is None:
-        siblings = [path.name for path in Path.cwd().iterdir()]
-        raise InputError(f"--model is {model!r}, but this folder does not exist.{nearest(model, siblings)}")
-    check_weights(source)
-    return source.folder
 
 
 def _load_model(
@@ -235,7 +215,7 @@ def _load_model(
     return predictor
 
 
-def _description(predictor: Predictor, source: Source, parameters: dict[str, Any] | None) -> dict[str, str]:
+def _description(predictor: Predictor, source: Source, parameters: dict[str, Any]) -> dict[str, str]:
     from training.staging.sources.data_files import describe_files
 
     loaded = predictor.loaded
@@ -243,7 +223,7 @@ def _description(predictor: Predictor, source: Source, parameters: dict[str, Any
         "file": describe_files(source.files, list(source.columns_by_role.values()), source.text),
         "task": predictor.task,
         "columns": json.dumps(dict(source.columns), sort_keys=True),
-        "parameters": json.dumps(parameters or {}, sort_keys=True),
+        "parameters": json.dumps(parameters, sort_keys=True),
         "precision": str(loaded.precision),
         "batch_size": str(loaded.batch_size or "any"),
         "max_length": str(loaded.max_length),
@@ -252,7 +232,7 @@ def _description(predictor: Predictor, source: Source, parameters: dict[str, Any
 
 
 def _predict(
-    predictor: Predictor, source: Source, parameters: dict[str, Any] | None, output: Path, rows: int, digest: str
+    predictor: Predictor, source: Source, parameters: dict[str, Any], output: Path, rows: int, digest: str
 ) -> float:
     """Write the output, and return the seconds that it took. `digest` is that of the files before."""
     from models.batch.prediction import predict, private_output

@@ -27,7 +27,6 @@ from experiments.schema.script_fields import declared_scales
 from experiments.sweeping.run_sweep import PreparedSweep, full_names, prepare_sweep
 from experiments.sweeping.sweep_plan import SweepPlan, label, most_jobs
 from judging.measures import choose_measure
-from judging.quality import Measure
 from judging.summaries import typical
 from reports.comparison.arms import Job
 from reports.spot.estimate import SpotEstimate, Times, spot_estimate
@@ -104,7 +103,11 @@ def _with_jobs(
 ) -> CommandPlan:
     group = state.attempt(lambda: _open_group(prepared, store)) if store else None
     known = prepared.known_jobs(group or placeholder_id(plan.name, prepared.experiment.aws.job_prefix or ""))
-    earlier = (state.attempt(lambda: _earlier_jobs(store, plan.name, known)) if store else None) or []
+    planned = [job for _, _, job in known]
+    experiment_id = state.attempt(lambda: existing_experiment_id(store, plan.name)) if store else None
+    earlier = (
+        state.attempt(lambda: earlier_jobs(store, experiment_id, planned)) if store and experiment_id else None
+    ) or []
     attempts = (
         state.attempt(partial(job_entry, job, arm, inputs, context=context, state=state, earlier=earlier))
         for arm, inputs, job in known
@@ -134,11 +137,6 @@ def _open_group(prepared: LaunchPlan | PreparedSweep, store: Store) -> str | Non
     if is_local and not (home() / "id").exists():
         return None  # without an id, this state folder has no group
     return open_group_id(store, prepared.name, prepared.key)
-
-
-def _earlier_jobs(store: Store, name: str, known: Sequence[tuple[Arm, Inputs, PlannedJob]]) -> list[Job]:
-    experiment_id = existing_experiment_id(store, name)
-    return earlier_jobs(store, experiment_id, [job for _, _, job in known]) if experiment_id else []
 
 
 def job_entry(
@@ -182,7 +180,6 @@ def job_entry(
 
 
 def _input_plans(arm_inputs: Sequence[tuple[Arm, Inputs]], state: ScratchState) -> tuple[InputPlan, ...]:
-    """Return the plan of all distinct inputs."""
     labels: dict[str, list[str]] = {}
     for arm, inputs in arm_inputs:
         labels.setdefault(inputs.key, []).append(arm.label)
@@ -216,7 +213,6 @@ def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) ->
 
 
 def search_plan(sweep: SweepPlan) -> SearchPlan:
-    """Return the search of a sweep."""
     fields, space, objective = sweep.fields, sweep.space, sweep.objective
     has_finalists = not objective.is_front and objective.quality is not None and fields.finalists > 1
     search = Search(space=space, objective=objective, samples=0, base=sweep.base_point, costs=None)
@@ -327,12 +323,6 @@ def quality_text(experiment: Experiment, margin: float | None) -> str:
         return FROM_LOG
     if not measure.has_unit and margin is None:
         return f"{measure.label}, but its unit is not declared: add unit: fraction, percent or number to script.metrics"
-    return f"{measure.label}; a cheaper arm may be worse by at most {_margin(measure, margin)}"
-
-
-def _margin(measure: Measure, margin: float | None) -> str:
-    if margin is not None:
-        return f"{margin:g} (compare.quality_margin)"
-    if measure.is_relative:
-        return f"{100 * measure.margin:g} % of the baseline's value"
-    return f"{measure.margin:g}"
+    own = f"{100 * measure.margin:g} % of the baseline's value" if measure.is_relative else f"{measure.margin:g}"
+    most = own if margin is None else f"{margin:g} (compare.quality_margin)"
+    return f"{measure.label}; a cheaper arm may be worse by at most {most}"
