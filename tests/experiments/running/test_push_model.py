@@ -42,7 +42,7 @@ def test_the_token_is_read_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> N
     assert find_token(push_by(token_variable="MY_TOKEN")) == TOKEN
 
 
-@pytest.mark.parametrize("content", ["", " \n", f"{TOKEN} {TOKEN}", f"{TOKEN}\r\nX-Other: 1", f"{TOKEN}é"])
+@pytest.mark.parametrize("content", ["", f"{TOKEN}\r\nX-Other: 1", f"{TOKEN}é"])
 def test_an_invalid_token_is_not_quoted(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", content)
     with pytest.raises(InputError, match="environment variable MY_TOKEN") as caught:
