@@ -118,7 +118,7 @@ def test_with_another_tracking_store_only_data_is_deleted(
     assert before - state.left() == {f"staged/{DATA}"}
 
 
-def test_with_an_unreachable_server_nothing_is_deleted(
+def test_with_an_unreachable_server_nothing_is_deleted_and_an_empty_folder_needs_none(
     state: State, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     state.ended()
@@ -130,15 +130,10 @@ def test_with_an_unreachable_server_nothing_is_deleted(
     assert output.endswith(". Nothing was deleted.\n")
     assert len(output.splitlines()) == 1
     assert state.left() == before
-
-
-def test_an_empty_state_folder_needs_no_server(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    empty = state.folder / "empty"
+    monkeypatch.setenv("TRAINFARE_HOME", str(empty))
     assert main(["jobs", "prune"]) == 0
-    assert capsys.readouterr().out == f"{tmp_path / 'home'} contains nothing to prune.\n"
+    assert capsys.readouterr().out == f"{empty} contains nothing to prune.\n"
 
 
 def test_the_next_prune_completes_one_that_was_killed(state: State, capsys: pytest.CaptureFixture[str]) -> None:
