@@ -11,7 +11,7 @@ from experiments.schema.experiment import Experiment
 from training.contract.errors import InputError
 
 MIN_STEPS = 25
-"""Fewest steady steps for a projection; see training/job/measuring/projection.py."""
+"""Fewest steady steps for a projection; see training/job/estimating/projection.py."""
 
 
 def probes(arms: Sequence[Arm]) -> tuple[Arm, ...]:

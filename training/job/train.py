@@ -20,9 +20,8 @@ from typing import Optional
 import compilation.lean_imports  # noqa: F401
 from processes import ranks
 from processes.signals import StopRequest
-from reporting.errors import Stopped
+from reporting.errors import Stopped, another_process_failed, report
 from reporting.events import Events
-from reporting.failure import another_process_failed, report
 
 
 def main() -> int:

@@ -13,7 +13,7 @@ from transformers import BertConfig
 
 from compilation import stored_programs
 from compilation.stored_programs import StoredPrograms, key_of, open_stored_programs, setting_of
-from data.batch_shapes import Shape
+from data.padding import Shape
 from tests.support.aws.account import BUCKET, Account
 from tests.support.job.noted import Noted
 

@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 from data.padding import Padding
-from measuring.memory import free_bytes
-from measuring.step_sample import MAX_STEPS, mean_step, plan, steps_to_measure
+from estimating.projection import MOST_STEPS, mean_step, plan, steps_to_measure
+from measuring.hardware import free_bytes
 from tests.conftest import ROOT
 from tests.support.job.job_process import TORCHRUN
 
@@ -142,7 +142,7 @@ def test_any_number_of_sampled_steps_is_spread_evenly() -> None:
 @pytest.mark.parametrize(
     ("first", "target_seconds", "steps"),
     # 20 steps of 0.1 s fill 2 s; fewer than four steps; more than thirty; steps without a measurable time.
-    [([0.1] * 4, 2.0, 20), ([4.0, 5.0, 6.0, 5.0], 2.0, 4), ([0.01] * 4, 2.0, 30), ([0.0] * 4, 2.0, MAX_STEPS)],
+    [([0.1] * 4, 2.0, 20), ([4.0, 5.0, 6.0, 5.0], 2.0, 4), ([0.01] * 4, 2.0, 30), ([0.0] * 4, 2.0, MOST_STEPS)],
 )
 def test_number_of_steps_to_measure(first: list[float], target_seconds: float, steps: int) -> None:
     assert steps_to_measure(first, target_seconds) == steps

@@ -9,10 +9,9 @@ import numpy as np
 import pytest
 from scipy.stats import t as student_t
 
-from data.batch_shapes import step_positions
-from data.padding import Padding
+from data.padding import Padding, step_positions
+from estimating.projection import MIN_STEPS, remaining, t_975
 from experiments.planning import probe_arms
-from measuring.projection import MIN_STEPS, remaining, t_975
 from tests.conftest import ROOT
 from tests.support.job.job_process import TORCHRUN
 

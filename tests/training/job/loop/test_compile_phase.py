@@ -8,9 +8,16 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification, EvalPrediction, TrainingArguments
 
+from checkpoints.checkpoint_files import NO_PROGRESS, CheckpointKeeper
+from compilation.compilers import NoCompiler
 from loop.compile_phase import steps_per_shape
+from loop.job_trainer import JobTrainer, _without_filler
+from measuring.meter import Meter, clock_for
 
 BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "max_steps": 12}
 
@@ -95,3 +102,66 @@ def test_options_of_inductor_train_the_same(
 )
 def test_cuda_graphs_are_recorded_before_the_first_step(device_kind: str, compile_mode: str, steps: int) -> None:
     assert steps_per_shape(device_kind, compile_mode) == steps
+
+
+TINY = BertConfig(
+    vocab_size=32, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, num_labels=2
+)
+
+
+class CountingCompiler(NoCompiler):
+    """Counts the steps that begin."""
+
+    steps = 0
+    marks_steps = True
+
+    def begin_step(self) -> None:
+        self.steps += 1
+
+
+def trainer_with(compiler: NoCompiler, folder: Path) -> JobTrainer:
+    """Return a trainer that accumulates the gradients of two batches."""
+    unused: Any = None
+    trainer = JobTrainer(
+        meter=Meter(clock_for("cpu"), 1, lambda *_: None),
+        compiler=compiler,
+        sampler=unused,
+        eval_sampler=unused,
+        eval_collator=unused,
+        scorer=None,
+        keeper=CheckpointKeeper(None, 1, {}, NO_PROGRESS, None, None),
+        model=BertForSequenceClassification(TINY),
+        args=TrainingArguments(str(folder), use_cpu=True, report_to=[], gradient_accumulation_steps=2),
+    )
+    trainer.current_gradient_accumulation_steps = 2
+    return trainer
+
+
+def test_gradients_of_the_first_batch_outlive_the_second(tmp_path: Path) -> None:
+    compiler = CountingCompiler()
+    trainer = trainer_with(compiler, tmp_path)
+    begun = []
+    for _ in range(2):
+        for _ in range(2):
+            trainer.training_step(trainer.model, {"input_ids": torch.ones(2, 4).long(), "labels": torch.tensor([0, 1])})
+            begun.append(compiler.steps)
+        trainer.model.zero_grad()
+    assert begun == [1, 1, 2, 2]
+
+
+def first_values(prediction: Any) -> dict[str, float]:
+    logits, hidden = prediction.predictions
+    assert len(logits) == len(hidden)
+    return {"rows": len(logits), "labels": float(prediction.label_ids.sum())}
+
+
+def test_only_the_rows_of_the_data_are_scored() -> None:
+    predictions, labels = (np.zeros((16, 2)), np.zeros((16, 3))), np.array([1.0] * 13 + [100.0] * 3)
+    score = _without_filler(first_values, 13)
+    assert score(EvalPrediction(predictions, labels)) == {"rows": 13, "labels": 13.0}
+    assert _without_filler(first_values, 20)(EvalPrediction(predictions, labels))["rows"] == 16
+
+
+def test_a_prediction_without_labels_is_scored() -> None:
+    score = _without_filler(lambda prediction: {"rows": len(prediction.predictions)}, 2)
+    assert score(EvalPrediction(np.zeros((3, 2)), None)) == {"rows": 2}

@@ -14,8 +14,7 @@ from pathlib import Path
 import pytest
 
 from judging.disturbance import disturbances
-from measuring.gpu_load import GpuLoad
-from measuring.machine_load import JOB_NAME, MachineLoad, Members, Reading, Total, group_of, job_cpus, read
+from measuring.machine_load import JOB_NAME, GpuLoad, MachineLoad, Members, Reading, Total, group_of, job_cpus, read
 
 TICKS = os.sysconf("SC_CLK_TCK")
 GROUP = "demo-261123-151035-7551"

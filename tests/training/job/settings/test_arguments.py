@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reporting.errors import ArgumentError
-from settings.argument_rules import RULES
-from settings.arguments import REQUIRED, Arguments, parse
+from settings.arguments import REQUIRED, RULES, Arguments, parse
 from tests.support.job.arguments import ARGUMENTS, job_argv
 
 

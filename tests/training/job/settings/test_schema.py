@@ -14,8 +14,7 @@ from experiments.planning.load import load
 from experiments.schema.compare_fields import Calibration, Probe
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.quality_metrics import Target
-from settings.argument_rules import CHOICES, RULES
-from settings.arguments import FIELDS, REQUIRED, parse
+from settings.arguments import CHOICES, FIELDS, REQUIRED, RULES, parse
 
 SECTIONS = {"probe": Probe, "calibration": Calibration, "target": Target}
 DERIVED = {"learning_rate"}

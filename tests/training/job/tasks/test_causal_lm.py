@@ -17,7 +17,7 @@ import torch
 
 from data.channels import ChannelMetadata
 from data.padding import IGNORED_LABEL, Batch, Collator, Padding
-from measuring import result_metrics
+from measuring import meter
 from tasks import causal_lm
 from tests.support.job.job_process import TORCHRUN
 from weights.pretrained import Pretrained
@@ -167,12 +167,12 @@ def test_multiplied_parameters_by_hand(tiny_gpt2: Path, tiny_model: Path) -> Non
     h = HIDDEN
     layer = 2 * 2 * h + (3 * h * h + 3 * h) + (h * h + h) + (4 * h * h + 4 * h) + (4 * h * h + h)
     model = causal_lm.load_model(Pretrained(str(tiny_gpt2), weights="random"), METADATA)
-    assert result_metrics.multiplied_parameters(model) == LAYERS * layer + 2 * h + VOCABULARY * h
+    assert meter.multiplied_parameters(model) == LAYERS * layer + 2 * h + VOCABULARY * h
     from transformers import AutoModelForSequenceClassification
 
     # The embeddings of words, 16 positions and 2 types are only looked up. No weights are shared.
     encoder = AutoModelForSequenceClassification.from_pretrained(tiny_model)
-    assert result_metrics.multiplied_parameters(encoder) == encoder.num_parameters() - (VOCABULARY + 16 + 2) * h
+    assert meter.multiplied_parameters(encoder) == encoder.num_parameters() - (VOCABULARY + 16 + 2) * h
 
 
 @pytest.mark.slow

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from data.channels import read_channel
-from tasks import classification, classification_scores
+from tasks import classification
 
 Writer = Callable[..., None]
 
@@ -20,7 +20,7 @@ Writer = Callable[..., None]
 def test_prediction_rows_by_hand() -> None:
     # Equal logits have equal probabilities; ln 3 against 0 is 3 : 1; NaN has no probability.
     logits = np.array([[0.0, 0.0], [0.0, np.log(3)], [np.nan, np.nan]], dtype=np.float32)
-    assert classification_scores.prediction_rows([2, 3, 7], np.array([1, 1, 0]), logits, ["no", "yes"]) == [
+    assert classification.prediction_rows([2, 3, 7], np.array([1, 1, 0]), logits, ["no", "yes"]) == [
         {"row": 2, "label": "yes", "prediction": "no", "probability": 0.5},
         {"row": 3, "label": "yes", "prediction": "yes", "probability": 0.75},
         {"row": 7, "label": "no", "prediction": "no", "probability": None},
@@ -71,3 +71,40 @@ def test_pairs_work_with_and_without_token_types(job: Any, channel_writer: Write
     result = job.run(max_steps=2, weights="random", save_model="false").result
     assert [row["support"] for row in result["tables"]["per_class.json"]] == [8, 8, 8]
     assert sum(row["count"] for row in result["tables"]["confusion_matrix.json"]) == 24
+
+
+# Class 0: two rows are right, one is predicted as 1. Class 1: one is right, one is predicted as 0. Class 2 occurs once
+# and is never predicted. Class 3 does not occur.
+MATRIX = np.array([[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
+
+
+def test_confusion_matrix() -> None:
+    actual, predicted = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 0, 0, 1, 0])
+    assert classification.confusion_matrix(actual, predicted, 4).tolist() == MATRIX.tolist()
+
+
+def test_summary_by_hand() -> None:
+    summary = classification.summary(MATRIX)
+    assert summary["accuracy"] == pytest.approx(3 / 6)
+    # f1: 2*2/(3+4), 2*1/(2+2), 0. The fourth class neither occurs nor is predicted, so it is left out.
+    assert summary["f1_macro"] == pytest.approx((4 / 7 + 1 / 2 + 0) / 3)
+    assert summary["precision_macro"] == pytest.approx((2 / 4 + 1 / 2 + 0) / 3)
+    assert summary["recall_macro"] == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
+    assert summary["f1_weighted"] == pytest.approx((3 * 4 / 7 + 2 * 1 / 2) / 6)
+
+
+def test_per_class_rows() -> None:
+    rows = classification.per_class_rows(MATRIX, ["a", "b", "c", "d"])
+    two_thirds, four_sevenths = pytest.approx(2 / 3), pytest.approx(4 / 7)
+    assert rows[0] == {"label": "a", "precision": 0.5, "recall": two_thirds, "f1": four_sevenths, "support": 3}
+    assert rows[3] == {"label": "d", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
+
+
+def test_confusion_rows_omit_empty_cells() -> None:
+    assert classification.confusion_rows(MATRIX, ["a", "b", "c", "d"]) == [
+        {"actual": "a", "predicted": "a", "count": 2},
+        {"actual": "a", "predicted": "b", "count": 1},
+        {"actual": "b", "predicted": "a", "count": 1},
+        {"actual": "b", "predicted": "b", "count": 1},
+        {"actual": "c", "predicted": "a", "count": 1},
+    ]

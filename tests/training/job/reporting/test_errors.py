@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import torch
 
-from reporting import failure
+from reporting import errors
 from reporting.errors import ArgumentError, BadData, Stopped
 from reporting.events import Events
 from training.contract.events import EventReader
@@ -41,12 +41,12 @@ def real_allocation_failure() -> BaseException:
     ],
 )
 def test_each_error_has_its_failure_class(error: BaseException, expected: str) -> None:
-    assert failure.failure_class(error) == expected
+    assert errors.failure_class(error) == expected
 
 
 def report(error: BaseException, folder: Path) -> tuple[int, dict[str, Any]]:
     read, write = os.pipe()
-    code = failure.report(error, Events(descriptor=write), folder)
+    code = errors.report(error, Events(descriptor=write), folder)
     os.close(write)
     with os.fdopen(read) as stream:
         [event] = EventReader().read(stream.read().split("\n"))

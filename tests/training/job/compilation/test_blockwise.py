@@ -14,8 +14,8 @@ import transformers
 from torch.nn import functional
 from transformers import AutoConfig
 
-from attention import blockwise
-from attention.blockwise import LEVELS, Blockwise
+from compilation import blockwise
+from compilation.blockwise import LEVELS, Blockwise
 from weights.pretrained import set_attention
 
 SHAPES = [(3, 4, 37, 16), (2, 3, 600, 8), (1, 2, 1, 4)]
