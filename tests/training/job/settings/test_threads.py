@@ -17,12 +17,9 @@ from settings.threads import is_fixed, set_threads, usable_cpus
     ("files", "cpus"),
     [
         ({}, 64),
-        ({"sys/fs/cgroup/cpu.max": "max 100000"}, 64),
         ({"sys/fs/cgroup/cpu.max": "400000 100000"}, 4),
         ({"sys/fs/cgroup/cpu.max": "150000 100000"}, 2),
-        ({"sys/fs/cgroup/cpu.max": "20000 100000"}, 1),
         ({"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "300000\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 3),
-        ({"sys/fs/cgroup/cpu/cpu.cfs_quota_us": "-1\n", "sys/fs/cgroup/cpu/cpu.cfs_period_us": "100000\n"}, 64),
         # The limit of a parent holds too.
         (
             {

@@ -41,10 +41,6 @@ def test_predictions_are_reported_in_the_order_of_the_data(tmp_path: Path, chann
     ]
 
 
-def test_channels_without_source_rows_have_no_predictions(job: Any) -> None:
-    assert set(job.run(max_steps=1).result["tables"]) == {"per_class.json", "confusion_matrix.json"}
-
-
 KINDS = {
     "bert": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32},
     "distilbert": {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32},
@@ -69,6 +65,8 @@ def test_pairs_work_with_and_without_token_types(job: Any, channel_writer: Write
     for channel in ("train", "validation"):
         channel_writer(job.folder / channel, ids, [at % 3 for at in range(24)], types, label_names=["a", "b", "c"])
     result = job.run(max_steps=2, weights="random", save_model="false").result
+    # Channels without source rows have no predictions.
+    assert set(result["tables"]) == {"per_class.json", "confusion_matrix.json"}
     assert [row["support"] for row in result["tables"]["per_class.json"]] == [8, 8, 8]
     assert sum(row["count"] for row in result["tables"]["confusion_matrix.json"]) == 24
 
@@ -78,12 +76,9 @@ def test_pairs_work_with_and_without_token_types(job: Any, channel_writer: Write
 MATRIX = np.array([[2, 1, 0, 0], [1, 1, 0, 0], [1, 0, 0, 0], [0, 0, 0, 0]])
 
 
-def test_confusion_matrix() -> None:
+def test_confusion_matrix_and_scores_by_hand() -> None:
     actual, predicted = np.array([0, 0, 0, 1, 1, 2]), np.array([0, 1, 0, 0, 1, 0])
     assert classification.confusion_matrix(actual, predicted, 4).tolist() == MATRIX.tolist()
-
-
-def test_summary_by_hand() -> None:
     summary = classification.summary(MATRIX)
     assert summary["accuracy"] == pytest.approx(3 / 6)
     # f1: 2*2/(3+4), 2*1/(2+2), 0. The fourth class neither occurs nor is predicted, so it is left out.
@@ -91,16 +86,11 @@ def test_summary_by_hand() -> None:
     assert summary["precision_macro"] == pytest.approx((2 / 4 + 1 / 2 + 0) / 3)
     assert summary["recall_macro"] == pytest.approx((2 / 3 + 1 / 2 + 0) / 3)
     assert summary["f1_weighted"] == pytest.approx((3 * 4 / 7 + 2 * 1 / 2) / 6)
-
-
-def test_per_class_rows() -> None:
     rows = classification.per_class_rows(MATRIX, ["a", "b", "c", "d"])
     two_thirds, four_sevenths = pytest.approx(2 / 3), pytest.approx(4 / 7)
     assert rows[0] == {"label": "a", "precision": 0.5, "recall": two_thirds, "f1": four_sevenths, "support": 3}
     assert rows[3] == {"label": "d", "precision": 0.0, "recall": 0.0, "f1": 0.0, "support": 0}
-
-
-def test_confusion_rows_omit_empty_cells() -> None:
+    # Empty cells are omitted.
     assert classification.confusion_rows(MATRIX, ["a", "b", "c", "d"]) == [
         {"actual": "a", "predicted": "a", "count": 2},
         {"actual": "a", "predicted": "b", "count": 1},
