@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from transformers import BertConfig, BertForSequenceClassification
 
 from tests.support.job.job_process import write_channel
 from training.contract.events import EVENT_KINDS, EventReader
@@ -141,22 +140,6 @@ def test_a_failed_job_reports_the_reason(
     assert event["failure_class"] == failure_class
     assert message in event["message"]
     assert (job.folder / "output/failure").read_text() == f"{failure_class}: {event['message']}"[:1024]
-
-
-def test_running_out_of_memory_is_reported(job: Any, channel_writer: Any, plain_interpreter: str) -> None:
-    count = 4000
-    channel_writer(job.folder / "train", [[5] * 12] * count, [0] * count)
-    python = ["prlimit", f"--as={6 * 2**30}", plain_interpreter]
-    config = BertConfig(
-        vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16384,
-        max_position_embeddings=16,
-    )  # fmt: skip
-    job.environment["SM_CHANNEL_MODEL"] = str(job.folder / "wide model")
-    BertForSequenceClassification(config).save_pretrained(job.folder / "wide model")
-    ended = job.run(python=python, batch_size=count)
-    assert ended.code == 1
-    (event,) = ended.events("failure")
-    assert event["failure_class"] == "OutOfMemory", event
 
 
 def test_a_stop_without_checkpoints_ends_the_job_immediately(job: Any) -> None:

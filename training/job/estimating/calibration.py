@@ -26,6 +26,8 @@ from reporting.errors import failure_class
 from reporting.events import Events
 from settings.job_settings import Settings
 
+Batch = Dict[str, Any]
+
 
 class CalibrationFinished(Exception):
     """Leaves Trainer's loop before the first step, with the measured metrics."""
@@ -57,9 +59,14 @@ class Calibration:
 
     def __init__(self, settings: Settings, trainer: JobTrainer) -> None:
         self._settings, self._trainer = settings, trainer
-        self._steps = FreeSteps(settings, trainer)
         # The first step of a shape takes longer: a GPU chooses kernels, processes connect, XLA compiles.
         self._warms_up = settings.device_kind != "cpu" or settings.processes > 1
+        self._dynamic: Optional[bool] = None
+        self._has_states = False
+        # `training_step` reads this value, which Trainer's loop sets before every step.
+        trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
+        for group in trainer.optimizer.param_groups:
+            group["lr"] = 0.0
 
     def measure(self, size: int) -> Optional[Dict[str, float]]:
         """Return the step time and memory of a batch size, or None if a step does not fit in memory.
@@ -67,18 +74,23 @@ class Calibration:
         With several processes, each first takes a step alone to see if it fits. If one ran out of memory in a common
         step, the others would wait for its gradients forever.
         """
-        reset_peak(self._settings.device_kind)
-        planned, is_single = self._plan(size), self._settings.processes == 1
-        compiled_before = self._compile_seconds()
+        settings, device_kind = self._settings, self._settings.device_kind
+        reset_peak(device_kind)
+        order, lengths = train_sampler(settings, size).order(0), settings.train.rows.lengths
+        batches_per_step = settings.arguments.gradient_accumulation_steps * settings.processes
+        planned = plan(order, lengths, size, batches_per_step, settings.processes, settings.padding)
+        is_single, compiled_before = settings.processes == 1, self._compile_seconds()
         values = self._try_largest(planned, measures=is_single)
         if not self._fits_everywhere(values is not None):
-            self._steps.release_memory()
+            # Free the memory of the step that failed halfway.
+            self._trainer.model_wrapped.zero_grad(set_to_none=True)
+            reset_peak(device_kind)
             return None
         if values is None or not is_single:
             values = self._measure_steps(planned)
-        peak = peak_gib(self._settings.device_kind)
+        peak = peak_gib(device_kind)
         values["peak_memory_gib"] = max(ranks.gather(peak)) if ranks.can_exchange_flags() else peak
-        if self._steps.compiles:
+        if settings.compiler.compiles_here or device_kind == "xla":
             values["compile_seconds"] = self._compile_seconds() - compiled_before
         return values
 
@@ -90,42 +102,19 @@ class Calibration:
             self._trainer.evaluate()
         return (self._trainer.meter.phase_seconds["eval"] - before) * evaluation_share(self._settings)
 
-    def _plan(self, size: int) -> Plan:
-        settings = self._settings
-        order, lengths = train_sampler(settings, size).order(0), settings.train.rows.lengths
-        batches_per_step = settings.arguments.gradient_accumulation_steps * settings.processes
-        return plan(order, lengths, size, batches_per_step, settings.processes, settings.padding)
-
     def _try_largest(self, planned: Plan, measures: bool) -> Optional[Dict[str, float]]:
         """Take a step with the largest batch, then measure the sampled steps. Return None when out of memory.
 
         Without `measures`, nothing is measured and the result is empty.
         """
         try:
-            self._steps.compile(planned)
-            self._steps.take_with_largest_batch(planned)
+            self._compile(planned.batch_size)
+            self._take_with_largest_batch(planned)
             return self._measure_steps(planned) if measures else {}
         except Exception as error:
             if failure_class(error) != "OutOfMemory":
                 raise
         return None
-
-    def _measure_steps(self, planned: Plan) -> Dict[str, float]:
-        if self._warms_up:
-            self._steps.warm_up(planned)
-        meter, sample = Meter(clock_for(self._settings.device_kind), 0), planned.sample()
-        steps = self._steps.take(planned, sample, FEWEST_STEPS, meter)
-        count = steps_to_measure(meter.step_seconds(), self._settings.arguments.calibration_seconds)
-        count = ranks.gather(count)[0] if ranks.can_exchange_flags() else FEWEST_STEPS
-        steps += self._steps.take(planned, sample, count - FEWEST_STEPS, meter)
-        mean = mean_step(meter.step_seconds(), planned.positions[steps], float(planned.positions.mean()))
-        return {
-            "step_seconds": mean.seconds,
-            "step_seconds_low": mean.low,
-            "step_seconds_high": mean.high,
-            "steps": len(steps),
-            "samples_per_second": planned.rows_per_step / mean.seconds,
-        }
 
     def _fits_everywhere(self, fits: bool) -> bool:
         """Return True if the batch fits in every process.
@@ -139,39 +128,24 @@ class Calibration:
     def _compile_seconds(self) -> float:
         return self._trainer.meter.phase_seconds.get("compile", 0.0)
 
-
-Batch = Dict[str, Any]
-
-
-class FreeSteps:
-    """Takes steps of a given batch size, outside of Trainer's loop."""
-
-    def __init__(self, settings: Settings, trainer: JobTrainer) -> None:
-        self.compiles = settings.compiler.compiles_here or settings.device_kind == "xla"
-        """True if the first steps of a batch size take longer than the later ones."""
-        self._settings, self._trainer = settings, trainer
-        self._dynamic: Optional[bool] = None
-        self._has_states = False
-        # `training_step` reads this value, which Trainer's loop sets before every step.
-        trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
-        for group in trainer.optimizer.param_groups:
-            group["lr"] = 0.0
-
-    def compile(self, planned: Plan) -> None:
+    def _compile(self, size: int) -> None:
         """Compile everything that a training of this batch size would run."""
-        compiler = self._settings.compiler
-        if not compiler.compiles_here:
+        settings, trainer = self._settings, self._trainer
+        if not settings.compiler.compiles_here:
             return
         if self._dynamic is None:
-            sizes = self._settings.arguments.calibration_batch_sizes
-            self._dynamic = is_dynamic(self._settings, [shape for size in sizes for shape in self._shapes(size)])
-            compiler.prepare(self._trainer.model, self._dynamic)
-        shapes = self._shapes(planned.batch_size)
-        with self._trainer.meter.phase("compile"):
-            compile_shapes(self._trainer, self._trainer.model, shapes, self._settings, self._dynamic)
-        compiler.mark_warm()
+            sizes = settings.arguments.calibration_batch_sizes
+            self._dynamic = is_dynamic(settings, [shape for each in sizes for shape in self._shapes(each)])
+            settings.compiler.prepare(trainer.model, self._dynamic)
+        with trainer.meter.phase("compile"):
+            compile_shapes(trainer, trainer.model, self._shapes(size), settings, self._dynamic)
+        settings.compiler.mark_warm()
 
-    def take_with_largest_batch(self, planned: Plan) -> None:
+    def _shapes(self, size: int) -> List[Shape]:
+        order, lengths = train_sampler(self._settings, size).order(0), self._settings.train.rows.lengths
+        return planned_shapes([order], lengths, size, len(order), self._settings.padding)
+
+    def _take_with_largest_batch(self, planned: Plan) -> None:
         """Take a step with the largest batch in this process alone, on the model without its wrapper.
 
         With gradient accumulation, memory peaks at the second batch of a step, when gradients already exist. The
@@ -184,18 +158,31 @@ class FreeSteps:
             optimizer_step(self._trainer)
         self._has_states = True
 
-    def warm_up(self, planned: Plan) -> None:
-        """Take steps that are not measured, in all processes together."""
-        if self._settings.device_kind != "xla":
-            self.take(planned, planned.sample(), FEWEST_STEPS, None)
-            return
-        with self._trainer.meter.phase("compile"):
-            self.take(planned, planned.sample(), FEWEST_STEPS, None)
+    def _measure_steps(self, planned: Plan) -> Dict[str, float]:
+        if self._warms_up:
+            is_compiling = self._settings.device_kind == "xla"
+            with self._trainer.meter.phase("compile") if is_compiling else nullcontext():
+                self._take(planned, planned.sample(), FEWEST_STEPS, None)
+        meter, sample = Meter(clock_for(self._settings.device_kind), 0), planned.sample()
+        steps = self._take(planned, sample, FEWEST_STEPS, meter)
+        count = steps_to_measure(meter.step_seconds(), self._settings.arguments.calibration_seconds)
+        count = ranks.gather(count)[0] if ranks.can_exchange_flags() else FEWEST_STEPS
+        steps += self._take(planned, sample, count - FEWEST_STEPS, meter)
+        mean = mean_step(meter.step_seconds(), planned.positions[steps], float(planned.positions.mean()))
+        return {
+            "step_seconds": mean.seconds,
+            "step_seconds_low": mean.low,
+            "step_seconds_high": mean.high,
+            "steps": len(steps),
+            "samples_per_second": planned.rows_per_step / mean.seconds,
+        }
 
-    def take(self, planned: Plan, sample: Iterator[int], count: int, meter: Optional[Meter]) -> List[int]:
+    def _take(self, planned: Plan, sample: Iterator[int], count: int, meter: Optional[Meter]) -> List[int]:
         """Take the next `count` steps of the sample, time them with the meter, and return their step numbers."""
         numbers = list(islice(sample, count))
-        steps: Any = (self._batches(planned, number) for number in numbers)
+        steps: Any = (
+            [self._collated(planned, rows) for rows in planned.batches(number, ranks.rank())] for number in numbers
+        )
         if self._trainer.args.dataloader_num_workers > 0:
             # With data workers, batches are prepared while the device computes, so their preparation is not timed.
             # Without, it is part of the step.
@@ -207,11 +194,6 @@ class FreeSteps:
             if meter is not None:
                 meter.end_step()
         return numbers
-
-    def release_memory(self) -> None:
-        """Free the memory of a step that failed halfway."""
-        self._trainer.model_wrapped.zero_grad(set_to_none=True)
-        reset_peak(self._settings.device_kind)
 
     def _take_one(self, batches: List[Batch]) -> None:
         model = self._trainer.model_wrapped
@@ -226,17 +208,10 @@ class FreeSteps:
         moved = {name: value.to(device) if hasattr(value, "to") else value for name, value in batch.items()}
         self._trainer.training_step(model, moved)
 
-    def _batches(self, planned: Plan, step: int) -> List[Batch]:
-        return [self._collated(planned, rows) for rows in planned.batches(step, ranks.rank())]
-
     def _collated(self, planned: Plan, numbers: np.ndarray) -> Batch:
         settings = self._settings
         collator = Collator(settings.padding, settings.train.metadata, settings.task.targets, planned.batch_size)
         return collator([settings.train.rows[int(number)] for number in numbers])
-
-    def _shapes(self, size: int) -> List[Shape]:
-        order, lengths = train_sampler(self._settings, size).order(0), self._settings.train.rows.lengths
-        return planned_shapes([order], lengths, size, len(order), self._settings.padding)
 
 
 def optimizer_step(trainer: Any) -> None:

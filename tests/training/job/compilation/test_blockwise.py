@@ -115,36 +115,6 @@ def test_everything_is_dropped_at_a_rate_of_1() -> None:
     assert all(each.grad is not None and each.grad.abs().sum() == 0 for each in inputs)
 
 
-@pytest.mark.parametrize(
-    ("shape", "keys", "is_causal", "dtype"),
-    [
-        ((3, 4, 37, 8), 37, False, torch.bfloat16),
-        ((2, 12, 384, 8), 384, False, torch.bfloat16),
-        ((5, 3, 7, 8), 9, False, torch.float64),
-        ((2, 3, 600, 8), 600, True, torch.bfloat16),
-        ((1, 1, 1300, 8), 1300, True, torch.float32),
-    ],
-)
-@pytest.mark.parametrize("block_bytes", [1, 20_000, 3 << 20])
-def test_each_pair_of_a_query_and_a_key_is_in_one_block(
-    monkeypatch: pytest.MonkeyPatch,
-    shape: tuple[int, ...],
-    keys: int,
-    is_causal: bool,
-    dtype: torch.dtype,
-    block_bytes: int,
-) -> None:
-    monkeypatch.setattr(blockwise, "BLOCK_BYTES", block_bytes)
-    query, key = torch.empty(shape, dtype=dtype), torch.empty(*shape[:2], keys, 8, dtype=dtype)
-    seen = torch.zeros(*shape[:3], keys, dtype=torch.int)
-    for rows, heads, queries, end in blockwise._blocks(query, key, is_causal):
-        seen[rows, heads, queries, :end] += 1
-    needed = torch.ones(shape[2], keys, dtype=torch.bool)
-    needed = needed.tril() if is_causal else needed
-    assert seen.max() == 1
-    assert bool((seen[..., needed] == 1).all())
-
-
 def test_blocks_leave_out_keys_that_no_query_sees_and_are_about_equally_large() -> None:
     # At 1,024 tokens in four parts, a quarter, a half, three quarters and all of the keys.
     query = torch.empty(1, 1, 1024, 8)

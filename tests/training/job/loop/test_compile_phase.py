@@ -53,12 +53,6 @@ def test_a_second_job_uses_the_compile_cache_and_losses_are_equal(
 
 
 @pytest.mark.slow
-def test_varying_lengths_compile_once(new_job: Callable[[str], Any], cache: Path) -> None:
-    ended = run(new_job("vary"), cache, compiler="inductor", padding="longest", epochs=2)
-    assert ended.result["metrics"]["compile/recompiles"] == 0
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [

@@ -98,26 +98,6 @@ def test_two_processes_train_and_resume_the_same_with_sharding(new_job: NewJob) 
 
 
 @pytest.mark.slow
-def test_the_best_weights_are_loaded_into_the_parts(new_job: NewJob) -> None:
-    """A learning rate that is far too high makes the first evaluation the best one."""
-    job = new_job("job").with_checkpoints()
-    arguments = {
-        **TRAINING,
-        "lr_scheduler": "constant",
-        "learning_rate": 9.0,
-        "best_metric": "eval_loss",
-        "eval_steps": 1,
-        "save_steps": 1,
-    }
-    ended = job.run(TORCHRUN, sharding="fsdp2", **arguments)
-    best = int(ended.result["metrics"]["best/step"])
-    assert best < ended.result["steps"]
-    saved = load_file(job.folder / f"checkpoints/checkpoint-{best}/model.safetensors")
-    weights = load_file(job.folder / "model/model.safetensors")
-    assert all(torch.equal(weights[name], values) for name, values in saved.items())
-
-
-@pytest.mark.slow
 def test_compiled_layers_train_the_same_with_sharding(new_job: NewJob) -> None:
     arguments = {**TRAINING, "compiler": "inductor", "save_strategy": "none", "max_steps": 3, "epochs": None}
     results = [new_job(name).run(TORCHRUN, sharding=name, **arguments) for name in ("none", "fsdp2")]

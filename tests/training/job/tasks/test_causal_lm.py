@@ -76,24 +76,17 @@ def loss_by_hand(model: Any, rows: Sequence[Sequence[int]]) -> float:
     return sum(losses) / len(losses)
 
 
-def test_loss_and_perplexity_by_hand(new_lm: Any) -> None:
+@pytest.mark.parametrize("launcher", [(), pytest.param(TORCHRUN, marks=pytest.mark.slow)])
+def test_loss_and_perplexity_by_hand(new_lm: Any, launcher: Sequence[str]) -> None:
     rows = varying_lengths
     job = new_lm("job", rows(20), rows(13))
-    result = job.run(**PLAIN, eval_batch_size=5, learning_rate=0.01).result
+    result = job.run(launcher, **PLAIN, eval_batch_size=3, learning_rate=0.01).result
     model = GPT2LMHeadModel.from_pretrained(job.folder / "model")
     by_hand = loss_by_hand(model, rows(13))
     assert result["metrics"]["eval_loss"] == pytest.approx(by_hand, rel=1e-5)
     assert result["metrics"]["eval_perplexity"] == pytest.approx(math.exp(by_hand), rel=1e-5)
     assert result["tables"] == {}
     assert model.config.use_cache is True
-
-
-@pytest.mark.slow
-def test_two_processes_evaluate_every_row_once(new_lm: Any) -> None:
-    job = new_lm("two", varying_lengths(20), varying_lengths(13))
-    result = job.run(TORCHRUN, **PLAIN, eval_batch_size=3).result
-    model = GPT2LMHeadModel.from_pretrained(job.folder / "model")
-    assert result["metrics"]["eval_loss"] == pytest.approx(loss_by_hand(model, varying_lengths(13)), rel=1e-5)
 
 
 @pytest.mark.slow

