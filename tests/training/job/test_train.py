@@ -74,10 +74,7 @@ def test_the_result_has_every_figure(full_training: Any) -> None:
     }  # fmt: skip
     assert measured <= set(metrics)
     assert not {"compile/recompiles", "throughput/mfu"} & set(metrics)
-
-
-def test_labels_are_in_the_table_and_the_saved_model(full_training: Any) -> None:
-    rows = full_training.result["tables"]["per_class.json"]
+    rows = result["tables"]["per_class.json"]
     assert sum(row["support"] for row in rows) == 13
     assert {row["label"] for row in rows} == {"calm", "wild é"}
     model = full_training.folder / "model"

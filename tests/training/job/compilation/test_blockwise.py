@@ -107,14 +107,6 @@ def test_the_rate_of_dropout(dtype: torch.dtype) -> None:
     assert weights.max() == pytest.approx(4 / 3 / length, rel=0.01)
 
 
-def test_everything_is_dropped_at_a_rate_of_1() -> None:
-    inputs = [torch.randn(1, 1, 3, 4, requires_grad=True) for _ in range(3)]
-    output = Blockwise.apply(*inputs, None, 1.0, LEVELS, False)
-    output.sum().backward()
-    assert output.abs().sum() == 0
-    assert all(each.grad is not None and each.grad.abs().sum() == 0 for each in inputs)
-
-
 def test_blocks_leave_out_keys_that_no_query_sees_and_are_about_equally_large() -> None:
     # At 1,024 tokens in four parts, a quarter, a half, three quarters and all of the keys.
     query = torch.empty(1, 1, 1024, 8)

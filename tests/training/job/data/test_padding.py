@@ -38,6 +38,15 @@ def row(length: int, label: int = 1, typed: bool = False) -> dict[str, Any]:
     return fields | ({"token_type_ids": np.ones(length, dtype=np.int8)} if typed else {})
 
 
+LONGEST, BUCKETS = Padding("longest", 12), Padding("buckets", 12, (4,))
+REPEAT_ROW = {**row(4, 0), "is_duplicate": True}
+
+
+def batch_of(rows: list[dict[str, Any]], padding: Padding, size: int | None = None) -> dict[str, Any]:
+    """Return a batch of classification: of a training with `size`, else of an evaluation."""
+    return Collator(padding, METADATA, classification.targets, size)(rows)
+
+
 @pytest.mark.parametrize(
     ("padding", "longest", "shortest", "length"),
     [
@@ -69,9 +78,7 @@ def test_auto_takes_buckets_where_each_length_is_a_program() -> None:
 
 
 def test_a_batch_by_hand() -> None:
-    batch = Collator(Padding("longest", 12), METADATA, classification.targets, batch_size=2)(
-        [row(3, 0, typed=True), row(2, 1, typed=True)]
-    )
+    batch = batch_of([row(3, 0, typed=True), row(2, 1, typed=True)], LONGEST, 2)
     assert batch["input_ids"].tolist() == [[1, 2, 3], [1, 2, 9]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
     assert batch["token_type_ids"].tolist() == [[1, 1, 1], [1, 1, 5]]
@@ -79,64 +86,44 @@ def test_a_batch_by_hand() -> None:
     assert batch[WORK] == Work(samples=2, tokens=5, positions=6, pairs=13)
 
 
-def test_padding_on_the_left() -> None:
-    metadata = ChannelMetadata("classification", ("a", "b"), 12, 3, 9, 5, padding_side="left")
-    batch = Collator(Padding("longest", 12), metadata, classification.targets)([row(3), row(2)])
-    assert batch["input_ids"].tolist() == [[1, 2, 3], [9, 1, 2]]
-    assert batch["attention_mask"].tolist() == [[1, 1, 1], [0, 1, 1]]
-
-
 def test_incomplete_batches_are_filled_for_static_shapes() -> None:
-    batch = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=4)(
-        [row(3, 0), row(2, 1)]
-    )
+    batch = batch_of([row(3, 0), row(2, 1)], BUCKETS, 4)
     assert batch["input_ids"].tolist() == [[1, 2, 3, 9], [1, 2, 9, 9], [1, 2, 3, 9], [1, 2, 3, 9]]
     assert batch["labels"].tolist() == [0, 1, IGNORED_LABEL, IGNORED_LABEL]
     assert batch[WORK] == Work(samples=2, tokens=5, positions=16, pairs=13)
+    # A batch of varying shape is not filled.
+    assert batch_of([row(3), row(2)], LONGEST, 4)["labels"].tolist() == [1, 1]
     # A compiler gets the same number of rows in every batch.
-    padding = Padding("longest", 12, leaves_room=True)
-    batch = Collator(padding, METADATA, classification.targets, batch_size=4)([row(3), row(5), row(4)])
+    batch = batch_of([row(3), row(5), row(4)], Padding("longest", 12, leaves_room=True), 4)
     assert batch["labels"].tolist() == [1, 1, 1, IGNORED_LABEL]
     assert batch[WORK].samples == 3
 
 
-@pytest.mark.parametrize(("padding", "size"), [(Padding("longest", 12), 4), (Padding("buckets", 12, (4,)), None)])
-def test_batches_are_not_filled_for_varying_shapes_or_evaluation(padding: Padding, size: int | None) -> None:
-    batch = Collator(padding, METADATA, classification.targets, batch_size=size)([row(3), row(2)])
-    assert len(batch["labels"]) == 2
-    assert (WORK in batch) == (size is not None)
-
-
-REPEAT_ROW = {**row(4, 0), "is_duplicate": True}
-
-
 def test_a_packed_batch_counts_its_tokens_as_positions() -> None:
     packed = Padding("none", 12, multiple=8)
-    batch = Collator(packed, METADATA, classification.targets, batch_size=4)([row(3), row(2)])
+    batch = batch_of([row(3), row(2)], packed, 4)
     assert batch["input_ids"].shape == (2, 8)
     assert batch[PACKED_TOKENS] == 5
     assert batch[WORK] == Work(samples=2, tokens=5, positions=5, pairs=13)
-    evaluated = Collator(packed, METADATA, classification.targets)([row(2), REPEAT_ROW, REPEAT_ROW])
+    evaluated = batch_of([row(2), REPEAT_ROW, REPEAT_ROW], packed)
     # A filler row is computed, too.
     assert evaluated[PACKED_TOKENS] == 6
 
 
 def test_duplicates_count_as_no_work_and_have_no_label() -> None:
-    longest = Collator(Padding("longest", 12), METADATA, classification.targets, batch_size=3)
-    batch = longest([row(2, 1), REPEAT_ROW, REPEAT_ROW])
+    rows = [row(2, 1), REPEAT_ROW, REPEAT_ROW]
+    batch = batch_of(rows, LONGEST, 3)
     assert batch["labels"].tolist() == [1]
     assert batch[WORK] == Work(samples=1, tokens=2, positions=2, pairs=4)
-    static = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=3)
-    batch = static([row(2, 1), REPEAT_ROW, REPEAT_ROW])
+    batch = batch_of(rows, BUCKETS, 3)
     assert batch["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
     assert batch[WORK] == Work(samples=1, tokens=2, positions=12, pairs=4)
     # The loss of no rows would not be a number.
-    only_duplicates = static([REPEAT_ROW] * 3)
+    only_duplicates = batch_of([REPEAT_ROW] * 3, BUCKETS, 3)
     assert only_duplicates["labels"].tolist() == [0, IGNORED_LABEL, IGNORED_LABEL]
     assert only_duplicates[WORK] == Work(samples=0, tokens=0, positions=12)
     # Evaluation batches keep their size.
-    evaluated = Collator(Padding("longest", 12), METADATA, classification.targets)([row(2, 1), REPEAT_ROW, REPEAT_ROW])
-    assert evaluated["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
+    assert batch_of(rows, LONGEST)["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
 
 
 def test_filler_rows_change_neither_loss_nor_gradient(tiny_model: Path) -> None:
@@ -146,7 +133,7 @@ def test_filler_rows_change_neither_loss_nor_gradient(tiny_model: Path) -> None:
     rows = [row(3, 0), row(7, 1), row(5, 1)]
     results = []
     for padding in (Padding("longest", 12), Padding("max_length", 12)):
-        batch = Collator(padding, METADATA, classification.targets, batch_size=8)(rows)
+        batch = batch_of(rows, padding, 8)
         batch.pop(WORK)
         model.zero_grad()
         loss = model(**batch).loss

@@ -41,16 +41,6 @@ def test_an_incomplete_batch_comes_last() -> None:
     assert lengths[length_grouped_order(lengths, 4, 0, 0)].tolist()[-2:] == [5, 1]
 
 
-def test_set_epoch_selects_the_order() -> None:
-    train_sampler = sampler(np.arange(1, 50))
-    first = list(train_sampler)
-    train_sampler.set_epoch(1)
-    assert list(train_sampler) == train_sampler.order(1).tolist() != first
-    train_sampler.set_epoch(0)
-    assert list(train_sampler) == first
-    assert len(train_sampler) == 49
-
-
 @settings(max_examples=50)
 @given(LENGTHS, st.integers(1, 5), st.integers(2, 4))
 def test_rows_are_divided_evenly_among_processes(lengths: np.ndarray, batch_size: int, processes: int) -> None:

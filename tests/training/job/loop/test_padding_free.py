@@ -160,16 +160,6 @@ def test_other_models_and_gpus_with_32_bits_are_refused() -> None:
         check_device("cuda", "fp32")
 
 
-def test_a_model_that_keeps_its_own_attention_is_refused() -> None:
-    model = new_model("bert")
-    install(model)
-    model.config._attn_implementation = "sdpa"
-    # Without padding, that attention would run, over all rows as if they were one.
-    tokens = torch.full((2, 4), 5)
-    with pytest.raises(Unsupported, match=r"^padding none needs transformers 5 or later, in which BertEncoder can use"):
-        model(input_ids=tokens, attention_mask=torch.ones_like(tokens))
-
-
 @pytest.mark.parametrize("width", [8, 13])
 def test_the_kernel_of_gpus_gets_arguments_that_it_accepts(width: int) -> None:
     """Only shapes are computed here, since the kernel needs a GPU."""

@@ -42,7 +42,6 @@ def test_predictions_are_reported_in_the_order_of_the_data(tmp_path: Path, chann
 
 
 KINDS = {
-    "bert": {"hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32},
     "distilbert": {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32},
     "roberta": {
         "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
