@@ -111,7 +111,9 @@ def _drop_unsupported_token_types(settings: Settings, model: Any) -> Settings:
     types = settings.train.rows.types
     if types is None or supports_token_types(model, int(types.max())):
         return settings
-    train, validation = settings.train.without_token_types(), settings.validation.without_token_types()
+    train, validation = (
+        replace(channel, rows=channel.rows.without_token_types()) for channel in (settings.train, settings.validation)
+    )
     return replace(settings, train=train, validation=validation)
 
 

@@ -107,18 +107,6 @@ class Channel:
     rows: Rows
     """The rows."""
 
-    def without_token_types(self) -> "Channel":
-        """Return the same channel without its token types."""
-        return Channel(self.folder, self.metadata, self.rows.without_token_types())
-
-    def sorted_by_length(self) -> "Channel":
-        """Return the same channel, shortest rows first."""
-        return Channel(self.folder, self.metadata, self.rows.sorted_by_length())
-
-    def sample(self, count: int) -> "Channel":
-        """Return the channel with at most `count` rows, drawn at random with a fixed seed."""
-        return Channel(self.folder, self.metadata, self.rows.sample(count))
-
 
 def read_channel(folder: Path, task: str, columns: Sequence[str]) -> Channel:
     """Return the channel in a folder, with the integer columns that the task needs.

@@ -126,10 +126,10 @@ class Settings:
     @property
     def evaluated(self) -> Channel:
         """Rows to evaluate, sorted by length to reduce padding. Scores do not depend on the order."""
-        validation = self.validation
+        rows = self.validation.rows
         if self.evaluates_sample:
-            validation = validation.sample(self.arguments.probe_eval_samples)
-        return validation.sorted_by_length()
+            rows = rows.sample(self.arguments.probe_eval_samples)
+        return replace(self.validation, rows=rows.sorted_by_length())
 
     @property
     def is_probe(self) -> bool:

@@ -101,9 +101,8 @@ def evaluation(model_folder: Path, examples: list[Question], n_best: int, tmp_pa
     ]
     file.write_text(json.dumps({"data": [{"paragraphs": rows}]}))
     options = {"max_length": WINDOW, "doc_stride": STRIDE, "n_best_answers": n_best, "max_answer_length": 6}
-    channel = read_channel(
-        staged(tmp_path, file, model_folder, **options)["validation"], "question-answering", question_answering.COLUMNS
-    ).sorted_by_length()
+    folder = staged(tmp_path, file, model_folder, **options)["validation"]
+    channel = read_channel(folder, "question-answering", question_answering.COLUMNS)
     model = AutoModelForQuestionAnswering.from_pretrained(model_folder).eval()
     collate = Collator(Padding("longest", channel.metadata.max_length), channel.metadata, question_answering.targets)
     batch = collate([channel.rows[at] for at in range(len(channel.rows))])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -31,7 +32,8 @@ def test_predictions_are_reported_in_the_order_of_the_data(tmp_path: Path, chann
     """Rows are evaluated by length. Here, the longest row is first in the data, and two of three rows are reported."""
     channel_writer(tmp_path, [[5, 6, 7], [8], [9, 10]], [0, 1, 0])
     (tmp_path / "source_rows.json").write_text("[12, 15]")
-    scorer = classification.Scorer(read_channel(tmp_path, "classification", classification.COLUMNS).sorted_by_length())
+    channel = read_channel(tmp_path, "classification", classification.COLUMNS)
+    scorer = classification.Scorer(replace(channel, rows=channel.rows.sorted_by_length()))
     logits = np.array([[9.0, 0.0], [0.0, 9.0], [0.0, 9.0]])
     scorer(SimpleNamespace(predictions=logits, label_ids=np.array([1, 0, 0])))
     rows = scorer.tables()["predictions.json"]
