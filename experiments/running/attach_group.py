@@ -12,7 +12,7 @@ from experiments.running.fail_on import read_fail_on
 from experiments.running.follow_group import follow, jobs_phrase
 from experiments.running.output import confirm, has_terminal, print_line
 from experiments.schema.messages import printable
-from reports.model.wording import counted
+from reports.model.numbers import counted
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, child_runs, find_group
 from tracking.groups.plan_file import read_plan

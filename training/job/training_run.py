@@ -61,6 +61,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     ranks.configure_host()
     settings = resolve_settings(argv, environment, events)
     model = _load_model(settings)
+    parameters = model.num_parameters()
     settings = _drop_unsupported_token_types(settings, model)
 
     def emit_phase(name: str, seconds: float) -> None:
@@ -74,7 +75,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     probe = Probe(settings, sampler, trainer, events) if settings.is_probe else None
     if probe:
         trainer.add_callback(probe)
-    events.emit("start", **_start_fields(settings, model))
+    events.emit("start", **_start_fields(settings, model, parameters))
     try:
         trainer.train_from(settings.resumed[0] if settings.resumed else None)
     except CalibrationFinished as done:
@@ -210,7 +211,7 @@ def _save(settings: Settings, trainer: JobTrainer) -> None:
             save_tokenizer(settings.model_location, settings.arguments.model_revision, settings.folders.model)
 
 
-def _start_fields(settings: Settings, model: Any) -> Dict[str, Any]:
+def _start_fields(settings: Settings, model: Any, parameters: int) -> Dict[str, Any]:
     """Return the fields of the `start` event."""
     versions = {module.__name__: module.__version__ for module in (torch, transformers, pyarrow, numpy)}
     return {
@@ -219,7 +220,7 @@ def _start_fields(settings: Settings, model: Any) -> Dict[str, Any]:
         "threads": torch.get_num_threads(),
         "hyperparameters": settings.effective(),
         "samples": {"train": len(settings.train.rows), "validation": len(settings.validation.rows)},
-        "model": {"architecture": type(model).__name__, "parameters": model.num_parameters()},
+        "model": {"architecture": type(model).__name__, "parameters": parameters},
         "resumed_from_step": settings.progress_before.step if settings.resumed else None,
     }
 

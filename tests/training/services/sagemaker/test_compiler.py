@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from reports.formats.figures import summary
 from reports.formats.markdown import markdown
-from reports.formats.summary import summary
 from reports.render import render
 from tests.support.aws.account import Account
 from tests.support.services.harness import SageMakerHarness
