@@ -10,14 +10,11 @@ from pathlib import Path
 
 from experiments.dry_runs.scratch_state import ScratchState
 from experiments.planning.arms import Arm
-from experiments.planning.budgets import budget_of
+from experiments.planning.budgets import WorstCase, budget_of, worst_case_of
 from experiments.planning.command_plan import CommandPlan, InputPlan, JobEntry, SearchPlan
-from experiments.planning.expected_cost import ExpectedCost, expected_cost, jobs_of_equal_steps
-from experiments.planning.inputs import Inputs
-from experiments.planning.job_size import JobSize, size_of
+from experiments.planning.expected_cost import ExpectedCost, JobSize, expected_cost, jobs_of_equal_steps, size_of
+from experiments.planning.inputs import Inputs, notes_of
 from experiments.planning.load import load_fields
-from experiments.planning.staged_inputs import notes_of
-from experiments.planning.worst_case import WorstCase, worst_case_of
 from experiments.running.follow_group import earlier_jobs
 from experiments.running.launch import LaunchPlan, prepare_launch
 from experiments.running.service_context import ServiceContext
@@ -29,8 +26,15 @@ from experiments.sweeping.sweep_plan import SweepPlan, label, most_jobs
 from judging.measures import choose_measure
 from judging.summaries import typical
 from reports.comparison.arms import Job
-from reports.spot.estimate import SpotEstimate, Times, spot_estimate
-from reports.spot.recorded import checkpoint_seconds, discounts_of, startup_seconds, terms_of
+from reports.probe.spot import (
+    SpotEstimate,
+    Times,
+    checkpoint_seconds,
+    discounts_of,
+    spot_estimate,
+    startup_seconds,
+    terms_of,
+)
 from sweeps.cost_model.trials import Search
 from sweeps.study.sampler import automatic, first_points
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
@@ -38,9 +42,9 @@ from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store, open_existing_store
 from training.contract.budget import Amount
 from training.contract.request import build
-from training.scripts.requirements import requirement_lines
+from training.scripts.environments import requirement_lines
 from training.scripts.runtime_description import runtime_description
-from training.services.local import request_rules
+from training.services.local.service import check_request
 from training.staging.tokens.description_lines import lines
 from training.staging.tokens.staged import Staged, describe
 from training.state.home import home
@@ -156,7 +160,7 @@ def job_entry(
     prepared = replace(prepared, spec=state.spec_at_home(prepared.spec))
     request = build(prepared.spec)
     if context.service.name == "local":
-        request_rules.check(request)
+        check_request(request)
     experiment, size = arm.experiment, size_of(arm.experiment, inputs)
     expected, spot = planned_costs(prepared, experiment, inputs, size, earlier)
     runtime, estimated = list[str](), list[str]()

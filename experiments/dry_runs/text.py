@@ -8,16 +8,14 @@ from dataclasses import asdict, replace
 from itertools import groupby
 from typing import Any
 
+from experiments.planning.budgets import WorstCase, worst_case_by_look
 from experiments.planning.command_plan import CommandPlan, EndpointPlan, InputPlan, JobEntry, SearchPlan
 from experiments.planning.expected_cost import ExpectedCost
-from experiments.planning.worst_case import WorstCase, worst_case_by_look
-from reports.formats.summary import json_value
+from reports.formats.figures import json_value
 from reports.formats.terminal import print_blocks
-from reports.model.blocks import Block, Definition, Definitions, Text
-from reports.model.numbers import NONE, durations, figure, money, rate
-from reports.model.table import Column, Table, build_table
-from reports.model.wording import counted, joined
-from reports.spot.text import spot_lines
+from reports.model.numbers import NONE, counted, durations, figure, joined, money, rate
+from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
+from reports.probe.spot import spot_lines
 from training.contract.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 from training.contract.sizes import size_text
 from training.services.sagemaker.instance_types import described

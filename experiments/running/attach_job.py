@@ -26,8 +26,7 @@ from training.contract.limits import check_metric
 from training.contract.price import Price
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request, instance_count
 from training.scripts.likely_secrets import is_likely_secret, likely_secret_texts
-from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.identity import account_of
+from training.services.sagemaker.clients import Clients, account_of
 from training.services.sagemaker.service import SageMakerService
 
 EXPERIMENT = "sagemaker-jobs"

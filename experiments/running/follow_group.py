@@ -13,9 +13,9 @@ from judging.design import Design
 from judging.waves import Progress
 from reports.charts.class_charts import PngClassCharts
 from reports.comparison.arms import Job, arms_of, job_of
-from reports.comparison.look_table import look_sentence
 from reports.comparison.looks import jobs_to_repeat, progress_of
-from reports.model.wording import counted
+from reports.comparison.tables import look_sentence
+from reports.model.numbers import counted
 from tracking.budgets.budget_tag import end_sentence
 from tracking.budgets.ledger import Ledger
 from tracking.following.doomed_arms import without_left_out

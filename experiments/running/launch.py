@@ -12,15 +12,11 @@ from functools import partial
 from pathlib import Path
 from typing import TypeVar
 
-from experiments.planning.arms import Arm, single_label
+from experiments.planning.arms import Arm, check_token, probes, single_label, whole_trainings, without_pushes
 from experiments.planning.budgets import budget_of, check_budget
-from experiments.planning.design import design_of
-from experiments.planning.hub_push import check_token, without_pushes
-from experiments.planning.inputs import Inputs
+from experiments.planning.inputs import Inputs, stage_inputs
 from experiments.planning.load import arms, load
-from experiments.planning.plan import group_key, plan
-from experiments.planning.probe_arms import probes, whole_trainings
-from experiments.planning.staged_inputs import stage_inputs
+from experiments.planning.plan import design_of, group_key, plan
 from experiments.running.options import read_fail_on, read_flag
 from experiments.running.output import print_line
 from experiments.running.service_context import ServiceContext, open_service_context

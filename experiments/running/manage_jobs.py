@@ -12,7 +12,7 @@ from rich.table import Table
 from experiments.running.output import print_line, status_writer
 from experiments.running.service_context import PriceOf, open_service, price_of
 from reports.formats.terminal import PlainConsole
-from reports.model.wording import counted, joined
+from reports.model.numbers import counted, joined
 from training.contract.budget import GRACE_SECONDS, GRACE_VARIABLE
 from training.contract.durations import duration_text
 from training.contract.errors import InputError, TrackingError

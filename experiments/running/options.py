@@ -61,7 +61,7 @@ def read_choices(name: str, text: str, known: Sequence[Name]) -> frozenset[Name]
 
 def read_fail_on(fields: Mapping[str, str]) -> frozenset[str]:
     """Return the results for which a command fails."""
-    from reports.comparison.fail_on import FAIL_ON
+    from reports.comparison.report import FAIL_ON
 
     return read_choices("fail-on", fields.get("fail-on", ""), FAIL_ON)
 

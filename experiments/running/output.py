@@ -84,7 +84,7 @@ def confirm(question: str) -> bool:
 
 def exit_code(report: Report, fail_on: frozenset[str]) -> int:
     """Print the results that occurred and that `fail_on` names to standard error. Return 3 if there are any, else 0."""
-    from reports.comparison.fail_on import fail_sentences
+    from reports.comparison.report import fail_sentences
 
     sentences = list(fail_sentences(report.results, fail_on))
     for sentence in sentences:

@@ -90,8 +90,7 @@ def _sagemaker(experiment: Experiment, echo: Echo, is_read_only: bool) -> Servic
 def open_service(name: str) -> Service:
     """Return a service in the region and account of the environment. Raises AccessError, InputError."""
     if name == "sagemaker":
-        from training.services.sagemaker.clients import Clients
-        from training.services.sagemaker.identity import account_of
+        from training.services.sagemaker.clients import Clients, account_of
         from training.services.sagemaker.service import SageMakerService
 
         clients = Clients()

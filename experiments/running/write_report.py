@@ -11,9 +11,9 @@ from pathlib import Path
 from experiments.running import options as read
 from experiments.running.output import exit_code, print_error, print_line
 from reports.comparison.equal_work import KINDS
+from reports.formats.figures import summary_text
 from reports.formats.html import html_page
 from reports.formats.markdown import markdown
-from reports.formats.summary import summary_text
 from reports.formats.terminal import print_report
 from reports.model.report import Report
 from reports.publish import log_separately, publish, separate_run, tolerate_rejection, write, write_files

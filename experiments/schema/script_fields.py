@@ -14,7 +14,7 @@ from training.contract.errors import InputError
 from training.contract.job_spec import MetricDefinition
 from training.contract.limits import NAME_PATTERNS, check_metric
 from training.contract.script_entry import Style
-from training.scripts.channel_fields import ScriptChannels, check_channels
+from training.scripts.channels import ScriptChannels, check_channels
 from training.scripts.likely_secrets import is_likely_secret
 from training.staging.sources.request import Frozen, Name
 

@@ -21,8 +21,7 @@ from experiments.running.options import read_fail_on
 from experiments.running.output import print_line
 from experiments.schema.compare_fields import with_full_names
 from experiments.schema.overrides import is_field
-from experiments.sweeping.sweep_jobs import SweepJobs
-from experiments.sweeping.sweep_plan import SweepPlan, label, most_jobs, plan_sweep
+from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, label, most_jobs, plan_sweep
 from sweeps.space.grid import Point
 from tracking.groups.planned_job import PlannedJob
 from training.contract.errors import InputError

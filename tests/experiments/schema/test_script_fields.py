@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from experiments.planning.arms import arms
 from experiments.planning.load import load
-from experiments.planning.run_tags import run_tags
+from experiments.planning.plan import run_tags
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import Script, declared_scales
 from experiments.schema.script_rules import hyperparameters, logged_hyperparameters
