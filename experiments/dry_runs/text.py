@@ -16,7 +16,7 @@ from reports.model.numbers import NONE, durations, figure, money, rate
 from reports.model.table import Column, Table, build_table
 from reports.model.wording import counted, joined
 from training.contract.budget import Amount
-from training.contract.sizes import size_text
+from training.contract.plain_text import size_text
 from training.services.sagemaker.instance_types import described
 
 WIDTH = 80

@@ -18,8 +18,14 @@ from reports.model.wording import counted
 from tracking.budgets.budget_tag import GroupBudget
 from tracking.budgets.records import with_limit
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import SHORTEST_LIMIT_SECONDS, Budget, certain_starts, overhead_seconds
-from training.contract.budget_text import amount_text, budget_text
+from training.contract.budget import (
+    SHORTEST_LIMIT_SECONDS,
+    Budget,
+    amount_text,
+    budget_text,
+    certain_starts,
+    overhead_seconds,
+)
 from training.contract.errors import InputError
 
 WITHOUT_PRICE = "Without a price, set max_billable_seconds, such as --max-billable-seconds 36000"

@@ -14,7 +14,7 @@ from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import Script
 from experiments.schema.script_rules import hyperparameters
 from training.contract.errors import InputError
-from training.contract.script_entry import ScriptEntry, is_shell_safe
+from training.contract.job_spec import ScriptEntry, is_shell_safe
 from training.scripts.channels import Channels, find_channels
 from training.scripts.environments import ScriptEnvironment, script_environment
 from training.scripts.network_uses import network_uses

@@ -14,7 +14,7 @@ from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged, describe
 from training.state.home import home
-from training.state.shared_folders import lock_for_use
+from training.state.locks import lock_for_use
 
 Echo = Callable[[str], None]
 Stage = Callable[[StagingRequest, Path, Echo, Progress], Staged]

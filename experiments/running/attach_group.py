@@ -25,7 +25,7 @@ from training.contract.request import build
 from training.contract.service import Service
 from training.scripts.runtime_description import command_line
 from training.services.local.container import SECRET_VARIABLES, local_path
-from training.state.digests import damage
+from training.state.folders import damage
 from training.state.home import home
 
 IMPORT_VERB = "attach"

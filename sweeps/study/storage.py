@@ -18,7 +18,7 @@ from sweeps.study.lock import Lock, file_lease, file_lock, server_lease, server_
 from sweeps.study.retry_policy import StorageRetries, reason
 from training.contract.errors import InputError, StorageError
 from training.contract.plain_text import without_secrets
-from training.state.database_files import create, exists
+from training.state.folders import create_database, database_exists
 
 HEARTBEAT_SECONDS = 15
 GRACE_SECONDS = 60
@@ -142,8 +142,8 @@ def _opened(
     with wait_for_lock(lock, "tables", _CREATING_SECONDS):
         if address.get_backend_name() == "sqlite":
             file = Path(str(address.database)).resolve()
-            if not exists(file):
-                create(file, lambda new: RDBStorage(sqlite_url(new)).engine.dispose())
+            if not database_exists(file):
+                create_database(file, lambda new: RDBStorage(sqlite_url(new)).engine.dispose())
         rdb = RDBStorage(
             address.render_as_string(hide_password=False),
             engine_kwargs=dict(engine_options),

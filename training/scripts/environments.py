@@ -27,7 +27,7 @@ from training.contract.errors import InputError
 from training.contract.plain_text import without_secrets
 from training.scripts.requirements import FILE, required_names, requirement_lines
 from training.scripts.source import ScriptSource, is_package
-from training.state.digests import UNFINISHED_PREFIX, remove
+from training.state.folders import UNFINISHED_PREFIX, remove
 from training.state.locks import exclusive_lock
 
 FOLDER = "environments"

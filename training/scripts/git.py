@@ -11,7 +11,7 @@ from pathlib import Path
 
 from training.contract.errors import InputError, nearest
 from training.contract.plain_text import without_secrets
-from training.state.digests import is_usable, new_folder
+from training.state.folders import is_usable, new_folder
 
 COMMIT_PATTERN = r"[0-9a-f]{40}([0-9a-f]{24})?"
 TIMEOUT_SECONDS = 600

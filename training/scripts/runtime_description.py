@@ -9,7 +9,7 @@ import shlex
 from collections.abc import Iterator
 
 from training.contract.job_spec import JobSpec
-from training.contract.script_mode import launcher_of
+from training.contract.request import launcher_of
 from training.scripts import trainfare_entry
 from training.services.local import toolkit
 from training.services.local.container import (

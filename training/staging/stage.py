@@ -37,7 +37,7 @@ from training.staging.tokens.staged import (
     read_manifest,
     write_manifest,
 )
-from training.state.digests import UNFINISHED_PREFIX, is_usable, new_folder
+from training.state.folders import UNFINISHED_PREFIX, is_usable, new_folder
 
 STAGING_VERSION = 4
 """Version of the staged data. Increase it whenever the same request gives different data."""

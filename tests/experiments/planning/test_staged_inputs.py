@@ -10,8 +10,8 @@ import pytest
 from experiments.planning.arms import Arm
 from experiments.planning.load import arms, load
 from experiments.planning.staged_inputs import stage_inputs
-from training.state.deletion import delete, discard
-from training.state.shared_folders import lock_for_deletion
+from training.state.folders import delete, discard
+from training.state.locks import lock_for_deletion
 
 
 @pytest.fixture

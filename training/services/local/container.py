@@ -16,7 +16,7 @@ from urllib.parse import unquote
 from training.services.local import toolkit
 from training.services.local.disk_space import FULL_ERRORS, full_reason, names_full_disk
 from training.services.local.variables import script_variables
-from training.state.digests import damage
+from training.state.folders import damage
 
 ROOT = "/opt/ml"
 """Root of the folders in a container."""

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterable
 from pathlib import Path
 
-from training.contract.sizes import size_text
+from training.contract.plain_text import size_text
 
 FULL_ERRORS = frozenset({errno.ENOSPC, errno.EDQUOT})
 _FULL_BYTES = 16 * 1024

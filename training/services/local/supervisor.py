@@ -25,7 +25,7 @@ from training.services.local.disk_space import FULL_ERRORS, full_reason, is_full
 from training.services.local.disk_watch import DiskWatch
 from training.services.local.job_folder import JobFolder
 from training.services.local.load_measurement import FIELD, MEASURE_VARIABLE, LoadMeasurement
-from training.state.slots_folder import slots_folder
+from training.state.home import slots_folder
 
 CREATED = "created"
 EXISTS = "exists"

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
-from training.contract.script_mode import launcher_of
+from training.contract.request import launcher_of
 from training.services.sagemaker.instance_types import accelerators, described, device_count, is_known, source
 
 WITHOUT_8_BITS = frozenset({"T4", "T4g", "V100", "A10G", "A100"})

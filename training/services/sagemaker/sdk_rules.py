@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterator
 from training.contract.errors import InputError
 from training.contract.image_address import Image, read_image
 from training.contract.job_spec import FILE_SYSTEMS, JobSpec
-from training.contract.script_mode import TRAINING_COMPILER, launcher_of
+from training.contract.request import TRAINING_COMPILER, launcher_of
 from training.services.sagemaker.checks.local_disks import volume_error
 
 COMPILER_FAMILIES = ("p3", "p3dn", "g4dn", "p4d", "g5")

@@ -21,7 +21,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from training.contract.errors import InputError
-from training.contract.sizes import size_text
+from training.contract.plain_text import size_text
 from training.staging.formats.compression import plain_path
 from training.staging.formats.expansion import Expansion
 from training.staging.formats.files import unpacked_file

@@ -6,7 +6,7 @@ from functools import cached_property
 from pathlib import Path
 
 from training.contract.errors import InputError
-from training.contract.sizes import size_text
+from training.contract.plain_text import size_text
 
 DEFAULT_MAX_EXPANSION = 20.0
 """Text compresses to a third or a tenth of its size. Only repeated text compresses to less than a twentieth."""

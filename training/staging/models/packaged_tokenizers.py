@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from training.contract.errors import InputError
-from training.state.digests import is_usable, new_folder
+from training.state.folders import is_usable, new_folder
 
 
 @dataclass(frozen=True, kw_only=True)

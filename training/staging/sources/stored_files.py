@@ -18,7 +18,7 @@ from training.staging.formats.readers import BINARY, reader_name
 from training.staging.formats.row import Row
 from training.staging.formats.text_format import TextFormat
 from training.staging.sources.data_files import IGNORED, DataFiles
-from training.state.digests import UNFINISHED_PREFIX
+from training.state.folders import UNFINISHED_PREFIX
 
 START_BYTES = 8 * 2**20
 """Bytes of the objects that a plan reads. They hold the 1,000 rows of its sample, unless rows are very long."""

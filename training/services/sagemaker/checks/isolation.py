@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
-from training.contract.script_mode import CODE_CHANNEL
+from training.contract.request import CODE_CHANNEL
 
 
 def check_isolation(spec: JobSpec) -> None:

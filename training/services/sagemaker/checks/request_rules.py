@@ -12,7 +12,7 @@ from typing import Any
 import botocore
 
 from training.contract.errors import InputError, nearest
-from training.contract.limits import check_tags
+from training.contract.request import check_tags
 from training.services.sagemaker.checks.model_limits import Violation, violations
 
 FIELDS: Mapping[str, str] = {

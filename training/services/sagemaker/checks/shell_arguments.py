@@ -8,8 +8,7 @@ from collections.abc import Mapping
 from pydantic import JsonValue
 
 from training.contract.errors import InputError
-from training.contract.job_spec import JobSpec
-from training.contract.script_entry import is_shell_safe
+from training.contract.job_spec import JobSpec, is_shell_safe
 
 MODEL = "model"
 """Channel of a model that was staged, and the argument with its name, which is then only a label."""

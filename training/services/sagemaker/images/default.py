@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
-from training.contract.script_mode import TRAINING_COMPILER
+from training.contract.request import TRAINING_COMPILER
 from training.services.sagemaker.images import types
 from training.services.sagemaker.images.rules import OLDEST_TRANSFORMERS
 from training.services.sagemaker.images.table import (

@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from training.contract.errors import InputError
-from training.contract.job_spec import JobSpec
-from training.contract.script_entry import is_shell_safe
+from training.contract.job_spec import JobSpec, is_shell_safe
 from training.services.sagemaker.checks.shell_arguments import shell_safe_hyperparameters
 
 
