@@ -32,7 +32,7 @@ from training.contract.request import build
 from training.scripts.requirements import requirement_lines
 from training.scripts.runtime_description import runtime_description
 from training.services.local import request_rules
-from training.staging.tokens.description_lines import lines
+from training.staging.tokens.description import lines
 from training.staging.tokens.staged import Staged, describe
 from training.state.home import home
 

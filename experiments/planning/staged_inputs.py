@@ -65,7 +65,7 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *,
         return script_inputs(experiment, folder, echo, make_environment=make)
     from experiments.planning.hyperparameters import staging_request
     from training.staging.sources.progress import shown
-    from training.staging.tokens.description_lines import lines
+    from training.staging.tokens.description import lines
 
     with shown(sys.stderr) as progress:
         staged = stage(staging_request(experiment), folder, echo, progress)
