@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from reports.comparison.comparison import compare
-from reports.comparison.verdict import judge
+from reports.comparison.comparison import compare, judge
 from tracking.queries import job_tables
 from tracking.recording.compiler_check import warning, was_active
 
