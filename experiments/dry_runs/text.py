@@ -17,7 +17,7 @@ from reports.model.numbers import NONE, counted, durations, figure, joined, mone
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from reports.probe.spot import spot_lines
 from training.contract.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
-from training.contract.sizes import size_text
+from training.contract.plain_text import size_text
 from training.services.sagemaker.instance_types import described
 
 MAX_ROUNDS = 12

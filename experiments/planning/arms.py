@@ -17,8 +17,7 @@ from experiments.schema.messages import messages
 from experiments.schema.overrides import Tree, is_entry, is_field, unknown_field, with_values
 from experiments.schema.script_rules import referenced_fields
 from experiments.schema.yaml_document import Document
-from training.contract.errors import InputError, InputErrors, each_result, nearest
-from training.staging.rows.examples import short_text
+from training.contract.errors import InputError, InputErrors, each_result, nearest, short_text
 
 NOT_IN_ARMS = (
     "compare",

@@ -14,9 +14,9 @@ from experiments.running.service_context import PriceOf, open_service, price_of
 from reports.formats.terminal import PlainConsole
 from reports.model.numbers import counted, joined
 from training.contract.budget import GRACE_SECONDS, GRACE_VARIABLE
-from training.contract.durations import duration_text
 from training.contract.errors import InputError, TrackingError
 from training.contract.failures import lacks_capacity, one_line_reason
+from training.contract.plain_text import duration_text
 from training.contract.price import Price, instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Description, Service, instance_count
 from training.services.launcher import stop_all

@@ -30,13 +30,13 @@ from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
-from training.state import shared_folders
-from training.state.deletion import TRASH_PREFIX, delete, discard, measure
+from training.state import locks
+from training.state.folders import TRASH_PREFIX, delete, discard, measure
 from training.state.home import home
 
 JOB_KINDS = ("jobs", "checkpoints", "outputs")
 """Folders of the state folder whose entries belong to one job: work folders, checkpoints and artifacts."""
-KINDS = (*JOB_KINDS, *shared_folders.SHARED)
+KINDS = (*JOB_KINDS, *locks.SHARED)
 KEY_PATTERN = r"(m-)?[0-9a-f]{32,64}"
 """Pattern of the other names: a hash, or an MLflow id."""
 UNFINISHED_PATTERN = r"\.unfinished-[0-9a-f]{32}|\.[a-zA-Z0-9-]+-[a-z0-9_]{8}"
@@ -288,11 +288,11 @@ def delete_selected(
     """
     errors: list[str] = []
     discarded: list[tuple[Folder, Path]] = []
-    with ExitStack() as locks:
+    with ExitStack() as held:
         locked = {
             each.path
             for each in selected
-            if each.kind in JOB_KINDS or locks.enter_context(shared_folders.lock_for_deletion(each.path))
+            if each.kind in JOB_KINDS or held.enter_context(locks.lock_for_deletion(each.path))
         }
         for folder in select(root, store, options):
             if folder.path in locked and not folder.kept and (trash := _discard(folder, root, store, errors)):

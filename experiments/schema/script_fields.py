@@ -11,9 +11,8 @@ from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
 from experiments.schema.compare_fields import TARGET_METRICS
 from training.contract.errors import InputError
-from training.contract.job_spec import MetricDefinition
-from training.contract.limits import NAME_PATTERNS, check_metric
-from training.contract.script_entry import Style
+from training.contract.job_spec import MetricDefinition, Style
+from training.contract.request import NAME_PATTERNS, check_metric
 from training.scripts.channels import ScriptChannels, check_channels
 from training.scripts.likely_secrets import is_likely_secret
 from training.staging.sources.request import Frozen, Name
