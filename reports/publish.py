@@ -19,7 +19,7 @@ from reports.formats.summary import summary_text
 from reports.model.report import Report
 from reports.model.table import texts_by_title
 from tracking.queries.mlflow_ui import job_charts
-from tracking.recording.run_tables import log_tables
+from tracking.recording.run_artifacts import log_tables
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
 from training.contract.plain_text import without_control_characters

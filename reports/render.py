@@ -33,8 +33,7 @@ from reports.sweep.sweep import is_sweep_table, sweep_of
 from reports.sweep.sweep_spec import read_spec
 from reports.sweep.trials import CALIBRATION_COLUMNS
 from reports.training.report import is_one_training, training_report, with_neutral_label
-from tracking.groups.design_tag import read_design
-from tracking.groups.sweep_file import FILE
+from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.queries import job_tables
 from training.contract.errors import InputError
 
@@ -147,7 +146,7 @@ def _probe_report(reader: Reader, table: pd.DataFrame, group: str, title: str) -
 
 
 def _sweep_report(reader: Reader, table: pd.DataFrame, parent: Run | None, group: str, title: str) -> Report:
-    document = reader.artifact(parent.info.run_id, FILE) if parent else {}
+    document = reader.artifact(parent.info.run_id, SWEEP_FILE) if parent else {}
     jobs = [job_of(row) for row in table.to_dict("records")]
     calibrations = [job for job in jobs if job.text.get("role") == "calibration"]
     trials = [job for job in jobs if job.text.get("role") == "trial"][:_MAX_CURVES]

@@ -14,8 +14,8 @@ from mlflow.entities import Run
 from reports.comparison.arms import Job
 from reports.comparison.missing_data import deleted
 from tracking.queries import job_tables
+from tracking.queries.job_tables import similar_jobs
 from tracking.queries.metric_histories import histories
-from tracking.queries.similar_jobs import similar_jobs
 from tracking.server.errors import is_final
 from training.contract.errors import TrackingError
 

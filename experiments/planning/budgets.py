@@ -16,7 +16,7 @@ from experiments.planning.worst_case import (
 from experiments.schema.experiment import Experiment
 from reports.model.wording import counted
 from tracking.budgets.budget_tag import GroupBudget
-from tracking.budgets.records import with_limit
+from tracking.budgets.reserving import with_limit
 from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import SHORTEST_LIMIT_SECONDS, Budget, certain_starts, overhead_seconds
 from training.contract.budget_text import amount_text, budget_text

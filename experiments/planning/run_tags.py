@@ -6,7 +6,7 @@ import json
 
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_metric_fields import declared_scales
-from tracking.groups.metric_scales import METRIC_SCALES, write_scales
+from tracking.groups.plan_file import METRIC_SCALES, write_scales
 
 SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
 """Fields of `machine` from which the cost on spot capacity is estimated. They have no effect on jobs."""

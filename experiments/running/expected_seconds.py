@@ -7,10 +7,10 @@ from functools import cache
 
 from experiments.planning.expected_cost import expected_cost
 from reports.comparison.arms import Job, job_of
-from tracking.following.group_estimate import ExpectedSeconds
+from tracking.following.group_progress import ExpectedSeconds
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.similar_jobs import ended_jobs
+from tracking.queries.job_tables import ended_jobs
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
 

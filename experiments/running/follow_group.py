@@ -13,14 +13,13 @@ from reports.charts.class_charts import PngClassCharts
 from reports.model.wording import counted
 from tracking.budgets.budget_tag import end_sentence
 from tracking.budgets.ledger import Ledger
-from tracking.following.doomed_arms import without_left_out
 from tracking.following.followed_job import Outcome
 from tracking.following.group_progress import GroupProgress
-from tracking.following.group_session import run_jobs
+from tracking.following.group_session import run_jobs, without_left_out
 from tracking.following.interruption import Detached
 from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.warm_pools import record_warm_pool_costs
+from tracking.recording.costs import record_warm_pool_costs
 from tracking.server.store import Store
 from training.contract.budget_text import budget_sentence
 from training.contract.errors import TrackingError

@@ -12,8 +12,8 @@ from reports.comparison.arms import arms_of
 from reports.comparison.look_table import look_sentence
 from reports.comparison.looks import jobs_to_repeat, progress_of
 from reports.model.wording import counted
-from tracking.following.doomed_arms import without_left_out
 from tracking.following.followed_job import Outcome
+from tracking.following.group_session import without_left_out
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables

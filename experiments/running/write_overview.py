@@ -11,7 +11,7 @@ from reports.formats.html import html_page
 from reports.formats.terminal import print_report
 from reports.publish import separate_run, tolerate_rejection, write_files
 from reports.render import render_overview
-from tracking.queries.read_progress import ReadProgress
+from tracking.queries.job_tables import ReadProgress
 from tracking.server.store import open_store
 from training.state.home import home
 

@@ -18,8 +18,8 @@ from reports.model.report import Report
 from reports.publish import log_separately, publish, tolerate_rejection, write
 from reports.render import CompareOptions, render, render_chosen
 from tracking.groups.group import Group, find_group
+from tracking.queries.job_tables import chosen_jobs
 from tracking.queries.mlflow_ui import LOCAL, run_table
-from tracking.queries.selected_jobs import chosen_jobs
 from tracking.server.database import database_file
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError, nearest

@@ -10,7 +10,7 @@ from sweeps.cost_model.costs import CostModel
 from sweeps.cost_model.trials import Search
 from sweeps.workers.calibrations import calibrated_costs
 from sweeps.workers.lease import hold_lease
-from tracking.recording.job_run import find_job_run
+from tracking.recording.recorder import find_job_run
 from training.contract.errors import InputError
 
 

@@ -18,7 +18,7 @@ from sweeps.study.study import current_trials
 from sweeps.workers.trial_jobs import outcome_of
 from sweeps.workers.trial_queue import Part
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.job_run import find_job_run
+from tracking.recording.recorder import find_job_run
 
 
 def train_finalists(opened: OpenSweep, parts: Sequence[Part]) -> bool:

@@ -16,10 +16,9 @@ from reports.sweep.confirmation import repeat_rows
 from sweeps.space.confirmation import settings
 from sweeps.workers.trial_queue import Part
 from tracking.following.followed_job import Outcome
-from tracking.groups.design_tag import DESIGN, read_design, write_design
 from tracking.groups.group import close_group
+from tracking.groups.plan_file import DESIGN, read_design, write_design, write_sweep
 from tracking.groups.planned_job import PlannedJob
-from tracking.groups.sweep_file import write_sweep
 from tracking.queries import job_tables
 from training.state.home import home
 

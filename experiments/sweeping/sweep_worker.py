@@ -19,7 +19,7 @@ from sweeps.workers.trial_jobs import TrialJobs
 from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import run_worker
 from tracking.budgets.budget_tag import end_sentence
-from tracking.groups.sweep_file import write_sweep
+from tracking.groups.plan_file import write_sweep
 
 
 def run(opened: OpenSweep, fail_on: frozenset[str] = frozenset()) -> int:

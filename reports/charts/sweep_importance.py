@@ -7,7 +7,7 @@ from reports.charts.canvas import INK
 from reports.charts.sweep_markers import Marks
 from reports.model.blocks import Chart
 from reports.sweep.sweep import Sweep
-from tracking.groups.sweep_file import MIN_TRIALS
+from tracking.groups.plan_file import MIN_TRIALS
 
 _PARAMETERS = {"batch_size": "batch size", "learning_rate": "learning rate"}
 

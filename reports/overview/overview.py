@@ -11,7 +11,7 @@ from typing import TypeVar
 from mlflow.entities import Run
 
 from reports.overview.costs import RUNNING, STATUSES, JobCosts, TrackedJob, costs_of, job_of_run, started_at
-from tracking.queries.duplicates import job_key
+from tracking.queries.job_tables import job_key
 
 Key = TypeVar("Key")
 

@@ -7,7 +7,7 @@ import warnings
 import optuna
 from optuna.trial import TrialState
 
-from tracking.groups.sweep_file import MIN_TRIALS
+from tracking.groups.plan_file import MIN_TRIALS
 
 NAMES = {"log2_batch_size": "batch_size", "log2_multiplier": "learning_rate"}
 

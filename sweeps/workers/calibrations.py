@@ -6,7 +6,7 @@ import math
 
 from sweeps.cost_model.costs import CostModel, Measurement, cost_model
 from tracking.queries import job_tables
-from tracking.recording.job_run import JobRun
+from tracking.recording.recorder import JobRun
 from tracking.server.store import Store
 from training.contract.price import instance_seconds
 

@@ -14,9 +14,8 @@ from tracking.budgets.ledger import Ledger, with_worst_case
 from tracking.following.followed_job import FollowedJob, record_refusal
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.job_run import JobRun, find_job_run
-from tracking.recording.recorder import open_run
-from tracking.recording.run_tables import ClassCharts
+from tracking.recording.recorder import JobRun, find_job_run, open_run
+from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import InputError, QuotaError, TrackingError
 from training.contract.events import Event

@@ -129,7 +129,7 @@ COSTS = (
         "tests/training/contract/test_budget.py::test_a_job_costs_at_most_its_limit_the_grace_and_the_upload",
     ),
     Fault(
-        "tracking/budgets/records.py",
+        "tracking/budgets/reserving.py",
         "        return record.worst or (unknown if record.is_submitted else NOTHING)\n",
         "        return NOTHING\n",
         "Running jobs take nothing of the budget.",
@@ -153,14 +153,14 @@ RECORDING = (
         RECORDER,
     ),
     Fault(
-        "tracking/recording/deduplicate.py",
+        "tracking/recording/metric_points.py",
         "            if key not in self._recorded:\n",
         "            if key:\n",
         "A line that the log agent sends twice is recorded twice.",
         "tests/tracking/recording/test_deduplicate.py::test_an_event_that_is_sent_again_is_not_new",
     ),
     Fault(
-        "tracking/recording/deduplicate.py",
+        "tracking/recording/metric_points.py",
         "            self._last_steps_before_start = dict(self._last_steps)\n",
         "            self._last_steps_before_start = {}\n",
         "Steps that a resumed job repeats are recorded again.",
@@ -174,7 +174,7 @@ RECORDING = (
         RECORDER,
     ),
     Fault(
-        "tracking/recording/metric_points.py",
+        "tracking/recording/costs.py",
         "instance_seconds(float(billable), instance_count(description))",
         "instance_seconds(float(billable), 1)",
         "A run states the cost of one machine.",

@@ -8,32 +8,51 @@ from __future__ import annotations
 
 import time
 from collections import deque
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
 
 from mlflow.entities import Run
 
+from judging.doomed import Death, doom_of
 from tracking.budgets.ledger import Ledger, with_worst_case
-from tracking.following.budget_progress import BudgetWait, LiveCosts
-from tracking.following.doomed_arms import DoomedArms
 from tracking.following.followed_job import FollowedJob, Outcome, cost_of, record_refusal
 from tracking.following.group_progress import GroupProgress
 from tracking.following.interruption import Interrupts
 from tracking.groups.group import Group, child_run, child_runs
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.duplicates import has_ended
-from tracking.recording.deaths import recorded_death
-from tracking.recording.recorder import OpenRun, Recorder, existing_run, is_incomplete, open_run
-from tracking.recording.run_tables import ClassCharts
+from tracking.queries.job_tables import has_ended
+from tracking.recording.recorder import OpenRun, Recorder, existing_run, is_incomplete, open_run, recorded_death
+from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store
+from training.contract.budget import NOTHING, Amount, Spending, total
+from training.contract.budget_text import budget_sentence
 from training.contract.errors import BudgetFull, InputError, QuotaError, TrainfareError
 from training.contract.events import FAILURE_CLASSES
 from training.contract.service import Service
 from training.services.launcher import stop_all
 
+LEFT_OUT = "platform.repeats_left_out"
+"""Tag of the run of a job that died, if further repeats of its arm were not started for that reason."""
+
+
 _TICK_SECONDS = 0.05
+
+
 _FULL_SECONDS = 60.0
 """Pause before the next start, after the account's quota had no room for a job."""
+
+
+LOG_SECONDS = 30.0
+"""Pause between two points of the live cost."""
+
+
+_PAUSE_SECONDS = 5.0
+"""Pause before the budget is read again, while jobs of other launchers may end."""
+
+
+_STUCK_SECONDS = 600.0
+"""A launcher without jobs waits so long for the same jobs of other launchers, which may have died."""
 
 
 def run_jobs(
@@ -53,7 +72,7 @@ def run_jobs(
     shows the group's progress; by default it is logged.
 
     The result is shorter than `planned` if the group's budget has no room for more jobs, which is recorded as the end
-    of the budget, if jobs were left out because their arm is doomed (see `doomed_arms.without_left_out`), or if the
+    of the budget, if jobs were left out because their arm is doomed (see `without_left_out`), or if the
     user stopped the jobs. An error that ends the loop has a note with the names of jobs that may still be running.
     """
     jobs, waiting, outcomes = _resume(store, service, group, planned, echo, charts)
@@ -106,6 +125,15 @@ def _detaching(service: Service, group: Group, jobs: _Jobs) -> Iterator[None]:
         jobs.close()
 
 
+def _detached_note(service: Service, group: Group, names: Sequence[str]) -> str:
+    """Return the note with the names of the jobs that are no longer followed."""
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return (
+        f"Jobs that may still be running: {listed}. The same command attaches to them; "
+        f"`{service.jobs_command} stop --group {group.id}` stops them."
+    )
+
+
 def _resume(
     store: Store,
     service: Service,
@@ -123,6 +151,24 @@ def _resume(
     jobs = _Jobs(store, service, group, open_runs, outcomes, DoomedArms(store, runs.values(), echo), echo, charts)
     waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
     return jobs, waiting, outcomes
+
+
+def _recorded_outcome(job: PlannedJob, run: Run | None) -> Outcome | None:
+    if run is None or not has_ended(run):
+        return None
+    tags = run.data.tags
+    failure = None
+    if run.info.status != "FINISHED":
+        failure_class = tags.get("platform.failure_class", "Error")
+        assert failure_class in FAILURE_CLASSES
+        failure = failure_class, tags.get("platform.failure_message", "")
+    return Outcome(
+        planned=job,
+        run_id=run.info.run_id,
+        failure=failure,
+        death=recorded_death(tags),
+        cost=cost_of(run.data.metrics),
+    )
 
 
 class _Jobs:
@@ -268,28 +314,106 @@ class _Jobs:
             followed.close()
 
 
-def _detached_note(service: Service, group: Group, names: Sequence[str]) -> str:
-    """Return the note with the names of the jobs that are no longer followed."""
-    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
-    return (
-        f"Jobs that may still be running: {listed}. The same command attaches to them; "
-        f"`{service.jobs_command} stop --group {group.id}` stops them."
-    )
+class DoomedArms:
+    """Exceptions of which the jobs of a group died, from the runs on the tracking server."""
+
+    def __init__(self, store: Store, runs: Iterable[Run], echo: Callable[[str], None]) -> None:
+        """`echo` reports each arm of which jobs are left out, once."""
+        self._store, self._echo = store, echo
+        self._deaths: dict[str, dict[str, Death]] = {}
+        """By arm and by the id of the job's run."""
+        self._reported: set[str] = set()
+        for run in runs:
+            if death := recorded_death(run.data.tags):
+                self._deaths.setdefault(run.data.tags.get("platform.arm", ""), {})[run.info.run_id] = death
+
+    def add(self, outcome: Outcome) -> None:
+        """Add the outcome of a job."""
+        if outcome.death:
+            self._deaths.setdefault(outcome.planned.arm, {})[outcome.run_id] = outcome.death
+
+    def leaves_out(self, job: PlannedJob) -> bool:
+        """Return True if the job must not be started. Report its arm, and record it for the report."""
+        deaths = self._deaths.get(job.arm, {})
+        doom = doom_of(list(deaths.values()))
+        if doom and job.arm not in self._reported:
+            self._reported.add(job.arm)
+            self._echo(f"  {job.arm}: no further repeats are started: they would fail as well ({doom.exception})")
+            self._store.tag(next(iter(deaths)), {LEFT_OUT: "true"})
+        return doom is not None
 
 
-def _recorded_outcome(job: PlannedJob, run: Run | None) -> Outcome | None:
-    if run is None or not has_ended(run):
-        return None
-    tags = run.data.tags
-    failure = None
-    if run.info.status != "FINISHED":
-        failure_class = tags.get("platform.failure_class", "Error")
-        assert failure_class in FAILURE_CLASSES
-        failure = failure_class, tags.get("platform.failure_message", "")
-    return Outcome(
-        planned=job,
-        run_id=run.info.run_id,
-        failure=failure,
-        death=recorded_death(tags),
-        cost=cost_of(run.data.metrics),
-    )
+def without_left_out(jobs: Sequence[PlannedJob], outcomes: Iterable[Outcome]) -> list[PlannedJob]:
+    """Return the jobs without those that were left out because their arm is doomed."""
+    deaths: dict[str, list[Death]] = {}
+    ended = set()
+    for outcome in outcomes:
+        ended.add(outcome.planned.spec.name)
+        if outcome.death:
+            deaths.setdefault(outcome.planned.arm, []).append(outcome.death)
+    doomed = {arm for arm, of_arm in deaths.items() if doom_of(of_arm)}
+    return [job for job in jobs if job.spec.name in ended or job.arm not in doomed]
+
+
+_Clock = Callable[[], float]
+
+
+@dataclass
+class BudgetWait:
+    """Wait of a launcher whose next job does not fit into what is left of the budget."""
+
+    echo: Callable[[str], None]
+    clock: _Clock = time.monotonic
+    _until: float = 0.0
+    _active: int = 0
+    _holding: frozenset[str] | None = None
+    _since: float = 0.0
+
+    def is_over(self, active: int) -> bool:
+        """Return whether to try again: a followed job has ended, or the pause is over."""
+        return active < self._active or self.clock() >= self._until
+
+    def ends(self, full: BudgetFull, active: int) -> bool:
+        """Return whether waiting for room is in vain. Prints the wait when it begins."""
+        if full.is_final:
+            self.echo(f"  {full}")
+            return True
+        now = self.clock()
+        if active or full.holding != self._holding:
+            if self._holding is None:
+                self.echo(f"  {full}")
+            self._holding, self._since = full.holding, now
+        self._until, self._active = now + _PAUSE_SECONDS, active
+        return now - self._since > _STUCK_SECONDS
+
+
+@dataclass
+class LiveCosts:
+    """Cost of a group, logged to its run while its jobs run."""
+
+    ledger: Ledger
+    echo: Callable[[str], None]
+    clock: _Clock = time.monotonic
+    state: Spending | None = None
+    """The latest state; None before the first one."""
+    _due: float = 0.0
+    _followed: frozenset[str] = field(default_factory=frozenset)
+    _has_news: bool = False
+    """True if a job has ended since the latest point."""
+
+    def log_if_due(self, active: Iterable[FollowedJob]) -> None:
+        """Log the cost so far if a job has ended, or if the pause is over."""
+        followed = {each.job.name: each for each in active}
+        self._has_news |= not self._followed <= followed.keys()
+        self._followed = frozenset(followed)
+        if self.clock() < (self._due - LOG_SECONDS + _PAUSE_SECONDS if self._has_news else self._due):
+            return
+        self.log(total(each.cost_so_far for each in followed.values()))
+        if self._has_news and self.state and self.state.budget.is_limited:
+            self.echo(f"  {budget_sentence(self.state)}")
+        self._has_news = False
+
+    def log(self, running: Amount = NOTHING) -> None:
+        """Log the cost so far; `running` is the part of jobs that have not ended."""
+        self.state = self.ledger.log(running)
+        self._due = self.clock() + LOG_SECONDS

@@ -17,8 +17,7 @@ from mlflow.entities import RunStatus as Status
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from tracking.groups.claim import Subject, find_or_open, launch_lock, mark_duplicate
-from tracking.queries.duplicates import counted_run, without_duplicates
-from tracking.queries.job_tables import all_experiment_ids, quoted
+from tracking.queries.job_tables import all_experiment_ids, counted_run, quoted, without_duplicates
 from tracking.server.store import Store
 from training.contract.errors import InputError
 

@@ -5,8 +5,7 @@ from __future__ import annotations
 from sweeps.space.objective import Objective, Quality, TrialOutcome, cost_of, values_of
 from sweeps.workers.outcome import attributes, seconds_of
 from sweeps.workers.trial_jobs import curve, outcome_of
-from tracking.recording.job_run import JobRun
-from tracking.recording.recorder import OpenRun
+from tracking.recording.recorder import JobRun, OpenRun
 from training.contract.events import Event
 
 STARTED = 1_700_000_000.0

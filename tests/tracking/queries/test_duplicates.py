@@ -8,7 +8,7 @@ from tests.support.tracking.tracked import Tracked
 from tracking.groups.claim import KIND
 from tracking.groups.group import Group, child_runs
 from tracking.queries import job_tables
-from tracking.queries.duplicates import counted_run, without_duplicates
+from tracking.queries.job_tables import counted_run, without_duplicates
 from tracking.server.store import Store
 
 

@@ -6,7 +6,7 @@ import io
 import os
 from typing import TextIO
 
-from tracking.queries.read_progress import ReadProgress
+from tracking.queries.job_tables import ReadProgress
 
 
 def read(file: TextIO, seconds: list[float]) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tracking.following.progress import Progress
-from tracking.recording.deduplicate import Deduplicator
+from tracking.recording.metric_points import Deduplicator
 from training.contract.events import Event
 
 FITS = {"fits": 1, "step_seconds": 0.4211, "samples_per_second": 151.98, "peak_memory_gib": 1.9, "steps": 5}

@@ -9,7 +9,7 @@ import pytest
 from reports.comparison.comparison import compare
 from reports.comparison.verdict import judge
 from tracking.queries import job_tables
-from tracking.recording.compiler_check import warning, was_active
+from tracking.recording.recorder import compiler_warning, compiler_was_active
 
 SHOWN = ["2022-10-05 INFO Configuring SM Training Compiler...", "loss 0.5"]
 
@@ -30,9 +30,9 @@ SHOWN = ["2022-10-05 INFO Configuring SM Training Compiler...", "loss 0.5"]
 def test_the_log_is_checked_against_the_setting(
     compiler: str, lines: list[str], active: bool | None, message: str
 ) -> None:
-    assert was_active(compiler, lines) is active
-    assert message in (warning(compiler, active) or "")
-    assert (warning(compiler, active) is None) == (not message)
+    assert compiler_was_active(compiler, lines) is active
+    assert message in (compiler_warning(compiler, active) or "")
+    assert (compiler_warning(compiler, active) is None) == (not message)
 
 
 def test_an_uncompiled_control_that_was_compiled_is_not_comparable(tracked: Any) -> None:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.tracking.planned_jobs import planned
-from tracking.recording.metric_points import cost_in_usd, cost_metrics, warm_pool_metrics
+from tracking.recording.costs import cost_in_usd, cost_metrics, warm_pool_metrics
 from training.contract.price import Price
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)

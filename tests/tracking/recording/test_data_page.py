@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from tests.support.tracking.tracked import Tracked
 from tracking.groups.planned_job import DataSource
-from tracking.recording.data_page import data_markdown, dataset_input
+from tracking.recording.run_artifacts import data_markdown, dataset_input
 from tracking.server.store import open_store
 from training.staging.tokens.description import ChannelDescription, DataDescription, Sample
 from training.staging.tokens.lengths import LengthStatistics

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracking.recording.deaths import death_of, recorded_death, tags_of
+from tracking.recording.recorder import death_of, death_tags, recorded_death
 from training.contract.events import Event
 
 TRACEBACK = """\
@@ -24,7 +24,7 @@ def test_the_log_of_a_script_ends_with_its_exception() -> None:
     assert early
     assert late
     assert (early.exception, early.moment, late.moment) == ("RuntimeError: no such device", "start", "later")
-    assert recorded_death(tags_of(early)) == early
+    assert recorded_death(death_tags(early)) == early
 
 
 def test_our_own_job_reports_its_traceback() -> None:
@@ -42,4 +42,4 @@ def test_a_job_that_others_ended_died_of_no_exception(failure_class: str) -> Non
 def test_a_run_without_the_tags_has_no_exception() -> None:
     assert recorded_death({}) is None
     assert recorded_death({"platform.exception": "X", "platform.exception_moment": "unknown"}) is None
-    assert tags_of(None) == {}
+    assert death_tags(None) == {}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tracking.recording.deduplicate import Deduplicator
+from tracking.recording.metric_points import Deduplicator
 from training.contract.events import Event
 
 

@@ -6,7 +6,7 @@ import json
 import math
 from itertools import islice
 
-from tracking.recording.event_copy import EventCopy
+from tracking.recording.job_copies import EventCopy
 from training.contract.events import Event
 
 

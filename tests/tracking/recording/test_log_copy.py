@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.support.attacks.logs import MAX_GROWTH_MIB, attempt
-from tracking.recording.log_copy import TAIL_CHARACTERS, TAIL_LINES, LogCopy
+from tracking.recording.job_copies import TAIL_CHARACTERS, TAIL_LINES, LogCopy
 
 
 def test_a_copy_has_all_lines() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import subprocess
 from pathlib import Path
 
-from tracking.recording.run_description import git_state
+from tracking.recording.run_artifacts import git_state
 
 
 def test_only_tracked_files_are_local_changes(tmp_path: Path) -> None:

@@ -14,7 +14,7 @@ from reports.charts.class_charts import PngClassCharts
 from reports.charts.classes import MAX_CLASSES, class_distribution, confusion_matrix
 from tests.support.tracking.tracked import Tracked
 from tracking.groups.planned_job import DataSource
-from tracking.recording.run_tables import class_rows, log_class_distribution, log_confusion_matrix, log_tables
+from tracking.recording.run_artifacts import class_rows, log_class_distribution, log_confusion_matrix, log_tables
 from tracking.server.store import open_store
 
 DATA = DataSource(

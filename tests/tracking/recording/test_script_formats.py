@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tracking.recording.script_formats.accelerate import Accelerate
-from tracking.recording.script_formats.announcement import Announcement
-from tracking.recording.script_formats.formats import LogFormats
-from tracking.recording.script_formats.keras import Keras
-from tracking.recording.script_formats.lightning import Lightning
-from tracking.recording.script_formats.nanogpt import NanoGpt
-from tracking.recording.script_formats.reading import Reading
-from tracking.recording.script_formats.tqdm_bars import TqdmBars, bar_of
-from tracking.recording.script_formats.trainer import TrainerSteps
-from tracking.recording.script_formats.word_language_model import WordLanguageModel
+from tracking.recording.log_formats import (
+    Accelerate,
+    Announcement,
+    Keras,
+    Lightning,
+    LogFormats,
+    NanoGpt,
+    Reading,
+    TqdmBars,
+    TrainerSteps,
+    WordLanguageModel,
+    bar_of,
+)
 
 # The choice among formats: the steps of a log come from one of them.
 

@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracking.groups.planned_job import BatchSizes
-from tracking.recording.log_lines import seconds, table_part, trainer_values
+from tracking.recording.log_formats import seconds, table_part, trainer_values
 from tracking.recording.metric_points import metric_points, phase_totals
 from tracking.recording.script_log import ScriptLogReader
 from training.contract.events import Event
@@ -54,7 +54,7 @@ def test_tables_of_trainer_are_read(text: str, part: Any) -> None:
 
 def test_durations_are_converted_to_seconds() -> None:
     assert seconds("1 day, 2:03:04.50") == 86_400 + 2 * 3_600 + 3 * 60 + 4.5
-    assert seconds("12:00") is None
+    assert seconds("12:00") == 720
 
 
 TRAINER_LOG = [

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracking.recording.script_rates import SteadyRate
+from tracking.recording.script_log import SteadyRate
 
 
 def rate_of(marks: list[tuple[int, float]], clock: int | None = None) -> float | None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tracking.recording.script_samples import Training, samples_at
+from tracking.recording.script_log import Training, samples_at
 
 TRAINING = Training(epochs=2, samples=2_400, steps=38)
 """1,200 rows are 19 steps of 64, whose last has 48 rows."""
