@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence, Set
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass
 
 import pandas as pd
@@ -94,17 +94,14 @@ def render_chosen(
     return _comparison_report(reader, with_arms, title_of_groups, title, options, design, is_selection=is_selection)
 
 
-def render_overview(
-    client: MlflowClient, *names: str, progress: Callable[[int], None] = lambda _: None
-) -> tuple[Overview, Report]:
+def render_overview(client: MlflowClient, *names: str) -> tuple[Overview, Report]:
     """Return the overview of the first of these MLflow experiments that exists, and its report.
 
-    `progress` is called with the number of runs read so far. Raises `InputError` if none of the experiments exists, and
-    `TrackingError` if the server does not answer.
+    Raises `InputError` if none of the experiments exists, and `TrackingError` if the server does not answer.
     """
     experiment = job_tables.experiment_named(client, *names)
     id = str(experiment.experiment_id)
-    overview = overview_of(job_tables.experiment_runs(client, id, progress=progress), experiment.name, id)
+    overview = overview_of(job_tables.experiment_runs(client, id), experiment.name, id)
     return overview, overview_report(overview, str(client.tracking_uri))
 
 

@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import os
-import sys
 from pathlib import Path
+
+from rich.console import Console
 
 from experiments.running.output import print_line
 from reports.formats.html import html_page
 from reports.formats.terminal import print_report
 from reports.publish import separate_run, tolerate_rejection, write_files
 from reports.render import render_overview
-from tracking.queries.job_tables import ReadProgress
 from tracking.server.store import open_store
 from training.state.home import home
 
@@ -25,8 +25,8 @@ def overview(name: str) -> None:
     The overview is also logged to the run that `mlflow run` opened for the command, if any.
     """
     store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="No overview was made.")
-    with ReadProgress("runs", sys.stderr) as reading:
-        made, report = render_overview(store.client, name, Path(name).stem, progress=reading.update)
+    with Console(stderr=True).status("Reading the runs"):
+        made, report = render_overview(store.client, name, Path(name).stem)
     print_report(report)
     folder = home() / "reports" / f"overview-{made.experiment_id}"
     write_files(folder, {"overview.html": html_page(report), "groups.csv": report.rows_csv})

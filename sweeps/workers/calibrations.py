@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 
 from sweeps.cost_model.costs import CostModel, Measurement, cost_model
-from tracking.queries import job_tables
+from tracking.queries.metric_histories import histories
 from tracking.recording.recorder import JobRun
 from tracking.server.store import Store
 from training.contract.price import instance_seconds
@@ -16,7 +16,8 @@ FIGURES = ("fits", "step_seconds", "step_seconds_low", "step_seconds_high", "sam
 
 def measurements(store: Store, run: JobRun) -> list[Measurement]:
     """Return the measurements of all batch sizes, ascending. In these metrics, the step is the batch size."""
-    table = store.call(job_tables.history, store.client, run.opened.id, [PREFIX + name for name in FIGURES], 0.0)
+    keys = [PREFIX + name for name in FIGURES]
+    table = store.call(histories, store.client, {run.id: 0.0}, keys)[run.id]
     by_size: dict[int, dict[str, float]] = {}
     for step, key, value in zip(table["step"], table["key"], table["value"], strict=True):
         by_size.setdefault(int(step), {})[str(key).removeprefix(PREFIX)] = float(value)

@@ -65,14 +65,14 @@ class TrialJobs:
         planned = self._job(compiler, point)
         run = find_job_run(self._store, self._group, planned.spec.name)
         if run is not None and run.has_ended:
-            self._store.tag(run.opened.id, {"platform.trial": str(trial_number), "platform.role": "trial"})
+            self._store.tag(run.id, {"platform.trial": str(trial_number), "platform.role": "trial"})
             return _EndedJob(planned.spec.name, outcome_of(run, self._objective))
         planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
         ledger = Ledger(self._store, self._service, self._group)
         is_limited = ledger.is_limited
         if is_limited and run is None:
             ledger.check_room(planned, self._jobs_at_once)
-        opened = run.opened if run else open_run(self._store, self._group, _labelled(planned, is_limited))
+        opened = run or open_run(self._store, self._group, _labelled(planned, is_limited))
         limit = ledger.limit_seconds(planned, opened, self._jobs_at_once) if is_limited else None
         try:
             followed = FollowedJob(
@@ -86,7 +86,7 @@ class TrialJobs:
 
     def conclude(self, job_name: str, end: str) -> None:
         """Write the trial's `end` to its job's run."""
-        self._store.tag(self._read(job_name).opened.id, {"platform.end": end})
+        self._store.tag(self._read(job_name).id, {"platform.end": end})
 
     def _read(self, job_name: str) -> JobRun:
         run = find_job_run(self._store, self._group, job_name)
@@ -181,5 +181,5 @@ def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
         steady_samples_per_second=metrics.get("throughput/steady_samples_per_second", math.nan),
         quality=metrics.get(objective.quality.metric, math.nan) if objective.quality else math.nan,
         reached=None if objective.target is None else bool(metrics.get("target/reached")),
-        run_id=run.opened.id,
+        run_id=run.id,
     )

@@ -38,12 +38,8 @@ from training.contract.service import Description
 
 SPARE = 1.2
 """A job may take so much longer than the longest earlier one of its arm."""
-
-
 WITHDRAWN = "withdrawn"
 """Text of the tag of a reservation that no longer counts."""
-
-
 CUT = "Budget"
 """Failure class of a job that reached a time limit which its budget had lowered."""
 

@@ -22,10 +22,10 @@ from tracking.following.progress import Progress
 from tracking.groups.planned_job import IMPORTED, PlannedJob
 from tracking.queries.job_tables import has_ended, quoted, runs_where
 from tracking.recording.costs import SERVICE_NAME
-from tracking.recording.recorder import OpenRun, Recorder, existing_run, missing_text
+from tracking.recording.recorder import JobRun, Recorder, job_run, missing_text
 from tracking.recording.run_artifacts import ClassCharts
 from tracking.recording.script_log import ScriptLogReader
-from tracking.recording.system_metrics import job_sampler
+from tracking.recording.system_metrics import system_sampler
 from tracking.server.store import Store
 from training.contract import request
 from training.contract.budget import NOTHING, Amount
@@ -42,12 +42,8 @@ from training.services.launcher import Follower, Job, Update, submit
 
 QUOTA_PAUSE_SECONDS = 60.0
 """Pause before the next attempt, after the account's quota had no room for it."""
-
-
 STOP_CHECK_SECONDS = 15.0
 """Pause between two looks for a request to stop a job that waits for its next attempt."""
-
-
 STOP_REQUESTED = "platform.stop_requested"
 """Tag of a job's run: the time in UTC at which somebody asked to stop the job."""
 
@@ -76,7 +72,7 @@ class FollowedJob:
         store: Store,
         service: Service,
         planned: PlannedJob,
-        run: OpenRun,
+        run: JobRun,
         echo: Callable[[str], None],
         charts: ClassCharts | None = None,
         *,
@@ -104,7 +100,7 @@ class FollowedJob:
         """Time of the next attempt, in seconds of the monotonic clock."""
         self._is_stopped = False
         self._script_log = _script_log(planned)
-        self._sampler = job_sampler(service, planned.spec.name)
+        self._sampler = system_sampler(service, planned.spec.name)
 
     @property
     def events(self) -> Iterable[Event]:
@@ -381,8 +377,6 @@ class Attempts:
 
 MAX_NAME_CHARACTERS = 63
 """Longest name of a job: `training.contract.job_spec.JOB_NAME_PATTERN`."""
-
-
 _DIGEST_CHARACTERS = 8
 
 
@@ -411,9 +405,7 @@ def request_stop(store: Store, *, group: str | None = None, job_name: str | None
     selections = [("group", group)] if group else [("job_name", job_name), ("service_name", job_name)]
     filters = [f"tags.`platform.{tag}` = {quoted(str(value))}" for tag, value in selections]
     open_runs = [run for each in filters for run in _job_runs(store, each)]
-    runs = [
-        run for run in open_runs if existing_run(run).is_described and run.data.tags.get("platform.role") != IMPORTED
-    ]
+    runs = [run for run in open_runs if job_run(run).is_described and run.data.tags.get("platform.role") != IMPORTED]
     for run in runs:
         store.tag(run.info.run_id, {STOP_REQUESTED: f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"})
     return [str(run.data.tags.get(SERVICE_NAME) or run.data.tags["platform.job_name"]) for run in runs]

@@ -21,16 +21,10 @@ from training.contract.price import InstanceSeconds
 from training.contract.waiting import Wait
 
 TERMINAL_SECONDS = 1.0
-
-
 LOG_SECONDS = 60.0
 """Pause between two updates, on a terminal and in a log."""
-
-
 SHORT_WAIT_SECONDS = 3.0
 """Wait that a log does not mention at once."""
-
-
 ExpectedSeconds = Callable[[PlannedJob], float | None]
 """Returns the billable instance seconds of a job as earlier runs suggest them, or None."""
 

@@ -19,38 +19,26 @@ from tracking.budgets.ledger import Ledger, with_worst_case
 from tracking.following.followed_job import FollowedJob, Outcome, cost_of, record_refusal
 from tracking.following.group_progress import GroupProgress
 from tracking.following.interruption import Interrupts
-from tracking.groups.group import Group, child_run, child_runs
+from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.job_tables import has_ended
-from tracking.recording.recorder import OpenRun, Recorder, existing_run, is_incomplete, open_run, recorded_death
+from tracking.recording.recorder import JobRun, Recorder, is_incomplete, job_run, open_run, recorded_death
 from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store
 from training.contract.budget import NOTHING, Amount, Spending, total
 from training.contract.budget_text import budget_sentence
 from training.contract.errors import BudgetFull, InputError, QuotaError, TrainfareError
-from training.contract.events import FAILURE_CLASSES
 from training.contract.service import Service
 from training.services.launcher import stop_all
 
 LEFT_OUT = "platform.repeats_left_out"
 """Tag of the run of a job that died, if further repeats of its arm were not started for that reason."""
-
-
 _TICK_SECONDS = 0.05
-
-
 _FULL_SECONDS = 60.0
 """Pause before the next start, after the account's quota had no room for a job."""
-
-
 LOG_SECONDS = 30.0
 """Pause between two points of the live cost."""
-
-
 _PAUSE_SECONDS = 5.0
 """Pause before the budget is read again, while jobs of other launchers may end."""
-
-
 _STUCK_SECONDS = 600.0
 """A launcher without jobs waits so long for the same jobs of other launchers, which may have died."""
 
@@ -144,31 +132,16 @@ def _resume(
 ) -> tuple[_Jobs, deque[PlannedJob], dict[str, Outcome]]:
     """Attach to the running jobs of a group. Return the followed jobs, the jobs left to start and the outcomes."""
     runs = child_runs(store, group)
-    complete = {name: run for name, run in runs.items() if not is_incomplete(run)}
-    recorded = {job.spec.name: _recorded_outcome(job, complete.get(job.spec.name)) for job in planned}
-    outcomes = {name: outcome for name, outcome in recorded.items() if outcome}
-    open_runs = {name: existing_run(run) for name, run in runs.items()}
-    jobs = _Jobs(store, service, group, open_runs, outcomes, DoomedArms(store, runs.values(), echo), echo, charts)
+    states = {name: job_run(run) for name, run in runs.items()}
+    complete = {name: run for name, run in states.items() if run.has_ended and not is_incomplete(runs[name])}
+    outcomes = {name: _recorded_outcome(job, complete[name]) for job in planned if (name := job.spec.name) in complete}
+    jobs = _Jobs(store, service, group, states, outcomes, DoomedArms(store, runs.values(), echo), echo, charts)
     waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
     return jobs, waiting, outcomes
 
 
-def _recorded_outcome(job: PlannedJob, run: Run | None) -> Outcome | None:
-    if run is None or not has_ended(run):
-        return None
-    tags = run.data.tags
-    failure = None
-    if run.info.status != "FINISHED":
-        failure_class = tags.get("platform.failure_class", "Error")
-        assert failure_class in FAILURE_CLASSES
-        failure = failure_class, tags.get("platform.failure_message", "")
-    return Outcome(
-        planned=job,
-        run_id=run.info.run_id,
-        failure=failure,
-        death=recorded_death(tags),
-        cost=cost_of(run.data.metrics),
-    )
+def _recorded_outcome(job: PlannedJob, run: JobRun) -> Outcome:
+    return Outcome(planned=job, run_id=run.id, failure=run.failure, death=run.death, cost=cost_of(run.metrics))
 
 
 class _Jobs:
@@ -179,7 +152,7 @@ class _Jobs:
         store: Store,
         service: Service,
         group: Group,
-        runs: dict[str, OpenRun],
+        runs: dict[str, JobRun],
         outcomes: dict[str, Outcome],
         doomed: DoomedArms,
         echo: Callable[[str], None],
@@ -254,12 +227,10 @@ class _Jobs:
             if is_limited:
                 self.ledger.check_room(job, sharing)
             labelled = job if is_limited else with_worst_case(job)
-            self._runs[name] = open_run(self._store, self._group, labelled)
-            if self._runs[name].has_ended:  # another launcher has run the job meanwhile
-                outcome = _recorded_outcome(job, child_run(self._store, self._group, name))
-                assert outcome is not None
-                self._outcomes[name] = outcome
-                self.doomed.add(outcome)
+            self._runs[name] = run = open_run(self._store, self._group, labelled)
+            if run.has_ended:  # another launcher has run the job meanwhile
+                self._outcomes[name] = _recorded_outcome(job, run)
+                self.doomed.add(self._outcomes[name])
                 return True
         run = self._runs[name]
         limit = self.ledger.limit_seconds(job, run, sharing) if is_limited and not run.is_described else None

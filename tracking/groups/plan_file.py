@@ -25,26 +25,14 @@ from tracking.server.store import Store
 from training.contract.errors import InputError
 
 PLAN_FILE = "plan.json"
-
-
 SWEEP_FILE = "sweep.json"
-
-
 MIN_TRIALS = 4
 """Fewest completed trials of a compiler for which the importance of each parameter is computed."""
-
-
 DESIGN = "platform.design"
-
-
 FIRST_WITH_LOOKS = 2
 """First version of the rules that has looks. Groups of version 1 have no tag."""
-
-
 METRIC_SCALES = "platform.metric_scales"
 """Tag of a script's run with the declared `unit` and `better` by metric name, as JSON."""
-
-
 SCALES_COLUMN = "metric_scales"
 """Column of that tag in the table of jobs."""
 

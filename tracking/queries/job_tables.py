@@ -10,14 +10,12 @@ job. All readers choose the one that counts with the same rule, so that no job c
 from __future__ import annotations
 
 import json
-import math
 import os
 import re
 import tempfile
-import time
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
-from typing import Any, Self, TextIO
+from typing import Any
 
 import pandas as pd
 from mlflow import MlflowClient
@@ -25,7 +23,7 @@ from mlflow.artifacts import download_artifacts, list_artifacts
 from mlflow.entities import Experiment, Run, RunStatus, ViewType
 from mlflow.exceptions import MlflowException
 
-from tracking.queries.metric_histories import curve_table, number, points_of
+from tracking.queries.metric_histories import number
 from tracking.server.errors import is_foreign, translated
 from training.contract.errors import InputError, nearest
 
@@ -53,8 +51,6 @@ TEXT_COLUMNS = [
     "data_key",
 ]
 """Text columns of every table of jobs; None where a run has no value."""
-
-
 NUMBER_COLUMNS = [
     "start_time_ms",
     "training_start_time",
@@ -80,23 +76,14 @@ NUMBER_COLUMNS = [
     "target_seconds",
 ]
 """Number columns of every table of jobs; NaN where a run has no value."""
-
-
 EARLIER_PARAMETERS = {
     "hp.per_device_batch_size": "hp.batch_size",
     "hp.per_device_eval_batch_size": "hp.eval_batch_size",
 }
 """Parameter names in runs of earlier versions -> current names. No other code reads the earlier names."""
-
-
 _MAX_LISTED = 10
 """Largest number of experiments that an error message lists."""
-
-
 _RUN_ID = re.compile(r"[0-9a-f]{32}")
-
-
-_IDS_PER_CALL = 200
 
 
 def jobs(
@@ -115,26 +102,21 @@ def chosen_jobs(client: MlflowClient, names: Sequence[str]) -> pd.DataFrame:
 
     Raises `InputError` for an unknown name, and `TrackingError` if the tracking server does not answer.
     """
-    listed = _listed(client, [name for name in names if _RUN_ID.fullmatch(name)])
-    runs = {run.info.run_id: run for name in names for run in _runs_of(client, name, listed)}
+    runs = {run.info.run_id: run for name in names for run in _runs_of(client, name)}
     return table_of(sorted(runs.values(), key=lambda run: run.info.start_time))
 
 
 def similar_jobs(client: MlflowClient, jobs: Iterable[Mapping[str, str | None]]) -> pd.DataFrame:
     """Return the table of all successful jobs with the models and instance types of `jobs`, in their experiments.
 
-    `jobs` are text columns of rows of `job_tables.jobs`. A job without a model or an instance type has no similar jobs.
+    `jobs` are text columns of rows of `jobs`. A job without a model or an instance type has no similar jobs.
     Raises `TrackingError` if the server fails.
     """
     columns = ("experiment_id", "hp_model", "instance_type")
     machines = {tuple(job.get(column) or "" for column in columns) for job in jobs}
     runs: list[Run] = []
     for experiment_id, model, instance_type in sorted(machine for machine in machines if all(machine)):
-        query = (
-            f"tags.`platform.kind` = 'job' and attributes.status = 'FINISHED' and params.`hp.model` = {quoted(model)} "
-            f"and tags.`platform.instance_type` = {quoted(instance_type)}"
-        )
-        runs += runs_where(client, query, [experiment_id])
+        runs += _successful(client, experiment_id, instance_type, f" and params.`hp.model` = {quoted(model)}")
     return table_of(runs)
 
 
@@ -143,14 +125,14 @@ def ended_jobs(client: MlflowClient, experiment_id: str, instance_types: Iterabl
 
     Raises `TrackingError` if the server fails.
     """
-    runs: list[Run] = []
-    for instance_type in sorted(set(instance_types)):
-        query = (
-            "tags.`platform.kind` = 'job' and attributes.status = 'FINISHED' "
-            f"and tags.`platform.instance_type` = {quoted(instance_type)}"
-        )
-        runs += runs_where(client, query, [experiment_id])
-    return table_of(runs)
+    types = sorted(set(instance_types))
+    return table_of(run for each in types for run in _successful(client, experiment_id, each))
+
+
+def _successful(client: MlflowClient, experiment_id: str, instance_type: str, more: str = "") -> list[Run]:
+    query = "tags.`platform.kind` = 'job' and attributes.status = 'FINISHED'"
+    query += f" and tags.`platform.instance_type` = {quoted(instance_type)}{more}"
+    return runs_where(client, query, [experiment_id])
 
 
 def table_of(runs: Iterable[Run]) -> pd.DataFrame:
@@ -230,18 +212,9 @@ def has_ended(run: Run) -> bool:
     return bool(RunStatus.is_terminated(RunStatus.from_string(run.info.status)))
 
 
-def _listed(client: MlflowClient, run_ids: Sequence[str]) -> dict[str, Run]:
-    """Return the active runs with these ids. Each request asks for `_IDS_PER_CALL` of them."""
-    runs: dict[str, Run] = {}
-    for at in range(0, len(run_ids), _IDS_PER_CALL):
-        ids = ", ".join(map(quoted, run_ids[at : at + _IDS_PER_CALL]))
-        runs |= {run.info.run_id: run for run in runs_where(client, f"attributes.run_id IN ({ids})")}
-    return runs
-
-
-def _runs_of(client: MlflowClient, name: str, listed: Mapping[str, Run]) -> list[Run]:
+def _runs_of(client: MlflowClient, name: str) -> list[Run]:
     if _RUN_ID.fullmatch(name):
-        return _job_runs(client, listed.get(name) or _run(client, name))
+        return _job_runs(client, _run(client, name))
     runs = _jobs_with(client, "group", name) or _jobs_with(client, "job_name", name)
     if not runs:
         raise InputError(f"runs: '{name}' is not a run, job or group on the tracking server.")
@@ -289,17 +262,13 @@ def runs_where(
         raise translated(error, client.tracking_uri, task=f"list the runs where {query}") from error
 
 
-def experiment_runs(
-    client: MlflowClient, experiment_id: str, *, page_runs: int = 500, progress: Callable[[int], None] = lambda _: None
-) -> Iterator[Run]:
+def experiment_runs(client: MlflowClient, experiment_id: str, *, page_runs: int = 500) -> Iterator[Run]:
     """Yield the active runs of an MLflow experiment, oldest first, with one page in memory at a time.
 
-    `progress` is called after each run with the number of runs so far. Raises `TrackingError` if the server fails.
+    Raises `TrackingError` if the server fails.
     """
     try:
-        for count, run in enumerate(_runs(client, [experiment_id], "", page_runs), start=1):
-            yield run
-            progress(count)
+        yield from _runs(client, [experiment_id], "", page_runs)
     except MlflowException as error:
         raise translated(error, client.tracking_uri, task=f"list the runs of experiment {experiment_id}") from error
 
@@ -314,21 +283,6 @@ def _runs(client: MlflowClient, experiment_ids: list[str], query: str, page_runs
         token = page.token
         if not token:
             return
-
-
-def history(
-    client: MlflowClient, run_id: str, keys: Sequence[str], training_start_time: float | None = None
-) -> pd.DataFrame:
-    """Return all points of the metrics `keys` of one run, see `metric_histories.curve_table`.
-
-    `billable_seconds` counts from `training_start_time`, in seconds since the epoch; None reads the run's tag.
-    """
-    try:
-        start = _training_start_time(client, run_id) if training_start_time is None else training_start_time
-        points = {key: points_of(client.get_metric_history(run_id, key)) for key in {"samples", *keys}}
-    except MlflowException as error:
-        raise translated(error, client.tracking_uri, task=f"return the curves of run {run_id}") from error
-    return curve_table(points, keys, start)
 
 
 def parent_run(client: MlflowClient, group: str) -> Run | None:
@@ -411,44 +365,3 @@ def quoted(value: str) -> str:
     if '"' not in value:
         return f'"{value}"'
     raise InputError(f"the name {value!r} contains both kinds of quotes, which the tracking server cannot search for.")
-
-
-def _training_start_time(client: MlflowClient, run_id: str) -> float:
-    try:
-        return float(client.get_run(run_id).data.tags.get("platform.training_start_time", "nan"))
-    except ValueError:
-        return math.nan
-
-
-_TERMINAL_SECONDS = 0.2
-
-
-_LOG_SECONDS = 5.0
-
-
-class ReadProgress:
-    """Counter on one line of a terminal, erased at the end; in a log file, a line every five seconds."""
-
-    def __init__(self, noun: str, file: TextIO, clock: Callable[[], float] = time.monotonic) -> None:
-        self._noun, self._file, self._clock = noun, file, clock
-        self._is_terminal = file.isatty()
-        self._written_at = clock()
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        if self._is_terminal:
-            self._write("\r\x1b[K")
-
-    def update(self, count: int) -> None:
-        """Write the count, unless the last one was written a moment ago."""
-        now = self._clock()
-        if now - self._written_at >= (_TERMINAL_SECONDS if self._is_terminal else _LOG_SECONDS):
-            self._written_at = now
-            text = f"Reading: {count:,} {self._noun}"
-            self._write(f"\r{text}" if self._is_terminal else f"{text}\n")
-
-    def _write(self, text: str) -> None:
-        self._file.write(text)
-        self._file.flush()

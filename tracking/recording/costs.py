@@ -106,14 +106,8 @@ def projected_cost(figures: Mapping[str, float], instances: int, price: Price | 
 
 SERVICE_NAME = "platform.service_name"
 """Tag of a run with the service's name of its job, if that is not the job's own: see `followed_job.Attempts`."""
-
-
-TAG = "platform.warm_pool"
-
-
-OPEN = ("InUse", "Available")
-
-
+WARM_POOL = "platform.warm_pool"
+OPEN_POOL = ("InUse", "Available")
 MAX_AGE_DAYS = 30
 """Pools of jobs that started earlier are not checked, because a pool stays open for hours only."""
 
@@ -127,21 +121,15 @@ def warm_pool_metrics(description: Description, price: Price | None) -> dict[str
     seconds = pool.get("ResourceRetainedBillableTimeInSeconds")
     if pool.get("Status") not in {"Terminated", "Reused"} or seconds is None:
         return {}
-    pool_seconds = instance_seconds(float(seconds), _instances(description))
+    pool_seconds = instance_seconds(float(seconds), instance_count(description))
     metrics = {"cost/warm_pool_seconds": float(seconds), "cost/warm_pool_instance_seconds": pool_seconds}
     return metrics | ({"cost/warm_pool_usd": price.usd(pool_seconds)} if price else {})
-
-
-def _instances(description: Description) -> int:
-    """Return the number of instances; with fallback instance types, the number for the selected type."""
-    resources = description.get("ResourceConfig", {})
-    return int(resources.get("SelectedInstanceCount", resources.get("InstanceCount", 1)))
 
 
 def pool_tags(description: Description) -> dict[str, str]:
     """Return the tag with the state of a job's warm pool, if it has one."""
     status = description.get("WarmPoolStatus", {}).get("Status")
-    return {TAG: str(status)} if status else {}
+    return {WARM_POOL: str(status)} if status else {}
 
 
 def record_warm_pool_costs(store: Store, service: Service) -> None:
@@ -152,14 +140,14 @@ def record_warm_pool_costs(store: Store, service: Service) -> None:
             description = service.describe(tags.get(SERVICE_NAME, tags["platform.job_name"]))
         except JobNotFound:
             continue  # a job of another account or region
-        if pool_tags(description).get(TAG) in OPEN:
+        if pool_tags(description).get(WARM_POOL) in OPEN_POOL:
             continue
         metrics = warm_pool_metrics(description, _price(run.data.tags))
         at_seconds = (run.info.end_time or run.info.start_time) / 1000
         logged = final_points(metrics, at_seconds)
         with suppress(NotAllowed):  # another user's run; that user's next command records it
             store.call(store.client.log_batch, run.info.run_id, metrics=logged)
-            store.tag(run.info.run_id, pool_tags(description) or {TAG: "Terminated"})
+            store.tag(run.info.run_id, pool_tags(description) or {WARM_POOL: "Terminated"})
 
 
 def _runs_with_open_pool(store: Store) -> list[Run]:
@@ -167,9 +155,9 @@ def _runs_with_open_pool(store: Store) -> list[Run]:
     ids = store.call(lambda: list(all_experiment_ids(store.client)))
     return [
         run
-        for status in OPEN
+        for status in OPEN_POOL
         for run in store.call(
-            store.client.search_runs, ids, f"tags.\"{TAG}\" = '{status}' and attributes.start_time > {since_ms}"
+            store.client.search_runs, ids, f"tags.\"{WARM_POOL}\" = '{status}' and attributes.start_time > {since_ms}"
         )
     ]
 

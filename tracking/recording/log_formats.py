@@ -576,16 +576,11 @@ def seconds(duration: str) -> float:
     return total
 
 
-_TRAINER_DIGITS = 4
-"""Significant digits of the epoch in a dict. Before version 5, Trainer rounds it to two decimals."""
-
-
 class TrainerSteps:
     """Converter from epochs to steps, for the dicts of Transformers' Trainer. Pass every part of the log to `read`.
 
     In order of precedence: the block that Trainer announces at log level `info`; else its progress bar, whose state
-    after a dict is the exact step of that dict. Once a step and its epoch are known, later dicts follow from their
-    epochs.
+    after a dict is the exact step of that dict. Dicts without a bar are placed in proportion to the last known epoch.
     """
 
     def __init__(self, announcement: Announcement) -> None:
@@ -624,10 +619,7 @@ class TrainerSteps:
         """Return the step of an epoch; None if it is not certain."""
         if self._announcement.steps_per_epoch:
             return self._announcement.step_at(epoch)
-        if self._known and epoch == self._known[1]:
-            return self._known[0]
-        exact = self._exact_steps_per_epoch()
-        return round(epoch * exact) if exact and _error(epoch) * exact < 0.5 else None
+        return self._known[0] if self._known and epoch == self._known[1] else None
 
     def estimate_at(self, epoch: float) -> int | None:
         """Return the step of an epoch, rounded as the epoch is; None if no step is known."""
@@ -654,17 +646,3 @@ class TrainerSteps:
         bar, epochs = self._shown, max(1, round(self._shown.total * epoch / self._shown.n))
         step = round(epoch * bar.total / epochs)
         return step if bar.total % epochs == 0 and step == bar.n + 1 else bar.n
-
-    def _exact_steps_per_epoch(self) -> float | None:
-        """Return the steps of one epoch, if they divide all steps. They do not if the script limits the steps."""
-        if not self._known or not self._total:
-            return None
-        step, epoch = self._known
-        epochs = max(1, round(self._total * epoch / step))
-        exact = self._total / epochs
-        return exact if self._total % epochs == 0 and abs(exact * epoch - step) <= _error(epoch) * exact else None
-
-
-def _error(epoch: float) -> float:
-    """Return the largest rounding error of an epoch."""
-    return 0.5 * 10.0 ** (math.floor(math.log10(epoch)) + 1 - _TRAINER_DIGITS) if 0 < epoch < math.inf else 0.0

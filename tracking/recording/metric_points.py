@@ -110,8 +110,6 @@ def _milliseconds(seconds: float) -> int:
 
 PROGRESS = ("epoch", "samples")
 """Metrics that events state in addition to their values."""
-
-
 _RECENT_EVENTS = 20_000
 """Events in which a repeated one is looked for: more than a log agent sends at once."""
 

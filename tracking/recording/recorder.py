@@ -9,10 +9,10 @@ from __future__ import annotations
 import json
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from mlflow.entities import Metric, Param, Run, RunStatus
+from mlflow.entities import Metric, Param, Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from judging.disturbance import disturbances
@@ -27,8 +27,8 @@ from tracking.recording.job_copies import EventCopy, LogCopy
 from tracking.recording.metric_points import Deduplicator
 from tracking.recording.run_artifacts import (
     DATA_FILE,
-    PACKAGES_FILE,
     ClassCharts,
+    cache_state,
     data_markdown,
     dataset_input,
     environment,
@@ -36,8 +36,6 @@ from tracking.recording.run_artifacts import (
     log_class_distribution,
     log_confusion_matrix,
     log_tables,
-    pinned_packages,
-    script_tags,
     start_event,
 )
 from tracking.server.store import Store
@@ -49,45 +47,38 @@ from training.contract.service import Description, end_of
 
 DISTURBED = "platform.disturbed"
 """Tag of a job's run: why its measurement was disturbed, or `no`."""
-
-
 RATE_UNKNOWN = "platform.rate_unknown"
 """Tag of the run of a script whose steady samples/s are not known: the reason, see `script_log.RateUnknown`."""
-
-
 MISSING = "platform.missing"
 """Tag of the run of a job at SageMaker: records that had not arrived when its run ended (`log`, `billing`), or `no`."""
-
-
 CAPACITY_RETRIES = "platform.capacity_retries"
 """Tag of the run of a job that got no instances at first: the number of further attempts."""
-
-
 EXCEPTION, MOMENT = "platform.exception", "platform.exception_moment"
-
-
-_DESCRIBED = "platform.described"
-
-
+DESCRIBED = "platform.described"
+"""Tag of a run whose job was submitted."""
 _BATCH_METRICS = 1000
-
-
 _BATCH_PARAMS = 100
 """Limits of MLflow for one `log_batch` call."""
 
 
-@dataclass(frozen=True)
-class OpenRun:
-    """An open run of a job."""
+@dataclass(frozen=True, kw_only=True)
+class JobRun:
+    """Run of a job."""
 
     id: str
     is_described: bool = False
     """True if the job was submitted and everything known before its start is written."""
     has_ended: bool = False
     """True if the job's outcome is recorded."""
+    failure: tuple[str, str] | None = None
+    """(class, reason) of a job that ended without completing."""
+    death: Death | None = None
+    """Exception of which the job died."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Last value of each metric."""
 
 
-def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
+def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
     """Return the job's run under its group, or open it. A job has one run, however many launchers follow the group."""
     spec = planned.spec
     tags = {
@@ -105,17 +96,30 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
         "platform.image": spec.image,
         "platform.data_key": planned.data_key,
         **({"platform.evaluation_key": key} if (key := planned.data.evaluation_key) else {}),
-        **(script_tags(planned) if planned.script else _requests(planned)),
+        **(_measured_outside(planned) if planned.script else _requests(planned)),
         **planned.tags,
     }
     identity = {name: tags[name] for name in ("platform.group", "platform.job_name")}
     with launch_lock():
-        return existing_run(find_or_open(store, Subject(group.experiment_id, identity, tags)))
+        return job_run(find_or_open(store, Subject(group.experiment_id, identity, tags)))
 
 
-def existing_run(run: Run) -> OpenRun:
+def job_run(run: Run) -> JobRun:
     """Return the state of a run, which any launcher may have opened."""
-    return OpenRun(str(run.info.run_id), is_described=_DESCRIBED in run.data.tags, has_ended=has_ended(run))
+    tags, is_ended = run.data.tags, has_ended(run)
+    failure = tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", "")
+    return JobRun(
+        id=str(run.info.run_id),
+        is_described=DESCRIBED in tags,
+        has_ended=is_ended,
+        failure=failure if is_ended and run.info.status != "FINISHED" else None,
+        death=recorded_death(tags),
+        metrics=dict(run.data.metrics),
+    )
+
+
+def _measured_outside(planned: PlannedJob) -> dict[str, str]:
+    return {"platform.measured": "outside", "platform.cache_state": cache_state(planned)}
 
 
 def _requests(planned: PlannedJob) -> dict[str, str]:
@@ -124,36 +128,10 @@ def _requests(planned: PlannedJob) -> dict[str, str]:
     return {} if precision is None else {"platform.requested_precision": str(precision)}
 
 
-@dataclass(frozen=True, kw_only=True)
-class JobRun:
-    """Run of a job."""
-
-    opened: OpenRun
-    has_ended: bool
-    """True if the job's outcome is recorded."""
-    failure: tuple[str, str] | None
-    """(class, reason) of a job that ended without completing."""
-    death: Death | None
-    """Exception of which the job died."""
-    metrics: Mapping[str, float]
-    """Last value of each metric."""
-
-
 def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
     """Return the run of one of a group's jobs, or None if the job was never started."""
     run = child_run(store, group, job_name)
-    if run is None:
-        return None
-    status, tags = run.info.status, run.data.tags
-    has_ended = RunStatus.is_terminated(RunStatus.from_string(status))
-    failure = tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", "")
-    return JobRun(
-        opened=existing_run(run),
-        has_ended=has_ended,
-        failure=failure if has_ended and status != "FINISHED" else None,
-        death=recorded_death(tags),
-        metrics=dict(run.data.metrics),
-    )
+    return job_run(run) if run else None
 
 
 class Recorder:
@@ -184,8 +162,9 @@ class Recorder:
         self._store.call(self._store.client.log_inputs, self.run_id, [dataset])
         if self._planned.script:
             self._on_start(start_event(self._planned))
-            if pins := pinned_packages(self._planned):
-                self._log_text(pins, PACKAGES_FILE)
+            if packages := self._planned.script.packages:
+                pins = "".join(f"{name}=={version}\n" for name, version in packages.items())
+                self._log_text(pins, "script-requirements.txt")
 
     def log_attempt(self, service_name: str, number: int) -> None:
         """Write the service's name and the number of a further attempt of a job that got no instances before."""
@@ -196,7 +175,7 @@ class Recorder:
         if (page := data_markdown(self._planned.data)) is not None:
             self._log_text(page, DATA_FILE)
         log_class_distribution(self._store, self.run_id, self._planned.data, self._charts)
-        self._store.tag(self.run_id, {_DESCRIBED: "true"})
+        self._store.tag(self.run_id, {DESCRIBED: "true"})
 
     def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
         """Write new lines, events and system metrics."""

@@ -34,21 +34,8 @@ from training.staging.tokens.description_lines import (
 )
 
 DATA_FILE = "data.md"
-
-
-PACKAGES_FILE = "script-requirements.txt"
-"""Artifact of a run with the pinned packages of its script."""
-
-
-FOLDER = "tables"
-
-
 ROOT = Path(__file__).resolve().parents[2]
-
-
 _PACKAGES = ("torch", "transformers", "accelerate", "datasets", "tokenizers", "mlflow", "optuna", "numpy", "pandas")
-
-
 _FIGURES = (
     ("throughput/steady_samples_per_second", "steady throughput", "{:.1f} samples/s"),
     ("throughput/end_to_end_samples_per_second", "end-to-end throughput", "{:.1f} samples/s"),
@@ -64,8 +51,6 @@ _FIGURES = (
     ("eval_f1", "F1", "{:.2f} %"),
     ("eval_exact_match", "exact match", "{:.2f} %"),
 )
-
-
 Rows = Sequence[Mapping[str, Any]]
 
 
@@ -162,12 +147,13 @@ def dataset_input(data: DataSource, key: str) -> DatasetInput:
     MLflow stores the profile once per name and digest, so the digest is the key of what was staged of the data, not
     that of the data.
     """
+    columns = [{"name": name, "type": kind, "required": True} for name, kind in data.columns.items()]
     dataset = Dataset(
         name=data.name[:500],
         digest=key[:36],
         source_type="trainfare",
         source=json.dumps({"uri": data.source, "sha256": data.digest}, ensure_ascii=False),
-        schema=json.dumps({"mlflow_colspec": _columns(data)}) if data.columns else None,
+        schema=json.dumps({"mlflow_colspec": columns}) if columns else None,
         profile=json.dumps(_profile(data), ensure_ascii=False),
     )
     return DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])
@@ -224,10 +210,9 @@ def log_tables(store: Store, run_id: str, tables: Mapping[str, Rows]) -> None:
     if not tables:
         return
     for name, rows in tables.items():
-        store.call(store.client.log_text, run_id, table_text(rows), f"{FOLDER}/{name}")
-    tagged = store.call(store.client.get_run, run_id).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]")
-    listed = json.loads(tagged)
-    listed += [entry for name in tables if (entry := {"path": f"{FOLDER}/{name}", "type": "table"}) not in listed]
+        store.call(store.client.log_text, run_id, table_text(rows), f"tables/{name}")
+    listed = json.loads(store.call(store.client.get_run, run_id).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]"))
+    listed += [entry for name in tables if (entry := {"path": f"tables/{name}", "type": "table"}) not in listed]
     store.tag(run_id, {MLFLOW_LOGGED_ARTIFACTS: json.dumps(listed)})
 
 
@@ -277,29 +262,17 @@ def _log_chart(store: Store, run_id: str, name: str, png: bytes) -> None:
         store.call(store.client.log_artifact, run_id, str(path), "plots")
 
 
-CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
-
-
-NO_CACHE_VARIABLE = "TORCHINDUCTOR_FORCE_DISABLE_CACHES"
-
-
 def start_event(planned: PlannedJob) -> Event:
-    """Return the `start` event for a script: its hyperparameters and its device."""
+    """Return the `start` event for a script: its hyperparameters and its device.
+
+    The device is the instance type. The log does not show which of the instance's devices a script uses.
+    """
     assert planned.script is not None
-    device = {"kind": "unknown", "name": device_name(planned), "count": planned.spec.instance_count}
+    spec = planned.spec
+    name = f"this machine ({cpu_name()})" if spec.instance_type == "local" else spec.instance_type
+    device = {"kind": "unknown", "name": name, "count": spec.instance_count}
     fields = {"hyperparameters": dict(planned.script.hyperparameters), "device": device}
     return Event(kind="start", seq=0, time=0.0, fields=fields)
-
-
-def script_tags(planned: PlannedJob) -> dict[str, str]:
-    """Return the tags of a run that is measured from its log."""
-    return {"platform.measured": "outside", "platform.cache_state": cache_state(planned)}
-
-
-def device_name(planned: PlannedJob) -> str:
-    """Return the instance type as the device. The log does not show which of the instance's devices a script uses."""
-    kind = planned.spec.instance_type
-    return f"this machine ({cpu_name()})" if kind == "local" else kind
 
 
 def cache_state(planned: PlannedJob) -> str:
@@ -311,17 +284,7 @@ def cache_state(planned: PlannedJob) -> str:
     spec = planned.spec
     if spec.compiler in ("none", "trcomp-off"):
         return "off"
-    if spec.instance_type != "local" or NO_CACHE_VARIABLE in spec.environment:
+    if spec.instance_type != "local" or "TORCHINDUCTOR_FORCE_DISABLE_CACHES" in spec.environment:
         return "cold"
-    folder = Path(spec.environment[CACHE_VARIABLE])
+    folder = Path(spec.environment["TORCHINDUCTOR_CACHE_DIR"])
     return "warm" if folder.is_dir() and any(folder.iterdir()) else "cold"
-
-
-def pinned_packages(planned: PlannedJob) -> str:
-    """Return the packages that were installed for the script as lines of a requirements file, or an empty text."""
-    packages = planned.script.packages if planned.script else {}
-    return "".join(f"{name}=={number}\n" for name, number in packages.items())
-
-
-def _columns(data: DataSource) -> list[dict[str, object]]:
-    return [{"name": name, "type": kind, "required": True} for name, kind in data.columns.items()]

@@ -36,28 +36,16 @@ from training.contract.service import OTHER_INSTANCE_PREFIX
 
 FINAL_PREFIXES = ("eval_", "train_", "test_", "predict_")
 """Prefixes of the metrics that describe a whole training: their last values are the result."""
-
-
 MAX_STEPS = 2**53
 """Numbers from this one up are not accepted as a step."""
-
-
 RateUnknown = Literal["steps", "samples", "short"]
 """Reason why the steady samples/s are not known: the log shows no steps, what a step contains is not known, or the log
 shows too few steps over too short a time."""
-
-
 LINE_RESOLUTION_SECONDS = 0.2
 """Uncertainty of a line's time: the local service marks a log that has grown this often."""
-
-
 BAR_RESOLUTION_SECONDS = 1.0
 """Progress bars display whole seconds."""
-
-
 _WARM_UP_SHARE = 0.1
-
-
 _LEAST_TICKS = 10
 """Least duration of a measurement in units of its resolution: an error of at most a tenth."""
 

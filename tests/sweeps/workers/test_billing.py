@@ -5,7 +5,7 @@ from __future__ import annotations
 from sweeps.space.objective import Objective, Quality, TrialOutcome, cost_of, values_of
 from sweeps.workers.outcome import attributes, seconds_of
 from sweeps.workers.trial_jobs import curve, outcome_of
-from tracking.recording.recorder import JobRun, OpenRun
+from tracking.recording.recorder import JobRun
 from training.contract.events import Event
 
 STARTED = 1_700_000_000.0
@@ -38,5 +38,5 @@ def test_the_cost_of_a_trial_is_in_instance_seconds() -> None:
 def test_a_cost_that_has_not_arrived_is_not_zero() -> None:
     """With a cost of 0, the trial would be the best one."""
     objective = Objective(cost="billable_seconds", quality=QUALITY, bound=0.7)
-    run = JobRun(opened=OpenRun("run"), has_ended=True, failure=None, death=None, metrics={"eval_loss": 0.6})
+    run = JobRun(id="run", has_ended=True, metrics={"eval_loss": 0.6})
     assert values_of(objective, outcome_of(run, objective)) is None
