@@ -199,9 +199,11 @@ def amount_left(
     on average; else what `expected` says; else what the jobs of the other arms have cost. A job that runs longer than
     that is about to end.
     """
-    done = list(outcomes)
-    ended = {outcome.planned.spec.name for outcome in done}
-    costs = _costs_by_arm(done)
+    ended, costs = set[str](), dict[str, list[float]]()
+    for outcome in outcomes:
+        ended.add(outcome.planned.spec.name)
+        if outcome.failure is None and outcome.cost.seconds > 0:
+            costs.setdefault(outcome.planned.arm, []).append(outcome.cost.seconds)
     left = []
     for job in jobs:
         if job.spec.name in ended:
@@ -210,16 +212,9 @@ def amount_left(
         if seconds is None:
             return None
         so_far = running.get(job.spec.name)
-        left.append(_amount(job, max(0.0, seconds - (so_far.seconds if so_far else 0.0))))
+        billable = InstanceSeconds(max(0.0, seconds - (so_far.seconds if so_far else 0.0)))
+        left.append(Amount(seconds=billable, usd=job.price.usd(billable) if job.price else None))
     return total(left)
-
-
-def _costs_by_arm(outcomes: Iterable[Outcome]) -> dict[str, list[float]]:
-    costs: dict[str, list[float]] = {}
-    for outcome in outcomes:
-        if outcome.failure is None and outcome.cost.seconds > 0:
-            costs.setdefault(outcome.planned.arm, []).append(outcome.cost.seconds)
-    return costs
 
 
 def _expected_seconds(job: PlannedJob, costs: Mapping[str, Sequence[float]], expected: ExpectedSeconds) -> float | None:
@@ -228,8 +223,3 @@ def _expected_seconds(job: PlannedJob, costs: Mapping[str, Sequence[float]], exp
     if (seconds := expected(job)) is not None:
         return seconds
     return fmean([fmean(each) for each in costs.values()]) if costs else None
-
-
-def _amount(job: PlannedJob, seconds: float) -> Amount:
-    billable = InstanceSeconds(seconds)
-    return Amount(seconds=billable, usd=job.price.usd(billable) if job.price else None)

@@ -63,23 +63,23 @@ def run_jobs(
     of the budget, if jobs were left out because their arm is doomed (see `without_left_out`), or if the
     user stopped the jobs. An error that ends the loop has a note with the names of jobs that may still be running.
     """
-    jobs, waiting, outcomes = _resume(store, service, group, planned, echo, charts)
+    jobs = _Jobs(store, service, group, planned, echo, charts)
     costs = LiveCosts(jobs.ledger, echo)
     progress = progress or GroupProgress(echo, jobs=planned)
     with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs), closing(progress):
-        while jobs.active or (waiting and not interrupts.stopping):
+        while jobs.active or (jobs.waiting and not interrupts.stopping):
             # Alternate between starting one job and following one: hundreds of starts must not delay the followed jobs.
             started = False
-            if waiting and jobs.running < parallel and not interrupts.stopping:
-                started = jobs.start_next(waiting, parallel)
+            if jobs.waiting and jobs.running < parallel and not interrupts.stopping:
+                started = jobs.start_next(parallel)
             if started and interrupts.stopping:  # the signal arrived during the start
                 jobs.stop()
             if not jobs.advance() and not started:
                 time.sleep(_TICK_SECONDS)
             costs.log_if_due(jobs.active.values())
-            progress.show(jobs.active.values(), outcomes, jobs.blocked if waiting else {}, costs.state)
+            progress.show(jobs.active.values(), jobs.outcomes, jobs.blocked, costs.state)
     costs.log()
-    return [outcomes[job.spec.name] for job in planned if job.spec.name in outcomes]
+    return [jobs.outcomes[job.spec.name] for job in planned if job.spec.name in jobs.outcomes]
 
 
 def start_jobs(
@@ -93,11 +93,11 @@ def start_jobs(
     charts: ClassCharts | None = None,
 ) -> int:
     """Start the jobs that `run_jobs` would start first, and leave them running. Return the number of other jobs."""
-    jobs, waiting, _ = _resume(store, service, group, planned, echo, charts)
+    jobs = _Jobs(store, service, group, planned, echo, charts)
     with _detaching(service, group, jobs):
-        while waiting and jobs.running < parallel and jobs.start_next(waiting, parallel):
+        while jobs.waiting and jobs.running < parallel and jobs.start_next(parallel):
             pass
-    return len(waiting)
+    return len(jobs.waiting)
 
 
 @contextmanager
@@ -122,58 +122,42 @@ def _detached_note(service: Service, group: Group, names: Sequence[str]) -> str:
     )
 
 
-def _resume(
-    store: Store,
-    service: Service,
-    group: Group,
-    planned: Sequence[PlannedJob],
-    echo: Callable[[str], None],
-    charts: ClassCharts | None,
-) -> tuple[_Jobs, deque[PlannedJob], dict[str, Outcome]]:
-    """Attach to the running jobs of a group. Return the followed jobs, the jobs left to start and the outcomes."""
-    runs = child_runs(store, group)
-    states = {name: job_run(run) for name, run in runs.items()}
-    complete = {name: run for name, run in states.items() if run.has_ended and not is_incomplete(runs[name])}
-    outcomes = {name: _recorded_outcome(job, complete[name]) for job in planned if (name := job.spec.name) in complete}
-    jobs = _Jobs(store, service, group, states, outcomes, DoomedArms(store, runs.values(), echo), echo, charts)
-    waiting = deque(job for job in planned if job.spec.name not in outcomes and not jobs.attach(job))
-    return jobs, waiting, outcomes
-
-
-def _recorded_outcome(job: PlannedJob, run: JobRun) -> Outcome:
-    return Outcome(planned=job, run_id=run.id, failure=run.failure, death=run.death, cost=cost_of(run.metrics))
-
-
 class _Jobs:
-    """Followed jobs. When a job ends, its outcome is added to `outcomes`."""
+    """Jobs of a group: those that are followed, those that wait to start, and the outcomes of those that ended."""
 
     def __init__(
         self,
         store: Store,
         service: Service,
         group: Group,
-        runs: dict[str, JobRun],
-        outcomes: dict[str, Outcome],
-        doomed: DoomedArms,
+        planned: Sequence[PlannedJob],
         echo: Callable[[str], None],
         charts: ClassCharts | None,
     ) -> None:
-        self.doomed = doomed
-        self._charts = charts
-        self._store, self._service, self._group, self._echo = store, service, group, echo
-        self._runs, self._outcomes = runs, outcomes
+        """Attach to the running jobs of the group."""
+        self._store, self._service, self._group, self._echo, self._charts = store, service, group, echo, charts
         self._full_until = 0.0
         self._blocked: tuple[str, str, float] | None = None
         self._budget_wait = BudgetWait(echo)
         self.ledger = Ledger(store, service, group)
+        runs = child_runs(store, group)
+        self.doomed = DoomedArms(store, runs.values(), echo)
+        self._runs = {name: job_run(run) for name, run in runs.items()}
         self.active: dict[str, FollowedJob] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        for job in planned:
+            run = self._runs.get(job.spec.name)
+            if run and run.has_ended and not is_incomplete(runs[job.spec.name]):
+                self.outcomes[job.spec.name] = _recorded_outcome(job, run)
+        outcomes = self.outcomes
+        self.waiting = deque(job for job in planned if job.spec.name not in outcomes and not self._attach(job))
 
     @property
     def running(self) -> int:
         """Number of jobs that keep others waiting: how a job ended decides which start next, unless it is late."""
         return sum(not followed.is_late for followed in self.active.values())
 
-    def attach(self, job: PlannedJob) -> bool:
+    def _attach(self, job: PlannedJob) -> bool:
         """Follow a job that an earlier launcher submitted. Return False for any other job."""
         run = self._runs.get(job.spec.name)
         if run is None or not run.is_described:
@@ -181,38 +165,38 @@ class _Jobs:
         self.active[job.spec.name] = FollowedJob(self._store, self._service, job, run, self._echo, self._charts)
         return True
 
-    def start_next(self, waiting: deque[PlannedJob], parallel: int) -> bool:
+    def start_next(self, parallel: int) -> bool:
         """Start the first waiting job. Return False if it has no room now; no job waits if none ever will.
 
         A job of a doomed arm is left out, unless its run was opened already: somebody has to end that run.
         """
-        if waiting[0].spec.name not in self._runs and self.doomed.leaves_out(waiting[0]):
-            waiting.popleft()
+        job = self.waiting[0]
+        if job.spec.name not in self._runs and self.doomed.leaves_out(job):
+            self.waiting.popleft()
             return True
         if not self._budget_wait.is_over(len(self.active)):
             return False
-        sharing = min(parallel - self.running, len(waiting))
         try:
-            if not self._start(waiting[0], sharing):
+            if not self._start(job, min(parallel - self.running, len(self.waiting))):
                 return False
         except BudgetFull as full:
-            self._wait_for_budget(waiting, full)
+            self._wait_for_budget(full)
             return False
-        waiting.popleft()
+        self.waiting.popleft()
         self._blocked = None
         return True
 
-    def _wait_for_budget(self, waiting: deque[PlannedJob], full: BudgetFull) -> None:
+    def _wait_for_budget(self, full: BudgetFull) -> None:
         """Put the jobs first that hold a part of the budget, or end the group if none holds any."""
-        ordered = sorted(waiting, key=lambda job: job.spec.name not in full.holding)
-        waiting.clear()
+        ordered = sorted(self.waiting, key=lambda job: job.spec.name not in full.holding)
+        self.waiting.clear()
         if self._budget_wait.ends(full, len(self.active)):
             self.ledger.end(len(ordered))
             for job in ordered if full.is_final else ():
                 if run := self._runs.get(job.spec.name):  # it was opened while another launcher reserved
                     Recorder(self._store, run.id, job).finish_refused(("Refused", str(full)))
         else:
-            waiting.extend(ordered)
+            self.waiting.extend(ordered)
             self._block(ordered[0], "room in the budget (other jobs have reserved it)")
 
     def _start(self, job: PlannedJob, sharing: int) -> bool:
@@ -229,8 +213,8 @@ class _Jobs:
             labelled = job if is_limited else with_worst_case(job)
             self._runs[name] = run = open_run(self._store, self._group, labelled)
             if run.has_ended:  # another launcher has run the job meanwhile
-                self._outcomes[name] = _recorded_outcome(job, run)
-                self.doomed.add(self._outcomes[name])
+                self.outcomes[name] = _recorded_outcome(job, run)
+                self.doomed.add(self.outcomes[name])
                 return True
         run = self._runs[name]
         limit = self.ledger.limit_seconds(job, run, sharing) if is_limited and not run.is_described else None
@@ -243,7 +227,7 @@ class _Jobs:
                 self._block(job, f"the quota '{error.quota}' (all of it is in use)")
                 self._full_until = time.monotonic() + _FULL_SECONDS
                 return False
-            self._outcomes[name] = record_refusal(self._store, job, self._runs[name].id, error, self._echo)
+            self.outcomes[name] = record_refusal(self._store, job, self._runs[name].id, error, self._echo)
         return True
 
     def advance(self) -> bool:
@@ -252,7 +236,7 @@ class _Jobs:
         if name is None or self.active[name].due > time.monotonic():
             return False
         if outcome := self.active[name].advance():
-            self._outcomes[name] = outcome
+            self.outcomes[name] = outcome
             self.doomed.add(outcome)
             del self.active[name]
         return True
@@ -265,7 +249,7 @@ class _Jobs:
     @property
     def blocked(self) -> dict[str, tuple[str, float]]:
         """Reason and seconds of the next job's wait, by the name of its run; empty if the job may start."""
-        if self._blocked is None:
+        if self._blocked is None or not self.waiting:
             return {}
         name, reason, since = self._blocked
         return {name: (reason, time.monotonic() - since)}
@@ -277,12 +261,16 @@ class _Jobs:
     @property
     def unended(self) -> list[str]:
         """Names of the jobs whose run is open: they have started or are starting."""
-        return [name for name in self._runs if name not in self._outcomes]
+        return [name for name in self._runs if name not in self.outcomes]
 
     def close(self) -> None:
         """Stop following the jobs. They keep running."""
         for followed in self.active.values():
             followed.close()
+
+
+def _recorded_outcome(job: PlannedJob, run: JobRun) -> Outcome:
+    return Outcome(planned=job, run_id=run.id, failure=run.failure, death=run.death, cost=cost_of(run.metrics))
 
 
 class DoomedArms:
@@ -326,15 +314,12 @@ def without_left_out(jobs: Sequence[PlannedJob], outcomes: Iterable[Outcome]) ->
     return [job for job in jobs if job.spec.name in ended or job.arm not in doomed]
 
 
-_Clock = Callable[[], float]
-
-
 @dataclass
 class BudgetWait:
     """Wait of a launcher whose next job does not fit into what is left of the budget."""
 
     echo: Callable[[str], None]
-    clock: _Clock = time.monotonic
+    clock: Callable[[], float] = time.monotonic
     _until: float = 0.0
     _active: int = 0
     _holding: frozenset[str] | None = None
@@ -364,7 +349,7 @@ class LiveCosts:
 
     ledger: Ledger
     echo: Callable[[str], None]
-    clock: _Clock = time.monotonic
+    clock: Callable[[], float] = time.monotonic
     state: Spending | None = None
     """The latest state; None before the first one."""
     _due: float = 0.0

@@ -570,10 +570,10 @@ def table_part(text: str) -> tuple[TablePart, str, float] | None:
 def seconds(duration: str) -> float:
     """Convert a duration such as `1 day, 2:03:04.5` to seconds. It has no sign and may have no hours."""
     days, _, clock = duration.rpartition(", ")
-    total = 24 * float(days.split()[0]) if days else 0.0
+    total = 0.0
     for part in clock.split(":"):
         total = 60 * total + float(part)
-    return total
+    return total + (86_400 * int(days.split()[0]) if days else 0)
 
 
 class TrainerSteps:
