@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from experiments.planning.command_plan import EndpointPlan
-from reports.model.blocks import Definition
+from reports.model.report import Definition
 
 ACTIONS = {
     "create": "is created",

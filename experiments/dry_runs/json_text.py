@@ -8,7 +8,7 @@ from typing import Any
 
 from experiments.dry_runs.cost_text import expected_of_search, expected_total
 from experiments.planning.command_plan import CommandPlan, JobEntry
-from reports.formats.summary import json_value
+from reports.formats.figures import json_value
 from training.contract.budget import Amount
 
 

@@ -12,13 +12,11 @@ from experiments.dry_runs.scratch_state import ScratchState
 from experiments.dry_runs.search_plan import search_plan
 from experiments.dry_runs.spot_plan import planned_costs
 from experiments.planning.arms import Arm
-from experiments.planning.budgets import budget_of
+from experiments.planning.budgets import WorstCase, budget_of, worst_case_of
 from experiments.planning.command_plan import CommandPlan, InputPlan, JobEntry
-from experiments.planning.inputs import Inputs
-from experiments.planning.job_size import size_of
+from experiments.planning.expected_cost import size_of
+from experiments.planning.inputs import Inputs, notes_of
 from experiments.planning.load import load_fields
-from experiments.planning.staged_inputs import notes_of
-from experiments.planning.worst_case import WorstCase, worst_case_of
 from experiments.running.expected_seconds import earlier_jobs
 from experiments.running.launch_plan import LaunchPlan, prepare_launch
 from experiments.running.service_context import ServiceContext
@@ -29,9 +27,9 @@ from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store, open_existing_store
 from training.contract.budget import Amount
 from training.contract.request import build
-from training.scripts.requirements import requirement_lines
+from training.scripts.environments import requirement_lines
 from training.scripts.runtime_description import runtime_description
-from training.services.local import request_rules
+from training.services.local.service import check_request
 from training.staging.tokens.description_lines import lines
 from training.staging.tokens.staged import Staged, describe
 from training.state.home import home
@@ -140,7 +138,7 @@ def job_entry(
     prepared = replace(prepared, spec=state.spec_at_home(prepared.spec))
     request = build(prepared.spec)
     if context.service.name == "local":
-        request_rules.check(request)
+        check_request(request)
     experiment, size = arm.experiment, size_of(arm.experiment, inputs)
     expected, spot = planned_costs(prepared, experiment, inputs, size, earlier)
     runtime, estimated = list[str](), list[str]()

@@ -6,9 +6,8 @@ from collections.abc import Iterator
 
 from experiments.planning.command_plan import SearchPlan
 from experiments.sweeping.sweep_plan import SweepPlan, label, most_jobs
-from reports.model.blocks import Definition
-from reports.model.numbers import figure
-from reports.model.wording import counted, joined
+from reports.model.numbers import counted, figure, joined
+from reports.model.report import Definition
 from sweeps.cost_model.trials import Search
 from sweeps.study.sampler import automatic, first_points
 

@@ -6,14 +6,20 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from experiments.planning.expected_cost import ExpectedCost, expected_cost, jobs_of_equal_steps
+from experiments.planning.expected_cost import ExpectedCost, JobSize, expected_cost, jobs_of_equal_steps
 from experiments.planning.inputs import Inputs
-from experiments.planning.job_size import JobSize
 from experiments.schema.experiment import Experiment
 from judging.summaries import typical
 from reports.comparison.arms import Job
-from reports.spot.estimate import SpotEstimate, Times, spot_estimate
-from reports.spot.recorded import checkpoint_seconds, discounts_of, startup_seconds, terms_of
+from reports.probe.spot import (
+    SpotEstimate,
+    Times,
+    checkpoint_seconds,
+    discounts_of,
+    spot_estimate,
+    startup_seconds,
+    terms_of,
+)
 from tracking.groups.planned_job import PlannedJob
 from training.staging.tokens.staged import Staged
 

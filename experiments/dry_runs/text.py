@@ -11,10 +11,8 @@ from experiments.dry_runs.search_plan import search_definitions
 from experiments.planning.command_plan import CommandPlan, InputPlan, JobEntry
 from experiments.planning.expected_cost import ExpectedCost
 from reports.formats.terminal import print_blocks
-from reports.model.blocks import Block, Definition, Definitions, Text
-from reports.model.numbers import NONE, durations, figure, money, rate
-from reports.model.table import Column, Table, build_table
-from reports.model.wording import counted, joined
+from reports.model.numbers import NONE, counted, durations, figure, joined, money, rate
+from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from training.contract.budget import Amount
 from training.contract.sizes import size_text
 from training.services.sagemaker.instance_types import described

@@ -12,7 +12,7 @@ from experiments.running.fail_on import read_fail_on
 from experiments.running.follow_group import follow, jobs_phrase
 from experiments.running.output import confirm, has_terminal, print_line
 from experiments.schema.messages import printable
-from reports.model.wording import counted
+from reports.model.numbers import counted
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, child_runs, find_group
 from tracking.groups.plan_file import read_plan
@@ -24,7 +24,8 @@ from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import Service
 from training.scripts.runtime_description import command_line
-from training.services.local.container import SECRET_VARIABLES, local_path
+from training.services.local.container import SECRET_VARIABLES
+from training.services.local.toolkit import local_path
 from training.state.digests import damage
 from training.state.home import home
 
@@ -149,8 +150,7 @@ def _pairs(values: Mapping[str, str]) -> str:
 
 def _service(spec: JobSpec, group_id: str) -> Service:
     if spec.region != "local":
-        from training.services.sagemaker.clients import Clients
-        from training.services.sagemaker.identity import account_of
+        from training.services.sagemaker.clients import Clients, account_of
         from training.services.sagemaker.service import SageMakerService
 
         clients = Clients(spec.region)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from experiments.running.output import print_error
-from reports.comparison.fail_on import FAIL_ON, fail_sentences
+from reports.comparison.report import FAIL_ON, fail_sentences
 from training.contract.errors import InputError, nearest
 
 if TYPE_CHECKING:

@@ -10,7 +10,7 @@ from experiments.running.output import status_writer
 from experiments.running.waves import run_waves
 from judging.design import Design
 from reports.charts.class_charts import PngClassCharts
-from reports.model.wording import counted
+from reports.model.numbers import counted
 from tracking.budgets.budget_tag import end_sentence
 from tracking.budgets.ledger import Ledger
 from tracking.following.followed_job import Outcome

@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 
 from experiments.running.output import print_line, status_writer
-from reports.model.wording import counted, joined
+from reports.model.numbers import counted, joined
 from training.contract.budget import GRACE_SECONDS, GRACE_VARIABLE
 from training.contract.durations import duration_text
 from training.contract.errors import InputError

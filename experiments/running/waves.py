@@ -9,9 +9,9 @@ import pandas as pd
 from judging.design import Design
 from judging.waves import Progress
 from reports.comparison.arms import arms_of
-from reports.comparison.look_table import look_sentence
 from reports.comparison.looks import jobs_to_repeat, progress_of
-from reports.model.wording import counted
+from reports.comparison.tables import look_sentence
+from reports.model.numbers import counted
 from tracking.following.followed_job import Outcome
 from tracking.following.group_session import without_left_out
 from tracking.groups.group import Group

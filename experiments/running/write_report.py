@@ -11,8 +11,8 @@ from experiments.running.fail_on import exit_code, read_fail_on
 from experiments.running.output import print_error, print_line
 from experiments.running.write_overview import RETRY_SECONDS, overview
 from reports.comparison.equal_work import KINDS, Kind
+from reports.formats.figures import summary_text
 from reports.formats.markdown import markdown
-from reports.formats.summary import summary_text
 from reports.formats.terminal import print_report
 from reports.model.report import Report
 from reports.publish import log_separately, publish, tolerate_rejection, write
@@ -49,7 +49,7 @@ class ReportRequest:
     format: str = "text"
     """Printed format, one of FORMATS; `text` is a summary."""
     fail_on: frozenset[str] = frozenset()
-    """Results for which the command fails; see `reports.comparison.fail_on`."""
+    """Results for which the command fails; see `reports.comparison.report`."""
 
 
 def report(fields: Mapping[str, str]) -> int:

@@ -13,7 +13,7 @@ from reports.comparison.arms import Arm, Job, job_of
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.messages import headline
 from reports.probe.projections import is_probe_table
-from reports.sweep.headline import headline as sweep_headline
+from reports.sweep.messages import headline as sweep_headline
 from reports.sweep.sweep import Sweep, is_sweep_table, sweep_of
 from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.queries import job_tables

@@ -16,7 +16,7 @@ from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
 
-from reports.model.blocks import Chart
+from reports.model.report import Chart
 
 INK, MUTED, GRID, BACKGROUND = "#1b1f24", "#5b636e", "#dfe3e8", "#fefefd"
 ARM_COLOURS = ("#737b86", "#0072b2", "#d55e00", "#009e73", "#a8508a", "#b07d00", "#3f9bd1")

@@ -9,8 +9,8 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 
 from reports.charts.canvas import BACKGROUND, INK, plot
-from reports.model.blocks import Chart
-from reports.model.wording import short
+from reports.model.numbers import short
+from reports.model.report import Chart
 
 MAX_CLASSES = 60
 """Largest number of classes in a chart; those with the most rows are shown. The tables have all classes."""

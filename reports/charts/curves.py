@@ -22,9 +22,8 @@ from reports.charts.canvas import (
 )
 from reports.comparison.arms import Arm
 from reports.comparison.comparison import Comparison
-from reports.model.blocks import Chart
-from reports.model.numbers import figure
-from reports.model.wording import short
+from reports.model.numbers import figure, short
+from reports.model.report import Chart
 
 _MAX_POINTS = 500
 """Largest number of points in a line; the chart is narrower than that."""

@@ -22,9 +22,8 @@ from reports.charts.canvas import (
 )
 from reports.comparison.arms import Arm, Job, finite_or_zero
 from reports.comparison.comparison import Comparison
-from reports.model.blocks import Chart
-from reports.model.numbers import figure
-from reports.model.wording import short
+from reports.model.numbers import figure, short
+from reports.model.report import Chart
 
 MAX_BARS = 24
 """Largest number of jobs that get a bar each; with more jobs, each arm gets one bar with the means."""

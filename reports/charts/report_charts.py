@@ -1,22 +1,36 @@
-"""Charts of comparisons and probes."""
+"""Charts of comparisons and probes: bars with one labelled row per arm, and the list of each report's charts."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 
 import pandas as pd
+from matplotlib.axes import Axes
+from matplotlib.ticker import MaxNLocator
 
-from reports.charts.bars import bars, intervals, projections
+from judging.intervals import Interval
+from judging.summaries import Summary, gain_percent
+from reports.charts.canvas import BACKGROUND, INK, arm_colour, end_of_axis, plot
 from reports.charts.curves import loss_curves
 from reports.charts.phases import phases
-from reports.comparison.arms import STEADY
+from reports.comparison.arms import STEADY, Arm
 from reports.comparison.comparison import Comparison
 from reports.comparison.equal_work import BILLABLE, DOLLARS
-from reports.model.blocks import Chart
+from reports.model.numbers import figure, short, signed_interval, signed_percent
+from reports.model.report import Chart
 from reports.probe.projections import Probes
 
 BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen and epochs", "samples seen")
+
 BY_SECONDS = ("billable_seconds", "loss_by_billable_seconds", "Training loss by billable time", "billable seconds")
+
+_ROW_INCHES = 0.56
+
+_BAR_HEIGHT = 0.42
+
+_MAX_RATIO = 20.0
+"""Ratio above which an interval is left out, because the chart would be unreadable; the page states it as text."""
 
 
 def comparison_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
@@ -53,3 +67,184 @@ def probe_charts(probes: Probes, comparison: Comparison, curves: Mapping[str, pd
         phases(comparison),
     )
     return [chart for chart in charts if chart]
+
+
+@dataclass(frozen=True)
+class Bar:
+    """One arm's bar."""
+
+    index: int
+    """Position of the arm in the comparison, which sets the colour."""
+    arm: Arm
+    jobs: Summary
+    """The successful jobs."""
+    value: float
+    """Length of the bar: the typical value of the jobs, or the cost of a usable model, which failed jobs raise."""
+
+
+def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) -> Chart | None:
+    """Return a bar per arm with its typical value, its jobs and its change against the baseline; None without numbers.
+
+    The change is that of the bars. A note below the axis states a verdict's estimate that differs visibly.
+    """
+    rows = _rows(comparison, column)
+    if not rows:
+        return None
+    ends = [
+        (max(bar.jobs.high, bar.value), f"{figure(bar.value)}{_against_baseline(comparison, bar, rows)}")
+        for bar in rows
+    ]
+
+    def draw(axes: Axes) -> None:
+        for y, bar in enumerate(rows):
+            _draw(axes, y, bar, bar.arm.values(column))
+            _label(axes, y, f"{short(bar.arm.label)}  (n = {bar.jobs.n})", ends[y])
+        _finish(axes, ends, "\n".join([unit, *_notes(comparison, column, rows)]))
+
+    description = _listed(_description(comparison, bar, rows) for bar in rows)
+    return plot(name, f"{title}: {unit}", _height(len(rows)), draw, description)
+
+
+def _rows(comparison: Comparison, column: str) -> list[Bar]:
+    rows = []
+    for index, arm in enumerate(comparison.arms):
+        if jobs := arm.summary(column):
+            cost = comparison.cost(arm, column) if column in (BILLABLE, DOLLARS.column) else None
+            rows.append(Bar(index, arm, jobs, jobs.typical if cost is None else cost))
+    return rows
+
+
+def _draw(axes: Axes, y: int, bar: Bar, values: Sequence[float]) -> None:
+    """Draw the bar, what failed jobs add to it, and a tick for each successful job."""
+    colour = arm_colour(bar.index)
+    axes.barh(y, bar.jobs.typical, height=_BAR_HEIGHT, color=colour)
+    if bar.value > bar.jobs.typical:
+        lost = bar.value - bar.jobs.typical
+        axes.barh(y, lost, left=bar.jobs.typical, height=_BAR_HEIGHT, color=BACKGROUND, edgecolor=colour, hatch="////")
+    if bar.jobs.n > 1:
+        axes.plot([bar.jobs.low, bar.jobs.high], [y, y], color=INK, linewidth=1)
+        axes.plot(values, [y] * len(values), color=INK, linestyle="none", marker="|", markersize=7, markeredgewidth=1.2)
+
+
+def _notes(comparison: Comparison, column: str, rows: Sequence[Bar]) -> list[str]:
+    """Return the lines below the axis that explain the bars."""
+    notes = ["bar: typical job; ticks: jobs"] if any(bar.jobs.n > 1 for bar in rows) else []
+    if any(bar.value > bar.jobs.typical for bar in rows):
+        notes.append("hatched: what failed jobs add")
+    for contrast in comparison.unlike_shown(column):
+        assert contrast.verdict.ratio is not None
+        estimate = signed_percent(contrast.verdict.ratio.estimate)
+        notes.append(f"“{short(contrast.arm.label, 20)}”: {estimate} in the verdict, from other jobs")
+    return notes
+
+
+def intervals(comparison: Comparison) -> Chart | None:
+    """Return each arm's cost against the baseline with its interval; None if no arm has one that says something.
+
+    Without an interval that says something, an arm has a point and the text `too few repeats`.
+    """
+    ratios = [(i, c.arm, c.verdict.ratio) for i, c in enumerate(comparison.contrasts, start=1)]
+    rows = [(i, arm, ratio) for i, arm, ratio in ratios if ratio and max(_ends(ratio)) < gain_percent(_MAX_RATIO)]
+    if not any(ratio.is_informative for _, _, ratio in rows):
+        return None
+    left = min(-10.0, *(end for _, _, ratio in rows for end in _ends(ratio)))
+    right = max(10.0, *(end for _, _, ratio in rows for end in _ends(ratio)))
+    baseline = comparison.arms[0].label
+    nouns = dict.fromkeys(c.verdict.currency.noun for c in comparison.contrasts if c.verdict.ratio)
+    quantity = "Cost" if DOLLARS.noun in nouns else "Billable time"
+
+    def draw(axes: Axes) -> None:
+        axes.axvline(0, color=INK, linewidth=1)
+        for y, (i, arm, ratio) in enumerate(rows):
+            axes.plot(_ends(ratio), [y, y], color=arm_colour(i), linewidth=3, solid_capstyle="round")
+            axes.plot(gain_percent(ratio.estimate), y, color=arm_colour(i), marker="o", markersize=8)
+            text = f"{short(arm.label, 28)}  ({signed_interval(ratio)})"
+            label = axes.text(left, y - 0.30, text, va="bottom", fontsize=10)
+            label.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "pad": 0.5})  # covers the line at 0
+        unit = f"change in {' or '.join(nouns)}, %\nagainst “{short(baseline)}”"
+        _finish(axes, [(right, "")] * len(rows), unit)
+        axes.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
+
+    description = _listed(
+        f"{arm.label}: {signed_percent(ratio.estimate)}, {signed_interval(ratio)}" for _, arm, ratio in rows
+    )
+    return plot("interval", f"{quantity} against the baseline: 95 % interval", _height(len(rows)), draw, description)
+
+
+def _ends(ratio: Interval) -> list[float]:
+    """Return the ends of an interval in percent, or twice its estimate if the interval says nothing."""
+    ends = (ratio.low, ratio.high) if ratio.is_informative else (ratio.estimate, ratio.estimate)
+    return [gain_percent(end) for end in ends]
+
+
+def projections(probes: Probes, comparison: Comparison) -> Chart | None:
+    """Return a bar per arm, in its usual colour, with the projected cost and interval; None without projections."""
+    rows, labels = probes.projected, [arm.label for arm in comparison.arms]
+    if not rows:
+        return None
+    ends = [(each.cost.high, figure(each.cost.estimate)) for each in rows]
+
+    def draw(axes: Axes) -> None:
+        for y, each in enumerate(rows):
+            cost = each.cost
+            colour = arm_colour(labels.index(each.arm.label))
+            axes.barh(y, cost.estimate, height=_BAR_HEIGHT, color=colour)
+            axes.plot([cost.low, cost.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
+            _label(axes, y, short(each.arm.label), ends[y])
+        _finish(axes, ends, f"{probes.unit}; line: 95 % interval")
+
+    description = _listed(
+        f"{each.arm.label}: {figure(each.cost.estimate)}, {figure(each.cost.low)} to {figure(each.cost.high)}"
+        for each in rows
+    )
+    title = f"Projected for the whole training: {probes.unit}"
+    return plot("projection", title, _height(len(rows)), draw, description)
+
+
+def labelled_bars(rows: Sequence[tuple[str, float, str]], name: str, title: str, label: str) -> Chart:
+    """Return a bar per row, given as (label, value, colour)."""
+
+    def draw(axes: Axes) -> None:
+        for y, (text, value, colour) in enumerate(rows):
+            axes.barh(y, value, height=_BAR_HEIGHT, color=colour)
+            _label(axes, y, text, (value, figure(value)))
+        _finish(axes, [(value, figure(value)) for _, value, _ in rows], label)
+
+    return plot(name, title, _height(len(rows)), draw, _listed(f"{text}, {figure(value)}" for text, value, _ in rows))
+
+
+def _against_baseline(comparison: Comparison, bar: Bar, rows: Sequence[Bar]) -> str:
+    """Return the change against the baseline's bar."""
+    contrast = next((c for c in comparison.contrasts if c.arm is bar.arm), None)
+    if contrast is None or rows[0].index > 0 or rows[0].value <= 0 or contrast.verdict.outcome == "not comparable":
+        return ""
+    return f"  {signed_percent(bar.value / rows[0].value)}"
+
+
+def _description(comparison: Comparison, bar: Bar, rows: Sequence[Bar]) -> str:
+    change = _against_baseline(comparison, bar, rows).strip()
+    value = f"typically {figure(bar.value)}{f', {change}' if change else ''}"
+    jobs = bar.jobs
+    return f"{bar.arm.label}: {value}, {figure(jobs.low)} to {figure(jobs.high)}, n = {jobs.n}"
+
+
+def _listed(rows: Iterable[str]) -> str:
+    """Return the rows as one text, for a chart's description."""
+    return "; ".join(rows) + "."
+
+
+def _label(axes: Axes, y: float, text: str, end: tuple[float, str]) -> None:
+    """Put `text` above the row's bar, where long names fit, and a note after its end; `end` is (value, note)."""
+    axes.text(0, y - 0.30, text, va="bottom", ha="left", fontsize=10)
+    axes.annotate(end[1], (end[0], y), xytext=(6, 0), textcoords="offset points", va="center", fontsize=10)
+
+
+def _finish(axes: Axes, ends: Sequence[tuple[float, str]], label: str) -> None:
+    axes.set(ylim=(len(ends) - 0.6, -0.75), xlim=(0, end_of_axis(ends) or 1.0), yticks=[], xlabel=label)
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}".replace("-", "−"))
+    axes.grid(axis="x", linewidth=0.7)
+
+
+def _height(rows: int) -> float:
+    return 0.82 + _ROW_INCHES * rows

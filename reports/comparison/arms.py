@@ -1,8 +1,9 @@
-"""Jobs grouped into the arms of a comparison."""
+"""Jobs grouped into the arms of a comparison, also jobs of any groups, whose arms are labelled by their settings."""
 
 from __future__ import annotations
 
 import math
+import re
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -21,11 +22,15 @@ from tracking.groups.planned_job import AGAIN, job_title
 from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, recorded_death
 
 STEADY = "throughput_steady_samples_per_second"
+
 NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished", "Budget"})
 """Failure classes that say nothing about the setting: a person stopped the job, or it never ran to its end."""
+
 _COSTS = frozenset({"cost_billable_seconds", "cost_billable_instance_seconds", "cost_usd"})
+
 _MEANS = frozenset({*(measure.column for measure in MEASURES), "loss"})
 """Columns of losses and scores, of which verdicts and tables use the mean."""
+
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
 """Order of preference among cache states with the same number of repeats."""
 
@@ -57,12 +62,10 @@ class Job:
 
     @property
     def succeeded(self) -> bool:
-        """True if the job finished successfully."""
         return self.status == "FINISHED"
 
     @property
     def unfinished(self) -> bool:
-        """True if the job has not ended."""
         return self.status in ("RUNNING", "SCHEDULED")
 
     @property
@@ -72,7 +75,6 @@ class Job:
 
     @property
     def stopped(self) -> bool:
-        """True if a person stopped the job."""
         return self.status == "KILLED"
 
     @property
@@ -147,12 +149,10 @@ class Arm:
 
     @property
     def failed(self) -> list[Job]:
-        """Jobs that ended without success, except stopped ones."""
         return [job for job in self.jobs if job.failed]
 
     @property
     def stopped(self) -> list[Job]:
-        """Jobs that a person stopped."""
         return [job for job in self.jobs if job.stopped]
 
     @property
@@ -222,16 +222,6 @@ class Arm:
         return sorted(set(finite(self.jobs, column)))
 
 
-def finite(jobs: Sequence[Job], column: str) -> list[float]:
-    """Return the finite numbers of these jobs, as comparisons use them."""
-    return [value for job in jobs if math.isfinite(value := job.compared(column))]
-
-
-def finite_or_zero(value: float) -> float:
-    """Return the value, or 0 for NaN and infinities."""
-    return value if math.isfinite(value) else 0.0
-
-
 def arms_of(table: pd.DataFrame) -> list[Arm]:
     """Return the arms in the table from `job_tables.jobs`: the baseline first, then the others by start time."""
     jobs = [job_of(row) for row in table.to_dict("records")]
@@ -258,5 +248,104 @@ def job_of(row: Mapping[Any, Any]) -> Job:
     )
 
 
+def finite(jobs: Sequence[Job], column: str) -> list[float]:
+    """Return the finite numbers of these jobs, as comparisons use them."""
+    return [value for job in jobs if math.isfinite(value := job.compared(column))]
+
+
+def finite_or_zero(value: float) -> float:
+    """Return the value, or 0 for NaN and infinities."""
+    return value if math.isfinite(value) else 0.0
+
+
 def _rank(state: str) -> tuple[int, str]:
     return (_CACHE_ORDER.index(state) if state in _CACHE_ORDER else len(_CACHE_ORDER), state)
+
+
+_MACHINE = ("instance_type", "device")
+
+_PARAMETERS = ("hp_", "job_model_", "job_devices", "job_instance_count", "job_threads")
+"""Beginnings of the columns of parameters. Columns of tags such as `job_arn` identify a job and are not settings."""
+
+_IGNORED = frozenset({"hp_seed", "hp_compiler"})
+"""Columns that differ between repeats, or whose value is also in a tag."""
+
+_SETTING_NAMES = {
+    "hp_batch_size": "batch",
+    "hp_learning_rate": "learning rate",
+    "job_devices": "devices",
+    "job_instance_count": "instances",
+    "data_key": "data",
+}
+
+_SHOWN_CHARACTERS = 12
+"""Number of characters shown of a data key, which is a hash."""
+
+
+def with_common_arms(table: pd.DataFrame) -> pd.DataFrame:
+    """Return a `job_tables.jobs` table with arms renamed after their settings, independent of their groups' labels.
+
+    Jobs of a single group keep their arms. Data, image and device are part of a setting: jobs that differ in one of
+    these are never averaged. A parameter distinguishes runs only if at least two different values were recorded.
+    """
+    if table["group"].notna().all() and table["group"].nunique() <= 1:
+        return table
+    settings = [setting_of(row) for row in table.to_dict("records")]
+    labels = _setting_labels(settings)
+    flagged = {label for label, row in zip(labels, table["baseline"], strict=True) if row == "true"}
+    numbers: dict[str, int] = {}
+    repeats = []
+    for label in labels:
+        repeats.append(str(numbers.get(label, 0)))
+        numbers[label] = numbers.get(label, 0) + 1
+    baselines = ["true" if flagged == {label} else "false" for label in labels]
+    # A role is meaningful only within its sweep.
+    without_role = {"role": None} if "role" in table else {}
+    return table.assign(arm=labels, repeat=repeats, baseline=baselines, **without_role)
+
+
+def setting_of(row: Mapping[Any, Any]) -> dict[str, str]:
+    """Return a job's parameters, with its machine, data and image."""
+    job = job_of(row)
+    names = [str(name) for name in row if str(name).startswith(_PARAMETERS) and name not in _IGNORED]
+    parameters = {name: text for name in names if (text := _setting_text(row[name]))}
+    tags = {name: job.text.get(name) for name in (*_MACHINE, "data_key")}
+    image = job.text.get("versions") or image_version(job)
+    setting = {"compiler": job.text.get("compiler"), **parameters, **tags, "image": image}
+    return {name: text for name, text in setting.items() if text}
+
+
+def image_version(job: Job) -> str | None:
+    """Return the library versions in the tag of a job's image, or the whole image name if the tag has no versions.
+
+    Images with and without a compiler then count as equal if they contain the same library versions.
+    """
+    image = job.text.get("image")
+    # SageMaker's tags look like this: 1.10.2-transformers4.17.0-gpu-py38-cu113-ubuntu20.04
+    match = re.search(r":([\d.]+-transformers[\d.]+)", image or "")
+    return match[1] if match else image
+
+
+def _setting_labels(settings: Sequence[Mapping[str, str]]) -> list[str]:
+    names = dict.fromkeys(name for setting in settings for name in setting)
+    differing = [name for name in names if len({setting[name] for setting in settings if name in setting}) > 1]
+    # The instance type implies the device.
+    differing = [name for name in differing if name != "device" or "instance_type" not in differing]
+    differing = sorted(differing or ["compiler"], key=lambda name: name != "compiler")
+    return [
+        ", ".join(_setting_part(name, setting[name]) for name in differing if name in setting) or "unnamed"
+        for setting in settings
+    ]
+
+
+def _setting_part(name: str, value: str) -> str:
+    if name in {"compiler", *_MACHINE}:
+        return value
+    known = _SETTING_NAMES.get(name) or name.removeprefix("hp_").removeprefix("job_").replace("_", " ")
+    return f"{known} {value[:_SHOWN_CHARACTERS] if name == 'data_key' else value}"
+
+
+def _setting_text(value: Any) -> str:
+    if isinstance(value, float):
+        return "" if math.isnan(value) else f"{value:g}"
+    return "" if value is None else str(value)

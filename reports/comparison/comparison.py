@@ -1,27 +1,100 @@
-"""The comparison of a group's arms, on which all parts of its report are based."""
+"""The comparison of the arms of a group: is an arm cheaper than the baseline, at the same quality, for the same work?
+
+Jobs that ran in waves, and selections of jobs, are judged by their last look. After the first three of these rules come
+those of `_outcome_of_look`. For jobs that did not run in waves, and for groups from before there were any, the first of
+these rules that applies decides:
+
+1. *not comparable*: the jobs did not do the same work (see `equal_work.work_differences`) in a way that was not
+   allowed, or a compiler ran although the setting says otherwise, or did not run.
+2. *inconclusive*: all jobs train to a target, and one of the baseline's did not reach it.
+3. *not cheaper*: all jobs train to a target, and one of the arm's did not reach it.
+4. *inconclusive*: fewer than two successful repeats on either side.
+5. *not cheaper*: the 95 % interval of the cost ratio lies at or above 1. The cost is billable instance seconds, or
+   dollars if the arms ran on different instance types.
+6. *inconclusive*: that interval includes 1.
+7. *inconclusive*: the quality is not kept (see `judging.quality`). Jobs that reached the same target kept it.
+8. *cheaper*: the interval lies below 1 and the quality is kept.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Set
-from dataclasses import dataclass
+from collections.abc import Sequence, Set
+from dataclasses import dataclass, replace
 from statistics import fmean
+from typing import Literal
 
 import pandas as pd
 
 from judging.break_even import BreakEven, Pace, break_even
 from judging.design import Design
-from judging.intervals import Interval, ratio_intervals
-from judging.quality import Measure
+from judging.intervals import Interval, ratio_interval, ratio_intervals
+from judging.quality import Measure, Quality, compare_quality
+from judging.sequential import Look
+from judging.summaries import geometric_mean
 from judging.waves import Progress
 from reports.comparison.arms import STEADY, Arm, Job, arms_of, finite
-from reports.comparison.equal_work import BILLABLE, Kind
-from reports.comparison.looks import measure_of, one_look, progress_of
-from reports.comparison.verdict import Verdict, judge
+from reports.comparison.equal_work import (
+    BILLABLE,
+    SECONDS,
+    Currency,
+    Kind,
+    Target,
+    currency,
+    not_reached,
+    target_of,
+    work_differences,
+)
+from reports.comparison.looks import evaluation_scores, last_looks, measure_of, one_look, progress_of
+from reports.model.numbers import counted, joined, score
 from training.contract.errors import InputError, nearest
 
 END_TO_END = "throughput_end_to_end_samples_per_second"
+
 VISIBLE = 0.005
 """Relative difference between two ratios from which charts and tables explain it."""
+
+INCLUDES_ZERO = "but the interval includes 0 %"
+"""Reason of a verdict on a cost that is not shown to differ."""
+
+Outcome = Literal["cheaper", "cheaper, quality not shown", "not cheaper", "inconclusive", "not comparable"]
+
+
+@dataclass(frozen=True)
+class CacheVerdicts:
+    """Cost ratios of an arm, if some jobs started with a cold compile cache and others did not."""
+
+    trainings: int
+    """Trainings to come that the verdict is for; the first starts with a cold cache."""
+    cold: Interval | None
+    """Ratio for one training with a cold cache; None with too few jobs."""
+    warm: Interval | None
+    """Ratio for trainings with a warm cache; None with too few jobs."""
+    cheaper_from: int | None
+    """Fewest trainings for which the arm is shown to cost less; None if there is no such number."""
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """Verdict on one arm against the baseline."""
+
+    outcome: Outcome
+    reason: str
+    """Reason for an inconclusive verdict or a missing ratio; empty if the ratio alone explains the verdict."""
+    ratio: Interval | None = None
+    """Cost, arm over baseline."""
+    quality: Quality | None = None
+    currency: Currency = SECONDS
+    """Unit of the cost."""
+    target: Target | None = None
+    """Quality at which all jobs were to end."""
+    misses_target: bool = False
+    """True if a job of the arm did not reach the target, although all jobs of the baseline did."""
+    despite: tuple[str, ...] = ()
+    """Differences in the work that were allowed."""
+    allowable: tuple[Kind, ...] = ()
+    """Kinds of differences that must be allowed to compare the arms; empty if allowing them does not help."""
+    caches: CacheVerdicts | None = None
+    """Ratios for each state of the compile cache; None if all jobs started with the same one."""
 
 
 @dataclass(frozen=True)
@@ -162,20 +235,6 @@ def compare(
     return Comparison(group, arms, contrasts, measure, design, progress)
 
 
-def extra_seconds(arm: Arm, state: str) -> float | None:
-    """Return the mean billable instance seconds of the jobs with cache state `state` minus the compared jobs' mean.
-
-    None if either side has no billing record.
-    """
-    others = [seconds for job in arm.other_cache_states.get(state, []) if (seconds := job.number(BILLABLE)) > 0]
-    compared = arm.positive(BILLABLE)
-    return fmean(others) - fmean(compared) if others and compared else None
-
-
-def _keeps_quality(verdict: Verdict) -> bool:
-    return verdict.target is not None or (verdict.quality is not None and verdict.quality.kept)
-
-
 def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:
     matches = [arm for arm in arms if name == arm.label or any(name in (job.name, job.run_id) for job in arm.jobs)]
     if not matches:
@@ -188,6 +247,10 @@ def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:
 def _contrast(arm: Arm, baseline: Arm, verdict: Verdict, speed_up: Interval | None) -> Contrast:
     comparable = verdict.outcome != "not comparable"
     return Contrast(arm, verdict, speed_up, _break_evens(arm, baseline) if comparable else {})
+
+
+def _keeps_quality(verdict: Verdict) -> bool:
+    return verdict.target is not None or (verdict.quality is not None and verdict.quality.kept)
 
 
 def _break_evens(arm: Arm, baseline: Arm) -> dict[str, BreakEven]:
@@ -205,3 +268,192 @@ def _paces(arm: Arm) -> list[Pace]:
         for job in arm.succeeded
         if job.number(STEADY) > 0 and job.setup_seconds >= 0
     ]
+
+
+def extra_seconds(arm: Arm, state: str) -> float | None:
+    """Return the mean billable instance seconds of the jobs with cache state `state` minus the compared jobs' mean.
+
+    None if either side has no billing record.
+    """
+    others = [seconds for job in arm.other_cache_states.get(state, []) if (seconds := job.number(BILLABLE)) > 0]
+    compared = arm.positive(BILLABLE)
+    return fmean(others) - fmean(compared) if others and compared else None
+
+
+def judge(
+    arm: Arm,
+    baseline: Arm,
+    measure: Measure | None,
+    allowed: Set[Kind] = frozenset(),
+    progress: Progress | None = None,
+) -> Verdict:
+    """Return the verdict on `arm` by the rules above; differences of the `allowed` kinds are accepted.
+
+    With the `progress` of a comparison in waves, its last look at the arm decides.
+    """
+    differences = work_differences(arm, baseline)
+    refused = [difference for difference in differences if difference.kind not in allowed]
+    if warnings := _compiler_warnings(arm, baseline):
+        return Verdict("not comparable", "; ".join([*warnings, *map(str, refused)]))
+    if refused:
+        kinds = tuple(dict.fromkeys(difference.kind for difference in differences))
+        return Verdict("not comparable", "; ".join(map(str, refused)), allowable=kinds)
+    verdict = _judge_looks(arm, baseline, measure, progress) if progress else _judge(arm, baseline, measure)
+    return replace(verdict, despite=tuple(map(str, differences)))
+
+
+def _compiler_warnings(*arms: Arm) -> list[str]:
+    return [f"“{arm.label}” does not match its setting: {each}" for arm in arms for each in arm.compiler_warnings]
+
+
+def _judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
+    unit, target = currency(arm, baseline), target_of(arm, baseline)
+    if target and (verdict := _missed_target(arm, baseline, unit, target)):
+        return verdict
+    cost, baseline_cost = arm.positive(unit.column), baseline.positive(unit.column)
+    ratio = ratio_interval(cost, baseline_cost, _resolution(arm, baseline, unit))
+    if ratio is None:
+        return Verdict("inconclusive", _too_few(arm, baseline))
+    if target:
+        outcome, reason = _outcome(ratio, quality_reason="")
+        return Verdict(outcome, reason, ratio, currency=unit, target=target)
+    kept = quality(arm, baseline, measure) if measure else None
+    outcome, reason = _outcome(ratio, _quality_reason(kept, arm, baseline, measure))
+    return Verdict(outcome, reason, ratio, kept, unit)
+
+
+def _outcome(ratio: Interval, quality_reason: str) -> tuple[Outcome, str]:
+    if ratio.low >= 1:
+        return "not cheaper", ""
+    if ratio.high >= 1:
+        return "inconclusive", INCLUDES_ZERO
+    return ("inconclusive", quality_reason) if quality_reason else ("cheaper", "")
+
+
+def quality(arm: Arm, baseline: Arm, measure: Measure) -> Quality | None:
+    """Return the arm's quality against the baseline's; None if a compared job has no finite value of a known unit."""
+    values, others = arm.values(measure.column), baseline.values(measure.column)
+    if not measure.has_unit or not values:
+        return None
+    if len(values) < len(arm.compared) or len(others) < len(baseline.compared):
+        return None
+    return compare_quality(measure, values, others)
+
+
+def _quality_reason(kept: Quality | None, arm: Arm, baseline: Arm, measure: Measure | None) -> str:
+    if kept is None:
+        return _missing_quality([*arm.compared, *baseline.compared], measure)
+    if kept.kept:
+        return ""
+    if kept.shown_worse:
+        return f"but the {kept.measure.label} is worse"
+    return f"but the {kept.measure.label} may be worse: run more repeats to find out"
+
+
+def _missing_quality(jobs: Sequence[Job], measure: Measure | None) -> str:
+    if measure is None and (scores := evaluation_scores(jobs)):
+        listed = joined(scores if len(scores) <= 3 else [*scores[:3], f"{len(scores) - 3} more"])
+        meaning = "unit: number, better: lower" if scores[0].endswith("loss") else "unit: fraction, better: higher"
+        return (
+            f"but no quality is judged, because script.metrics declares none of {listed}: add the line `metrics: "
+            f"{{{scores[0]}: {{{meaning}}}}}` under the line `script:`"
+        )
+    if measure is None and any(job.is_script for job in jobs):
+        return "but no metric measures the quality: give one of script.metrics a unit and the direction that is better"
+    if measure is None:
+        return "but no quality was measured"
+    missing = len(jobs) - len(finite(jobs, measure.column))
+    if not missing:
+        return (
+            f"but the unit of {measure.column} is not known: add it to script.metrics, such as "
+            f"{{{measure.column}: {{unit: fraction, better: {'higher' if measure.higher_is_better else 'lower'}}}}}, "
+            "or set compare.quality_margin in that unit"
+        )
+    return f"but {missing} of {len(jobs)} jobs have no finite {measure.label}"
+
+
+def _resolution(arm: Arm, baseline: Arm, unit: Currency) -> float:
+    """Return the cost's resolution: 1 s or its price if every job bills whole seconds, as SageMaker does; else 0."""
+    sides = [side for side in (arm, baseline) if side.positive(BILLABLE) and side.positive(unit.column)]
+    if not sides or any(value != round(value) for side in sides for value in side.positive(BILLABLE)):
+        return 0.0
+    fewest, least = (min(geometric_mean(side.positive(name)) for side in sides) for name in (BILLABLE, unit.column))
+    return least / fewest
+
+
+def _judge_looks(arm: Arm, baseline: Arm, measure: Measure | None, progress: Progress) -> Verdict:
+    unit, target = currency(arm, baseline), target_of(arm, baseline)
+    if target and (verdict := _missed_target(arm, baseline, unit, target)):
+        return verdict
+    look = last_looks(progress).get(arm.label)
+    if look is None:
+        has_ended = arm.label in progress.stopped
+        return Verdict("inconclusive", _too_few(arm, baseline) if has_ended else "the first wave has not ended")
+    design = progress.design
+    missing = _missing_quality([*arm.succeeded, *baseline.succeeded], measure)
+    outcome, reason = outcome_of(look, missing, design.least_gain, has_target=target is not None)
+    caches = cache_verdicts(look, design.trainings)
+    return Verdict(outcome, reason, look.ratio, look.quality, unit, target, caches=caches)
+
+
+def outcome_of(look: Look, missing: str, least_gain: float, *, has_target: bool) -> tuple[Outcome, str]:
+    """Return the outcome and its reason by rules 2 to 9.
+
+    `missing` says why the quality is not known; it is used only then. `least_gain` is the least gain worth having.
+    """
+    quality = look.quality
+    if look.cost_outcome == "dearer":
+        return "not cheaper", ""
+    if quality and quality.shown_beyond:
+        return "not cheaper", f"but the {quality.measure.label} is worse"
+    if look.failure_note:
+        return "inconclusive", f"but {look.failure_note}"
+    if look.stops == "no gain worth having":
+        return "not cheaper", f"and a gain of {100 * least_gain:g} % is unlikely"
+    if look.cost_outcome == "undecided":
+        return "inconclusive", INCLUDES_ZERO
+    if has_target or (quality and quality.kept):
+        return "cheaper", ""
+    if quality is None:
+        return "inconclusive", missing
+    return "cheaper, quality not shown", _not_shown(quality)
+
+
+def _not_shown(quality: Quality) -> str:
+    label, margin, most = quality.measure.label, quality.margin, quality.most_lost
+    assert margin is not None
+    assert most is not None
+    sentence = f"but the {label} may be up to {score(most)} worse, and {score(margin)} is acceptable"
+    if quality.repeats_to_show is None:
+        return sentence
+    return f"{sentence}: {counted(quality.repeats_to_show, 'repeat')} of each setting would show it"
+
+
+def cache_verdicts(look: Look, trainings: int) -> CacheVerdicts | None:
+    """Return the verdicts by cache state; None if all jobs started with the same state."""
+    if look.cold is None and look.warm is None:
+        return None
+    return CacheVerdicts(trainings, look.cold, look.warm, look.cheaper_from)
+
+
+def _missed_target(arm: Arm, baseline: Arm, unit: Currency, target: Target) -> Verdict | None:
+    """Return the verdict on arms whose jobs did not all reach their target; None if they did."""
+    sides: tuple[tuple[Arm, Outcome], ...] = ((baseline, "inconclusive"), (arm, "not cheaper"))
+    for side, outcome in sides:
+        if missed := not_reached(side):
+            reason = f"{len(missed)} of {counted(len(side.succeeded), 'job')} of “{side.label}” did not reach {target}"
+            return Verdict(outcome, reason, currency=unit, target=target, misses_target=side is arm)
+    return None
+
+
+def _too_few(arm: Arm, baseline: Arm) -> str:
+    counts = [f"“{side.label}” has {_repeats(side)}" for side in (arm, baseline) if len(side.positive(BILLABLE)) < 2]
+    if not counts:
+        return "the arms have too few jobs that found the same state of the compile cache"
+    return " and ".join(counts) + "; a verdict needs at least two on each side"
+
+
+def _repeats(arm: Arm) -> str:
+    n = len(arm.positive(BILLABLE))
+    state = f" with a {arm.cache_state} cache" if arm.other_cache_states else ""
+    return f"{n or 'no'} successful {'repeat' if n == 1 else 'repeats'}{state}"

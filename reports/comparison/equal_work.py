@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Literal, get_args
 
-from reports.comparison.arms import Arm, Job, finite
+from reports.comparison.arms import Arm, Job, finite, image_version
 
 BILLABLE = "cost_billable_instance_seconds"
 """Column of the table of jobs: billable seconds times instances."""
@@ -115,17 +114,6 @@ def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:
         targets = ", ".join(sorted({str(_target(job) or "none") for job in jobs}))
         return [*differences, Difference("target", f"the target at which the training ends differs ({targets})")]
     return [*differences, *_samples(jobs)]
-
-
-def image_version(job: Job) -> str | None:
-    """Return the library versions in the tag of a job's image, or the whole image name if the tag has no versions.
-
-    Images with and without a compiler then count as equal if they contain the same library versions.
-    """
-    image = job.text.get("image")
-    # SageMaker's tags look like this: 1.10.2-transformers4.17.0-gpu-py38-cu113-ubuntu20.04
-    match = re.search(r":([\d.]+-transformers[\d.]+)", image or "")
-    return match[1] if match else image
 
 
 def _samples(jobs: Sequence[Job]) -> list[Difference]:

@@ -7,27 +7,43 @@ from collections.abc import Sequence
 from typing import Literal
 
 from judging.break_even import BreakEven
+from judging.cost_ratio import MOST_TRAININGS
+from judging.intervals import Interval
 from judging.quality import Quality
 from reports.comparison.arms import STEADY, Arm, Job
-from reports.comparison.cache_verdicts import state_sentences, trainings_phrase
-from reports.comparison.comparison import Comparison, Contrast, extra_seconds
+from reports.comparison.comparison import INCLUDES_ZERO, CacheVerdicts, Comparison, Contrast, Verdict, extra_seconds
 from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, has_common_currency, uses_other_machines
-from reports.comparison.look_verdict import INCLUDES_ZERO
-from reports.comparison.verdict import Verdict
-from reports.model.numbers import TOO_FEW, change, change_interval, durations, factor, figure, score, signed
-from reports.model.wording import capitalized, counted, joined, short
+from reports.model.numbers import (
+    TOO_FEW,
+    capitalized,
+    change,
+    change_interval,
+    counted,
+    durations,
+    factor,
+    figure,
+    joined,
+    score,
+    short,
+    signed,
+)
 from training.contract.failures import failure_text
 
 _ADD_SAMPLES = (
     "add `samples` to the experiment file, with an expression that matches the log, such as "
     "script: {metrics: {samples: 'samples ([0-9]+)'}}"
 )
+
 _RATE_UNKNOWN = {
     "steps": f"Samples/s are not known, because the log shows no steps: {_ADD_SAMPLES}.",
     "samples": "Samples/s are not known, because the log does not show how many samples a step has: pass $batch_size "
     f"to the script, or {_ADD_SAMPLES}.",
     "short": "Samples/s are not known, because the log shows too few steps: train longer, or log more often.",
 }
+
+_NAMES = {BILLABLE: "billable seconds", "samples": "samples", STEADY: "steady throughput"}
+
+_MAX_NAMES = 4
 
 
 def headline(comparison: Comparison) -> str:
@@ -61,6 +77,15 @@ def headline(comparison: Comparison) -> str:
     return f"No setting is shown to be cheaper than “{baseline.label}”."
 
 
+def measured_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
+    """Return the verdict, the time and the quality of an arm."""
+    quality = contrast.verdict.quality
+    caches = contrast.verdict.caches
+    sentences = [verdict_sentence(contrast, baseline), *(state_sentences(caches) if caches else [])]
+    sentences += time_sentences(contrast.arm, baseline)
+    return [*sentences, *([quality_sentence(quality)] if quality else [])]
+
+
 def verdict_sentence(contrast: Contrast, baseline: Arm) -> str:
     """Return the verdict on one arm with its interval."""
     verdict, ratio = contrast.verdict, contrast.verdict.ratio
@@ -79,30 +104,39 @@ def noun(verdict: Verdict) -> str:
     return f"{verdict.currency.noun} to {verdict.target}" if verdict.target else verdict.currency.noun
 
 
-def measured_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
-    """Return the verdict, the time and the quality of an arm."""
-    quality = contrast.verdict.quality
-    caches = contrast.verdict.caches
-    sentences = [verdict_sentence(contrast, baseline), *(state_sentences(caches) if caches else [])]
-    sentences += time_sentences(contrast.arm, baseline)
-    return [*sentences, *([quality_sentence(quality)] if quality else [])]
+def trainings_phrase(verdicts: CacheVerdicts | None) -> str:
+    """Return the trainings that a cost ratio is for, such as ` for 2 trainings, the first with a cold cache`."""
+    if verdicts is None:
+        return ""
+    if verdicts.trainings == 1:
+        return " for one training with a cold compile cache"
+    return f" for {counted(verdicts.trainings, 'training')}, the first with a cold compile cache"
 
 
-def contrast_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
-    """Return all sentences about one arm against the baseline, the verdict first."""
-    sentences = [*measured_sentences(contrast, baseline), *despite_sentences(contrast.verdict)]
-    sentences += cache_sentences(contrast.arm)
-    evens = [break_even_sentence(state, point, baseline) for state, point in contrast.break_evens.items()]
-    return sentences + [f"Break-even: {sentence[:1].lower()}{sentence[1:]}" for sentence in evens]
+def state_sentences(verdicts: CacheVerdicts) -> list[str]:
+    """Return the verdict on the cost for each cache state, and the trainings from which the arm is cheaper."""
+    sentences = [
+        f"With a {state} compile cache: {_cost_outcome(ratio)}."
+        for state, ratio in (("cold", verdicts.cold), ("warm", verdicts.warm))
+        if state == "warm" or verdicts.trainings > 1
+    ]
+    return [*sentences, _cheaper_from(verdicts)]
 
 
-def despite_sentences(verdict: Verdict) -> list[str]:
-    """Return a sentence on the differences in work that were allowed or, if none were, that could be."""
-    if verdict.despite:
-        return [f"Compared as requested, although {' and '.join(verdict.despite)}."]
-    if verdict.allowable:
-        return [f"To compare them anyway, run `trainfare report` with `--allow {','.join(verdict.allowable)}`."]
-    return []
+def _cost_outcome(ratio: Interval | None) -> str:
+    if ratio is None:
+        return "too few jobs for a verdict"
+    outcome = "cheaper" if ratio.high < 1 else "not cheaper" if ratio.low > 1 else "inconclusive"
+    return f"{outcome}, {change(ratio.estimate)} ({change_interval(ratio)})"
+
+
+def _cheaper_from(verdicts: CacheVerdicts) -> str:
+    trainings = verdicts.cheaper_from
+    if trainings is None:
+        return f"No number of trainings up to {MOST_TRAININGS:,} is shown to make it cheaper."
+    if trainings == 1:
+        return "It is cheaper from the first training on."
+    return f"It is cheaper from {trainings} trainings on, if only the first starts with a cold cache."
 
 
 def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
@@ -133,6 +167,23 @@ def quality_sentence(quality: Quality) -> str:
     return f"{sentence} (difference {signed(d.estimate)}, 95 % interval {signed(d.low)} to {signed(d.high)})."
 
 
+def contrast_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
+    """Return all sentences about one arm against the baseline, the verdict first."""
+    sentences = [*measured_sentences(contrast, baseline), *despite_sentences(contrast.verdict)]
+    sentences += cache_sentences(contrast.arm)
+    evens = [break_even_sentence(state, point, baseline) for state, point in contrast.break_evens.items()]
+    return sentences + [f"Break-even: {sentence[:1].lower()}{sentence[1:]}" for sentence in evens]
+
+
+def despite_sentences(verdict: Verdict) -> list[str]:
+    """Return a sentence on the differences in work that were allowed or, if none were, that could be."""
+    if verdict.despite:
+        return [f"Compared as requested, although {' and '.join(verdict.despite)}."]
+    if verdict.allowable:
+        return [f"To compare them anyway, run `trainfare report` with `--allow {','.join(verdict.allowable)}`."]
+    return []
+
+
 def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
     """Return the break-even point of an arm that starts with a compile cache in `state`."""
     start = "" if state == "off" else f"With a {state} compile cache, "
@@ -155,6 +206,10 @@ def _break_even(point: BreakEven, other: str) -> str:
         "never": f"never ahead {other}: the steady rate is lower and the start takes no less{shown}",
         "not determined": "not determined: the times are within the noise or not measured",
     }[point.kind]
+
+
+def _minutes(minutes: float | None) -> str:
+    return f"{figure(60 * minutes)} s" if minutes is not None and minutes < 2 else f"{figure(minutes)} min"
 
 
 def cache_sentences(arm: Arm) -> list[str]:
@@ -213,28 +268,27 @@ def caveat_sentences(comparison: Comparison) -> list[str]:
     return sentences
 
 
-def _arm_caveats(arm: Arm) -> list[str]:
-    verb = "was" if len(arm.stopped) == 1 else "were"
-    stopped = [f"{counted(len(arm.stopped), 'job')} of “{arm.label}” {verb} stopped."] if arm.stopped else []
-    return [*failure_sentences(arm), *stopped, *spot_sentences(arm)]
+def failure_sentences(arm: Arm) -> list[str]:
+    """Reasons why the arm's jobs failed: each failure class once, with its first job's message."""
+    by_class: dict[str, list[Job]] = {}
+    for job in arm.failed:
+        by_class.setdefault(job.text.get("failure_class") or "", []).append(job)
+    sentences = []
+    for name, jobs in by_class.items():
+        why = short(failure_text(name, jobs[0].text.get("failure_message") or ""), 160).rstrip(".")
+        sentences.append(f"{counted(len(jobs), 'job')} of “{arm.label}” failed{f': {why}' if why else ''}.")
+    return sentences
 
 
-def doom_sentences(comparison: Comparison) -> list[str]:
-    """Return why no further repeats of an arm were started; empty if all planned repeats were."""
-    most = comparison.design.looks[-1] if comparison.design else 0
-    return [
-        f"No further repeats of “{arm.label}” were started: they would have failed as well "
-        f"({short(arm.doom.exception, 160)})."
-        for arm in comparison.arms
-        if arm.doom and (len(arm.jobs) < most or any(job.text.get("repeats_left_out") for job in arm.jobs))
-    ]
-
-
-def rate_sentences(jobs: Sequence[Job]) -> list[str]:
-    """Return why the steady samples/s of scripts are not known, and what to add; empty if they are known."""
-    reasons = {job.text.get("rate_unknown") for job in jobs if job.is_script and job.succeeded}
-    sentence = next((_RATE_UNKNOWN[reason] for reason in _RATE_UNKNOWN if reason in reasons), None)
-    return [sentence] if sentence and not any(job.number(STEADY) > 0 for job in jobs) else []
+def spot_sentences(arm: Arm) -> list[str]:
+    """Return the savings from spot capacity and the number of interruptions."""
+    savings, interruptions = arm.summary("cost_spot_savings_percent"), arm.values("cost_spot_interruptions")
+    if savings is None:
+        return []
+    n = int(sum(interruptions))
+    often = f"interrupted {counted(n, 'time')} in {len(arm.compared)} jobs" if n else "never interrupted"
+    billed = f"{figure(savings.typical)} % less than its running time"
+    return [f"On spot capacity, “{arm.label}” was billed {billed}. It was {often}."]
 
 
 def disturbance_sentences(jobs: Sequence[Job]) -> list[str]:
@@ -259,32 +313,33 @@ def _would_repeats_help(comparison: Comparison) -> bool:
     return is_undecided and keeps and any(job.disturbances for job in comparison.jobs)
 
 
+def doom_sentences(comparison: Comparison) -> list[str]:
+    """Return why no further repeats of an arm were started; empty if all planned repeats were."""
+    most = comparison.design.looks[-1] if comparison.design else 0
+    return [
+        f"No further repeats of “{arm.label}” were started: they would have failed as well "
+        f"({short(arm.doom.exception, 160)})."
+        for arm in comparison.arms
+        if arm.doom and (len(arm.jobs) < most or any(job.text.get("repeats_left_out") for job in arm.jobs))
+    ]
+
+
+def rate_sentences(jobs: Sequence[Job]) -> list[str]:
+    """Return why the steady samples/s of scripts are not known, and what to add; empty if they are known."""
+    reasons = {job.text.get("rate_unknown") for job in jobs if job.is_script and job.succeeded}
+    sentence = next((_RATE_UNKNOWN[reason] for reason in _RATE_UNKNOWN if reason in reasons), None)
+    return [sentence] if sentence and not any(job.number(STEADY) > 0 for job in jobs) else []
+
+
 def warning_sentences(arm: Arm) -> list[str]:
     """Reasons why the arm's figures do not represent its compiler setting."""
     return [f"“{arm.label}” does not match its setting: {warning}." for warning in arm.compiler_warnings]
 
 
-def failure_sentences(arm: Arm) -> list[str]:
-    """Reasons why the arm's jobs failed: each failure class once, with its first job's message."""
-    by_class: dict[str, list[Job]] = {}
-    for job in arm.failed:
-        by_class.setdefault(job.text.get("failure_class") or "", []).append(job)
-    sentences = []
-    for name, jobs in by_class.items():
-        why = short(failure_text(name, jobs[0].text.get("failure_message") or ""), 160).rstrip(".")
-        sentences.append(f"{counted(len(jobs), 'job')} of “{arm.label}” failed{f': {why}' if why else ''}.")
-    return sentences
-
-
-def spot_sentences(arm: Arm) -> list[str]:
-    """Return the savings from spot capacity and the number of interruptions."""
-    savings, interruptions = arm.summary("cost_spot_savings_percent"), arm.values("cost_spot_interruptions")
-    if savings is None:
-        return []
-    n = int(sum(interruptions))
-    often = f"interrupted {counted(n, 'time')} in {len(arm.compared)} jobs" if n else "never interrupted"
-    billed = f"{figure(savings.typical)} % less than its running time"
-    return [f"On spot capacity, “{arm.label}” was billed {billed}. It was {often}."]
+def _arm_caveats(arm: Arm) -> list[str]:
+    verb = "was" if len(arm.stopped) == 1 else "were"
+    stopped = [f"{counted(len(arm.stopped), 'job')} of “{arm.label}” {verb} stopped."] if arm.stopped else []
+    return [*failure_sentences(arm), *stopped, *spot_sentences(arm)]
 
 
 def _compared_jobs(arm: Arm) -> str:
@@ -292,5 +347,62 @@ def _compared_jobs(arm: Arm) -> str:
     return f"the {counted(len(arm.compared), 'job')} with {state} cache"
 
 
-def _minutes(minutes: float | None) -> str:
-    return f"{figure(60 * minutes)} s" if minutes is not None and minutes < 2 else f"{figure(minutes)} min"
+def missing_data(comparison: Comparison) -> list[str]:
+    """Return sentences about jobs that have not ended, successful jobs without a number that others have, and costs
+    that do not count."""
+    running = [job for job in comparison.jobs if job.unfinished]
+    succeeded = [job for arm in comparison.arms for job in arm.succeeded]
+    quality = comparison.measure.column if comparison.measure else comparison.loss_column
+    columns = dict.fromkeys([*_NAMES, comparison.loss_column, quality])
+    lacking = {column: _without(succeeded, column) for column in columns}
+    sentences = [
+        f"Missing: {_NAMES.get(column, column)} of {_listed(jobs)}: not recorded or not finite."
+        for column, jobs in lacking.items()
+        if jobs and (column == BILLABLE or len(jobs) < len(succeeded))
+    ]
+    sentences += _late(comparison.jobs) + _not_counted(comparison.jobs)
+    if running:
+        sentences.insert(
+            0, f"Missing: {_listed(running)}, still running. Run `trainfare report` again after they have ended."
+        )
+    return sentences
+
+
+def _late(jobs: Sequence[Job]) -> list[str]:
+    """Return a sentence for each group with jobs whose log or billed seconds arrived too late for their runs."""
+    late = [job for job in jobs if job.text.get("missing", "no") != "no"]
+    by_group: dict[str, list[Job]] = {}
+    for job in late:
+        by_group.setdefault(job.text.get("group") or "", []).append(job)
+    return [
+        f"Missing: the end of the log or the billed seconds of {_listed(of_group)}, which SageMaker had not delivered "
+        f"in time. Run `trainfare attach --group {group}` later to add them."
+        for group, of_group in by_group.items()
+    ]
+
+
+def _not_counted(jobs: Sequence[Job]) -> list[str]:
+    """Return a sentence that names the costs that cannot be true: negative ones, and those of 0 of successful jobs."""
+    wrong = [job for job in jobs if (cost := job.number(BILLABLE)) < 0 or (cost == 0 and job.succeeded)]
+    if not wrong:
+        return []
+    costs = _shortened([f"{job.number(BILLABLE):g} of “{job.title}”" for job in wrong])
+    return [f"Not counted: billable instance seconds {costs}: the cost of a job must be above 0."]
+
+
+def deleted(names: Sequence[str]) -> list[str]:
+    """Return a sentence that names the deleted runs, if any."""
+    return [f"Missing: {_shortened(names)}, deleted in MLflow. MLflow can restore deleted runs."] if names else []
+
+
+def _without(jobs: Sequence[Job], column: str) -> list[Job]:
+    return [job for job in jobs if not math.isfinite(job.number(column))]
+
+
+def _listed(jobs: Sequence[Job]) -> str:
+    return _shortened([f"“{job.title}”" for job in jobs])
+
+
+def _shortened(names: Sequence[str]) -> str:
+    more = f" and {len(names) - _MAX_NAMES} more" if len(names) > _MAX_NAMES else ""
+    return ", ".join(names[:_MAX_NAMES]) + more

@@ -1,27 +1,58 @@
-"""The report of a comparison."""
+"""The report of a comparison, also its figures as data, and the results for which a script may want to fail."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
 
 import pandas as pd
 
+from judging.intervals import Interval
+from judging.summaries import gain_percent, summary
 from reports.comparison import messages
-from reports.comparison.columns import columns, verdict_column
+from reports.comparison.arms import STEADY, Arm
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.definitions import measured_section
-from reports.comparison.factorial import factorial_of
-from reports.comparison.fail_on import results_by_arm
-from reports.comparison.figures import metrics_of, short_answer_of, summary_of
-from reports.comparison.job_table import job_sections
-from reports.comparison.look_table import looks_note, looks_table, short_looks, spent_sentence
-from reports.comparison.published_figures import published_note, published_of, published_table
-from reports.comparison.ran_on import ran_on_sections
-from reports.model.blocks import Block, Chart, Charts, Definition, Definitions, Item, Items, Text
-from reports.model.report import Report, Section
-from reports.model.table import Table, build_table
+from reports.comparison.equal_work import BILLABLE, DOLLARS
+from reports.comparison.tables import (
+    columns,
+    factorial_of,
+    job_sections,
+    looks_note,
+    looks_summary,
+    looks_table,
+    published_note,
+    published_of,
+    published_table,
+    short_looks,
+    spent_sentence,
+    verdict_column,
+)
+from reports.model.numbers import figure, percent
+from reports.model.report import (
+    Block,
+    Chart,
+    Charts,
+    Definition,
+    Definitions,
+    Item,
+    Items,
+    Metric,
+    Report,
+    Section,
+    ShortAnswer,
+    Table,
+    Text,
+    build_table,
+)
+
+if TYPE_CHECKING:
+    from reports.comparison.comparison import Comparison, Contrast
+from reports.comparison.arms import Job
+
+MEASURED = "How each number is measured"
+"""Title of the section with the definitions, in every kind of report."""
 
 TYPICAL = (
     "Typical values over the successful repeats, with the smallest and the largest value below. They are geometric "
@@ -29,6 +60,117 @@ TYPICAL = (
     "seconds and the cost include what failed jobs add. Compile and warm-up do not count towards the steady rate; they "
     "do count towards the billable seconds."
 )
+
+SCRIPTS = Definition(
+    "Scripts",
+    "Measured from outside. The service records when downloading, the script and uploading start and end. Losses, "
+    "scores, steps, samples and training seconds are read from the script's output, at the time of each line. Samples "
+    "are the steps times the batch size where the log does not show them. The steady samples/s leave out the first "
+    "tenth of the steps and the evaluations.",
+)
+
+STEADY_RATE = Definition(
+    "Steady samples/s",
+    "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. Includes "
+    "data loading and counts all devices.",
+)
+
+END_TO_END_RATE = Definition("End-to-end samples/s", "All samples divided by the billable seconds.")
+
+_TIMES = (
+    Definition(
+        "Billable seconds",
+        "Wall-clock time from the start of downloading to the end of uploading, as the service bills it. Provisioning "
+        "is not included. Multiplied by the instances of a job, they are billable instance seconds, on which the "
+        "verdict is based. Between different instance types the verdict is based on dollars, which are shown only "
+        "where a price is known.",
+    ),
+    STEADY_RATE,
+    END_TO_END_RATE,
+    Definition(
+        "Compile + warm-up",
+        "Seconds before the steady state. A warm compile cache shortens them, so jobs with different cache states are "
+        "never averaged together: an arm's figures come from the cache state of most of its repeats.",
+    ),
+    Definition(
+        "Training time",
+        "Time of Trainer's whole loop, as Trainer reports it: compile, warm-up, steps and evaluations, the same as in "
+        "published figures. “Training” in the table is the time of the steady steps only.",
+    ),
+)
+
+_JUDGEMENT = (
+    Definition(
+        "Interval",
+        "Ratio of geometric means with its 95 % interval: Welch's t on the logarithms, so each side has its own "
+        "spread. Intervals of the cost are not adjusted for the number of arms. At most 5 in 100 comparisons of two "
+        "equal settings say cheaper or not cheaper, but with many arms one false verdict becomes likely. Before an "
+        "important decision, compare the best arm with the baseline again.",
+    ),
+    Definition(
+        "Verdict",
+        "“Cheaper”: the whole interval is below 1 and the quality is kept. “Not cheaper”: the whole interval is at or "
+        "above 1. “Inconclusive”: anything else, including fewer than two successful repeats. “Not comparable”: the "
+        "data, the image's versions or the target differ; the samples seen differ by more than 1 %; the jobs of one "
+        "arm ran on different machines; arms on different instance types have no price; or a compiler did not run as "
+        "the setting says. Differences that were allowed are listed with the verdict.",
+    ),
+)
+
+_WAVES = (
+    Definition(
+        "Interval",
+        "Cost, arm over baseline, at the look that stopped the arm. With three repeats it is the ratio of geometric "
+        "means with Welch's t on the logarithms; from five repeats on the ratio of the medians of all pairs' means "
+        "(Hodges and Lehmann), with the interval of Mann and Whitney's exact test. The typical costs in tables and "
+        "charts are the same statistics, so their ratio is the estimate. The intervals of all looks and arms hold "
+        "together in 95 %. Failed jobs count towards the cost of the successful ones. The best of several arms looks "
+        "a little better than it is, because it was chosen for looking good; the estimate is not corrected for that.",
+    ),
+    Definition(
+        "Verdict",
+        "“Cheaper”: the whole interval is below 1, and the quality is shown to be kept. “Cheaper, quality not shown”: "
+        "the cost is lower, but a loss of quality beyond the margin is not ruled out. “Not cheaper”: the whole "
+        "interval is above 1, a gain worth having is ruled out, or the quality is shown to be worse. “Inconclusive”: "
+        "anything else, such as an arm of which too many jobs failed. “Not comparable”: the data, the image's versions "
+        "or the target differ; the samples seen differ by more than 1 %; the jobs of one arm ran on different "
+        "machines; arms on different instance types have no price; or a compiler did not run as the setting says. "
+        "Differences that were allowed are listed with the verdict.",
+    ),
+)
+
+_TARGET = Definition(
+    "To a target",
+    "Jobs that train to the same target and reach it did equal work and kept the quality, although they may have seen "
+    "different numbers of samples. An arm with a job that did not reach the target is not cheaper.",
+)
+
+_BREAK_EVEN = Definition(
+    "Break-even",
+    "N* = (C_arm − C_base) / (1/T_base − 1/T_arm). T is the steady samples/s. C is the compile and warm-up seconds, "
+    "less what the samples of the warm-up take at the steady rate: they are work that is done. The 95 % interval "
+    "(Fieller) holds every number of samples after which the repeats do not show which arm is ahead. It has no end "
+    "if the steady gain is within the noise.",
+)
+
+_KEPT_BY_MEAN = (
+    "Kept if the mean is no worse than the baseline's by more than 0.01 (accuracy, macro F1, fractions), 1 point (F1, "
+    "exact match and others in %) or 2 % (losses, and metrics in another unit)."
+)
+
+_KEPT_BY_BOUND = (
+    "Kept if the largest loss that the repeats do not rule out (one-sided 95 % over all looks) is within the margin: "
+    "compare.quality_margin, or 0.03 (accuracy, macro F1, fractions), 3 points (F1, exact match and others in %) or "
+    "5 % (losses, and metrics in another unit). The unit of a script's metric is the one that its experiment declares. "
+    "Arms that differ in nothing that changes the training, such as in the compiler alone, are compared seed by seed."
+)
+
+FAIL_ON = ("dearer", "worse", "inconclusive", "failed")
+"""Results that `--fail-on` accepts."""
+
+_COSTS = (BILLABLE, DOLLARS.column)
+
+_COLUMNS = {"Device": "device", "Service": "service", "Instance type": "instance_type", "Data": "data_key"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -160,3 +302,200 @@ def _break_even(contrast: Contrast, comparison: Comparison) -> Definition:
         messages.break_even_sentence(state, point, comparison.arms[0]) for state, point in contrast.break_evens.items()
     ]
     return Definition(contrast.arm.label, " ".join(sentences) or "Not determined: there is nothing to compare.")
+
+
+def measured_section(comparison: Comparison) -> Section:
+    """Return the definitions of the figures that this comparison has."""
+    measure = f"Measured by {comparison.measure.label}. " if comparison.measure else ""
+    kept = _KEPT_BY_BOUND if comparison.progress else _KEPT_BY_MEAN
+    quality = Definition("Quality", measure + kept)
+    has_target = any(contrast.verdict.target for contrast in comparison.contrasts)
+    definitions = (
+        *([SCRIPTS] if comparison.has_scripts else []),
+        *_TIMES,
+        *(_WAVES if comparison.progress else _JUDGEMENT),
+        quality,
+        *([_TARGET] if has_target else []),
+        Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/measuring.md lists them."),
+        _BREAK_EVEN,
+    )
+    return Section(MEASURED, (Definitions(definitions),))
+
+
+def summary_of(comparison: Comparison) -> dict[str, Any]:
+    """Return numbers and verdicts; non-finite numbers are kept, although strict JSON forbids them."""
+    return {
+        "group": comparison.group,
+        "headline": messages.headline(comparison),
+        "baseline": comparison.baseline.label if comparison.baseline else None,
+        "best": comparison.best.arm.label if comparison.best else None,
+        "rules": comparison.rules,
+        "quality_measure": comparison.measure.column if comparison.measure else None,
+        "paid_instance_seconds": comparison.billable_instance_seconds,
+        "arms": [_arm(arm) for arm in comparison.arms],
+        **looks_summary(comparison),
+        "contrasts": [contrast_summary(contrast) for contrast in comparison.contrasts],
+    }
+
+
+def contrast_summary(contrast: Contrast) -> dict[str, Any]:
+    """Return a verdict with its numbers."""
+    return {
+        "arm": contrast.arm.label,
+        **asdict(contrast.verdict),
+        "speed_up": asdict(contrast.speed_up) if contrast.speed_up else None,
+        "break_even": {state: asdict(point) for state, point in contrast.break_evens.items()},
+    }
+
+
+def metrics_of(comparison: Comparison) -> Iterator[Metric]:
+    """Yield each arm's typical cost, speed and quality, and its saving against the baseline."""
+    columns = {"billable_instance_seconds": BILLABLE, "usd": DOLLARS.column, "steady_samples_per_second": STEADY}
+    columns[comparison.loss_column] = comparison.loss_column
+    if comparison.measure:
+        columns[comparison.measure.column] = comparison.measure.column
+    for arm in comparison.arms:
+        for name, column in columns.items():
+            values = arm.summary(column)
+            shown = comparison.cost(arm, column) if column in _COSTS else values.typical if values else None
+            yield Metric(name=name, label=arm.label, value=math.nan if shown is None else shown)
+    for contrast in comparison.contrasts:
+        if ratio := contrast.verdict.ratio:
+            yield saving_metric("saving_percent", ratio, contrast.arm.label)
+
+
+def saving_metric(name: str, ratio: Interval, label: str = "") -> Metric:
+    """Return a cost ratio as a saving in percent: a ratio of 0.8 saves 20 %.
+
+    An interval that says nothing is left out.
+    """
+    estimate, low, high = (-gain_percent(value) for value in (ratio.estimate, ratio.high, ratio.low))
+    return Metric(name=name, label=label, value=estimate, interval=(low, high) if ratio.is_informative else None)
+
+
+def short_answer_of(comparison: Comparison) -> ShortAnswer:
+    """Return the answer in a few words, such as `inductor 20 % cheaper`."""
+    baseline, outcomes = comparison.baseline, {contrast.verdict.outcome for contrast in comparison.contrasts}
+    if baseline is None:
+        return ShortAnswer("", "no jobs")
+    if not any(arm.succeeded for arm in comparison.arms):
+        return ShortAnswer("", _without_success(comparison))
+    if not comparison.contrasts:
+        cost = baseline.summary(BILLABLE)
+        return ShortAnswer("", f"{figure(cost.typical)} s billed" if cost else "billed seconds unknown")
+    if (best := comparison.best) and best.verdict.ratio:
+        return cheaper(best.arm.label, best.verdict.ratio)
+    if later := comparison.later_best:
+        contrast, trainings = later
+        return ShortAnswer(contrast.arm.label, f"{_comma(contrast.arm.label)} cheaper from {trainings} trainings on")
+    if outcomes == {"not cheaper"}:
+        return ShortAnswer("", "nothing cheaper")
+    return ShortAnswer("", "not comparable" if outcomes == {"not comparable"} else "inconclusive")
+
+
+def _without_success(comparison: Comparison) -> str:
+    """Return the answer of a comparison without a successful job."""
+    if any(job.unfinished for job in comparison.jobs):
+        return "no answer yet"
+    return "failed" if any(job.failed for job in comparison.jobs) else "stopped"
+
+
+def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
+    """Return `inductor 20 % cheaper`."""
+    return ShortAnswer(setting, f"{_comma(setting)} {percent(ratio.estimate)} % cheaper")
+
+
+def _comma(setting: str) -> str:
+    """Return a comma after a setting that contains digits or commas: `batch 64, 20 % cheaper`."""
+    return "" if setting.isalpha() else ","
+
+
+def _arm(arm: Arm) -> dict[str, Any]:
+    names = sorted({name for job in arm.compared for name in job.numbers})
+    summaries = {name: asdict(values) for name in names if (values := arm.summary(name))}
+    setup = summary(arm.setup_seconds)
+    return {
+        "label": arm.label,
+        "cache_state": arm.cache_state,
+        "jobs": len(arm.jobs),
+        "succeeded": len(arm.succeeded),
+        "failed": len(arm.failed),
+        "stopped": len(arm.stopped),
+        "disturbed": sum(bool(job.disturbances) for job in arm.jobs),
+        "repeats": len(arm.compared),
+        "setup_seconds": asdict(setup) if setup else None,
+        "numbers": summaries,
+    }
+
+
+def results_by_arm(comparison: Comparison) -> Mapping[str, tuple[str, ...]]:
+    """Return the labels of the arms with each of the results in `FAIL_ON`; no entry for results that did not occur.
+
+    *dearer*: the whole interval of the cost ratio lies above 1. *worse*: the quality is shown to be worse by more than
+    the margin, or a job of the arm did not reach the target. *inconclusive*: the verdict is inconclusive or not
+    comparable, or the quality is not shown. *failed*: a job failed.
+    """
+    matches = {
+        "dearer": [each.arm.label for each in comparison.contrasts if _is_dearer(each)],
+        "worse": [each.arm.label for each in comparison.contrasts if _is_worse(each)],
+        "inconclusive": [each.arm.label for each in comparison.contrasts if _is_inconclusive(each)],
+        "failed": [arm.label for arm in comparison.arms if arm.failed],
+    }
+    return {result: tuple(labels) for result, labels in matches.items() if labels}
+
+
+def fail_sentences(results: Mapping[str, tuple[str, ...]], fail_on: frozenset[str]) -> Iterator[str]:
+    """Yield a sentence for each result that occurred and that `fail_on` names."""
+    for result, labels in results.items():
+        if result in fail_on:
+            arms = ", ".join(f"“{label}”" for label in labels)
+            yield f"--fail-on {result}: {'a job failed of ' if result == 'failed' else ''}{arms}."
+
+
+def _is_dearer(contrast: Contrast) -> bool:
+    ratio = contrast.verdict.ratio
+    return ratio is not None and ratio.low > 1
+
+
+def _is_worse(contrast: Contrast) -> bool:
+    quality = contrast.verdict.quality
+    if quality is None:
+        return contrast.verdict.misses_target
+    return quality.shown_worse if quality.margin is None else quality.shown_beyond
+
+
+def _is_inconclusive(contrast: Contrast) -> bool:
+    return contrast.verdict.outcome in ("inconclusive", "not comparable", "cheaper, quality not shown")
+
+
+def ran_on_sections(jobs: Sequence[Job], environment: Mapping[str, Any], group: str) -> tuple[Section, ...]:
+    """Return the section with the jobs' environment; empty if nothing is known about it."""
+    known = environment_texts(jobs, environment)
+    if not known:
+        return ()
+    definitions = [Definition(term, text) for term, text in known.items()]
+    return (Section("Environment", (Definitions((*definitions, Definition("Group", group, is_code=True))),)),)
+
+
+def environment_texts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> dict[str, str]:
+    """Return the jobs' devices, services, data and prices, and the versions in `environment`."""
+    texts = {name: _distinct(jobs, column) for name, column in _COLUMNS.items()}
+    texts["Price"] = "; ".join(dict.fromkeys(price for job in jobs if (price := _price(job))))
+    job = environment.get("job") or {}
+    versions = job.get("versions") or environment.get("packages") or {}
+    texts["Versions"] = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
+    git = environment.get("git") or {}
+    changed = " with local changes" if git.get("dirty") else ""
+    texts["Source"] = f"{git['commit'][:12]}{changed}" if git.get("commit") else ""
+    return {name: text for name, text in texts.items() if text}
+
+
+def _price(job: Job) -> str:
+    """Return the price behind a job's dollars, with its source and date; empty without a price."""
+    usd, source, date = (job.text.get(f"price_{name}") for name in ("usd_per_hour", "source", "date"))
+    origin = ", ".join(part for part in (source, date) if part)
+    return f"{usd} USD per hour of {job.text.get('instance_type')}{f' ({origin})' if origin else ''}" if usd else ""
+
+
+def _distinct(jobs: Sequence[Job], column: str) -> str:
+    return ", ".join(dict.fromkeys(value for job in jobs if (value := job.text.get(column))))

@@ -10,9 +10,7 @@ from jinja2 import Environment, PackageLoader, StrictUndefined, Template
 from markupsafe import Markup
 
 from reports.charts.canvas import theme_css
-from reports.model.blocks import Charts, Command, Definitions, Items, Sentences, Text
-from reports.model.report import Report
-from reports.model.table import Table
+from reports.model.report import Charts, Command, Definitions, Items, Report, Sentences, Table, Text
 
 _BLOCKS = (Text, Sentences, Command, Items, Definitions, Table, Charts)
 _BREAKABLE = re.compile(

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from reports.model.blocks import Block, Command, Items, Sentences, Text
-from reports.model.report import Report
-from reports.model.table import Table
+from reports.model.report import Block, Command, Items, Report, Sentences, Table, Text
 from training.contract.plain_text import without_markup
 
 PAGE = "The full report is the artifact `report/report.html`."

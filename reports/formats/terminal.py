@@ -12,9 +12,7 @@ from rich.padding import Padding
 from rich.table import Table as RichTable
 from rich.text import Text as RichText
 
-from reports.model.blocks import Block, Command, Definitions, Item, Items, Sentences, Text
-from reports.model.report import Report
-from reports.model.table import Table
+from reports.model.report import Block, Command, Definitions, Item, Items, Report, Sentences, Table, Text
 from training.contract.plain_text import without_control_characters
 
 WIDTH = 100
@@ -89,9 +87,11 @@ def _rich_definitions(block: Definitions) -> RichTable:
 def _rich_table(table: Table) -> RichTable:
     rendered = RichTable(box=box.SIMPLE_HEAD, padding=0, pad_edge=False)
     first, *others = table.headings
-    rendered.add_column(first.head, overflow="fold")
+    rendered.add_column(first.head or first.label, overflow="fold")
     for heading in others:
-        rendered.add_column(heading.head, justify="left" if heading.kind == "text" else "right", no_wrap=True)
+        rendered.add_column(
+            heading.head or heading.label, justify="left" if heading.kind == "text" else "right", no_wrap=True
+        )
     for row in table.rows:
         rendered.add_row(*(cell.text for cell in row.cells))
     return rendered

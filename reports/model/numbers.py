@@ -1,14 +1,17 @@
-"""Numbers as text, written the same way in every report."""
+"""Numbers, lists, labels and addresses as text, written the same way in every report."""
 
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
+from urllib.parse import urlsplit, urlunsplit
 
 from judging.intervals import Interval
 from judging.summaries import gain_percent
 
 TOO_FEW = "too few repeats"
 """Text of an interval that says nothing."""
+
 NONE = "–"
 """Text of a missing value."""
 
@@ -108,3 +111,33 @@ def _decimals(gain_percent: float) -> int:
 
 def _direction(ratio: float) -> str:
     return "fewer" if ratio < 1 else "more"
+
+
+def short(label: str, limit: int = 40) -> str:
+    """Return a label cut to `limit` characters."""
+    return label if len(label) <= limit else f"{label[: limit - 1]}…"
+
+
+def joined(parts: Sequence[str]) -> str:
+    """Return `a`, `a and b` or `a, b and c`."""
+    return parts[0] if len(parts) == 1 else f"{', '.join(parts[:-1])} and {parts[-1]}"
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 job`, `2 jobs`, `1,000 jobs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
+def capitalized(text: str) -> str:
+    """Return a text with its first letter in upper case and the rest unchanged."""
+    return text[:1].upper() + text[1:]
+
+
+def run_url(tracking_uri: str, experiment_id: str, run_id: str) -> str | None:
+    """Return the address of a run's page without credentials; None for a store that has no web address."""
+    parts = urlsplit(tracking_uri)
+    if parts.scheme not in ("http", "https"):
+        return None
+    base = urlunsplit((parts.scheme, parts.netloc.rpartition("@")[2], parts.path.rstrip("/"), "", ""))
+    # Without the workflow type MLflow shows the page in its section for traces.
+    return f"{base}/#/experiments/{experiment_id}/runs/{run_id}?workflowType=machine_learning"

@@ -1,5 +1,4 @@
-"""The report of a group of probes: projected time and cost of each arm.
+"""The report of a group of probes: projected time and cost of each arm, on demand and on spot capacity.
 
-Open `projections.py` first. `job_spreads.py` has the spread between a user's own jobs, `messages.py` the sentences, and
-`report.py` builds the report.
+Open `projections.py` first. `report.py` builds the report, and `spot.py` has the estimates that plans show too.
 """

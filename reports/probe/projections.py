@@ -3,23 +3,29 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
+from typing import Any, TypeAlias
 
 import pandas as pd
 
-from judging.next_job import JobSpread, are_separated, next_job_error
-from reports.comparison.arms import Arm, Job, arms_of
-from reports.probe.job_spreads import Machine, machine_of
-from reports.spot.estimate import SpotEstimate
-from reports.spot.recorded import Discount, estimate_of_probe
+from judging.next_job import JobSpread, are_separated, job_spread, next_job_error
+from reports.comparison.arms import Arm, Job, arms_of, job_of, setting_of
+from reports.probe.spot import Discount, SpotEstimate, estimate_of_probe
 
 SECONDS = "projected_billable_seconds"
+
 INSTANCE_SECONDS = "projected_billable_instance_seconds"
+
 USD = "projected_usd"
+
 LOSS_TOLERANCE = 0.02
 """A loss that exceeds the lowest one by more than this share is reported; verdicts use the same tolerance."""
+
+Machine: TypeAlias = tuple[str | None, str | None, str | None]
+"""Model, instance type and device. Jobs that agree in them are similar."""
 
 
 @dataclass(frozen=True)
@@ -212,3 +218,33 @@ def _loss(curve: pd.DataFrame | None, common: float) -> float:
         return math.nan
     later = curve[(curve["key"] == "loss") & (curve["samples"] > common / 2) & (curve["samples"] <= common)]
     return fmean(later["value"]) if len(later) else math.nan
+
+
+def machine_of(job: Job) -> Machine:
+    """Return the model of a job and the machine on which it ran."""
+    return job.text.get("hp_model"), job.text.get("instance_type"), job.text.get("device")
+
+
+def job_spreads(table: pd.DataFrame) -> dict[Machine, JobSpread]:
+    """Return the spread between the repeats in a table from `similar_jobs.similar_jobs`.
+
+    Repeats are jobs that differ in their seed alone, even of different groups. Probes, calibrations and jobs that end
+    at a target do not count: their amount of work is not fixed.
+    """
+    costs: dict[Machine, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for row in table.to_dict("records"):
+        job = job_of(row)
+        if job.succeeded and job.number("cost_billable_seconds") > 0 and not _is_open_ended(job):
+            costs[machine_of(job)][_setting(row, job)].append(job.number("cost_billable_seconds"))
+    return {machine: job_spread(settings.values()) for machine, settings in costs.items()}
+
+
+def _is_open_ended(job: Job) -> bool:
+    is_sweep_part = job.text.get("role") in ("calibration", "trial")
+    reaches_target = (job.text.get("hp_target_stop") or "").lower() == "true"
+    return is_sweep_part or reaches_target or bool(job.text.get("hp_probe_precision"))
+
+
+def _setting(row: Mapping[Any, Any], job: Job) -> frozenset[tuple[str, str]]:
+    """Return everything in which repeats agree."""
+    return frozenset({**setting_of(row), "cache": job.cache_state, "samples": f"{job.number('samples'):g}"}.items())

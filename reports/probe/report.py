@@ -7,18 +7,34 @@ from dataclasses import asdict
 from typing import Any
 
 from reports.comparison.arms import STEADY
-from reports.comparison.definitions import MEASURED
 from reports.comparison.equal_work import BILLABLE
-from reports.comparison.job_table import job_sections
-from reports.comparison.ran_on import ran_on_sections
-from reports.comparison.report import Source, chart_sections
-from reports.model.blocks import Block, Chart, Definition, Definitions, Sentences, Text
-from reports.model.numbers import NONE, figure, money, score
-from reports.model.report import Metric, Report, Section, ShortAnswer
-from reports.model.table import Column, Table, build_table
-from reports.probe import messages
-from reports.probe.projections import Probes, Projected, Range
-from reports.spot.text import DEFINITION, spot_table
+from reports.comparison.messages import warning_sentences
+from reports.comparison.report import MEASURED, Source, chart_sections, ran_on_sections
+from reports.comparison.tables import job_sections
+from reports.model.numbers import NONE, counted, factor, figure, joined, money, score
+from reports.model.report import (
+    Block,
+    Chart,
+    Column,
+    Definition,
+    Definitions,
+    Metric,
+    Report,
+    Section,
+    Sentences,
+    ShortAnswer,
+    Table,
+    Text,
+    build_table,
+)
+from reports.probe.projections import Probes, Projected, Range, arms_with_higher_loss
+from reports.probe.spot import DEFINITION, spot_sentences, spot_table
+from training.contract.failures import failure_text
+
+CAVEAT = (
+    "An interval is for the next job: it covers the noise of the measured steps and the spread between jobs of one "
+    "setting. It does not cover the quality of the whole training; a comparison measures it."
+)
 
 _DEFINITIONS = (
     Definition(
@@ -54,24 +70,131 @@ _DEFINITIONS = (
 
 def probe_report(probes: Probes, charts: Sequence[Chart], source: Source) -> Report:
     """Return the report with its projections."""
-    headline, remarks = messages.headline(probes), Sentences(tuple(messages.sentences(probes)))
+    answer, remarks = headline(probes), Sentences(tuple(sentences(probes)))
     tables: tuple[Block, ...] = (projection_table(probes),) if probes.projected else ()
     tables += _spot_tables(probes)
-    caveat = (Text(messages.CAVEAT, "muted"),) if probes.projected else ()
+    caveat = (Text(CAVEAT, "muted"),) if probes.projected else ()
     return Report(
         group=probes.group,
         title=source.title,
-        headline=headline,
+        headline=answer,
         answer=(remarks, *caveat),
         sections=tuple(_sections(probes, charts, source)),
-        terminal=(Text(headline, "strong"), *tables, remarks, *caveat),
-        markdown=(*tables, remarks, Text(messages.CAVEAT)),
+        terminal=(Text(answer, "strong"), *tables, remarks, *caveat),
+        markdown=(*tables, remarks, Text(CAVEAT)),
         missing=source.missing,
         summary=_summary(probes),
         metrics=tuple(metrics_of(probes)),
         short_answer=short_answer_of(probes),
         rows_csv=source.table.to_csv(index=False),
     )
+
+
+def _sections(probes: Probes, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
+    if probes.projected:
+        yield Section("The arms, cheapest first", (projection_table(probes),))
+    for table in _spot_tables(probes):
+        yield Section(table.name, (table,))
+    yield from chart_sections(charts)
+    yield from job_sections(probes.jobs, source.tracking_uri)
+    on_spot = (DEFINITION,) if _spot_tables(probes) else ()
+    yield Section(MEASURED, (Definitions((*_DEFINITIONS, *on_spot)),))
+    yield from ran_on_sections(probes.jobs, source.environment, probes.group)
+
+
+def headline(probes: Probes) -> str:
+    """Return the answer in one sentence."""
+    cheapest = probes.cheapest
+    if cheapest is None:
+        return "No projection: no arm trained for long enough."
+    verb = "cost" if probes.unit == "USD" else "take"
+    answer = f"“{cheapest.arm.label}” would {verb} {_amount(cheapest.cost, probes.unit)} for the whole training"
+    if len(probes.projected) == 1:
+        return f"{answer}."
+    if similar := probes.as_cheap:
+        return f"{answer}; {joined([f'“{each.arm.label}”' for each in similar])} cannot be distinguished from it."
+    return f"{answer}, the cheapest of the {len(probes.projected)} arms."
+
+
+def sentences(probes: Probes) -> list[str]:
+    """Return the remarks about these probes."""
+    warnings = [sentence for each in probes.projected for sentence in warning_sentences(each.arm)]
+    remarks = [*_fastest(probes), *_uncertain(probes), *_losses(probes), *_failed(probes)]
+    return [*warnings, *remarks, *_on_spot(probes), *spread_sentences(probes), _cost(probes)]
+
+
+def _amount(cost: Range, unit: str) -> str:
+    if unit == "USD":
+        return f"{money(cost.estimate)} USD ({money(cost.low)} to {money(cost.high)})"
+    return f"{figure(cost.estimate)} {unit} ({figure(cost.low)} to {figure(cost.high)})"
+
+
+def _fastest(probes: Probes) -> list[str]:
+    cheapest, fastest = probes.cheapest, probes.fastest
+    if not cheapest or not fastest or cheapest is fastest or not cheapest.is_faster_or_slower_than(fastest):
+        return []
+    speed = cheapest.seconds.estimate / fastest.seconds.estimate
+    cost = fastest.cost.estimate / cheapest.cost.estimate
+    return [
+        f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {factor(speed)} times as fast "
+        f"as “{cheapest.arm.label}” at {factor(cost)} times its cost."
+    ]
+
+
+def _uncertain(probes: Probes) -> list[str]:
+    wide = [f"“{each.arm.label}”" for each in probes.projected if each.is_uncertain]
+    if not wide:
+        return []
+    return [
+        f"{joined(wide)} ran out of samples before the projection was as precise as requested: raise probe.samples, or "
+        "measure on a machine with less noise."
+    ]
+
+
+def _losses(probes: Probes) -> list[str]:
+    return [
+        f"After {figure(probes.common_samples)} samples, the loss of “{each.arm.label}” is "
+        f"{figure(100 * (each.loss / best.loss - 1))} % above that of “{best.arm.label}”."
+        for each, best in arms_with_higher_loss(probes)
+        if best.loss > 0
+    ]
+
+
+def _failed(probes: Probes) -> list[str]:
+    failures = []
+    for arm in probes.unprojected:
+        job = arm.jobs[0]
+        reason = job.text.get("failure_message") or "too few steps to project"
+        why = "it was stopped" if job.stopped else failure_text(job.text.get("failure_class") or "", reason)
+        failures.append(f"“{arm.label}” has no projection: {why}")
+    return failures
+
+
+def _on_spot(probes: Probes) -> list[str]:
+    """Return the sentences about the cheapest arm on spot capacity. The table has the others."""
+    cheapest = probes.cheapest
+    return spot_sentences(cheapest.arm.label, cheapest.spot) if cheapest and cheapest.spot else []
+
+
+def spread_sentences(probes: Probes) -> list[str]:
+    """Return the origin of the spread between jobs that the intervals include."""
+    sentences = []
+    for spread in probes.spreads:
+        percent = figure(100 * spread.relative)
+        source = (
+            f"the spread between {spread.jobs} tracked jobs of this experiment, {percent} %"
+            if spread.jobs
+            else f"the usual spread between jobs, {percent} %: this experiment has too few repeats of its own"
+        )
+        sentences.append(f"The intervals include {source}.")
+    return sentences
+
+
+def _cost(probes: Probes) -> str:
+    usd = probes.total("cost_usd")
+    dollars = f" and {money(usd)} USD" if usd else ""
+    jobs = counted(len(probes.jobs), "probe")
+    return f"{jobs} took {figure(probes.total(BILLABLE))} billable instance seconds{dollars} in all."
 
 
 def projection_table(probes: Probes) -> Table:
@@ -110,22 +233,10 @@ def short_answer_of(probes: Probes) -> ShortAnswer:
     return ShortAnswer(cheapest.arm.label, f"{similar}, {cost}")
 
 
-def _sections(probes: Probes, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
-    if probes.projected:
-        yield Section("The arms, cheapest first", (projection_table(probes),))
-    for table in _spot_tables(probes):
-        yield Section(table.name, (table,))
-    yield from chart_sections(charts)
-    yield from job_sections(probes.jobs, source.tracking_uri)
-    on_spot = (DEFINITION,) if _spot_tables(probes) else ()
-    yield Section(MEASURED, (Definitions((*_DEFINITIONS, *on_spot)),))
-    yield from ran_on_sections(probes.jobs, source.environment, probes.group)
-
-
 def _summary(probes: Probes) -> dict[str, Any]:
     return {
         "group": probes.group,
-        "headline": messages.headline(probes),
+        "headline": headline(probes),
         "unit_of_cost": probes.unit,
         "common_samples": probes.common_samples,
         "not_separated_from_the_cheapest": [each.arm.label for each in probes.as_cheap],

@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
+from statistics import median
 from typing import Any
 
 import pandas as pd
@@ -14,30 +15,46 @@ from judging.design import Design
 from judging.intervals import LEAST_SPREAD, Interval, ratio_interval
 from judging.summaries import geometric_mean, typical
 from reports.comparison.arms import Arm, Job, job_of
-from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.equal_work import BILLABLE
-from reports.sweep.confirmation import confirmation_of
-from reports.sweep.cost_share import CostShare, cost_share
-from reports.sweep.sweep_spec import SweepSpec, read_spec
+from reports.comparison.comparison import Comparison, Contrast, compare
+from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.sweep.trials import (
     COST_COLUMNS,
     KINDS,
     Calibration,
     Setting,
+    SweepSpec,
     Trial,
     calibration_of,
     front,
     ranked,
+    read_spec,
     rounded,
     setting_of,
     trial_of,
     value_at,
     with_second_costs,
 )
-from sweeps.cost_model.finalists import choose
+from sweeps.cost_model.ending import choose
 from tracking.groups.planned_job import FINALIST
 
 ROLES = ("calibration", "baseline", "trial", FINALIST, "confirmation")
+
+ROLE = "confirmation"
+
+_ENDED = ("completed", "worse", "not reached")
+
+
+@dataclass(frozen=True, kw_only=True)
+class CostShare:
+    """Cost of a part of a sweep's jobs."""
+
+    what: str
+    """Role of the jobs, or outcome of the trials."""
+    jobs: int
+    seconds: float
+    """Billable instance seconds."""
+    usd: float
+    """NaN if no price is known."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -290,3 +307,161 @@ def _number(text: str | None) -> float | None:
 def _common_samples(trials: Sequence[Trial]) -> float:
     counts = [trial.job.number("samples") for trial in trials if trial.kind in ("completed", "worse", "not reached")]
     return min((samples for samples in counts if samples > 0), default=math.nan)
+
+
+def cost_share(what: str, jobs: Sequence[Job]) -> CostShare:
+    """Return the cost of these jobs; costs that are not finite do not count."""
+    seconds = math.fsum(value for job in jobs if 0 < (value := job.number(BILLABLE)) < math.inf)
+    usd = [value for job in jobs if 0 <= (value := job.number(DOLLARS.column)) < math.inf]
+    return CostShare(what=what, jobs=len(jobs), seconds=seconds, usd=math.fsum(usd) if usd else math.nan)
+
+
+def confirmation_of(table: pd.DataFrame, group: str, design: Design | None) -> Comparison | None:
+    """Return the comparison of the repeated settings; None if no setting was repeated.
+
+    With a `design`, the repeats ran in waves and are judged by its looks.
+    """
+    rows = repeat_rows(table)
+    return compare(rows, group, design=design) if len(rows) else None
+
+
+def repeat_rows(table: pd.DataFrame) -> pd.DataFrame:
+    """Return the rows of the repeats in a table from `job_tables.jobs`, numbered from 0 as in any comparison.
+
+    In a sweep, number 0 is the winning trial, which does not count.
+    """
+    if "role" not in table.columns:
+        return table[:0]
+    rows = table[table["role"] == ROLE]
+    return rows.assign(repeat=[_previous(each) for each in rows["repeat"]]) if "repeat" in rows else rows
+
+
+def _previous(number: Any) -> Any:
+    return str(int(number) - 1) if isinstance(number, str) and number.isdecimal() and int(number) else number
+
+
+@dataclass(frozen=True, kw_only=True)
+class Cell:
+    """One setting of the factorial (two by two)."""
+
+    arm: Arm
+    setting: Setting
+    ratio: Interval | None
+    """Cost divided by the base setting's cost; None for the base setting and with fewer than two repeats."""
+
+
+def factorial_cells(sweep: Sweep) -> tuple[Cell, ...]:
+    """Return the cells, starting with the base compiler and base batch; empty if fewer than three were repeated.
+
+    The two compilers are the base compiler and the best setting's. If these are the same, the second one is the next
+    compiler that was repeated.
+    """
+    best, base = sweep.best, sweep.base
+    if best is None or sweep.confirmation is None or best.setting.point == base.point:
+        return ()
+    arms = {setting_of(arm.jobs[0]): arm for arm in sweep.confirmation.arms}
+    compilers = list(dict.fromkeys([base.compiler, best.setting.compiler, *(setting.compiler for setting in arms)]))[:2]
+    points = (base.point, best.setting.point)
+    repeated = {s: arm for s, arm in arms.items() if s.compiler in compilers and s.point in points}
+    if len(repeated) < 3:
+        return ()
+    cells = [Cell(arm=arm, setting=s, ratio=sweep.ratio(arm, arms.get(base))) for s, arm in repeated.items()]
+    return tuple(
+        sorted(cells, key=lambda cell: (cell.setting.compiler != base.compiler, cell.setting.point != base.point))
+    )
+
+
+def changed_factors(cell: Cell, base: Setting) -> str:
+    """Return the factors in which a cell differs from the base setting; empty if it does not differ."""
+    setting = cell.setting
+    if setting == base:
+        return ""
+    if setting.point == base.point:
+        return "the compiler alone"
+    if setting.compiler != base.compiler:
+        return "both"
+    changed = {"batch": setting.batch_size != base.batch_size, "rate": setting.multiplier != base.multiplier}
+    return f"the {' and the '.join(name for name, differs in changed.items() if differs)} alone"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Grid:
+    """Cost of the whole grid."""
+
+    settings: int
+    """Settings that fit in memory."""
+    trained: int
+    """Settings that were trained to the end, whose cost is known."""
+    seconds: float
+    """Billable instance seconds."""
+
+
+def grid_of(sweep: Sweep) -> Grid | None:
+    """Return the cost of the grid: known costs, and predictions for settings that were not trained to the end.
+
+    A prediction is the fitted time per sample times the number of samples, plus the trials' median overhead. With a
+    target that ends the training, the number of samples is the median over the trials with the same compiler and batch
+    size, or else over all trials. Without a target, it is the number of samples in the whole training. Returns None if
+    a compiler's step times are unknown.
+    """
+    spec = sweep.spec
+    factors = [rounded(multiplier) for multiplier in spec.multipliers]
+    settings = [Setting(c, size, m) for c in spec.compilers for size in spec.batch_sizes for m in factors]
+    settings = [setting for setting in settings if _fits(sweep, setting)]
+    known = {trial.setting: trial.job.number(BILLABLE) for trial in sweep.trials if trial.kind in _ENDED}
+    costs = {setting: known.get(setting, math.nan) for setting in settings}
+    seconds = [cost if cost > 0 else _predicted(sweep, setting) for setting, cost in costs.items()]
+    if not seconds or not all(map(math.isfinite, seconds)):
+        return None
+    return Grid(settings=len(settings), trained=sum(cost > 0 for cost in costs.values()), seconds=math.fsum(seconds))
+
+
+def seconds_per_sample(sweep: Sweep, setting: Setting) -> float:
+    """Return the steady seconds per sample that the compiler's cost model predicts; NaN without a model."""
+    model = sweep.spec.models.get(setting.compiler)
+    if model is None or not setting.batch_size > 0:
+        return math.nan
+    return model.step_seconds(setting.batch_size) / (setting.batch_size * devices(sweep, setting.compiler))
+
+
+def devices(sweep: Sweep, compiler: str) -> float:
+    """Return the number of device batches in a step, from the calibration; 1 without a calibration."""
+    sizes = [size for each in sweep.calibrations if each.compiler == compiler for size in each.sizes]
+    batches = [size.samples_per_second * size.step_seconds / size.batch_size for size in sizes]
+    finite = [value for value in batches if math.isfinite(value)]
+    return max(1.0, float(round(median(finite)))) if finite else 1.0
+
+
+def _fits(sweep: Sweep, setting: Setting) -> bool:
+    calibrated = [c for c in sweep.calibrations if c.compiler == setting.compiler]
+    if any(setting.batch_size >= size for c in calibrated for size in c.too_large):
+        return False
+    failed = [t.setting for t in sweep.trials if t.job.text.get("failure_class") == "OutOfMemory"]
+    return not any(f.compiler == setting.compiler and setting.batch_size >= f.batch_size for f in failed)
+
+
+def _predicted(sweep: Sweep, setting: Setting) -> float:
+    ended = [trial for trial in sweep.trials if trial.kind in _ENDED]
+    overheads = [value for trial in ended if math.isfinite(value := _overhead_seconds(sweep, trial))]
+    similar = [t for t in ended if (t.setting.compiler, t.setting.batch_size) == (setting.compiler, setting.batch_size)]
+    samples = [t.job.number("samples") for t in similar or ended if t.job.number("samples") > 0]
+    if sweep.spec.target is None or not samples:
+        samples = [sweep.spec.samples]
+    instances = max(
+        [t.job.number(BILLABLE) / t.job.number("cost_billable_seconds") for t in ended if _is_billed(t)] or [1.0]
+    )
+    steps = median(samples) * seconds_per_sample(sweep, setting) * instances
+    return steps + (max(0.0, median(overheads)) if overheads else 0.0)
+
+
+def _overhead_seconds(sweep: Sweep, trial: Trial) -> float:
+    """Return a trial's billable instance seconds outside its steps."""
+    job = trial.job
+    if not _is_billed(trial):
+        return math.nan
+    instances = job.number(BILLABLE) / job.number("cost_billable_seconds")
+    return job.number(BILLABLE) - instances * job.number("samples") * seconds_per_sample(sweep, trial.setting)
+
+
+def _is_billed(trial: Trial) -> bool:
+    return trial.job.number(BILLABLE) > 0 and trial.job.number("cost_billable_seconds") > 0

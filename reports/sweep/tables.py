@@ -7,16 +7,13 @@ import math
 from judging.intervals import Interval
 from judging.summaries import gain_percent
 from reports.comparison.arms import STEADY, Arm
-from reports.comparison.job_table import job_url
+from reports.comparison.tables import job_url
 from reports.model.numbers import NONE, TOO_FEW, figure, money, rate, score, signed_percent
-from reports.model.table import Cell, Column, Heading, Row, Table, build_table
-from reports.sweep.cost_share import CostShare
-from reports.sweep.factorial import Cell as FactorialCell
-from reports.sweep.factorial import factorial_cells
-from reports.sweep.messages import OUTCOMES
-from reports.sweep.sweep import Sweep
+from reports.model.report import Cell, Column, Heading, Row, Table, build_table
+from reports.sweep.messages import OUTCOMES, cost_figure, cost_unit, quality_name
+from reports.sweep.sweep import Cell as FactorialCell
+from reports.sweep.sweep import CostShare, Sweep, factorial_cells
 from reports.sweep.trials import Trial
-from reports.sweep.units import cost_figure, cost_unit, quality_name
 
 MEMORY_COLUMNS = ("memory_peak_reserved_gib", "memory_peak_resident_gib")
 _ROLES = {

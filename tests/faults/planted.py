@@ -62,7 +62,7 @@ JUDGING = (
         "tests/judging/test_failures.py::test_a_usable_model_costs_what_the_failed_jobs_cost_too",
     ),
     Fault(
-        "reports/comparison/verdict.py",
+        "reports/comparison/comparison.py",
         "    if len(values) < len(arm.compared) or len(others) < len(baseline.compared):\n        return None\n",
         "",
         "Jobs whose quality is not a number are left out of the verdict.",

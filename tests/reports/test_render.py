@@ -11,10 +11,10 @@ from typing import Any
 import pytest
 
 from reports.comparison.arms import Job
-from reports.comparison.job_table import job_url
+from reports.comparison.tables import job_url
+from reports.formats.figures import summary
 from reports.formats.html import html_page
 from reports.formats.markdown import markdown
-from reports.formats.summary import summary
 from reports.formats.terminal import print_report
 from reports.model.report import Report
 from reports.render import render

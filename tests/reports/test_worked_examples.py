@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from reports.formats.mlflow_metrics import run_metrics
-from reports.formats.summary import summary
+from reports.formats.figures import run_metrics, summary
 from reports.model.numbers import NONE, figure, score
 from reports.model.report import Report
 from reports.render import render

@@ -9,7 +9,7 @@ from mlflow import MlflowClient
 
 from judging.design import Design
 from models.lookup.winner import winner
-from reports.formats.summary import summary
+from reports.formats.figures import summary
 from reports.render import render
 from tests.support.models.group_models import arm, parent
 from tests.support.reports.made_sweeps import MadeSweep, sweep_json, whole_sweep

@@ -10,7 +10,7 @@ import pytest
 
 from reports.charts.report_charts import comparison_charts, probe_charts
 from reports.comparison.comparison import Comparison, compare
-from reports.model.blocks import Chart
+from reports.model.report import Chart
 from reports.probe.projections import probes_of
 
 ALWAYS = ["interval", "billable"]

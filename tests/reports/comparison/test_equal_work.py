@@ -9,9 +9,9 @@ import pytest
 
 from judging.design import Design
 from reports.comparison.arms import Arm, Job
+from reports.comparison.comparison import Verdict, judge
 from reports.comparison.equal_work import not_reached, target_of, work_differences
 from reports.comparison.looks import one_look, progress_of
-from reports.comparison.verdict import Verdict, judge
 from reports.render import render
 from tests.support.reports.verdicts import ACCURACY, descriptions, job
 

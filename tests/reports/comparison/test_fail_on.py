@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from reports.comparison.comparison import compare
-from reports.comparison.fail_on import fail_sentences, results_by_arm
+from reports.comparison.report import fail_sentences, results_by_arm
 from tracking.queries import job_tables
 
 

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from judging.design import Design
+from reports.formats.figures import summary
 from reports.formats.html import html_page
 from reports.formats.markdown import markdown
-from reports.formats.summary import summary
 from reports.model.report import Report
 from reports.render import render
 from tests.support.reports.worked_cases import spread

@@ -13,10 +13,7 @@ from experiments.planning.load import load
 from judging.design import Design
 from judging.result import Result
 from reports.comparison.arms import Arm, Job
-from reports.comparison.cache_verdicts import state_sentences, trainings_phrase
-from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.figures import short_answer_of
-from reports.comparison.look_table import look_sentence
+from reports.comparison.comparison import Comparison, Contrast, Verdict, judge
 from reports.comparison.looks import (
     jobs_to_repeat,
     last_looks,
@@ -24,8 +21,15 @@ from reports.comparison.looks import (
     results_of,
     trains_alike,
 )
-from reports.comparison.messages import caveat_sentences, disturbance_sentences, headline
-from reports.comparison.verdict import Verdict, judge
+from reports.comparison.messages import (
+    caveat_sentences,
+    disturbance_sentences,
+    headline,
+    state_sentences,
+    trainings_phrase,
+)
+from reports.comparison.report import short_answer_of
+from reports.comparison.tables import look_sentence
 from tests.support.reports.verdicts import ACCURACY, job
 
 DESIGN = Design()

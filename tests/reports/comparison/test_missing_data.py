@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from reports.comparison.columns import columns
 from reports.comparison.comparison import compare
 from reports.comparison.equal_work import BILLABLE
-from reports.comparison.messages import cost_sentence
-from reports.comparison.missing_data import missing_data
+from reports.comparison.messages import cost_sentence, missing_data
+from reports.comparison.tables import columns
 from tracking.queries import job_tables
 
 

@@ -10,11 +10,10 @@ from judging.quality import MEASURES
 from reports.charts.report_charts import comparison_charts
 from reports.comparison import messages
 from reports.comparison.arms import Arm, Job
-from reports.comparison.columns import columns
-from reports.comparison.comparison import Comparison, Contrast
+from reports.comparison.comparison import Comparison, Contrast, judge
 from reports.comparison.equal_work import work_differences
-from reports.comparison.ran_on import environment_texts
-from reports.comparison.verdict import judge
+from reports.comparison.report import environment_texts
+from reports.comparison.tables import columns
 from tests.support.reports.verdicts import descriptions
 
 ACCURACY = MEASURES[0]

@@ -9,8 +9,7 @@ import pytest
 
 from experiments.schema.published_fields import Published as PublishedFields
 from reports.comparison.comparison import Comparison, compare
-from reports.comparison.factorial import factorial_of
-from reports.comparison.published_figures import PublishedRow, published_of, published_rows
+from reports.comparison.tables import PublishedRow, factorial_of, published_of, published_rows
 from reports.formats.html import html_page
 from reports.render import render
 from tests.support.tracking.tracked import Tracked

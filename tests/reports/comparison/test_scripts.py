@@ -5,8 +5,8 @@ from __future__ import annotations
 import io
 from typing import Any
 
+from reports.formats.figures import summary
 from reports.formats.html import html_page
-from reports.formats.summary import summary
 from reports.formats.terminal import print_report
 from reports.model.report import Report
 from reports.render import render

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from reports.comparison import messages
+from reports.comparison.arms import with_common_arms
 from reports.comparison.comparison import compare
-from reports.comparison.selected_jobs import with_common_arms
+from reports.formats.figures import summary
 from reports.formats.html import html_page
-from reports.formats.summary import summary
 from reports.model.report import Report
 from reports.render import CompareOptions, render, render_chosen
 from tests.support.reports.reading import markdown_text, page_text

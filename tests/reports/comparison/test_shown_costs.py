@@ -10,15 +10,13 @@ import pytest
 
 from judging.design import Design
 from reports.charts.report_charts import comparison_charts
-from reports.comparison.columns import columns
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.equal_work import BILLABLE
-from reports.comparison.factorial import factorial_of
-from reports.comparison.figures import metrics_of
 from reports.comparison.messages import unlike_sentences
-from reports.comparison.report import Source, comparison_report
+from reports.comparison.report import Source, comparison_report, metrics_of
+from reports.comparison.tables import columns, factorial_of
 from reports.formats.terminal import print_report
-from reports.model.table import texts_by_title
+from reports.model.report import texts_by_title
 from tests.support.reports.reading import markdown_text, page_text
 
 SLOW = (100.0, 103.0, 98.0, 240.0, 101.0)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from reports.formats.summary import summary
+from reports.formats.figures import summary
 from reports.render import render
 from tests.support.reports.reading import markdown_text, page_table, page_text, terminal_text
 

@@ -9,11 +9,10 @@ import pytest
 
 from reports.comparison import messages
 from reports.comparison.arms import Arm
-from reports.comparison.comparison import Comparison, Contrast
+from reports.comparison.comparison import Comparison, Contrast, judge
 from reports.comparison.equal_work import Target, target_of, work_differences
-from reports.comparison.verdict import judge
+from reports.formats.figures import summary
 from reports.formats.html import html_page
-from reports.formats.summary import summary
 from reports.render import render
 from tests.support.reports.verdicts import ACCURACY, descriptions
 from tests.support.reports.verdicts import arm as whole_arm

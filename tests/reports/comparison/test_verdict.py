@@ -7,9 +7,9 @@ import pytest
 
 from judging.quality import MEASURES
 from reports.comparison.arms import Arm, Job
+from reports.comparison.comparison import judge
 from reports.comparison.equal_work import work_differences
 from reports.comparison.looks import measure_of
-from reports.comparison.verdict import judge
 from tests.support.reports.verdicts import ACCURACY, arm, descriptions, job
 
 LOSS = next(measure for measure in MEASURES if measure.column == "eval_loss")

@@ -14,8 +14,7 @@ from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 from reports.comparison.arms import STEADY
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.report import Source, comparison_report
-from reports.formats.mlflow_metrics import MAX_LABELS, metric_labels, run_metrics
-from reports.formats.run_name import MAX_CHARACTERS, is_ours, name_with_answer
+from reports.formats.figures import MAX_CHARACTERS, MAX_LABELS, is_ours, metric_labels, name_with_answer, run_metrics
 from reports.model.report import Report
 from reports.probe.projections import Probes, probes_of
 from reports.probe.report import probe_report

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.model.table import leading_number
+from reports.model.report import leading_number
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from experiments.__main__ import main
 from experiments.running.write_report import report_group
 from reports.formats.html import html_page
 from reports.formats.terminal import print_report
-from reports.overview.report import MAX_GROUPS, overview_report
+from reports.overview import MAX_GROUPS, overview_report
 from reports.render import render_overview
 from tests.support.reports.made_experiments import Experiment
 from tests.support.reports.page import HOSTILE, Page

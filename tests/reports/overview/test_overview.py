@@ -9,7 +9,7 @@ from datetime import UTC, datetime
 import pytest
 from mlflow import MlflowClient
 
-from reports.overview.costs import JobCosts
+from reports.overview import JobCosts
 from tests.support.reports.made_experiments import Experiment
 from tracking.queries.job_tables import experiment_named, experiment_runs
 from training.contract.errors import InputError, TrackingError

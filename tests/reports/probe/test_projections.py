@@ -10,12 +10,12 @@ from typing import Any
 import pandas as pd
 import pytest
 
+from reports.formats.figures import summary
 from reports.formats.html import html_page
-from reports.formats.summary import summary
 from reports.formats.terminal import print_report
 from reports.model.report import Report
-from reports.probe.messages import headline, sentences
 from reports.probe.projections import Probes, probes_of
+from reports.probe.report import headline, sentences
 from reports.render import render
 from tests.support.reports.page import Page
 from tests.support.reports.reading import chart_names, page_cells

@@ -7,9 +7,8 @@ from dataclasses import replace
 
 import pytest
 
-from reports.model.table import texts_by_title
-from reports.spot.estimate import Terms, Times, spot_estimate
-from reports.spot.text import spot_lines, spot_sentences, spot_table
+from reports.model.report import texts_by_title
+from reports.probe.spot import Terms, Times, spot_estimate, spot_lines, spot_sentences, spot_table
 from training.contract.price import Price
 
 PER_HOUR = 36 * math.log(2)

@@ -11,10 +11,9 @@ import pytest
 from reports.comparison.arms import Job, job_of
 from reports.comparison.report import Source
 from reports.formats.html import html_page
-from reports.probe.messages import sentences
 from reports.probe.projections import probes_of
-from reports.probe.report import probe_report
-from reports.spot.recorded import Discount, discounts_of, estimate_of_probe, running_seconds
+from reports.probe.report import probe_report, sentences
+from reports.probe.spot import Discount, discounts_of, estimate_of_probe, running_seconds
 
 PER_HOUR = 36 * math.log(2)
 

@@ -15,8 +15,8 @@ import pytest
 
 from reports.charts.sweep_charts import sweep_charts
 from reports.comparison.report import Source
+from reports.formats.figures import summary
 from reports.formats.html import html_page
-from reports.formats.summary import summary
 from reports.model.report import Report
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import sweep_of

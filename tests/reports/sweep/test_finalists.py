@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from reports.model.numbers import NONE
-from reports.sweep.headline import headline
-from reports.sweep.messages import sentences
+from reports.sweep.messages import headline, sentences
 from reports.sweep.tables import trial_table
 from tests.support.reports.sweep_tables import make_sweep, row, trial
 

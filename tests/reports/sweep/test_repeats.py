@@ -9,11 +9,10 @@ import pytest
 
 from judging.design import Design
 from reports.comparison.report import Source
+from reports.formats.figures import summary
 from reports.formats.markdown import markdown
-from reports.formats.summary import summary
-from reports.sweep.figures import metrics_of
 from reports.sweep.messages import sentences
-from reports.sweep.report import sweep_report
+from reports.sweep.report import metrics_of, sweep_report
 from reports.sweep.tables import best_columns
 from reports.sweep.trials import Setting
 from tests.support.reports.sweep_tables import RATE, make_sweep, repeats, trial, waves

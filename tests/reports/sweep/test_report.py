@@ -14,9 +14,9 @@ import pytest
 from mlflow import MlflowClient
 
 from reports.comparison.report import Source
+from reports.formats.figures import summary
 from reports.formats.html import html_page
 from reports.formats.markdown import markdown
-from reports.formats.summary import summary
 from reports.formats.terminal import print_report
 from reports.model.report import Report
 from reports.render import render

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from judging.design import Design
-from reports.sweep.results import results_of_winner
+from reports.sweep.report import results_of_winner
 from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, repeats, trial, waves
 
 TRIALS = (trial("none", 8, 100.0), trial("inductor", 64, 60.0))

@@ -9,10 +9,8 @@ import pandas as pd
 import pytest
 
 from judging.design import Design
-from reports.sweep.factorial import factorial_cells
-from reports.sweep.headline import headline
-from reports.sweep.messages import sentences
-from reports.sweep.sweep import is_sweep_table
+from reports.sweep.messages import headline, sentences
+from reports.sweep.sweep import factorial_cells, is_sweep_table
 from reports.sweep.tables import best_columns
 from reports.sweep.trials import Setting
 from tests.support.reports.sweep_tables import FRONT, RATE, WITHIN_045, make_sweep, repeats, trial, waves

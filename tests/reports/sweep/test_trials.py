@@ -8,9 +8,8 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from reports.sweep.grid_cost import grid_of
-from reports.sweep.headline import headline
-from reports.sweep.messages import sentences
+from reports.sweep.messages import headline, sentences
+from reports.sweep.sweep import grid_of
 from reports.sweep.trials import value_at
 from tests.support.reports.sweep_tables import DOCUMENT, make_sweep, repeats, row, trial
 

@@ -7,8 +7,7 @@ from typing import Any
 
 import pytest
 
-from reports.formats.run_name import name_with_answer
-from reports.formats.summary import summary
+from reports.formats.figures import name_with_answer, summary
 from reports.model.report import Report
 from reports.render import render
 from tests.support.reports.reading import markdown_text, page_text, terminal_text

@@ -9,7 +9,7 @@ from datetime import datetime
 from mlflow import MlflowClient
 from mlflow.entities import Metric
 
-from reports.overview.overview import Overview, overview_of
+from reports.overview import Overview, overview_of
 from tracking.queries.job_tables import experiment_runs
 
 PRICED = {"platform.price_source": "AWS", "platform.price_date": "2026-02-01"}

@@ -12,9 +12,9 @@ from html.parser import HTMLParser
 from statistics import median
 from typing import Any
 
+from reports.formats.figures import summary
 from reports.formats.html import html_page
 from reports.formats.markdown import markdown
-from reports.formats.summary import summary
 from reports.formats.terminal import print_report
 from reports.model.report import Report
 

@@ -8,8 +8,7 @@ from typing import Any
 
 import pytest
 
-from reports.comparison.arms import job_of
-from reports.comparison.selected_jobs import with_common_arms
+from reports.comparison.arms import job_of, with_common_arms
 from tests.support.tracking.planned_jobs import planned
 from tests.support.tracking.tracked import Tracked
 from tracking.following.progress import Progress

@@ -6,7 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
-from training.services.sagemaker.user_data.account_fields import ANY_ACCOUNT, AccountFields
+from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields
 from training.staging.formats.expansion import DEFAULT_MAX_EXPANSION
 from training.staging.formats.text_format import UTF8, TextFormat, delimiter_character, encoding_name
 

@@ -9,8 +9,7 @@ from functools import cache
 from pathlib import Path
 
 from training.contract.errors import InputError
-from training.services.sagemaker.user_data.account_fields import ANY_ACCOUNT, AccountFields
-from training.services.sagemaker.user_data.location import is_s3
+from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.staging.formats.row import Row
 from training.staging.sources.data_files import DataFiles, describe_files, digest_files, find_data_files
 from training.staging.sources.docstrings import docstring_file

@@ -11,8 +11,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any
 
 from training.contract.errors import InputError
-from training.services.sagemaker.user_data.account_fields import AccountFields
-from training.services.sagemaker.user_data.location import Location, location_of
+from training.services.sagemaker.s3_location import AccountFields, Location, location_of
 from training.staging.formats.compression import is_packed
 from training.staging.formats.readers import BINARY, reader_name
 from training.staging.formats.row import Row
@@ -46,7 +45,7 @@ class StoredFiles:
     def __init__(self, field: str, uri: str, folder: Path, account: AccountFields) -> None:
         """List the objects. Copies go into a temporary folder within `folder`. Raises InputError, AccessError."""
         from training.services.sagemaker.clients import Clients
-        from training.services.sagemaker.user_data.listing import list_objects, version_of
+        from training.services.sagemaker.user_data import list_objects, version_of
 
         self._field, self._folder, self._clients = field, folder, Clients(account.region, account.profile)
         self._location = location_of(field, uri)
@@ -80,7 +79,7 @@ class StoredFiles:
             self._download(each, folder / _file_name(number, each["Key"]))
 
     def _download(self, stored: Mapping[str, Any], path: Path, most_bytes: int | None = None) -> None:
-        from training.services.sagemaker.user_data.download import download
+        from training.services.sagemaker.user_data import download
 
         location = Location(self._location.bucket, stored["Key"])
         download(self._clients, self._field, location, stored["ETag"], path, most_bytes=most_bytes)

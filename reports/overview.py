@@ -1,0 +1,450 @@
+"""The overview of a whole MLflow experiment: the answer of every group and the cost of all jobs."""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+from collections import Counter
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from operator import attrgetter
+from typing import TypeVar
+
+from mlflow.entities import Run
+
+from reports.model.numbers import NONE, counted, durations, figure, money, run_url
+from reports.model.report import (
+    Block,
+    Column,
+    Definition,
+    Definitions,
+    Item,
+    Items,
+    Report,
+    Section,
+    Sentences,
+    Table,
+    Text,
+    build_table,
+)
+from tracking.queries.job_tables import job_key
+from tracking.queries.metric_histories import number
+
+STATUSES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
+"""Outcomes by MLflow status; a job with any other status is still running."""
+
+RUNNING = "running"
+
+NO_REPORT = "no report yet"
+
+MAX_GROUPS = 20
+"""Number of groups listed in the terminal; the page lists all groups."""
+
+_VERBS = {"compare": "comparison", "probe": "probe", "sweep": "sweep", "train": "training"}
+
+_DEFINITIONS = (
+    Definition(
+        "Date",
+        "Start of the command. Costs by month use the month in which a job's run started. All times are UTC.",
+    ),
+    Definition(
+        "Verdict",
+        f"The answer of the group's latest report. If it says “{NO_REPORT}”, make one with “trainfare report "
+        "--group ID”.",
+    ),
+    Definition(
+        "Billed",
+        "Billable seconds times instances, as the service bills them, of all jobs with a billing record, whatever "
+        "their outcome.",
+    ),
+    Definition(
+        "Failed, stopped",
+        "The cost of a failed job counts as wasted. The cost of a job that a person or a sweep stopped does not. "
+        "Deleted runs are not counted.",
+    ),
+)
+
+Key = TypeVar("Key")
+
+
+@dataclass(frozen=True, kw_only=True, slots=True)
+class TrackedJob:
+    """One job with only the fields that an overview needs: an experiment may contain tens of thousands of jobs."""
+
+    group: str | None
+    """Id of its group, or None."""
+    arm: str
+    status: str
+    """finished, failed, stopped or running."""
+    started_at: datetime
+    """Start of its run, UTC."""
+    billable_instance_seconds: float
+    """NaN without a billing record."""
+    usd: float
+    """NaN without a price."""
+    price: str | None
+    """Source and date of the price."""
+    warm_pool_instance_seconds: float
+    """Billed in addition to the job for instances kept ready for the next job; 0 without such instances."""
+    warm_pool_usd: float
+    """Cost of those instances; 0 if unknown."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobCosts:
+    """Outcomes and costs of a set of jobs."""
+
+    label: str
+    """Name of these jobs, such as a month."""
+    finished: int
+    failed: int
+    stopped: int
+    running: int
+    billable_instance_seconds: float
+    """Sum over the jobs with a billing record, whatever their outcome."""
+    usd: float
+    """Sum over the jobs with a price; NaN if no job has a price."""
+    unbilled: int
+    """Jobs that ended without a billing record."""
+    unpriced: int
+    """Jobs with a billing record but no price."""
+
+    @property
+    def jobs(self) -> int:
+        """Number of jobs."""
+        return self.finished + self.failed + self.stopped + self.running
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrackedGroup:
+    """The jobs of one command."""
+
+    id: str | None
+    """None for jobs without a group."""
+    run_id: str | None
+    """The group's parent run, or None if it was deleted."""
+    experiment_id: str
+    started_at: datetime
+    """Start of the group's first run, UTC."""
+    verb: str
+    """train, compare, probe or sweep; empty if the parent run does not record it."""
+    experiment: str
+    """Name of the experiment file; empty if the parent run does not record it."""
+    headline: str | None
+    """Answer of the group's latest report; None if no report was made."""
+    arms: tuple[str, ...]
+    """Labels of the arms, in the order in which they started."""
+    costs: JobCosts
+
+
+@dataclass(frozen=True, kw_only=True)
+class Overview:
+    """An MLflow experiment."""
+
+    name: str
+    experiment_id: str
+    groups: tuple[TrackedGroup, ...]
+    """Newest first."""
+    total: JobCosts
+    months: tuple[JobCosts, ...]
+    """By the month in which a job's run started (UTC), newest first; labels such as 2026-11."""
+    statuses: tuple[JobCosts, ...]
+    """By outcome, without outcomes that no job has."""
+    prices: tuple[str, ...]
+    """Source and date of every price that the dollars are based on."""
+    warm_pool_instance_seconds: float
+    """Billed in addition to the jobs for instances kept ready for the next job."""
+    warm_pool_usd: float
+
+    @property
+    def wasted(self) -> JobCosts | None:
+        """Costs of failed jobs, excluding jobs that a person or a sweep stopped."""
+        return next((costs for costs in self.statuses if costs.label == "failed"), None)
+
+
+def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
+    """Return the overview of an experiment's runs, which must be ordered by age, oldest first.
+
+    Runs that are neither jobs nor groups are ignored, and so are further runs of the same job.
+    """
+    jobs: list[TrackedJob] = []
+    seen: set[tuple[str, str] | None] = set()
+    parents: dict[str | None, list[Run]] = {}
+    for run in runs:
+        kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
+        if kind == "job" and ((key := job_key(run)) is None or key not in seen):
+            jobs.append(job_of_run(run))
+            seen.add(key)
+        elif kind == "group" and group:
+            parents.setdefault(group, []).append(run)
+    members = {**{group: list[TrackedJob]() for group in parents}, **_group_by(jobs, lambda job: job.group)}
+    groups = [_group(group, experiment_id, parents.get(group, []), own) for group, own in members.items()]
+    months, statuses = _group_by(jobs, _month), _group_by(jobs, lambda job: job.status)
+    return Overview(
+        name=name,
+        experiment_id=experiment_id,
+        groups=tuple(sorted(groups, key=lambda group: group.started_at, reverse=True)),
+        total=costs_of("all", jobs),
+        months=tuple(costs_of(month, months[month]) for month in sorted(months, reverse=True)),
+        statuses=tuple(costs_of(each, statuses[each]) for each in (*STATUSES.values(), RUNNING) if each in statuses),
+        prices=tuple(sorted({job.price for job in jobs if job.price})),
+        warm_pool_instance_seconds=math.fsum(job.warm_pool_instance_seconds for job in jobs),
+        warm_pool_usd=math.fsum(job.warm_pool_usd for job in jobs),
+    )
+
+
+def _group(id: str | None, experiment_id: str, parents: Sequence[Run], jobs: Sequence[TrackedJob]) -> TrackedGroup:
+    # If a launcher died and a second one resumed its group, the second launcher's run is the parent.
+    current = [run for run in parents if run.data.tags.get("platform.group_state") != "continued"]
+    parent = (current or parents)[-1] if parents else None
+    tags = parent.data.tags if parent else {}
+    return TrackedGroup(
+        id=id,
+        run_id=parent.info.run_id if parent else None,
+        experiment_id=experiment_id,
+        started_at=min([*map(started_at, parents), *(job.started_at for job in jobs)]),
+        verb=tags.get("platform.verb", ""),
+        experiment=tags.get("platform.experiment", ""),
+        headline=tags.get("platform.headline"),
+        arms=tuple(dict.fromkeys(job.arm for job in jobs)),
+        costs=costs_of(id or "", jobs),
+    )
+
+
+def _group_by(jobs: Iterable[TrackedJob], key: Callable[[TrackedJob], Key]) -> dict[Key, list[TrackedJob]]:
+    groups: dict[Key, list[TrackedJob]] = {}
+    for job in jobs:
+        groups.setdefault(key(job), []).append(job)
+    return groups
+
+
+def _month(job: TrackedJob) -> str:
+    return f"{job.started_at:%Y-%m}"
+
+
+def job_of_run(run: Run) -> TrackedJob:
+    """Return the job that a run records."""
+    tags = run.data.tags
+    source, date = (tags.get(f"platform.price_{name}") for name in ("source", "date"))
+    return TrackedJob(
+        group=tags.get("platform.group"),
+        arm=tags.get("platform.arm") or "unnamed",
+        status=STATUSES.get(run.info.status, RUNNING),
+        started_at=started_at(run),
+        billable_instance_seconds=_metric(run, "cost/billable_instance_seconds"),
+        usd=_metric(run, "cost/usd"),
+        price=f"{source}, {date}" if source and date else source,
+        warm_pool_instance_seconds=_metric(run, "cost/warm_pool_instance_seconds", default=0.0),
+        warm_pool_usd=_metric(run, "cost/warm_pool_usd", default=0.0),
+    )
+
+
+def costs_of(label: str, jobs: Sequence[TrackedJob]) -> JobCosts:
+    """Return the outcomes and costs of these jobs."""
+    count = Counter(job.status for job in jobs)
+    billed = [job for job in jobs if math.isfinite(job.billable_instance_seconds)]
+    priced = [job.usd for job in jobs if math.isfinite(job.usd)]
+    return JobCosts(
+        label=label,
+        finished=count["finished"],
+        failed=count["failed"],
+        stopped=count["stopped"],
+        running=count[RUNNING],
+        billable_instance_seconds=math.fsum(job.billable_instance_seconds for job in billed),
+        usd=math.fsum(priced) if priced else math.nan,
+        unbilled=sum(job.status != RUNNING and math.isnan(job.billable_instance_seconds) for job in jobs),
+        unpriced=sum(math.isnan(job.usd) for job in billed),
+    )
+
+
+def started_at(run: Run) -> datetime:
+    """Return the start of a run, UTC."""
+    return datetime.fromtimestamp((run.info.start_time or 0) / 1000, UTC)
+
+
+def _metric(run: Run, name: str, default: float = math.nan) -> float:
+    value = number(run.data.metrics.get(name, math.nan))
+    return value if math.isfinite(value) and value >= 0 else default
+
+
+def overview_report(overview: Overview, tracking_uri: str) -> Report:
+    """Return the report; its `rows_csv` has one line per group."""
+    answer, remarks = headline(overview), Sentences(tuple(sentences(overview)))
+    months = cost_table(overview, "month", overview.months)
+    statuses = cost_table(overview, "status", overview.statuses)
+    sections = (
+        Section("All comparisons, probes and sweeps, newest first", (group_table(overview, tracking_uri),)),
+        Section("Costs by month", (months,)),
+        Section("Costs by outcome", (statuses,)),
+        Section("How each number is measured", (Definitions(_DEFINITIONS),)),
+    )
+    has_groups = bool(overview.groups)
+    tables: tuple[Block, ...] = (*_listed(overview), months, statuses) if has_groups else ()
+    return Report(
+        group="",
+        title=f"Overview of {overview.name}",
+        headline=answer,
+        answer=(remarks,),
+        sections=sections if has_groups else (),
+        terminal=(*tables, Text(answer, "strong"), remarks),
+        summary={},
+        rows_csv=_csv(overview),
+    )
+
+
+def _listed(overview: Overview) -> tuple[Block, ...]:
+    """Return the newest groups as a list, which fits a terminal better than a table."""
+    items = Items(tuple(_item(group) for group in overview.groups[:MAX_GROUPS]))
+    left_out = len(overview.groups) - MAX_GROUPS
+    more = Text(f"... and {left_out:,} older groups; the page lists them all.")
+    return (items, more) if left_out > 0 else (items,)
+
+
+def _item(group: TrackedGroup) -> Item:
+    texts = (group.headline or NO_REPORT, arms(group))
+    return Item(label=f"{command(group)}  {details(group)}", texts=tuple(map(Text, texts)))
+
+
+def _csv(overview: Overview) -> str:
+    out = io.StringIO()
+    lines = [_line(group) for group in overview.groups]
+    writer = csv.DictWriter(out, list(lines[0]) if lines else ["group"], lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(lines)
+    return out.getvalue()
+
+
+def _line(group: TrackedGroup) -> dict[str, object]:
+    costs = group.costs
+    counts = {name: getattr(costs, name) for name in ("jobs", "finished", "failed", "stopped", "running", "unbilled")}
+    return {
+        "group": group.id,
+        "run_id": group.run_id,
+        "started_at": group.started_at.isoformat(timespec="seconds"),
+        "verb": group.verb,
+        "experiment": group.experiment,
+        "arms": "; ".join(group.arms),
+        "headline": group.headline,
+        **counts,
+        "billable_instance_seconds": costs.billable_instance_seconds,
+        "usd": costs.usd if costs.usd >= 0 else None,
+    }
+
+
+def headline(overview: Overview) -> str:
+    """Return the number of jobs and their cost in one sentence."""
+    total = overview.total
+    if not overview.groups:
+        return f"“{overview.name}” has no jobs."
+    seconds = total.billable_instance_seconds
+    in_hours = f" ({durations(seconds)[0]})" if seconds >= 600 else ""
+    return f"{counted(total.jobs, 'job')} took {_cost_text(total, in_hours)} in all."
+
+
+def sentences(overview: Overview) -> list[str]:
+    """Return the remarks about the whole experiment."""
+    lines = [f"{_kinds(overview)}."] if overview.groups else []
+    if wasted := overview.wasted:
+        share = wasted.billable_instance_seconds / (overview.total.billable_instance_seconds or math.inf)
+        lines.append(
+            f"{counted(wasted.failed, 'job')} failed: {_cost_text(wasted, f' ({100 * share:.0f} %)')} were wasted."
+        )
+    if unbilled := overview.total.unbilled:
+        lines.append(f"{counted(unbilled, 'job')} ended without a billing record.")
+    if overview.warm_pool_instance_seconds:
+        usd = f" and {money(overview.warm_pool_usd)} USD" if overview.warm_pool_usd else ""
+        lines.append(
+            f"Instances kept ready for the next job were billed a further "
+            f"{figure(overview.warm_pool_instance_seconds)} instance seconds{usd}."
+        )
+    return [*lines, *_prices(overview)]
+
+
+def command(group: TrackedGroup) -> str:
+    """Return the command that started the group, such as `compare demo`."""
+    return f"{group.verb} {group.experiment}".strip() or NONE
+
+
+def arms(group: TrackedGroup, most: int = 6) -> str:
+    """Return the labels of the group's arms, at most `most`, because a sweep may have hundreds."""
+    shown = ", ".join(group.arms[:most])
+    return f"{shown} and {len(group.arms) - most:,} more" if len(group.arms) > most else shown
+
+
+def outcomes(costs: JobCosts) -> str:
+    """Return the number of jobs and their outcomes other than finished: `6 jobs, 1 failed`."""
+    others = {"failed": costs.failed, "stopped": costs.stopped, "running": costs.running}
+    return ", ".join([counted(costs.jobs, "job"), *(f"{count:,} {name}" for name, count in others.items() if count)])
+
+
+def details(group: TrackedGroup) -> str:
+    """Return start, outcomes, cost and id of a group on one line."""
+    costs = group.costs
+    usd = f", {money(costs.usd)} USD" if costs.usd >= 0 else ""
+    cost = f"{figure(costs.billable_instance_seconds)} s{usd}"
+    return f"{group.started_at:%Y-%m-%d %H:%M}  {outcomes(costs)}  {cost}  {group.id or 'no group'}"
+
+
+def _kinds(overview: Overview) -> str:
+    """Return the number of commands of each kind: `2 comparisons, 1 sweep`."""
+    count = Counter(group.verb for group in overview.groups if group.id is not None)
+    known = [counted(count[verb], noun) for verb, noun in _VERBS.items() if count[verb]]
+    others = sum(count.values()) - sum(count[verb] for verb in _VERBS)
+    ungrouped = next((group.costs.jobs for group in overview.groups if group.id is None), 0)
+    parts = [*known, *([counted(others, "other group")] if others else [])]
+    return ", ".join([*parts, *([f"{counted(ungrouped, 'job')} without a group"] if ungrouped else [])])
+
+
+def _prices(overview: Overview) -> list[str]:
+    if not overview.prices:
+        return []
+    unpriced = overview.total.unpriced
+    excluded = f" They exclude {counted(unpriced, 'job')} without a price." if unpriced else ""
+    return [f"Dollars are based on these prices: {'; '.join(overview.prices)}.{excluded}"]
+
+
+def _cost_text(costs: JobCosts, note: str) -> str:
+    usd = f" and {money(costs.usd)} USD" if math.isfinite(costs.usd) else ""
+    return f"{figure(costs.billable_instance_seconds)} billable instance seconds{note}{usd}"
+
+
+def group_table(overview: Overview, tracking_uri: str) -> Table:
+    """Return the table of groups. The date links to the group's run, and the answer comes last."""
+
+    def url(group: TrackedGroup) -> str | None:
+        return run_url(tracking_uri, group.experiment_id, group.run_id) if group.run_id else None
+
+    columns: list[Column[TrackedGroup]] = [
+        Column("date", "date", "UTC", lambda group: f"{group.started_at:%Y-%m-%d %H:%M}", url=url),
+        Column("command", "command", "", command, lambda group: group.id or "no group", kind="text"),
+        *(_of_group(column) for column in _figures(overview)),
+        Column("verdict", "verdict", "", lambda group: group.headline or NO_REPORT, arms, kind="text"),
+    ]
+    return build_table("Groups", columns, overview.groups, style="settings trials groups")
+
+
+def cost_table(overview: Overview, name: str, costs: Sequence[JobCosts]) -> Table:
+    """Return the table of outcomes and costs by `name`, which is also the first heading."""
+    columns = [Column[JobCosts](name, name, "", lambda each: each.label), *_figures(overview)]
+    return build_table(f"Costs by {name}", columns, costs)
+
+
+def _figures(overview: Overview) -> list[Column[JobCosts]]:
+    counts = ("jobs", "finished", "failed", "stopped", "running")
+    cost = Column[JobCosts]("cost", "cost\nUSD", "USD", lambda each: money(each.usd))
+    return [
+        *(Column[JobCosts](name, name, "", _count(name)) for name in counts),
+        Column("billed", "billed\ns", "s", lambda each: figure(each.billable_instance_seconds)),
+        *([cost] if math.isfinite(overview.total.usd) else []),
+    ]
+
+
+def _count(name: str) -> Callable[[JobCosts], str]:
+    count = attrgetter(name)
+    return lambda costs: f"{count(costs):,}"
+
+
+def _of_group(column: Column[JobCosts]) -> Column[TrackedGroup]:
+    return Column(column.label, column.head, column.unit, lambda group: column.value(group.costs))
