@@ -83,11 +83,8 @@ class TrialJobs:
         is_limited = ledger.is_limited
         if is_limited and run is None:
             ledger.check_room(planned, self._jobs_at_once)
-        opened = (
-            run.opened
-            if run
-            else open_run(self._store, self._group, planned if is_limited else with_worst_case(planned))
-        )
+        labelled = planned if is_limited else with_worst_case(planned)
+        opened = run or open_run(self._store, self._group, labelled)
         limit = ledger.limit_seconds(planned, opened, self._jobs_at_once) if is_limited else None
         try:
             followed = FollowedJob(

@@ -10,8 +10,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from reports.comparison.comparison import compare
-from reports.comparison.verdict import judge
+from reports.comparison.comparison import compare, judge
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.group import open_group
 from tracking.queries import job_tables
