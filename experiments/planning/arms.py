@@ -37,7 +37,7 @@ NOT_IN_ARMS = (
     *BUDGET_FIELDS,
 )
 MIN_STEPS = 25
-"""Fewest steady steps for a projection; see training/job/measuring/projection.py."""
+"""Fewest steady steps for a projection; see training/job/estimating/projection.py."""
 
 
 @dataclass(frozen=True, kw_only=True)

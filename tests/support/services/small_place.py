@@ -1,16 +1,16 @@
-"""A state folder with jobs, staged data and a tracking database, and ways to damage a file."""
+"""A working folder with jobs, staged data and a tracking database, in which commands run."""
 
 from __future__ import annotations
 
-import importlib
 import os
-import random
+import subprocess
+import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tests.support.attacks.forked import start, wait
+from tests.conftest import ROOT
 from tests.support.job.tiny import TINY
 from tests.support.services.following import until_unsupervised
 
@@ -32,46 +32,6 @@ script:
 machine: {cores: 1}
 """
 
-PRELOADED = (
-    *("alembic.command", "mlflow.store.tracking.sqlalchemy_store", "pandas", "PIL.Image"),
-    *("experiments.running.attach_group", "experiments.running.launch", "experiments.running.manage_jobs"),
-    *("experiments.running.write_report", "models.logged.group_models", "experiments.running.prune_state"),
-)
-
-
-def _folder(path: Path) -> None:
-    path.unlink()
-    path.mkdir()
-
-
-def _pipe(path: Path) -> None:
-    path.unlink()
-    os.mkfifo(path)
-
-
-def _zeros(path: Path) -> None:
-    path.unlink()
-    path.symlink_to("/dev/zero")
-
-
-def _loop(path: Path) -> None:
-    path.unlink()
-    path.symlink_to(path.name)
-
-
-WAYS: dict[str, Callable[[Path], object]] = {
-    "empty": lambda path: path.write_bytes(b""),
-    "cut off": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "random bytes": lambda path: path.write_bytes(random.Random(1).randbytes(max(300, path.stat().st_size))),
-    "other JSON": lambda path: path.write_text("[1, 2]"),
-    "a folder": _folder,
-    "a link to itself": _loop,
-    "a pipe": _pipe,
-    "a link to /dev/zero": _zeros,
-    "no rights": lambda path: path.chmod(0),
-}
-"""Ways to damage a file. The last one is not tried by root, who may read everything."""
-
 
 @dataclass(frozen=True)
 class Place:
@@ -82,24 +42,33 @@ class Place:
     """Names of its jobs."""
 
     def command(self, words: Sequence[str], output: Path, limit_seconds: float) -> int | None:
-        """Run a command of the product, and return its exit code, or None after the time limit."""
-        from experiments.__main__ import main
+        """Run a command of the product, append what it prints to a file, and return its exit code.
 
-        def work() -> int:
-            os.chdir(self.work)
-            os.umask(0o077)
-            for name in [name for name in os.environ if name.startswith("MLFLOW_")]:
-                del os.environ[name]
-            os.environ |= {
-                "TRAINFARE_HOME": str(self.work / "home"),
-                "TRAINFARE_SLOTS": str(self.work.parent / "slots"),
-                "MLFLOW_TRACKING_URI": f"sqlite:///{self.work / 'mlflow.db'}",
-                "MLFLOW_DISABLE_TELEMETRY": "true",
-                "HF_HUB_OFFLINE": "1",
-            }
-            return main(words)
-
-        return wait(start(work, output), limit_seconds)
+        Return None after the time limit.
+        """
+        environment = {
+            **{name: value for name, value in os.environ.items() if not name.startswith("MLFLOW_")},
+            "PYTHONPATH": str(ROOT),
+            "TRAINFARE_HOME": str(self.work / "home"),
+            "TRAINFARE_SLOTS": str(self.work.parent / "slots"),
+            "MLFLOW_TRACKING_URI": f"sqlite:///{self.work / 'mlflow.db'}",
+        }
+        with output.open("ab") as stream:
+            process = subprocess.Popen(
+                [sys.executable, "-m", "experiments", *words],
+                cwd=self.work,
+                env=environment,
+                stdin=subprocess.DEVNULL,
+                stdout=stream,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+            )
+        try:
+            return process.wait(limit_seconds)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            process.wait()
+            return None
 
 
 def make_place(folder: Path) -> Place:
@@ -144,9 +113,3 @@ def on_data(place: Place, seed: int) -> list[str]:
         **TINY,
     }
     return ["train", *(word for name, value in fields.items() for word in (f"--{name}", str(value)))]
-
-
-def preload() -> None:
-    """Import what the commands import."""
-    for name in PRELOADED:
-        importlib.import_module(name)
