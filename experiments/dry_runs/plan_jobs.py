@@ -30,7 +30,7 @@ from training.contract.request import build
 from training.scripts.environments import requirement_lines
 from training.scripts.runtime_description import runtime_description
 from training.services.local.service import check_request
-from training.staging.tokens.description_lines import lines
+from training.staging.tokens.description import lines
 from training.staging.tokens.staged import Staged, describe
 from training.state.home import home
 

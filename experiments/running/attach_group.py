@@ -26,7 +26,7 @@ from training.contract.service import Service
 from training.scripts.runtime_description import command_line
 from training.services.local.container import SECRET_VARIABLES
 from training.services.local.toolkit import local_path
-from training.state.digests import damage
+from training.state.folders import damage
 from training.state.home import home
 
 IMPORT_VERB = "attach"

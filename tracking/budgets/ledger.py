@@ -34,8 +34,7 @@ from tracking.queries.job_tables import counted_run, has_ended
 from tracking.recording.costs import OPEN_POOL, WARM_POOL, record_warm_pool_costs
 from tracking.recording.recorder import DESCRIBED, JobRun
 from tracking.server.store import Store
-from training.contract.budget import NOTHING, Amount, Spending, total
-from training.contract.budget_text import budget_sentence
+from training.contract.budget import NOTHING, Amount, Spending, budget_sentence, total
 from training.contract.errors import BudgetFull, JobNotFound
 from training.contract.price import InstanceSeconds
 from training.contract.service import Service

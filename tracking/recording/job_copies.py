@@ -12,7 +12,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from training.contract.events import Event
-from training.contract.exceptions import repair_last_traceback
+from training.contract.failures import repair_last_traceback
 
 
 class UnnamedFile:

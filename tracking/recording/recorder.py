@@ -40,7 +40,7 @@ from tracking.recording.run_artifacts import (
 )
 from tracking.server.store import Store
 from training.contract.events import Event
-from training.contract.exceptions import LastException, last_exception
+from training.contract.failures import LastException, last_exception
 from training.contract.plain_text import without_markup
 from training.contract.price import Price
 from training.contract.service import Description, end_of

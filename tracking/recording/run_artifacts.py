@@ -25,8 +25,8 @@ from tracking.groups.planned_job import TRAINING, DataSource, PlannedJob
 from tracking.server.store import Store
 from training.contract.events import Event
 from training.contract.plain_text import without_markup
-from training.staging.tokens.description import ChannelDescription
-from training.staging.tokens.description_lines import (
+from training.staging.tokens.description import (
+    ChannelDescription,
     balance_phrase,
     lengths_phrase,
     phrases,

@@ -1,18 +1,55 @@
-"""Find out whether other users could replace the files of a folder."""
+"""Who may read and replace files: what we write is private by default, and what we execute must be safe from others."""
 
 from __future__ import annotations
 
 import grp
 import os
 import pwd
+import re
 import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from training.state.umask import shares_with_group
+from training.contract.errors import InputError
 
+VARIABLE = "TRAINFARE_UMASK"
+"""Variable with the mask, in octal."""
+PRIVATE = "077"
 MAX_LINKS = 40
 """Links that Linux follows on a path."""
+
+
+def set_umask() -> None:
+    """Set this process's mask: files are private, unless TRAINFARE_UMASK has another mask, such as 007 for a group.
+
+    Raises `InputError`.
+    """
+    os.umask(_mask())
+
+
+def file_mode() -> int:
+    """Return the mode of a new file, for files that a library creates with a mode of its own. Raises `InputError`."""
+    return 0o666 & ~_mask()
+
+
+def private_mode(mode: int) -> int:
+    """Return the mode of a copy of a file: its owner can read and write it, and others have no more than new files.
+
+    Raises `InputError`.
+    """
+    return (stat.S_IMODE(mode) | stat.S_IRUSR | stat.S_IWUSR) & ~_mask()
+
+
+def shares_with_group() -> bool:
+    """Return whether the variable lets the group write new files. Raises `InputError`."""
+    return not _mask() & stat.S_IWGRP
+
+
+def _mask() -> int:
+    mask = os.environ.get(VARIABLE, PRIVATE)
+    if not re.fullmatch("0?[0-7]{3}", mask):
+        raise InputError(f"{VARIABLE} is '{mask}'; it must be three octal digits, such as 077 or 007.")
+    return int(mask, 8)
 
 
 def reason_against(folder: Path) -> str | None:
