@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from experiments.running.fail_on import exit_code
-from experiments.running.follow_group import log_trained
-from experiments.running.waves import run_waves
+from experiments.running.follow_group import log_trained, run_waves
+from experiments.running.output import exit_code
 from experiments.running.write_report import report_group
 from experiments.sweeping.open_sweep import OpenSweep
 from experiments.sweeping.sweep_metadata import BestPoints, metadata, winner, winner_file
