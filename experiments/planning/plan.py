@@ -22,7 +22,7 @@ from experiments.schema.machine_fields import Image
 from experiments.schema.script_fields import declared_scales
 from judging.design import Design
 from judging.round_order import round_order
-from tracking.groups.metric_scales import METRIC_SCALES, write_scales
+from tracking.groups.plan_file import METRIC_SCALES, write_scales
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES

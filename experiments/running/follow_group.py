@@ -18,17 +18,15 @@ from reports.comparison.tables import look_sentence
 from reports.model.numbers import counted
 from tracking.budgets.budget_tag import end_sentence
 from tracking.budgets.ledger import Ledger
-from tracking.following.doomed_arms import without_left_out
 from tracking.following.followed_job import Outcome
-from tracking.following.group_estimate import ExpectedSeconds
-from tracking.following.group_progress import GroupProgress
-from tracking.following.group_session import run_jobs
+from tracking.following.group_progress import ExpectedSeconds, GroupProgress
+from tracking.following.group_session import run_jobs, without_left_out
 from tracking.following.interruption import Detached
 from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
-from tracking.queries.similar_jobs import ended_jobs
-from tracking.recording.warm_pools import record_warm_pool_costs
+from tracking.queries.job_tables import ended_jobs
+from tracking.recording.costs import record_warm_pool_costs
 from tracking.server.store import Store
 from training.contract.budget import budget_sentence
 from training.contract.errors import TrackingError

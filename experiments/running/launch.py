@@ -39,10 +39,9 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     from reports.charts.class_charts import PngClassCharts
     from tracking.budgets.budget_tag import set_budget
     from tracking.following.group_session import start_jobs
-    from tracking.groups.design_tag import DESIGN, write_design
     from tracking.groups.group import open_group
-    from tracking.groups.plan_file import write_plan
-    from tracking.recording.warm_pools import record_warm_pool_costs
+    from tracking.groups.plan_file import DESIGN, write_design, write_plan
+    from tracking.recording.costs import record_warm_pool_costs
     from tracking.server.store import open_store
 
     store, design, experiment = open_store(echo=print_line), plan.design, plan.experiment

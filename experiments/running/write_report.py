@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
+
+from rich.console import Console
 
 from experiments.running import options as read
 from experiments.running.output import exit_code, print_error, print_line
@@ -19,9 +20,8 @@ from reports.model.report import Report
 from reports.publish import log_separately, publish, separate_run, tolerate_rejection, write, write_files
 from reports.render import CompareOptions, render, render_chosen, render_overview
 from tracking.groups.group import Group, find_group
+from tracking.queries.job_tables import chosen_jobs
 from tracking.queries.mlflow_ui import LOCAL, run_table
-from tracking.queries.read_progress import ReadProgress
-from tracking.queries.selected_jobs import chosen_jobs
 from tracking.server.database import database_file
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError
@@ -107,8 +107,8 @@ def overview(name: str) -> None:
     The overview is also logged to the run that `mlflow run` opened for the command, if any.
     """
     store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="No overview was made.")
-    with ReadProgress("runs", sys.stderr) as reading:
-        made, report = render_overview(store.client, name, Path(name).stem, progress=reading.update)
+    with Console(stderr=True).status("Reading the runs"):
+        made, report = render_overview(store.client, name, Path(name).stem)
     print_report(report)
     folder = home() / "reports" / f"overview-{made.experiment_id}"
     write_files(folder, {"overview.html": html_page(report), "groups.csv": report.rows_csv})

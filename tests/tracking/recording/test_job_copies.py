@@ -1,7 +1,9 @@
-"""Copies of logs: complete on disk, and bounded in memory."""
+"""Copies of events and logs: complete on disk, and bounded in memory."""
 
 from __future__ import annotations
 
+import json
+import math
 import threading
 from pathlib import Path
 
@@ -9,7 +11,32 @@ import pytest
 from mlflow import MlflowClient
 
 from benchmarks.support.peak_memory import run_measured
-from tracking.recording.log_copy import TAIL_CHARACTERS, TAIL_LINES, LogCopy
+from tracking.recording.job_copies import TAIL_CHARACTERS, TAIL_LINES, EventCopy, LogCopy
+from training.contract.events import Event
+
+
+def event(seq: int, kind: str = "metric", **fields: object) -> Event:
+    return Event(kind=kind, seq=seq, time=1_700_000_000.25 + seq, fields=fields)
+
+
+def test_events_come_back_as_they_were_while_others_read_and_write() -> None:
+    events = [event(0, "start", device={"count": 2}), event(1, values={"loss": 0.1 + 0.2, "é": 1}), event(2, "note")]
+    copy = EventCopy()
+    assert copy.last("note") is None
+    copy.append(events[:2])
+    first = iter(copy)
+    assert next(first) == events[0]
+    copy.append(events[2:])
+    assert list(copy) == events
+    assert list(first) == events[1:]
+    copy.append([event(3, "note", message="two\nlines", values={"loss": math.nan, "low": -math.inf})])
+    assert copy.last("note") is not events[2]
+    assert math.isnan(list(copy)[-1].fields["values"]["loss"])
+    with copy.as_file("events.jsonl") as path:
+        lines = path.read_text("utf-8").splitlines()
+    assert path.name == "events.jsonl"
+    assert json.loads(lines[2]) == {"event": "note", "seq": 2, "time": 1_700_000_002.25}
+    assert len(lines) == 4
 
 
 def test_a_copy_has_all_lines() -> None:

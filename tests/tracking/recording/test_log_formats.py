@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import pytest
 
-from tracking.recording.script_formats.accelerate import Accelerate
-from tracking.recording.script_formats.announcement import Announcement
-from tracking.recording.script_formats.formats import LogFormats
-from tracking.recording.script_formats.keras import Keras
-from tracking.recording.script_formats.lightning import Lightning
-from tracking.recording.script_formats.nanogpt import NanoGpt
-from tracking.recording.script_formats.reading import Reading
-from tracking.recording.script_formats.tqdm_bars import TqdmBars, bar_of
-from tracking.recording.script_formats.trainer import TrainerSteps
-from tracking.recording.script_formats.word_language_model import WordLanguageModel
+from tracking.recording.log_formats import (
+    Accelerate,
+    Announcement,
+    Keras,
+    Lightning,
+    LogFormats,
+    NanoGpt,
+    Reading,
+    TqdmBars,
+    TrainerSteps,
+    WordLanguageModel,
+    bar_of,
+)
 
 # The choice among formats: the steps of a log come from one of them.
 
@@ -30,14 +33,11 @@ def steps_of(*lines: str) -> list[int | None]:
 
 def test_the_lines_of_a_framework_come_before_progress_bars() -> None:
     assert steps_of(BAR, ITERATION.format(12), BAR, ITERATION.format(14)) == [10, 12, None, 14]
+    assert steps_of("step 20 samples 160 loss 0.5", "epoch 3") == [None, None]
 
 
 def test_two_frameworks_in_one_log_give_no_steps() -> None:
     assert steps_of(ITERATION.format(12), BATCH, ITERATION.format(14)) == [12, None, None]
-
-
-def test_an_unknown_line_has_no_content() -> None:
-    assert steps_of("step 20 samples 160 loss 0.5", "epoch 3") == [None, None]
 
 
 # The block that Trainer announces, as run_glue.py and run_glue_no_trainer.py printed it.
@@ -62,30 +62,20 @@ def announcement(text: str = GLUE) -> Announcement:
     return read
 
 
-def test_the_block_is_read_and_the_evaluations_block_is_not() -> None:
-    assert (announcement().total_steps, announcement().batch_size, announcement().steps_per_epoch) == (14, 16, 7)
-
-
-def test_nothing_is_known_before_the_block_ends() -> None:
+def test_the_block_is_read_once_it_ends_and_the_evaluations_block_is_not() -> None:
+    read = announcement()
+    assert (read.total_steps, read.batch_size, read.steps_per_epoch) == (14, 16, 7)
+    assert [read.samples_after(steps) for steps in (1, 6, 7, 8, 14)] == [16, 96, 100, 116, 200]
     begun = announcement("\n".join(GLUE.splitlines()[:6]))
     assert (begun.total_steps, begun.batch_size, begun.step_at(0.5)) == (None, None, None)
-
-
-@pytest.mark.parametrize(
-    ("epoch", "step"), [(0.0, 0), (0.4615, 3), (0.9231, 6), (1.0, 7), (1.308, 9), (1.769, 12), (2.0, 14)]
-)
-def test_epochs_are_those_of_real_steps(epoch: float, step: int) -> None:
-    """From the log of run_glue.py: 100 rows are 13 batches of 8, so the last update of an epoch has one batch."""
-    assert announcement().step_at(epoch) == step
-
-
-def test_the_last_batch_of_an_epoch_is_smaller() -> None:
-    assert [announcement().samples_after(steps) for steps in (1, 6, 7, 8, 14)] == [16, 96, 100, 116, 200]
-
-
-def test_a_second_training_replaces_the_first() -> None:
     second = announcement(GLUE + "\n" + GLUE.replace("= 100", "= 1,000").replace("= 14", "= 126"))
     assert (second.total_steps, second.steps_per_epoch) == (126, 63)
+
+
+def test_epochs_are_those_of_real_steps() -> None:
+    """From the log of run_glue.py: 100 rows are 13 batches of 8, so the last update of an epoch has one batch."""
+    epochs = (0.0, 0.4615, 0.9231, 1.0, 1.308, 1.769, 2.0)
+    assert [announcement().step_at(epoch) for epoch in epochs] == [0, 3, 6, 7, 9, 12, 14]
 
 
 # Steps of Trainer's dicts, from its epochs and its progress bar.
@@ -106,26 +96,12 @@ def after_bar(n: int, epoch: float, total: int) -> TrainerSteps:
 
 def test_later_steps_follow_from_their_epochs() -> None:
     steps = after_bar(5, 0.1316, 114)
-    assert [steps.step_at(epoch) for epoch in (0.1316, 0.2632, 1.0, 1.053, 2.895)] == [5, 10, 38, 40, 110]
-    assert steps.last_step == 114
-
-
-def test_nothing_is_certain_before_the_bar_shows_a_step() -> None:
-    steps = TrainerSteps(Announcement())
-    assert (steps.step_at(0.5), steps.estimate_at(0.5), steps.last_step) == (None, None, None)
-
-
-def test_limited_steps_are_not_whole_epochs() -> None:
-    steps = after_bar(7, 0.1842, 50)
-    assert steps.step_at(0.3684) is None
-    assert steps.estimate_at(0.5263) == 20
-    assert steps.estimate_at(9.0) == 50
-
-
-def test_a_rounded_epoch_is_not_certain() -> None:
-    """Old versions round to two decimals: 0.01 may be any of ten steps of 700."""
-    steps = after_bar(10, 0.01, 2100)
-    assert steps.step_at(0.03) is None
+    assert [steps.estimate_at(epoch) for epoch in (0.1316, 0.2632, 1.0, 1.053, 2.895)] == [5, 10, 38, 40, 110]
+    assert (steps.last_step, steps.step_at(0.1316), steps.step_at(0.2632)) == (114, 5, None)
+    limited = after_bar(7, 0.1842, 50)  # the script limits the steps
+    assert [limited.estimate_at(epoch) for epoch in (0.5263, 9.0)] == [20, 50]
+    begun = TrainerSteps(Announcement())
+    assert (begun.step_at(0.5), begun.estimate_at(0.5), begun.last_step) == (None, None, None)
 
 
 def test_other_bars_are_ignored() -> None:
@@ -178,23 +154,13 @@ def test_a_bar_is_read_with_its_values() -> None:
     assert read.elapsed_seconds == 3605
     assert (read.values["loss"], read.values["learning_rate"]) == (0.69, 1e-5)
     assert "eval_acc" in read.values
-    first = bar_of("  0%|          | 0/14 [00:00<?, ?it/s]")
-    assert first is not None
-    assert first.total == 14
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
+    assert bar_of("  0%|          | 0/14 [00:00<?, ?it/s]") is not None
+    for other in (
         "Running tokenizer on dataset: 100%|##| 100/100 [00:00<00:00, 6438.12 examples/s]",
         "model.safetensors: 100%|##| 91.0M/91.0M [00:01<00:00, 80.2MB/s]",
         "100%|##| 5/4 [00:01<00:00, 1.0it/s]",
-        "100%|##| 4/4",
-        "",
-    ],
-)
-def test_bars_that_count_no_steps_are_ignored(text: str) -> None:
-    assert bar_of(text) is None
+    ):
+        assert bar_of(other) is None
 
 
 def test_only_the_bar_with_the_announced_steps_counts() -> None:
@@ -269,11 +235,8 @@ def test_an_evaluation_is_read_when_its_values_change() -> None:
     assert readings[3].values == {}
 
 
-def test_bars_of_others_are_not_lightnings() -> None:
+def test_old_versions_that_count_evaluation_batches_and_bars_of_others_give_no_step() -> None:
     assert lightning_readings(["Epoch 1:  12%|#2        | 60/500 [00:05<00:40, 10.90it/s, loss=0.69]"]) == [None]
-
-
-def test_old_versions_that_count_evaluation_batches_give_no_step() -> None:
     validating = "Validating:  10%|#         | 1/10 [00:00<00:00, 90.1it/s]"
     readings = lightning_readings([epoch(0, 60, "loss=0.6"), validating, epoch(0, 61, "loss=0.6")])
     assert [each and each.step for each in readings] == [60, None, None]
@@ -315,24 +278,20 @@ def test_both_versions_are_read(lines: tuple[str, ...]) -> None:
         assert readings[2].values == {"loss": 0.3, "accuracy": 0.9, "eval_loss": 0.2}
 
 
-def test_one_line_per_epoch_is_read() -> None:
-    format = Keras()
-    format.read("Epoch 1/1")
-    reading = format.read("40/40 - 3s - 75ms/step - accuracy: 0.93 - loss: 0.23 - val_accuracy: 0.9")
-    assert reading
-    assert (reading.step, reading.values["eval_accuracy"]) == (40, 0.9)
-
-
 def test_lines_of_evaluate_belong_to_no_step() -> None:
     format = Keras()
     format.read("Epoch 1/1")
-    format.read("40/40 - 3s - loss: 0.2")
-    first = format.read(" 1/10 [==>...........................] - ETA: 1s - loss: 0.9")
-    last = format.read("10/10 [==============================] - 1s 9ms/step - loss: 0.5")
-    assert first
-    assert last
-    assert (first.step, first.values) == (None, {})
-    assert (last.step, last.values) == (None, {"eval_loss": 0.5})
+    lines = (
+        "40/40 - 3s - 75ms/step - accuracy: 0.93 - loss: 0.23 - val_accuracy: 0.9",  # one line per epoch
+        " 1/10 [==>...........................] - ETA: 1s - loss: 0.9",
+        "10/10 [==============================] - 1s 9ms/step - loss: 0.5",
+    )
+    readings = [format.read(line) for line in lines]
+    assert [each and (each.step, dict(each.values)) for each in readings] == [
+        (40, {"accuracy": 0.93, "loss": 0.23, "eval_accuracy": 0.9}),
+        (None, {}),
+        (None, {"eval_loss": 0.5}),
+    ]
 
 
 def test_values_come_once_per_percent() -> None:
@@ -387,12 +346,6 @@ def test_batches_and_epochs_are_read() -> None:
     assert (epoch.step, epoch.is_evaluation) == (66, True)
     assert epoch.values == {"eval_loss": 2.89, "eval_perplexity": 18.01}
     assert test.values == {"test_loss": 2.95, "test_perplexity": 19.09}
-
-
-def test_the_epochs_of_a_dry_run_have_no_step() -> None:
-    reading = WordLanguageModel().read("| end of epoch   1 | time:  0.06s | valid loss  3.25 | valid ppl    25.73")
-    assert reading is not None
-    assert reading.step is None
 
 
 def test_a_line_of_the_last_short_batch_corrects_the_announced_number() -> None:
