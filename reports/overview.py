@@ -34,16 +34,11 @@ from tracking.queries.metric_histories import number
 
 STATUSES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
 """Outcomes by MLflow status; a job with any other status is still running."""
-
 RUNNING = "running"
-
 NO_REPORT = "no report yet"
-
 MAX_GROUPS = 20
 """Number of groups listed in the terminal; the page lists all groups."""
-
 _VERBS = {"compare": "comparison", "probe": "probe", "sweep": "sweep", "train": "training"}
-
 _DEFINITIONS = (
     Definition(
         "Date",
@@ -65,7 +60,6 @@ _DEFINITIONS = (
         "Deleted runs are not counted.",
     ),
 )
-
 Key = TypeVar("Key")
 
 

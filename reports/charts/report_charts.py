@@ -22,13 +22,9 @@ from reports.model.report import Chart
 from reports.probe.projections import Probes
 
 BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen and epochs", "samples seen")
-
 BY_SECONDS = ("billable_seconds", "loss_by_billable_seconds", "Training loss by billable time", "billable seconds")
-
 _ROW_INCHES = 0.56
-
 _BAR_HEIGHT = 0.42
-
 _MAX_RATIO = 20.0
 """Ratio above which an interval is left out, because the chart would be unreadable; the page states it as text."""
 
@@ -131,11 +127,10 @@ def _notes(comparison: Comparison, column: str, rows: Sequence[Bar]) -> list[str
     notes = ["bar: typical job; ticks: jobs"] if any(bar.jobs.n > 1 for bar in rows) else []
     if any(bar.value > bar.jobs.typical for bar in rows):
         notes.append("hatched: what failed jobs add")
-    for contrast in comparison.unlike_shown(column):
-        assert contrast.verdict.ratio is not None
-        estimate = signed_percent(contrast.verdict.ratio.estimate)
-        notes.append(f"“{short(contrast.arm.label, 20)}”: {estimate} in the verdict, from other jobs")
-    return notes
+    return notes + [
+        f"“{short(label, 20)}”: {signed_percent(estimate)} in the verdict, from other jobs"
+        for label, estimate in comparison.unlike_shown(column)
+    ]
 
 
 def intervals(comparison: Comparison) -> Chart | None:

@@ -25,34 +25,24 @@ from reports.charts.report_charts import labelled_bars
 from reports.comparison.equal_work import BILLABLE
 from reports.model.numbers import capitalized, figure, score, short
 from reports.model.report import Chart
-from reports.sweep.messages import cost_name, cost_noun, quality_name
 from reports.sweep.sweep import Sweep, seconds_per_sample
 from reports.sweep.tables import peak_memory_gib
 from reports.sweep.trials import Setting, Size, Trial
 from tracking.groups.sweep_file import MIN_TRIALS
 
 _HEIGHT_INCHES = 3.5
-
 _PHASES = "Where the time of the repeats goes: seconds by phase"
-
 _PARAMETERS = {"batch_size": "batch size", "learning_rate": "learning rate"}
-
 _CORES = ("", ".", "_", "|", "x")
-
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2, 2)))
 """Marker cores and line dashes that distinguish compilers without colour."""
-
 _ABOVE, _BELOW = ("^", "D", "P", "*"), ("v", "s", "X", "<")
-
 _ROWS = {"not reached": "not reached", "pruned": "pruned", "failed": "failed", "stopped": "stopped"}
 """Rows above the highest value, by outcome."""
-
 _BAND = 0.6
 """Largest width of a batch size's band, in octaves; the markers of compilers and rates lie in it side by side."""
-
 MAX_TICKS = 9
 """Largest number of batch sizes labelled on an axis."""
-
 _LOG_FROM = 8.0
 """Ratio of the largest to the smallest value above which an axis is logarithmic."""
 
@@ -81,7 +71,7 @@ def cost_by_batch(sweep: Sweep) -> Chart | None:
     marks = Marks(sweep)
 
     def draw(axes: Axes) -> None:
-        rows = value_axis(axes, [t.cost for t in valued], rows_of(shown), cost_noun(sweep))
+        rows = value_axis(axes, [t.cost for t in valued], rows_of(shown), sweep.spec.noun)
         _lines_of_the_best(axes, marks, valued, lambda t: t.cost, sweep.spec.is_rate)
         for trial in shown:
             y = trial.cost if _is_valued(trial) else rows.get(trial.kind)
@@ -90,7 +80,7 @@ def cost_by_batch(sweep: Sweep) -> Chart | None:
         batch_axis(axes, (t.setting.batch_size for t in shown))
         marks.legend(axes, shown)
 
-    title = f"{capitalized(cost_name(sweep))} by batch size"
+    title = f"{capitalized(sweep.spec.cost_name)} by batch size"
     return plot("cost_by_batch", title, _HEIGHT_INCHES, draw, describe_trials(shown))
 
 
@@ -155,7 +145,7 @@ def memory_by_batch(sweep: Sweep) -> Chart | None:
 
 def quality_by_batch(sweep: Sweep) -> Chart | None:
     """Return the quality over the batch size: after equal samples if a target ends the jobs, else at the end."""
-    name, is_equal = quality_name(sweep), sweep.spec.target is not None
+    name, is_equal = sweep.spec.quality_name, sweep.spec.target is not None
     shown = [
         (trial, value)
         for trial in sweep.trials
@@ -198,17 +188,17 @@ def pareto(sweep: Sweep) -> Chart | None:
     def draw(axes: Axes) -> None:
         front = sweep.front
         on_front = {trial.job.run_id for trial in front}
-        value_axis(axes, [t.quality for t in shown], [], quality_name(sweep), from_zero=False)
+        value_axis(axes, [t.quality for t in shown], [], sweep.spec.quality_name, from_zero=False)
         axes.step([t.cost for t in front], [t.quality for t in front], where="post", color=MUTED, linewidth=1.2)
         for trial in shown:
             marks.draw(axes, trial, trial.cost, trial.quality, hollow=trial.job.run_id not in on_front)
         axes.set_xlim(0, 1.08 * max(t.cost for t in shown))
-        axes.set_xlabel(cost_noun(sweep))
+        axes.set_xlabel(sweep.spec.noun)
         thousands(axes)
         axes.grid(linewidth=0.7)
         marks.legend(axes, shown, Line2D([], [], color=MUTED, linewidth=1.2, label="Pareto front"))
 
-    title = f"Cost and {quality_name(sweep)}: filled markers are Pareto-optimal"
+    title = f"Cost and {sweep.spec.quality_name}: filled markers are Pareto-optimal"
     optimal = "; ".join(f"{t.setting}: {figure(t.cost)}, {score(t.quality)}" for t in sweep.front)
     description = f"Pareto-optimal: {optimal}. {describe_trials(shown)}"
     return plot("pareto", title, _HEIGHT_INCHES, draw, description)
@@ -226,7 +216,7 @@ def history(sweep: Sweep) -> Chart | None:
 
     def draw(axes: Axes) -> None:
         base = [sweep.base_cost] if math.isfinite(sweep.base_cost) else []
-        rows = value_axis(axes, [*(t.cost for t in valued), *base], rows_of(ended), cost_noun(sweep))
+        rows = value_axis(axes, [*(t.cost for t in valued), *base], rows_of(ended), sweep.spec.noun)
         for compiler in sweep.compilers:
             path = [
                 (x, t.cost) for x, t in zip(spent, ended, strict=True) if t.has_value and t.setting.compiler == compiler

@@ -12,8 +12,6 @@ BILLABLE = "cost_billable_instance_seconds"
 """Column of the table of jobs: billable seconds times instances."""
 SAMPLES_TOLERANCE = 0.01
 """Largest relative difference in samples seen that counts as equal work, for example from a last, partial batch."""
-
-
 Kind = Literal["data", "samples", "target", "image", "machine"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """Kinds of differences that `allow` accepts."""

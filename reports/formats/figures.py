@@ -16,16 +16,12 @@ from reports.model.report import Metric, Report
 
 MAX_LABELS = 50
 """Largest number of arms with metrics; a section with more charts would be unreadable."""
-
 _MAX_CHARACTERS = 150
 """Length at which an arm's label is cut in a metric's name; MLflow allows 250 characters for the whole name."""
-
 _SUFFIXES = ("", " low", " high")
 """Suffixes of an interval's metrics."""
-
 MAX_CHARACTERS = 70
 """Length of a run name."""
-
 _MIN_SETTING_CHARACTERS = 12
 """Number of characters kept of a setting, however long the rest is."""
 

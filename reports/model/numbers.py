@@ -11,7 +11,6 @@ from judging.summaries import gain_percent
 
 TOO_FEW = "too few repeats"
 """Text of an interval that says nothing."""
-
 NONE = "–"
 """Text of a missing value."""
 

@@ -103,7 +103,6 @@ class Charts:
 
 TableStyle = Literal["", "settings", "settings trials", "settings trials groups", "jobs"]
 """Layout of a table on the page, see `formats/page.css`."""
-
 Kind = Literal["number", "text"]
 """Numbers are aligned right, text left."""
 

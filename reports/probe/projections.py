@@ -16,14 +16,10 @@ from reports.comparison.arms import Arm, Job, arms_of, job_of, setting_of
 from reports.probe.spot import Discount, SpotEstimate, estimate_of_probe
 
 SECONDS = "projected_billable_seconds"
-
 INSTANCE_SECONDS = "projected_billable_instance_seconds"
-
 USD = "projected_usd"
-
 LOSS_TOLERANCE = 0.02
 """A loss that exceeds the lowest one by more than this share is reported; verdicts use the same tolerance."""
-
 Machine: TypeAlias = tuple[str | None, str | None, str | None]
 """Model, instance type and device. Jobs that agree in them are similar."""
 

@@ -35,7 +35,6 @@ CAVEAT = (
     "An interval is for the next job: it covers the noise of the measured steps and the spread between jobs of one "
     "setting. It does not cover the quality of the whole training; a comparison measures it."
 )
-
 _DEFINITIONS = (
     Definition(
         "Projected time",

@@ -18,7 +18,6 @@ from training.contract.price import Price, instance_seconds
 
 RATE, DISCOUNT = "interruptions_per_hour", "spot_discount_percent"
 """Columns of the tags with which a job records its experiment's terms."""
-
 SAVED_PERCENT = "cost_spot_savings_percent"
 
 
@@ -237,7 +236,6 @@ def _number(job: Job, column: str) -> float | None:
 
 Labelled = tuple[str, SpotEstimate]
 """Label of an arm, and its estimate."""
-
 DEFINITION = Definition(
     "On spot",
     "Expected running time if interruptions arrive at random at the rate of machine.interruptions_per_hour, on each "
