@@ -24,7 +24,7 @@ from reports.model.report import Report, Text
 from reports.overview import Overview, overview_of, overview_report
 from reports.probe.projections import is_probe_table, job_spreads, probes_of
 from reports.probe.report import probe_report
-from reports.probe.spot import discounts_in
+from reports.probe.spot import discounts_of
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import is_sweep_table, sweep_of
 from reports.sweep.trials import CALIBRATION_COLUMNS, read_spec
@@ -142,7 +142,8 @@ def _probe_report(reader: Reader, table: pd.DataFrame, group: str, title: str) -
     comparison = compare(table, group)
     curves, source = _read(reader, table, comparison, title)
     similar = reader.similar_jobs(comparison.jobs)
-    probes = probes_of(table, group, curves, job_spreads(similar), discounts_in(similar))
+    discounts = discounts_of([job_of(row) for row in similar.to_dict("records")])
+    probes = probes_of(table, group, curves, job_spreads(similar), discounts)
     return probe_report(probes, probe_charts(probes, comparison, curves), source)
 
 

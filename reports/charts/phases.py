@@ -8,8 +8,6 @@ from statistics import fmean
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from reports.charts.canvas import (
     BACKGROUND,
@@ -18,6 +16,8 @@ from reports.charts.canvas import (
     PHASE_HATCHES,
     PHASE_PALETTE,
     end_of_axis,
+    legend_outside,
+    plain_numbers,
     plot,
 )
 from reports.comparison.arms import Arm, Job, finite_or_zero
@@ -70,10 +70,10 @@ def phases(comparison: Comparison, title: str = "Where the time goes: seconds by
             _stack(axes, y + _BAR_INCHES / 2, row, longest)
             y += _BAR_INCHES
         axes.set(ylim=(height + 0.05, 0), xlim=(0, end_of_axis(ends)), yticks=[], xlabel="seconds")
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        plain_numbers(axes)
         axes.grid(axis="x", linewidth=0.7)
-        _legend(axes, shown)
+        handles = [axes.barh(0, 0, **_style(phase), label=LABELS.get(phase, phase)) for phase in shown]
+        legend_outside(axes, loc="outside lower center", handles=handles, ncols=3, fontsize=10, handlelength=0.9)
 
     return plot("phases", title, height + 1.2, draw, _description(rows), palette=PHASE_PALETTE)
 
@@ -157,11 +157,3 @@ def _description(rows: Sequence[Row]) -> str:
         parts = ", ".join(f"{LABELS.get(p, p)} {figure(seconds)}" for p, seconds in row.seconds.items() if seconds > 0)
         descriptions.append(f"{heading}: {row.note}, of which {parts}")
     return "; ".join(descriptions) + "."
-
-
-def _legend(axes: Axes, shown: Sequence[str]) -> None:
-    handles = [axes.barh(0, 0, **_style(phase), label=LABELS.get(phase, phase)) for phase in shown]
-    assert isinstance(axes.figure, Figure)
-    axes.figure.legend(
-        handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=10, handlelength=0.9
-    )

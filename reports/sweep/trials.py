@@ -189,6 +189,11 @@ class Trial:
         return short(lines[-1], 160) if lines else ""
 
     @property
+    def is_comparable(self) -> bool:
+        """True if the trial completed with a known cost, even if its quality is beyond the bound."""
+        return self.kind in ("completed", "worse") and math.isfinite(self.cost)
+
+    @property
     def has_value(self) -> bool:
         """True if the trial can be the best one: it completed with the required quality and a known cost."""
         return self.kind == "completed" and math.isfinite(self.cost)
@@ -263,9 +268,9 @@ def ranked(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
     sign = -1 if spec.is_rate else 1
 
     def key(trial: Trial) -> tuple[bool, int, float, float]:
-        comparable = trial.kind in ("completed", "worse") and math.isfinite(trial.cost)
+        cost = sign * trial.mean_cost if trial.is_comparable else math.inf
         number = trial.number if math.isfinite(trial.number) else math.inf
-        return not trial.has_value, KINDS.index(trial.kind), sign * trial.mean_cost if comparable else math.inf, number
+        return not trial.has_value, KINDS.index(trial.kind), cost, number
 
     return tuple(sorted(trials, key=key))
 
@@ -284,7 +289,7 @@ def with_second_costs(trials: Sequence[Trial], second: Sequence[Trial]) -> list[
 def front(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
     """Return the Pareto-optimal trials in cost and quality, the cheapest first."""
     sign, better = -1 if spec.is_rate else 1, -1 if spec.higher_is_better else 1
-    ended = [t for t in trials if t.kind in ("completed", "worse") and math.isfinite(t.cost + t.quality)]
+    ended = [trial for trial in trials if trial.is_comparable and math.isfinite(trial.quality)]
     unbeaten: list[Trial] = []
     for trial in sorted(ended, key=lambda t: (sign * t.cost, better * t.quality)):
         if not unbeaten or better * trial.quality < better * unbeaten[-1].quality:
