@@ -11,14 +11,14 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from benchmarks.recorded.grid_table import Grid, Run, succeeded
 from experiments.schema.sweep_fields import Sweep
-from sweeps.cost_model.finalists import choose, finalists
+from sweeps.cost_model.ending import choose, finalists
 from sweeps.cost_model.trials import best_trial, records
 from sweeps.space.grid import Point
 from sweeps.space.objective import TrialOutcome, cost_of
-from sweeps.study.sampler import make_sampler
+from sweeps.study.sampler import PointSampler
 from sweeps.study.study import count_trials, distributions
-from sweeps.workers.decisions import Decisions
-from sweeps.workers.outcome import attributes, seconds_of, trial_result
+from sweeps.workers.followed_trial import attributes, seconds_of, trial_result
+from sweeps.workers.trial_queue import Part
 
 MAX_TRIALS: int = Sweep.model_fields["trials"].default
 """Trials after which a sweep ends at the latest."""
@@ -51,14 +51,14 @@ def replay(grid: Grid, sampler: str, start: Point, seed: int) -> Replay:
     """Replay a sweep from `start`. `seed` draws the sampler's numbers and the job of each point."""
     optuna.logging.set_verbosity(optuna.logging.ERROR)
     search = replace(grid.search, base=start)
-    decisions = Decisions(search=search, ends_early=True)
-    study = optuna.create_study(directions=search.objective.directions, sampler=make_sampler(sampler, search, seed))
+    study = optuna.create_study(directions=search.objective.directions, sampler=PointSampler(sampler, search, seed))
+    part = Part(compiler="none", study=study, search=search)
     seconds, pruned = 0.0, list[Point]()
-    while not _has_ended(decisions, trials := study.get_trials(deepcopy=False)):
+    while not _has_ended(part, trials := study.get_trials(deepcopy=False)):
         trial = study.ask(distributions(search.space))
         point = search.space.point(trial.params)
         run = grid.draw(point, seed)
-        ended, reason = _train(decisions, trials, trial, run)
+        ended, reason = _train(part, trials, trial, run)
         state, values, end = trial_result(search.objective, ended, reason)
         for name, value in {**attributes(ended), "end": end}.items():
             trial.set_user_attr(name, value)
@@ -87,24 +87,18 @@ def _costs(grid: Grid, second: Mapping[Point, Run], seed: int) -> dict[Point, li
     return {point: [cost(grid.draw(point, seed)), cost(run)] for point, run in second.items()}
 
 
-def _has_ended(decisions: Decisions, trials: Sequence[FrozenTrial]) -> bool:
-    return (
-        count_trials(trials) >= MAX_TRIALS
-        or not decisions.free_points(trials)
-        or decisions.stop_reason(trials) is not None
-    )
+def _has_ended(part: Part, trials: Sequence[FrozenTrial]) -> bool:
+    return count_trials(trials) >= MAX_TRIALS or not part.free_points(trials) or part.stop_reason(trials) is not None
 
 
-def _train(
-    decisions: Decisions, earlier: Sequence[FrozenTrial], trial: Trial, run: Run
-) -> tuple[TrialOutcome, str | None]:
+def _train(part: Part, earlier: Sequence[FrozenTrial], trial: Trial, run: Run) -> tuple[TrialOutcome, str | None]:
     """Replay a job's evaluations. Return its outcome, and the reason why it was stopped or None."""
     trial.set_user_attr("batch_size", run.point.batch_size)
     trial.set_user_attr("multiplier", run.point.multiplier)
     for number, evaluation in enumerate(run.curve, start=1):
         trial.report(evaluation.value, evaluation.samples)
         seconds = evaluation.billable_instance_seconds
-        reason = decisions.should_prune(earlier, run.point, run.curve[:number], seconds)
+        reason = part.should_prune(earlier, run.point, run.curve[:number], seconds)
         if reason and seconds < run.ended.billable_instance_seconds:
             trial.set_user_attr("seconds", seconds_of(run.curve[:number]))
             stopped = TrialOutcome(

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 
+from experiments.planning.budgets import WorstCase, worst_case_by_look
 from experiments.planning.command_plan import CommandPlan, JobEntry
 from experiments.planning.expected_cost import ExpectedCost
-from experiments.planning.worst_case import WorstCase, worst_case_by_look
 from reports.model.numbers import counted, durations, joined, money
 from reports.model.report import Definition
 from reports.probe.spot import spot_lines

@@ -12,13 +12,11 @@ from experiments.dry_runs.scratch_state import ScratchState
 from experiments.dry_runs.search_plan import search_plan
 from experiments.dry_runs.spot_plan import planned_costs
 from experiments.planning.arms import Arm
-from experiments.planning.budgets import budget_of
+from experiments.planning.budgets import WorstCase, budget_of, worst_case_of
 from experiments.planning.command_plan import CommandPlan, InputPlan, JobEntry
-from experiments.planning.inputs import Inputs
-from experiments.planning.job_size import size_of
+from experiments.planning.expected_cost import size_of
+from experiments.planning.inputs import Inputs, notes_of
 from experiments.planning.load import load_fields
-from experiments.planning.staged_inputs import notes_of
-from experiments.planning.worst_case import WorstCase, worst_case_of
 from experiments.running.expected_seconds import earlier_jobs
 from experiments.running.launch_plan import LaunchPlan, prepare_launch
 from experiments.running.service_context import ServiceContext

@@ -12,8 +12,7 @@ from pathlib import Path
 
 from experiments.dry_runs.refusals import Refusals
 from experiments.planning.arms import Arm
-from experiments.planning.inputs import Inputs
-from experiments.planning.staged_inputs import Echo, inputs_in
+from experiments.planning.inputs import Echo, Inputs, inputs_in
 from experiments.running.output import print_error
 from experiments.running.preparation import Preparation, Result
 from experiments.running.service_context import ServiceContext, open_service_context

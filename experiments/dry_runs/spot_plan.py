@@ -6,9 +6,8 @@ import math
 from collections.abc import Sequence
 from dataclasses import replace
 
-from experiments.planning.expected_cost import ExpectedCost, expected_cost, jobs_of_equal_steps
+from experiments.planning.expected_cost import ExpectedCost, JobSize, expected_cost, jobs_of_equal_steps
 from experiments.planning.inputs import Inputs
-from experiments.planning.job_size import JobSize
 from experiments.schema.experiment import Experiment
 from judging.summaries import typical
 from reports.comparison.arms import Job

@@ -1,14 +1,16 @@
-"""Arms of a comparison: variants of one experiment."""
+"""Arms of a comparison or a probe: variants of one experiment."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
 from pydantic import ValidationError
 
+from experiments.schema.compare_fields import Probe
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.messages import messages
@@ -34,6 +36,8 @@ NOT_IN_ARMS = (
     "published",
     *BUDGET_FIELDS,
 )
+MIN_STEPS = 25
+"""Fewest steady steps for a projection; see training/job/measuring/projection.py."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -82,13 +86,6 @@ def _fields_of_arms(experiment: Experiment) -> Sequence[Mapping[str, Any]]:
     return ({},)
 
 
-def single_label(experiment: Experiment) -> str:
-    """Return the label of a single arm: its compiler, or the entry point of a script without an argument for it."""
-    if experiment.script is None or "compiler" in referenced_fields(experiment.script).values():
-        return experiment.compiler
-    return experiment.script.program
-
-
 def _variant(experiment: Experiment, at: int, fields: Mapping[str, Any]) -> Experiment:
     location = f"compare.arms[{at}]"
     for name in fields:
@@ -104,6 +101,20 @@ def _equal_evaluation(experiment: Experiment) -> dict[str, int]:
     script = experiment.script
     is_used = script is None or "eval_batch_size" in referenced_fields(script).values()
     return {"eval_batch_size": experiment.batch_size} if is_used and experiment.eval_batch_size is None else {}
+
+
+def _check_distinct(variants: Sequence[Experiment]) -> None:
+    for later, variant in enumerate(variants):
+        if variant in variants[:later]:
+            first = variants.index(variant)
+            raise InputError(f"compare.arms[{later}] is the same as compare.arms[{first}]: remove one of them")
+
+
+def single_label(experiment: Experiment) -> str:
+    """Return the label of a single arm: its compiler, or the entry point of a script without an argument for it."""
+    if experiment.script is None or "compiler" in referenced_fields(experiment.script).values():
+        return experiment.compiler
+    return experiment.script.program
 
 
 def variant(experiment: Experiment, fields: Mapping[str, Any], location: str) -> Experiment:
@@ -130,13 +141,6 @@ def flat(fields: Mapping[str, Any], prefix: str = "") -> Iterator[tuple[str, Any
             yield prefix + name, value
 
 
-def _check_distinct(variants: Sequence[Experiment]) -> None:
-    for later, variant in enumerate(variants):
-        if variant in variants[:later]:
-            first = variants.index(variant)
-            raise InputError(f"compare.arms[{later}] is the same as compare.arms[{first}]: remove one of them")
-
-
 def _labels(variants: Sequence[Experiment]) -> list[str]:
     """Return a label for each arm, made from the fields that differ. A single arm is labelled by its compiler."""
     settings = [dict(flat(variant.model_dump(exclude={"compare", "sweep"}))) for variant in variants]
@@ -144,15 +148,15 @@ def _labels(variants: Sequence[Experiment]) -> list[str]:
     differing = [name for name in names if any(s.get(name) != settings[0].get(name) for s in settings)] or ["compiler"]
     differing.sort(key=lambda name: name != "compiler")
     labels = [
-        ", ".join(_part(name, setting.get(name)) for name in differing if _applies(name, setting))
+        # Options of inductor say nothing about an arm with another compiler.
+        ", ".join(
+            _part(name, setting.get(name))
+            for name in differing
+            if name not in OPTIONS or setting["compiler"] == "inductor"
+        )
         for setting in settings
     ]
     return labels if len(labels) > 1 else [single_label(variants[0])]
-
-
-def _applies(name: str, setting: Mapping[str, Any]) -> bool:
-    """Return False for an option of inductor in an arm with another compiler."""
-    return name not in OPTIONS or setting["compiler"] == "inductor"
 
 
 def _part(name: str, value: Any) -> str:
@@ -170,11 +174,60 @@ def _part(name: str, value: Any) -> str:
         return text
     if name == "machine.instance_count":
         return f"{text} machine{'' if value == 1 else 's'}"
-    return f"{_short_name(name).replace('_', ' ')} {text}"
-
-
-def _short_name(name: str) -> str:
-    """Return the name of a field in a label."""
     for prefix in ("script.hyperparameters.", "script.", "machine."):
         name = name.removeprefix(prefix)
-    return {"batch_size": "batch"}.get(name, name)
+    return f"{'batch' if name == 'batch_size' else name.replace('_', ' ')} {text}"
+
+
+def probes(arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    """Return the arms as probes. Raises `InputError` for an arm that cannot be a probe."""
+    for arm in arms:
+        _check_probe(arm)
+    # A probe evaluates only a sample of the rows, so it cannot reach a target or select the best model.
+    removed = {"push_to_hub": None, "target": None, "best_metric": None}
+    return tuple(_changed(arm, {"probe": arm.experiment.probe or Probe(), **removed}) for arm in arms)
+
+
+def whole_trainings(arms: Sequence[Arm]) -> tuple[Arm, ...]:
+    """Return the arms without their section `probe`, so that they train to the end."""
+    return tuple(_changed(arm, {"probe": None}) for arm in arms)
+
+
+def _changed(arm: Arm, fields: Mapping[str, Any]) -> Arm:
+    return replace(arm, experiment=arm.experiment.model_copy(update=fields))
+
+
+def _check_probe(arm: Arm) -> None:
+    experiment = arm.experiment
+    if experiment.script is not None:
+        raise InputError(
+            "probe requires a task, because it cannot end a script once its speed is known. Use `trainfare compare` "
+            "for a script"
+        )
+    if experiment.calibration is not None:
+        raise InputError("calibration and the verb probe cannot be combined: a calibration trains nothing")
+    samples = experiment.probe.samples if experiment.probe else None
+    fewest = (experiment.steady_after_steps + MIN_STEPS) * experiment.global_batch_size
+    if samples is not None and samples < fewest:
+        raise InputError(
+            f"probe.samples {samples} is too small for arm “{arm.label}”: {experiment.steady_after_steps} warm-up "
+            f"steps and {MIN_STEPS} measured steps, of {experiment.global_batch_size} samples each, need {fewest}"
+        )
+
+
+def without_pushes(arms: Sequence[Arm], print_line: Callable[[str], None]) -> tuple[Arm, ...]:
+    """Return the arms without their pushes: the models of a comparison would overwrite each other."""
+    if any(arm.experiment.push_to_hub for arm in arms):
+        print_line("push_to_hub is ignored: only `trainfare train` pushes a model.")
+    return tuple(_changed(arm, {"push_to_hub": None}) if arm.experiment.push_to_hub else arm for arm in arms)
+
+
+def check_token(experiment: Experiment, variables: Mapping[str, str] = os.environ) -> None:
+    """Raise `InputError` if the environment variable with the token is not set on this machine."""
+    push = experiment.push_to_hub
+    if push is None or push.token_secret is not None or variables.get(push.token_variable, "").strip():
+        return
+    raise InputError(
+        f"push_to_hub.token_variable is {push.token_variable}, but this environment variable is not set. Set it to a "
+        "Hub token with write permission"
+    )

@@ -6,9 +6,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from experiments.planning.expected_cost import ExpectedCost
-from experiments.planning.job_size import JobSize
-from experiments.planning.worst_case import WorstCase, worst_case_of_job
+from experiments.planning.budgets import WorstCase, worst_case_of_job
+from experiments.planning.expected_cost import ExpectedCost, JobSize
 from experiments.schema.experiment import Experiment
 from judging.design import Design
 from reports.probe.spot import SpotEstimate

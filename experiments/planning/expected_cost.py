@@ -1,18 +1,60 @@
-"""Expected cost of a planned job, from earlier jobs on the tracking server. Pure."""
+"""Work of a planned job, from its data, and its expected cost, from earlier jobs on the tracking server. Pure."""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
-from experiments.planning.job_size import JobSize
+from experiments.planning.arms import MIN_STEPS
+from experiments.planning.inputs import Inputs
+from experiments.schema.experiment import Experiment
 from judging.summaries import typical
 from reports.comparison.arms import STEADY, Job
 from reports.model.numbers import counted
 from reports.probe.spot import running_seconds
 from tracking.groups.planned_job import PlannedJob
 from training.contract.price import instance_seconds
+from training.staging.tokens.staged import Staged
+
+PROBE_FRACTION = 10
+"""Largest part of a training that a probe without `probe.samples` takes, as in training/job/estimating/probe.py."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobSize:
+    """Work of one job."""
+
+    steps: int
+    """Optimizer steps; for a probe, at most."""
+    samples: int
+    """Training samples; for a probe, at most."""
+    tokens: int
+    """Tokens of these samples, without padding."""
+
+
+def size_of(experiment: Experiment, inputs: Inputs) -> JobSize | None:
+    """Return the work of a job, or None for a script or a calibration, whose work is not known before they run.
+
+    A process counts its batches as Trainer does: the rows that do not fill a batch on every device make one more batch,
+    unless `drop_last`, and the batches that do not fill an optimizer step make one more step.
+    """
+    if not isinstance(inputs, Staged) or experiment.calibration is not None:
+        return None
+    rows, accumulated = inputs.train_rows, experiment.gradient_accumulation_steps
+    batch = experiment.global_batch_size // accumulated
+    batches = rows // batch if experiment.drop_last else math.ceil(rows / batch)
+    steps_per_epoch = max(1, math.ceil(batches / accumulated))
+    steps = experiment.max_steps or math.ceil((experiment.epochs or 0.0) * steps_per_epoch)
+    if experiment.probe is not None:
+        limit = experiment.probe.samples
+        most = math.ceil(limit / experiment.global_batch_size) if limit else math.ceil(steps / PROBE_FRACTION)
+        steps = min(steps, max(most, experiment.steady_after_steps + MIN_STEPS))
+    whole_epochs, rest = divmod(steps, steps_per_epoch)
+    in_epoch = min(rows, steps_per_epoch * experiment.global_batch_size)
+    samples = whole_epochs * in_epoch + min(rest * experiment.global_batch_size, in_epoch)
+    return JobSize(steps=steps, samples=samples, tokens=round(samples * inputs.lengths.mean_tokens))
+
 
 SECONDS = "cost_billable_seconds"
 PROJECTED = "projected_billable_seconds"
@@ -47,7 +89,7 @@ def expected_cost(job: PlannedJob, size: JobSize | None, earlier: Sequence[Job])
     The best source counts: jobs of the same setting, a probe's projection for it, or jobs of the same model, compiler
     and batch size on this machine, scaled to the samples of this job.
     """
-    similar = [each for each in earlier if _counts(each) and _is_on_same_machine(job, each)]
+    similar = _comparable(job, earlier)
     for source in (_from_equal_jobs, _from_probes, _from_similar_jobs):
         if (estimate := source(job, size, similar)) is not None:
             seconds, text = estimate
@@ -56,9 +98,10 @@ def expected_cost(job: PlannedJob, size: JobSize | None, earlier: Sequence[Job])
     return None
 
 
-def _counts(each: Job) -> bool:
-    """Return whether a job ran to its end. The trials of a sweep may end early."""
-    return each.succeeded and each.text.get("role") not in ("calibration", "trial")
+def _comparable(job: PlannedJob, earlier: Sequence[Job]) -> list[Job]:
+    """Return the jobs on the same machine that ran to their end. The trials of a sweep may end early."""
+    ended = [each for each in earlier if each.succeeded and each.text.get("role") not in ("calibration", "trial")]
+    return [each for each in ended if _is_on_same_machine(job, each)]
 
 
 def _is_on_same_machine(job: PlannedJob, each: Job) -> bool:
@@ -72,7 +115,6 @@ def _is_on_same_machine(job: PlannedJob, each: Job) -> bool:
 
 
 SecondsAndSource = tuple[float, str] | None
-Source = Callable[[PlannedJob, JobSize | None, Sequence[Job]], SecondsAndSource]
 
 
 def _from_equal_jobs(job: PlannedJob, _: JobSize | None, earlier: Sequence[Job]) -> SecondsAndSource:
@@ -97,7 +139,7 @@ def _from_similar_jobs(job: PlannedJob, size: JobSize | None, earlier: Sequence[
 
 def jobs_of_equal_steps(job: PlannedJob, earlier: Sequence[Job]) -> list[Job]:
     """Return the earlier jobs whose start-up and steps take as long as those of a planned job."""
-    return _of_equal_steps(job, [each for each in earlier if _counts(each) and _is_on_same_machine(job, each)])
+    return _of_equal_steps(job, _comparable(job, earlier))
 
 
 def _of_equal_steps(job: PlannedJob, earlier: Sequence[Job]) -> list[Job]:

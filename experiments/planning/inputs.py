@@ -1,9 +1,221 @@
-"""Inputs of the jobs of an arm."""
+"""Inputs of an arm's jobs: staged data, or a script with its channels, its arguments and its environment."""
 
 from __future__ import annotations
 
-from experiments.planning.script_inputs import ScriptInputs
-from training.staging.tokens.staged import Staged
+import hashlib
+import os
+import re
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from experiments.planning.arms import Arm
+from experiments.planning.hyperparameters import staging_request
+from experiments.schema.experiment import Experiment
+from experiments.schema.script_fields import Script
+from experiments.schema.script_rules import hyperparameters
+from training.contract.errors import InputError
+from training.contract.script_entry import ScriptEntry, is_shell_safe
+from training.scripts.channels import Channels, find_channels
+from training.scripts.environments import ScriptEnvironment, planned_environment, script_environment
+from training.scripts.network_uses import network_uses
+from training.scripts.requirements import requirement_notes
+from training.scripts.source import ScriptSource, find_script, is_package, program_file, with_entry
+from training.services.local import toolkit
+from training.services.local.container import local_path
+from training.services.sagemaker.user_data.account_fields import AccountFields
+from training.staging.sources.progress import Progress, shown
+from training.staging.sources.request import StagingRequest
+from training.staging.tokens.staged import Staged, describe
+from training.state.home import home
+from training.state.shared_folders import lock_for_use
+
+PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
+"""Launchers that start several processes of a Python file only."""
+FLAGS = re.compile(r"store_(true|false|const)|BooleanOptionalAction|\btype\s*=\s*bool\b")
+"""Declarations of argparse that do not take `--name True`, or take `--name False` as true."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class ScriptInputs:
+    """Script and channels, ready for a job."""
+
+    source: ScriptSource
+    channels: Channels
+    entry: ScriptEntry | None = None
+    """Settings of our entry point, which is then part of the source. None if the toolkit starts the script itself."""
+    environment: ScriptEnvironment | None = None
+    """Environment with the script's requirements; None runs the script in trainfare's own."""
+    network_uses: tuple[str, ...] = ()
+    """Uses of a network by the script; see `JobSpec`."""
+    remarks: tuple[str, ...] = ()
+
+    @property
+    def key(self) -> str:
+        """Hash of the script's source, channels and packages, without its hyperparameters."""
+        packages = f" {self.environment.key}" if self.environment else ""
+        return hashlib.sha256(f"{self.source.identity} {self.channels.digest}{packages}".encode()).hexdigest()[:32]
+
+    def notes(self) -> list[str]:
+        """Return notes for the user before the script runs."""
+        return list(self.remarks)
+
 
 Inputs = Staged | ScriptInputs
 """Inputs of an arm's jobs: staged data, or a script and its channels."""
+Echo = Callable[[str], None]
+Stage = Callable[[StagingRequest, Path, Echo, Progress], Staged]
+"""Function that stages the data of a request in a state folder."""
+
+
+def stage_inputs(arms: Sequence[Arm], echo: Echo) -> list[Inputs]:
+    """Return the staged inputs of each arm, and print their notes. Raises InputError."""
+    inputs = [_inputs(arm.experiment, echo) for arm in arms]
+    for note in notes_of(inputs):
+        echo(f"Note: {note}")
+    return inputs
+
+
+def notes_of(inputs: Sequence[Inputs]) -> list[str]:
+    """Return the notes of all distinct inputs."""
+    return [note for each in {each.key: each for each in inputs}.values() for note in each.notes()]
+
+
+def _inputs(experiment: Experiment, echo: Echo) -> Inputs:
+    """Return the inputs of an experiment, locked against deletion until this process ends."""
+    from training.staging.stage import stage
+
+    while True:
+        inputs = inputs_in(home(), experiment, stage, echo)
+        # If a concurrent prune has deleted the inputs, stage them again.
+        if lock_for_use(home(), [local_path(uri) for uri in _uris(inputs) if uri.startswith("file://")]):
+            return inputs
+
+
+def _uris(inputs: Inputs) -> list[str]:
+    if isinstance(inputs, Staged):
+        return list(inputs.channels.values())
+    environment = [inputs.environment.folder.as_uri()] if inputs.environment else []
+    return [inputs.source.folder.as_uri(), *environment, *inputs.channels.uris.values()]
+
+
+def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *, is_planned: bool = False) -> Inputs:
+    """Return the inputs of an experiment in a state folder: the script, or the data that `stage` stages there.
+
+    With `is_planned`, the environment of a script is not made.
+    """
+    if experiment.script is not None:
+        return script_inputs(experiment, folder, echo, is_planned=is_planned)
+    from training.staging.tokens.description_lines import lines
+
+    with shown(sys.stderr) as progress:
+        staged = stage(staging_request(experiment), folder, echo, progress)
+    if not staged.cached:
+        echo(f"Staged {staged.train_rows} + {staged.validation_rows} rows of {staged.source}")
+        for line in lines(describe(staged)):
+            echo(f"  {line}")
+    return staged
+
+
+def script_inputs(
+    experiment: Experiment,
+    home: Path,
+    echo: Echo = lambda _: None,
+    variables: Mapping[str, str] = os.environ,
+    is_planned: bool = False,
+) -> ScriptInputs:
+    """Return the inputs of the script. Raises InputError if one is missing or the script cannot run.
+
+    `variables` are those of this process, which hold the script's secrets.
+    """
+    script = experiment.script
+    assert script is not None
+    _check_secrets(experiment, script, variables)
+    sources = home / "sources"
+    source = find_script(
+        script.source, script.program, sources, revision=script.revision, directory=script.directory, echo=echo
+    )
+    _check_launcher(experiment, script, source)
+    values = hyperparameters(experiment)
+    _check_booleans(script, source, values)
+    entry = _entry(experiment, script, source, values)
+    local = experiment.service == "local"
+    account = AccountFields(region=experiment.aws.region, profile=experiment.aws.profile)
+    channels = find_channels(script.channels, home, account)
+    make = planned_environment if is_planned else script_environment
+    environment = make(source, home, echo) if local and script.requirements == "install" else None
+    return ScriptInputs(
+        source=source if entry is None else with_entry(source, sources, echo),
+        channels=channels,
+        entry=entry,
+        environment=environment,
+        network_uses=tuple(network_uses(source.folder, values, script.secrets)),
+        remarks=(
+            *channels.notes,
+            *requirement_notes(source.folder, local=local, python=environment.python if environment else None),
+        ),
+    )
+
+
+def _entry(
+    experiment: Experiment, script: Script, source: ScriptSource, values: Mapping[str, Any]
+) -> ScriptEntry | None:
+    """Return the settings of our entry point if the toolkit alone cannot start the script as it should."""
+    carried, secrets = {}, {}
+    if experiment.service != "local":
+        # The shell of SageMaker's toolkit would change these values.
+        unsafe = (name for name in values if not all(map(is_shell_safe, toolkit.arguments({name: values[name]}))))
+        carried = {name: values[name] for name in unsafe}
+        secrets = {name: each for name, each in script.secrets.items() if each}
+    flags = script.arguments.booleans == "flag" and any(isinstance(value, bool) for value in values.values())
+    lists = any(isinstance(value, list) for value in values.values())
+    has_forms = bool(script.words or flags or lists or script.arguments.style != "space")
+    is_shell = not script.program.endswith(".py")
+    # The toolkit installs requirements.txt only for Python files, and runs only top-level modules of a package.
+    needs_packages = is_shell and script.requirements == "install" and experiment.service == "sagemaker"
+    is_inner = "/" in script.program and not is_shell and is_package(source.folder)
+    is_module = script.program.startswith("-m ")
+    if not (has_forms or secrets or needs_packages or is_inner or is_module or carried):
+        return None
+    return ScriptEntry(style=script.arguments.style, flags=flags, words=script.words, secrets=secrets, values=carried)
+
+
+def _check_booleans(script: Script, source: ScriptSource, values: Mapping[str, Any]) -> None:
+    """Raise InputError for true or false without a form, if the program's text looks like flags of argparse."""
+    name = next((name for name, value in values.items() if isinstance(value, bool)), None)
+    if name is None or script.arguments.booleans != "auto":
+        return
+    if FLAGS.search(program_file(source.folder, script.program).read_text("utf-8", errors="replace")):
+        raise InputError(
+            f"script.hyperparameters.{name} is true or false, and {script.program} may declare flags: set "
+            f"script.arguments.booleans to flag (--{name}, or nothing for false) or value (--{name} True), and write a "
+            f"flag of another form after the program in script.entry_point, such as '{script.program} --no-{name}'"
+        )
+
+
+def _check_launcher(experiment: Experiment, script: Script, source: ScriptSource) -> None:
+    """Raise InputError for a program of which the launcher cannot start several processes."""
+    machine = experiment.machine
+    if machine.devices * machine.instance_count == 1 and machine.launcher is None:
+        return
+    if machine.launcher not in PYTHON_LAUNCHERS or script.program.startswith("-m "):
+        return
+    if not script.program.endswith(".py"):
+        raise InputError(
+            f"script.entry_point {script.program!r} is not a Python file, and the launcher of several "
+            "processes starts only Python files: use machine.devices 1 and start the processes in the script"
+        )
+    if is_package(source.folder):
+        raise InputError(
+            f"{source.description} contains a setup.py, and the launcher of several processes starts no packages: "
+            "set script.directory to a folder without a setup.py, or use machine.devices 1"
+        )
+
+
+def _check_secrets(experiment: Experiment, script: Script, variables: Mapping[str, str]) -> None:
+    """Raise InputError if a secret of a local job is not set in this process."""
+    for name in script.secrets if experiment.service == "local" else ():
+        if not variables.get(name, "").strip():
+            raise InputError(f"script.secrets.{name}: the environment variable {name} is not set. Set it and try again")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +11,6 @@ from typing import Any
 from pydantic import ValidationError
 
 from experiments.planning.arms import Arm, arms, arms_unchecked, flat
-from experiments.planning.user_folder import find_in_user_folder, user_folder
 from experiments.schema.backend_file import PARAMETER as BACKEND_CONFIG
 from experiments.schema.backend_file import backend_values
 from experiments.schema.experiment import Experiment
@@ -26,13 +26,14 @@ from training.services.sagemaker.user_data.location import is_s3
 from training.staging.models.model_files import PACKAGE_PREFIX
 from training.state.regular_files import user_path
 
-__all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load", "load_fields"]
-
 FOLDER = Path(__file__).resolve().parent.parent
+__all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load", "load_fields"]
 PATH_FIELDS = ("model", "tokenizer", "data.train", "data.validation", "data.hub.name", "script.source", "aws.prices")
 """Fields that may hold a path. A path in a file is relative to the folder of the file."""
 CHANNELS = "script.channels."
 """Beginning of the fields whose text, or whose `uri`, may be a path."""
+RUN_VARIABLE = "MLFLOW_RUN_ID"
+"""Variable that `mlflow run` sets for the commands that it starts."""
 
 
 def load(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
@@ -171,3 +172,41 @@ def _rebased_path(name: str, value: Any, folder: Path) -> Any:
     else:
         is_path = name in {"data.train", "data.validation", "aws.prices"} or value.startswith(("./", "../"))
     return str(folder / value) if is_path and value else value
+
+
+def user_folder() -> Path:
+    """Return the user's folder: the current one, or under `mlflow run` that of the process of `mlflow run`.
+
+    `mlflow run` passes on no variable with that folder. Its process is the closest ancestor without `RUN_VARIABLE`. If
+    the system does not list processes (Linux does), the current folder is returned.
+    """
+    process = os.getppid() if RUN_VARIABLE in os.environ else 0
+    try:
+        while process > 1:
+            folder = Path("/proc") / str(process)
+            variables = (folder / "environ").read_bytes().split(b"\0")
+            if not any(each.startswith(f"{RUN_VARIABLE}=".encode()) for each in variables):
+                return (folder / "cwd").readlink()
+            # The parent, after the process's name in parentheses, which may contain anything.
+            process = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
+    except OSError:
+        pass
+    return Path.cwd()
+
+
+def find_in_user_folder(path: Path, kind: str) -> Path:
+    """Return a relative path in the user's folder, or else in the current one. An absolute path is not checked.
+
+    Raises InputError with the folders if neither has it. `kind` is the kind of file, for the message.
+    """
+    if path.is_absolute():
+        return path
+    folders = list(dict.fromkeys((user_folder(), Path.cwd())))
+    for folder in folders:
+        if (folder / path).exists():
+            return path if folder == Path.cwd() else folder / path
+    is_by_mlflow = RUN_VARIABLE in os.environ
+    hint = " `mlflow run` starts commands in the project's folder: use an absolute path." if is_by_mlflow else ""
+    listed = " nor in ".join(map(str, folders))
+    verb = "does not exist in" if len(folders) == 1 else "exists neither in"
+    raise InputError(f"{kind} file {str(path)!r} {verb} {listed}.{hint}")

@@ -12,22 +12,24 @@ from typing import Any
 import yaml
 
 from experiments.planning.arms import Arm
-from experiments.planning.batch_sizes import batch_sizes
 from experiments.planning.hyperparameters import hyperparameters
-from experiments.planning.inputs import Inputs
-from experiments.planning.job_environment import environment
-from experiments.planning.run_tags import SPOT_TERMS, run_tags
-from experiments.planning.script_inputs import ScriptInputs
+from experiments.planning.inputs import Inputs, ScriptInputs
 from experiments.schema import script_rules
+from experiments.schema.compare_fields import Compare
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.machine_fields import Image
+from experiments.schema.script_metric_fields import declared_scales
 from judging.design import Design
 from judging.round_order import round_order
-from tracking.groups.planned_job import AGAIN, DataSource, ModelPlan, PlannedJob, ScriptPlan
+from tracking.groups.metric_scales import METRIC_SCALES, write_scales
+from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
+from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
+from training.services.local.load_measurement import MEASURE_VARIABLE
 from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
+from training.state.home import compile_cache
 
 MACHINE_FIELDS = (
     *("instance_type", "fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
@@ -35,18 +37,16 @@ MACHINE_FIELDS = (
     "capacity_retry_minutes",
 )
 """Fields of `machine` that a job takes unchanged."""
-
 ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_length")
 """Fields that control question answering, in evaluation and in the logged model."""
-
+SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
+"""Fields of `machine` from which the cost on spot capacity is estimated. They have no effect on jobs."""
 WITHOUT_EFFECT_ON_JOBS: Mapping[str, Any] = {
     **dict.fromkeys(("sweep", "published", "log_model", *BUDGET_FIELDS), True),
     "machine": {*SPOT_TERMS, "capacity_retry_minutes"},
 }
 """Fields of an experiment that do not change its jobs."""
-
 SOURCE = Path(__file__).resolve().parents[2] / "training" / "job"
-
 METRIC_DEFINITIONS = tuple(
     MetricDefinition(name=name, regex=f"'{key}': ([0-9.e+-]+)")
     for name, key in (
@@ -61,6 +61,31 @@ METRIC_DEFINITIONS = tuple(
     )
 )
 """Metrics that the service reads from Trainer's log, with the names of the reference workloads."""
+
+
+# glibc's mallopt(3): large blocks come from the heap instead of mmap, and freed heap is not returned. So no step waits
+# for the kernel to map and zero memory for its activations and gradients again.
+KEEPING_ALLOCATOR = {
+    "MALLOC_MMAP_MAX_": "0",
+    "MALLOC_TRIM_THRESHOLD_": str(2**40),
+    "MALLOC_TOP_PAD_": str(64 * 2**20),
+}
+_TAKE_BATCH = {"batch_size", "global_batch_size"}
+_ACCUMULATION = "accum"
+"""Part of the name of every known argument for gradient accumulation, such as `accumulate_grad_batches`."""
+
+
+def design_of(compare: Compare) -> Design:
+    """Return the looks after which arms may stop. With `stop: never`, there is only the last one."""
+    earlier = [repeats for repeats in compare.looks if repeats < compare.repeats] if compare.stop == "early" else []
+    looks = (*earlier, compare.repeats)
+    return Design(
+        looks=looks,
+        least_gain=compare.least_gain,
+        margin=compare.quality_margin,
+        trainings=compare.trainings,
+        when_disturbed=compare.when_disturbed,
+    )
 
 
 def group_key(
@@ -117,16 +142,10 @@ def plan(
     rounds = [(repeat, at) for repeat in range(repeats) for at in round_order(len(arms), repeat, seed)]
 
     def jobs(suffix: str) -> list[PlannedJob]:
+        names = [f"{group_id}-{arms[at].experiment.compiler}-a{at}r{repeat}{suffix}" for repeat, at in rounds]
         return [
-            job(
-                f"{group_id}-{arms[at].experiment.compiler}-a{at}r{repeat}{suffix}",
-                name,
-                arms[at],
-                repeat,
-                staged[at],
-                home,
-            )
-            for repeat, at in rounds
+            job(each, name, arms[at], repeat, staged[at], home)
+            for each, (repeat, at) in zip(names, rounds, strict=True)
         ]
 
     if design is None or design.when_disturbed == "keep":
@@ -137,7 +156,7 @@ def plan(
 def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: Path) -> PlannedJob:
     """Return one job of an arm. `name` is the name of the experiment. Each repeat has a different seed."""
     experiment = arm.experiment.model_copy(update={"seed": arm.experiment.seed + repeat})
-    machine = experiment.machine
+    machine, image = experiment.machine, experiment.machine.image or Image()
     keeps_checkpoints = experiment.script is not None or experiment.save_strategy != "none"
     spec = JobSpec(
         name=job_name,
@@ -147,16 +166,18 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         output_uri=(home / "outputs").as_uri(),
         checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,
         **{name: getattr(machine, name) for name in MACHINE_FIELDS},
-        **_image(machine.image),
+        image=image.uri or "local",
+        image_versions=image.versions(),
         environment=environment(experiment, staged, home),
-        network_uses=_network_uses(experiment, staged),
     )
+    fields = experiment.model_dump(mode="json", exclude={"compare", "sweep", *BUDGET_FIELDS}, exclude_none=True)
+    text = yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
     return PlannedJob(
         spec=spec,
         arm=arm.label,
         repeat=repeat,
         is_baseline=arm.is_baseline,
-        experiment_yaml=_yaml(name, experiment),
+        experiment_yaml=f"# {name}, as resolved for this job\n{text}",
         data=_data_source(experiment, staged),
         data_key=staged.channels.digest[:32] if isinstance(staged, ScriptInputs) else staged.key,
         script=_script_plan(experiment, staged),
@@ -165,16 +186,35 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
     )
 
 
-def _network_uses(experiment: Experiment, staged: Inputs) -> tuple[str, ...]:
-    if isinstance(staged, ScriptInputs):
-        return staged.network_uses
-    model = f"model {experiment.model!r} is downloaded from the Hub: download it first, and set model to its folder"
-    return () if "model" in staged.channels else (model,)
+def environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, str]:
+    """Return the variables of a job's request. A script's own variables come last."""
+    machine, script, is_local = experiment.machine, experiment.script, experiment.service == "local"
+    variables: Mapping[str, object | None] = {
+        "TRAINFARE_CORES": machine.cores,
+        # torchrun kills 30 s after SIGTERM, which can be too early to write a checkpoint. A service kills after 120 s.
+        "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": 110 if machine.devices * machine.instance_count > 1 else None,
+        "TRAINFARE_MEMORY_GIB": machine.memory_gib,
+        # A request must not contain the values of the job's secrets.
+        SECRET_VARIABLES: ",".join(script.secrets) or None if script and is_local else None,
+        MEASURE_VARIABLE: 1 if script and is_local else None,
+        "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
+    }
+    if isinstance(staged, ScriptInputs) and staged.environment:
+        variables = {**variables, PYTHON_VARIABLE: staged.environment.python}
+    texts = {variable: str(value) for variable, value in variables.items() if value is not None}
+    return KEEPING_ALLOCATOR | texts | (script.environment if script else {})
 
 
-def _image(image: Image | None) -> dict[str, Any]:
-    image = image or Image()
-    return {"image": image.uri or "local", "image_versions": image.versions()}
+def _compile_cache(experiment: Experiment, staged: Inputs, home: Path) -> Path:
+    """Return the folder of the compile cache: one per setting of a script, which does not report the cache's state."""
+    if isinstance(staged, Staged):
+        return compile_cache(home)
+    assert experiment.script is not None
+    fields = script_rules.referenced_fields(experiment.script)
+    arguments = script_rules.hyperparameters(experiment)
+    setting = {name: value for name, value in arguments.items() if fields.get(name) != "seed"}
+    key = hashlib.sha256(f"{staged.key} {json.dumps(setting, sort_keys=True)}".encode()).hexdigest()[:16]
+    return compile_cache(home) / f"script-{key}"
 
 
 def _model(experiment: Experiment) -> ModelPlan | None:
@@ -183,23 +223,24 @@ def _model(experiment: Experiment) -> ModelPlan | None:
     keeps = experiment.script is not None or experiment.save_model
     if experiment.log_model == "none" or not (trains and keeps):
         return None
+    if experiment.script is not None:
+        return ModelPlan(keeps=experiment.log_model)
     is_of_pairs = experiment.data is not None and experiment.data.columns.text_pair is not None
-    answering = {name: getattr(experiment, name) for name in ANSWERING_FIELDS}
-    return ModelPlan(
-        keeps=experiment.log_model,
-        is_of_pairs=is_of_pairs and experiment.script is None,
-        answering=answering if experiment.task == "question-answering" and experiment.script is None else {},
-    )
+    fields = ANSWERING_FIELDS if experiment.task == "question-answering" else ()
+    answering = {name: getattr(experiment, name) for name in fields}
+    return ModelPlan(keeps=experiment.log_model, is_of_pairs=is_of_pairs, answering=answering)
 
 
 def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
     """Return the fields of a JobSpec that select the program and its inputs: our own job, or the script."""
     if isinstance(staged, Staged):
+        model = f"model {experiment.model!r} is downloaded from the Hub: download it first, and set model to its folder"
         return {
             "hyperparameters": hyperparameters(experiment, staged.bucket_lengths),
             "channels": dict(staged.channels),
             "source_uri": SOURCE.as_uri(),
             "metric_definitions": METRIC_DEFINITIONS,
+            "network_uses": () if "model" in staged.channels else (model,),
         }
     assert experiment.script is not None
     own = tuple(MetricDefinition(name=name, regex=regex) for name, regex in experiment.script.patterns.items())
@@ -213,6 +254,7 @@ def _program(experiment: Experiment, staged: Inputs) -> dict[str, Any]:
         "program": experiment.script.program,
         "entry": staged.entry and staged.entry.carrying(values),
         "metric_definitions": own or METRIC_DEFINITIONS,
+        "network_uses": staged.network_uses,
     }
 
 
@@ -227,29 +269,52 @@ def _script_plan(experiment: Experiment, staged: Inputs) -> ScriptPlan | None:
     )
 
 
-def _yaml(name: str, experiment: Experiment) -> str:
-    fields = experiment.model_dump(mode="json", exclude={"compare", "sweep", *BUDGET_FIELDS}, exclude_none=True)
-    return f"# {name}, as resolved for this job\n" + yaml.safe_dump(fields, sort_keys=False, allow_unicode=True)
+def batch_sizes(experiment: Experiment) -> BatchSizes | None:
+    """Return the batch sizes; None if the script takes none of the experiment's, or accumulates gradients by itself."""
+    assert experiment.script is not None
+    fields = script_rules.referenced_fields(experiment.script)
+    if not _TAKE_BATCH & set(fields.values()):
+        return None
+    passes_accumulation = "gradient_accumulation_steps" in fields.values()
+    for name, value in script_rules.hyperparameters(experiment).items():
+        is_own = _ACCUMULATION in name.lower() and name not in fields
+        if is_own and str(value) != "1":
+            return None
+    if experiment.gradient_accumulation_steps > 1 and not passes_accumulation:
+        return None
+    per_update = experiment.global_batch_size
+    return BatchSizes(per_update=per_update, per_batch=per_update // experiment.gradient_accumulation_steps)
 
 
 def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
     if isinstance(staged, ScriptInputs):
         channels = staged.channels
-        return DataSource(
-            name=", ".join(channels.uris) or "none", source=channels.description, digest=channels.digest, rows={}
-        )
+        name = ", ".join(channels.uris) or "none"
+        return DataSource(name=name, source=channels.description, digest=channels.digest, rows={})
     data = experiment.data
     assert data is not None
-    name = data.builtin or (data.hub.name if data.hub else Path(str(data.train)).name)
-    rows = {"train": staged.train_rows, "validation": staged.validation_rows}
     return DataSource(
-        name=str(name),
+        name=str(data.builtin or (data.hub.name if data.hub else Path(str(data.train)).name)),
         source=staged.source,
         digest=staged.digest,
-        rows=rows,
+        rows={"train": staged.train_rows, "validation": staged.validation_rows},
         evaluation_key=staged.evaluation_key,
         label_names=staged.label_names,
         class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
         columns=TASKS[experiment.task].column_types(data.columns),
         description=staged.description,
     )
+
+
+def run_tags(experiment: Experiment) -> dict[str, str]:
+    """Return the terms of spot capacity, the published figures, and the scales of a script's metrics."""
+    tags: dict[str, str] = {}
+    if experiment.service == "sagemaker":
+        terms = {name: getattr(experiment.machine, name) for name in SPOT_TERMS}
+        tags |= {f"platform.{name}": f"{value:g}" for name, value in terms.items() if value is not None}
+    if published := experiment.published:
+        fields = {"source": published.source, "machine": published.machine, "figures": published.figures}
+        tags["platform.published"] = json.dumps(fields)
+    if experiment.script and (scales := declared_scales(experiment.script.metrics)):
+        tags[METRIC_SCALES] = write_scales(scales)
+    return tags

@@ -10,14 +10,11 @@ from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path
 
-from experiments.planning.arms import Arm, single_label
+from experiments.planning.arms import Arm, check_token, probes, single_label, whole_trainings, without_pushes
 from experiments.planning.budgets import budget_of, check_budget
-from experiments.planning.design import design_of
-from experiments.planning.hub_push import check_token, without_pushes
 from experiments.planning.inputs import Inputs
 from experiments.planning.load import Experiment, arms, load
-from experiments.planning.plan import group_key, plan
-from experiments.planning.probe_arms import probes, whole_trainings
+from experiments.planning.plan import design_of, group_key, plan
 from experiments.running.fail_on import read_fail_on
 from experiments.running.preparation import Preparation, Prepared
 from tracking.groups.planned_job import PlannedJob, as_training

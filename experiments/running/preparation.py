@@ -8,8 +8,7 @@ from functools import partial
 from typing import TypeVar
 
 from experiments.planning.arms import Arm
-from experiments.planning.inputs import Inputs
-from experiments.planning.staged_inputs import stage_inputs
+from experiments.planning.inputs import Inputs, stage_inputs
 from experiments.running.output import print_line
 from experiments.running.service_context import ServiceContext, open_service_context
 from experiments.schema.experiment import Experiment

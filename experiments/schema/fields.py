@@ -144,7 +144,8 @@ class ExperimentFields(Frozen):
     """Kernels of norms, rotary embeddings, MLPs and the loss of language models: those of PyTorch, or Liger's, for
     decoders such as Llama, Mistral and Qwen. `liger` needs an NVIDIA GPU and the package `liger-kernel`."""
     optimizer: Literal["auto", "adamw"] = "auto"
-    """AdamW: `auto` takes the fused kernel where torch has one; `adamw` uses one kernel per operation."""
+    """AdamW: `auto` takes the fused kernel where torch has one, and on a CPU leaves out the embeddings of tokens that
+    do not occur (equal up to rounding); `adamw` uses one kernel per operation, and trains all."""
     dataloader_workers: Annotated[int, Field(ge=0, le=256)] | None = None
     """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU."""
     compiler: Compiler = "none"

@@ -9,20 +9,20 @@ from dataclasses import dataclass, replace
 import optuna
 
 from experiments.planning.budgets import budget_of
-from experiments.planning.staged_inputs import Echo
+from experiments.planning.inputs import Echo
 from experiments.running.service_context import ServiceContext
-from experiments.sweeping.sweep_jobs import SweepJobs
+from experiments.sweeping.sweep_plan import SweepJobs
 from reports.charts.class_charts import PngClassCharts
 from sweeps.space.grid import Point
-from sweeps.study.storage import Storage, open_storage, sqlite_url
+from sweeps.study.storage import Storage, hold_lease, open_storage, sqlite_url
 from sweeps.study.study import open_study
-from sweeps.workers.lease import hold_lease
 from tracking.budgets.budget_tag import set_budget
 from tracking.budgets.ledger import Ledger
 from tracking.following.followed_job import Outcome
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
+from tracking.recording.job_run import JobRun, find_job_run
 from tracking.server.store import Store, open_store
 from training.state.home import home
 
@@ -65,6 +65,10 @@ class OpenSweep:
             echo=self.echo,
             charts=PngClassCharts(),
         )
+
+    def find_run(self, planned: PlannedJob) -> JobRun | None:
+        """Return the run of a job, or None if it was not opened."""
+        return find_job_run(self.store, self.group, planned.spec.name)
 
     @property
     def ledger(self) -> Ledger:

@@ -21,8 +21,7 @@ from experiments.running.output import print_line
 from experiments.running.preparation import Preparation, Prepared
 from experiments.schema.overrides import is_field
 from experiments.schema.sweep_fields import with_full_names
-from experiments.sweeping.sweep_jobs import SweepJobs
-from experiments.sweeping.sweep_plan import SweepPlan, label, most_jobs, plan_sweep
+from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, label, most_jobs, plan_sweep
 from sweeps.space.grid import Point
 from tracking.groups.planned_job import PlannedJob
 from training.contract.errors import InputError

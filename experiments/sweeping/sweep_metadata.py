@@ -15,8 +15,7 @@ from experiments.schema.yaml_document import as_yaml
 from experiments.sweeping.sweep_plan import SweepPlan
 from sweeps.space.grid import Point
 from sweeps.space.objective import Objective
-from sweeps.study.importance import importances
-from sweeps.workers.decisions import Decisions
+from sweeps.study.study import importances
 from sweeps.workers.trial_queue import Part
 
 BestPoints = Mapping[str, tuple[Point, float]]
@@ -41,23 +40,17 @@ def metadata(
     setting = winner(sweep, best_points)
     compiler, base = sweep.baseline
     return {
-        "objective": _objective(parts[0].objective),
+        "objective": _objective(parts[0].search.objective),
         "batch_sizes": sweep.space.batch_sizes,
         "multipliers": sweep.space.multipliers,
         "compilers": [part.compiler for part in parts],
         "base": {"compiler": compiler, "batch_size": base.batch_size, "multiplier": base.multiplier},
         "samples": samples,
-        "models": {part.compiler: asdict(model.line) for part in parts if (model := decisions(part).search.costs)},
+        "models": {part.compiler: asdict(model.line) for part in parts if (model := part.search.costs)},
         "importances": {part.compiler: importances(part.study) for part in parts},
         "stopped_because": dict(reasons),
         "train_command": train_command(overrides, setting) if setting else None,
     }
-
-
-def decisions(part: Part) -> Decisions:
-    """Return the study's strategy, which `sweep_worker` always creates as `Decisions`."""
-    assert isinstance(part.strategy, Decisions)
-    return part.strategy
 
 
 def _objective(objective: Objective) -> dict[str, Any]:

@@ -1,23 +1,31 @@
-"""Plan of a sweep: its space, its objective, and the experiment of each job. Pure."""
+"""Plan of a sweep: its space and its objective, and its jobs: calibrations, trials, and repeats of the winner. Pure."""
 
 from __future__ import annotations
 
+import hashlib
+import json
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, cast, get_args
 
 from experiments.planning.arms import Arm, variant
-from experiments.planning.design import design_of
+from experiments.planning.plan import design_of, job, source_digest
+from experiments.running.service_context import ServiceContext
 from experiments.schema.experiment import Experiment
-from experiments.schema.fields import ExperimentFields
+from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields
 from experiments.schema.quality_metrics import METRICS_OF_TASKS, TARGET_METRICS
 from experiments.schema.sweep_fields import OPTIONS, Sweep, compiler_fields
 from judging.design import Design
+from judging.round_order import round_order
+from sweeps.cost_model.ending import Setting
 from sweeps.space.grid import Point, Space, space
 from sweeps.space.objective import CostName, Objective, Quality
 from sweeps.space.tested_models import tested_batch_sizes
+from tracking.groups.planned_job import FINALIST, PlannedJob
 from training.contract.errors import InputError
+from training.staging.tokens.staged import Staged
+from training.state.home import home
 
 DEFAULT_BATCH_SIZES = "8..256"
 MAX_TIMED_SIZES = 12
@@ -27,10 +35,110 @@ PRECISION = 0.05
 CALIBRATION_SECONDS = 1.0
 """Seconds for which a calibration times each batch size, unless the experiment sets them."""
 COSTS = get_args(CostName)
-
 NOT_IN_TRIALS: Mapping[str, Any] = {"save_model": False, "push_to_hub": None, "best_metric": None, "probe": None}
 """Fields that trials override. A trial only measures cost and quality, and uploading its model would cost time. The
 repeats of the winner and its controls keep their models if `save_model` is true: one of them is the sweep's result."""
+CHANGEABLE_FIELDS = {
+    "trials",
+    "finalists",
+    "repeats",
+    "max_parallel",
+    "max_billable_seconds",
+    "max_usd",
+    "pruning",
+    "sampler",
+}
+"""Fields that may change when a sweep is resumed."""
+FINALIST_SEED = 1_001
+"""Added to the experiment's seed in a finalist's second training: more than the largest number of repeats."""
+_SHORT = {"trcomp-off": "off"}
+"""Abbreviations, because a job's name has at most 63 characters."""
+
+
+def plan_sweep(experiment: Experiment) -> SweepPlan:
+    """Plan the sweep of an experiment. Raises InputError for contradictory fields."""
+    if experiment.script is not None:
+        raise InputError(
+            "sweep requires a task, because a script logs no evaluations. Use `trainfare compare` for a script"
+        )
+    try:
+        _check_objective(experiment)
+        _check_compilers(experiment.sweep)
+        searched = _space(experiment)
+    except ValueError as error:
+        raise InputError(f"sweep.{error}") from error
+    return SweepPlan(experiment=experiment, space=searched, objective=_objective(experiment))
+
+
+def _objective(experiment: Experiment) -> Objective:
+    fields, target = experiment.sweep, experiment.target
+    cost = cast(CostName, fields.objective[0])
+    if len(fields.objective) == 2:
+        return Objective(cost=cost, quality=_quality(fields.objective[1]), is_front=True)
+    if fields.worse_by is not None:
+        return Objective(cost=cost, quality=_quality(fields.quality))
+    if cost == "steady_samples_per_second" or target is None:
+        return Objective(cost=cost)
+    quality = _quality(target.metric, target.direction)
+    return Objective(cost=cost, quality=quality, target=target.value)
+
+
+def _quality(metric: str, direction: str | None = None) -> Quality:
+    return Quality(metric=metric, higher_is_better=(direction or TARGET_METRICS[metric]) == "max")
+
+
+def _space(experiment: Experiment) -> Space:
+    fields = experiment.sweep
+    sizes = fields.batch_sizes or _tested_sizes(experiment) or DEFAULT_BATCH_SIZES
+    return space(sizes, fields.learning_rate_multipliers, fields.batch_grid, fields.multipliers_per_octave)
+
+
+def _tested_sizes(experiment: Experiment) -> str | None:
+    """Return the range of batch sizes that AWS has tested for the model and instance type, over all compilers, or None.
+
+    Calibration finds the limit of each compiler.
+    """
+    machine, length = experiment.machine.instance_type, experiment.max_length
+    tested = [
+        size
+        for compiler in (compiler_fields(setting)["compiler"] for setting in experiment.sweep.compilers)
+        for size in tested_batch_sizes(experiment.model or "", machine, compiler, length) or ()
+    ]
+    return f"{min(tested)}..{max(tested)}" if tested else None
+
+
+def _check_compilers(fields: Sweep) -> None:
+    twice = next((name for name in fields.compilers if fields.compilers.count(name) > 1), None)
+    if twice:
+        raise ValueError(f"compilers names {twice} twice")
+
+
+def _check_objective(experiment: Experiment) -> None:
+    fields = experiment.sweep
+    cost, *others = fields.objective
+    named = f"objective {','.join(fields.objective)}"
+    if cost not in COSTS:
+        raise ValueError(f"{named} must begin with a cost: {', '.join(COSTS)}")
+    metrics = METRICS_OF_TASKS[experiment.task]
+    for metric in [*others, *([fields.quality] if fields.worse_by is not None else [])]:
+        if metric not in metrics:
+            raise ValueError(f"{named}: task {experiment.task} does not log {metric}; it logs {', '.join(metrics)}")
+    if fields.worse_by is None:
+        if not others and cost != "steady_samples_per_second" and experiment.target is None:
+            raise ValueError(
+                f"{named} needs target or sweep.worse_by: without either, the largest batch would win at any quality"
+            )
+        return
+    if others:
+        raise ValueError(
+            f"{named} and sweep.worse_by {fields.worse_by:g} cannot be combined: "
+            "a search for a Pareto front has no limit on quality"
+        )
+    if experiment.target is not None and cost != "steady_samples_per_second":
+        raise ValueError(
+            f"worse_by {fields.worse_by:g} and target {experiment.target.metric} {experiment.target.value:g} cannot "
+            f"be combined: train until the target, or all samples with the constraint (target=null removes the target)"
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,6 +272,116 @@ class SweepPlan:
         return {"target": None} if self.objective.target is None else {"target.stop": True}
 
 
+@dataclass(frozen=True)
+class SweepJobs:
+    """Planner of a sweep's jobs. The same setting always has the same job. Pure."""
+
+    name: str
+    """Name of the experiment."""
+    sweep: SweepPlan
+    staged: Staged
+    """Data that all jobs share."""
+
+    @property
+    def key(self) -> str:
+        """Hash of the sweep's name or, without a name, of all fields that must not change when it is resumed."""
+        fields = self.sweep.fields
+        named = {"verb": "sweep", "experiment": self.name, "name": fields.name}
+        return _hash(named if fields.name else {**named, **self._fixed_fields, "trains": self.training_key})
+
+    @property
+    def training_key(self) -> str:
+        """Hash of everything that determines a training: the experiment, the data and the job's source."""
+        experiment = self.sweep.experiment.model_dump(
+            mode="json", exclude={"sweep", "compare", "log_model", *BUDGET_FIELDS}
+        )
+        return _hash({"experiment": experiment, "data": self.staged.key, "source": source_digest()})
+
+    @property
+    def samples(self) -> int:
+        """Samples of a full training."""
+        return self.sweep.samples(self.staged.train_rows)
+
+    def trial(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> PlannedJob:
+        """Return the job of a point. Each repeat has a different seed."""
+        return self._job(group_id, compiler, point, repeat, "confirmation" if repeat else "trial")
+
+    def second_training(self, group_id: str, compiler: str, point: Point) -> PlannedJob:
+        """Return the second training of a finalist, with a seed that no repeat has."""
+        return self._job(group_id, compiler, point, FINALIST_SEED, FINALIST)
+
+    def _job(self, group_id: str, compiler: str, point: Point, repeat: int, role: str) -> PlannedJob:
+        is_whole = role == "confirmation"
+        arm = self.sweep.trial(compiler, point, self.staged.train_rows, is_whole=is_whole)
+        tags = {
+            "platform.role": role,
+            "platform.batch_size": str(point.batch_size),
+            "platform.multiplier": f"{point.multiplier:.6g}",
+            **_setting_tag(compiler),
+        }
+        return replace(
+            job(self.name_of(group_id, compiler, point, repeat), self.name, arm, repeat, self.staged, home()), tags=tags
+        )
+
+    def calibration(self, group_id: str, compiler: str) -> PlannedJob:
+        """Return the job that times a compiler's batch sizes."""
+        arm = self.sweep.calibration(compiler)
+        planned = job(f"{group_id}-{_short(compiler)}-calibration", self.name, arm, 0, self.staged, home())
+        return replace(planned, tags={"platform.role": "calibration", **_setting_tag(compiler)})
+
+    def measurements(self, group_id: str) -> list[tuple[Arm, PlannedJob]]:
+        """Return the jobs before the trials: calibrations, and the training that measures the baseline's quality."""
+        sweep = self.sweep
+        timed = sweep.fields.compilers if sweep.calibration_seconds else ()
+        jobs = [(sweep.calibration(compiler), self.calibration(group_id, compiler)) for compiler in timed]
+        if sweep.fields.worse_by is not None:
+            baseline = self.trial(group_id, *sweep.baseline)
+            baseline = replace(baseline, tags={**baseline.tags, "platform.role": "baseline"})
+            jobs.append((sweep.trial(*sweep.baseline, self.staged.train_rows), baseline))
+        return jobs
+
+    def confirmation(self, group_id: str, settings: Sequence[Setting]) -> list[PlannedJob]:
+        """Return the repeats of the settings, in rounds of one job of each; see `round_order`."""
+        return [
+            self.trial(group_id, *settings[at], repeat + 1)
+            for repeat in range(self.sweep.repeats)
+            for at in round_order(len(settings), repeat, self.sweep.experiment.seed)
+        ]
+
+    def name_of(self, group_id: str, compiler: str, point: Point, repeat: int = 0) -> str:
+        """Return the name of a point's job."""
+        multipliers = self.sweep.space.multipliers
+        at = multipliers.index(point.multiplier) if point.multiplier in multipliers else "x"
+        return f"{group_id}-{_short(compiler)}-b{point.batch_size}m{at}" + (f"s{repeat}" if repeat else "")
+
+    def check(self, context: ServiceContext) -> None:
+        """Raise InputError for a sweep that cannot run on the service, before anything is uploaded."""
+        points = self.sweep.space.points
+        for compiler in self.sweep.fields.compilers:
+            for point in {points[0], points[-1]}:
+                context.check(self.trial("check", compiler, point).spec)
+
+    @property
+    def _fixed_fields(self) -> dict[str, object]:
+        return self.sweep.fields.model_dump(mode="json", exclude=CHANGEABLE_FIELDS)
+
+
+def _short(setting: str) -> str:
+    """Return the part of a job's name that stands for a compiler setting."""
+    compiler, *options = setting.split()
+    name = _SHORT.get(compiler, compiler)
+    return f"{name}-{_hash(options)[:6]}" if options else name
+
+
+def _setting_tag(setting: str) -> dict[str, str]:
+    """Return the tag of a compiler setting with options; the run has a tag for the compiler itself."""
+    return {"platform.compiler_setting": setting} if " " in setting else {}
+
+
+def _hash(value: object) -> str:
+    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
+
+
 def timed_sizes(sizes: Sequence[int]) -> list[int]:
     """Return the batch sizes to calibrate, with the smallest and the largest. A fitted line predicts the others."""
     if len(sizes) <= MAX_TIMED_SIZES:
@@ -173,28 +391,13 @@ def timed_sizes(sizes: Sequence[int]) -> list[int]:
     return sorted({min(sizes, key=lambda size: abs(math.log(size / each))) for each in targets})
 
 
-def plan_sweep(experiment: Experiment) -> SweepPlan:
-    """Plan the sweep of an experiment. Raises InputError for contradictory fields."""
-    if experiment.script is not None:
-        raise InputError(
-            "sweep requires a task, because a script logs no evaluations. Use `trainfare compare` for a script"
-        )
-    try:
-        _check_objective(experiment)
-        _check_compilers(experiment.sweep)
-        searched = _space(experiment)
-    except ValueError as error:
-        raise InputError(f"sweep.{error}") from error
-    return SweepPlan(experiment=experiment, space=searched, objective=_objective(experiment))
-
-
 def most_jobs(plan: SweepPlan) -> int:
     """Return the most jobs of a sweep if none fails: calibrations, trials, second trainings and repeats."""
     fields, compilers = plan.fields, len(plan.fields.compilers)
     calibrations = compilers if plan.calibration_seconds else 0
     trials = min(fields.trials, len(plan.space.points)) + (0 if plan.objective.is_front else fields.finalists)
     # Two compilers at two points, and the best point of each other compiler and of the factorial's second one: see
-    # sweeps.space.confirmation.
+    # sweeps.cost_model.ending.
     settings = 2 if compilers == 1 else 3 + compilers
     repeats = 0 if plan.objective.is_front else plan.repeats * settings
     return calibrations + compilers * trials + repeats
@@ -204,74 +407,3 @@ def label(compiler: str, point: Point) -> str:
     """Return the label of a point, such as `inductor, batch 64, rate × 2`."""
     rate = "" if point.multiplier == 1 else f", rate × {point.multiplier:.3g}"
     return f"{compiler}, batch {point.batch_size}{rate}"
-
-
-def _space(experiment: Experiment) -> Space:
-    fields = experiment.sweep
-    sizes = fields.batch_sizes or _tested_sizes(experiment) or DEFAULT_BATCH_SIZES
-    return space(sizes, fields.learning_rate_multipliers, fields.batch_grid, fields.multipliers_per_octave)
-
-
-def _tested_sizes(experiment: Experiment) -> str | None:
-    """Return the range of batch sizes that AWS has tested for the model and instance type, over all compilers, or None.
-
-    Calibration finds the limit of each compiler.
-    """
-    machine, length = experiment.machine.instance_type, experiment.max_length
-    tested = [
-        size
-        for compiler in (compiler_fields(setting)["compiler"] for setting in experiment.sweep.compilers)
-        for size in tested_batch_sizes(experiment.model or "", machine, compiler, length) or ()
-    ]
-    return f"{min(tested)}..{max(tested)}" if tested else None
-
-
-def _check_compilers(fields: Sweep) -> None:
-    twice = next((name for name in fields.compilers if fields.compilers.count(name) > 1), None)
-    if twice:
-        raise ValueError(f"compilers names {twice} twice")
-
-
-def _check_objective(experiment: Experiment) -> None:
-    fields = experiment.sweep
-    cost, *others = fields.objective
-    named = f"objective {','.join(fields.objective)}"
-    if cost not in COSTS:
-        raise ValueError(f"{named} must begin with a cost: {', '.join(COSTS)}")
-    metrics = METRICS_OF_TASKS[experiment.task]
-    for metric in [*others, *([fields.quality] if fields.worse_by is not None else [])]:
-        if metric not in metrics:
-            raise ValueError(f"{named}: task {experiment.task} does not log {metric}; it logs {', '.join(metrics)}")
-    if fields.worse_by is None:
-        if not others and cost != "steady_samples_per_second" and experiment.target is None:
-            raise ValueError(
-                f"{named} needs target or sweep.worse_by: without either, the largest batch would win at any quality"
-            )
-        return
-    if others:
-        raise ValueError(
-            f"{named} and sweep.worse_by {fields.worse_by:g} cannot be combined: "
-            "a search for a Pareto front has no limit on quality"
-        )
-    if experiment.target is not None and cost != "steady_samples_per_second":
-        raise ValueError(
-            f"worse_by {fields.worse_by:g} and target {experiment.target.metric} {experiment.target.value:g} cannot "
-            f"be combined: train until the target, or all samples with the constraint (target=null removes the target)"
-        )
-
-
-def _objective(experiment: Experiment) -> Objective:
-    fields, target = experiment.sweep, experiment.target
-    cost = cast(CostName, fields.objective[0])
-    if len(fields.objective) == 2:
-        return Objective(cost=cost, quality=_quality(fields.objective[1]), is_front=True)
-    if fields.worse_by is not None:
-        return Objective(cost=cost, quality=_quality(fields.quality))
-    if cost == "steady_samples_per_second" or target is None:
-        return Objective(cost=cost)
-    quality = _quality(target.metric, target.direction)
-    return Objective(cost=cost, quality=quality, target=target.value)
-
-
-def _quality(metric: str, direction: str | None = None) -> Quality:
-    return Quality(metric=metric, higher_is_better=(direction or TARGET_METRICS[metric]) == "max")

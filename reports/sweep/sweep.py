@@ -34,7 +34,7 @@ from reports.sweep.trials import (
     value_at,
     with_second_costs,
 )
-from sweeps.cost_model.finalists import choose
+from sweeps.cost_model.ending import choose
 from tracking.groups.planned_job import FINALIST
 
 ROLES = ("calibration", "baseline", "trial", FINALIST, "confirmation")

@@ -1,4 +1,4 @@
-"""Decide which trials are stopped, and when a search has ended. Pure.
+"""Decide which trials are stopped, when a search has ended, and which settings are trained again. Pure.
 
 Open `ending.py` first.
 """

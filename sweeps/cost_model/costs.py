@@ -35,8 +35,6 @@ class Measurement:
     """Upper bound of the 95 % interval of `step_seconds`."""
     samples_per_second: float = math.nan
     """Rate of all devices together."""
-    peak_memory_gib: float = math.nan
-    """Peak memory of one device."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -48,8 +46,6 @@ class CostModel:
     """Batch sizes that fit, ascending."""
     largest_batch_size: float = math.inf
     """Largest batch size that fits; infinite if every calibrated size fits."""
-    calibration_seconds: float = 0.0
-    """Billable seconds of the calibration itself."""
 
     def step_seconds(self, batch_size: int) -> float:
         """Return the seconds of a step: those of the line, corrected towards the nearest measured sizes."""
@@ -58,10 +54,6 @@ class CostModel:
     def samples_per_second(self, batch_size: int) -> float:
         """Return the steady training rate of all devices, without evaluations."""
         return batch_size * self._devices / self.step_seconds(batch_size)
-
-    def fits(self, batch_size: int) -> bool:
-        """Return whether the batch size is no larger than the largest that fits."""
-        return batch_size <= self.largest_batch_size
 
     @property
     def _devices(self) -> float:
@@ -81,7 +73,7 @@ class CostModel:
         return ratios[at - 1] + share * (ratios[at] - ratios[at - 1])
 
 
-def cost_model(rows: Iterable[Measurement], *, calibration_seconds: float = 0.0) -> CostModel:
+def cost_model(rows: Iterable[Measurement]) -> CostModel:
     """Return the cost model for a calibration's rows. Raises ValueError with one sentence if no batch size fits."""
     by_size = sorted(rows, key=lambda row: row.batch_size)
     fitting = [row for row in by_size if row.fits and row.step_seconds > 0]
@@ -94,7 +86,6 @@ def cost_model(rows: Iterable[Measurement], *, calibration_seconds: float = 0.0)
         line=fit_line(fitting),
         measured=tuple(fitting),
         largest_batch_size=fitting[-1].batch_size if any(not row.fits for row in by_size) else math.inf,
-        calibration_seconds=calibration_seconds,
     )
 
 
@@ -104,11 +95,10 @@ def fit_line(rows: Sequence[Measurement]) -> StepTime:
     Each size is weighted by its interval, with a relative error of at least `MIN_RELATIVE_ERROR`.
     """
     fixed, per_sample = _weighted(rows)
-    distances = [
-        abs(_line_seconds(_weighted([*rows[:at], *rows[at + 1 :]]), row.batch_size) / row.step_seconds - 1)
-        for at, row in enumerate(rows)
-        if len(rows) >= 3
-    ]
+    distances = []
+    for at, row in enumerate(rows if len(rows) >= 3 else ()):
+        fixed_by_others, slope_by_others = _weighted([*rows[:at], *rows[at + 1 :]])
+        distances.append(abs((fixed_by_others + slope_by_others * row.batch_size) / row.step_seconds - 1))
     error = statistics.fmean(distances) if distances else math.nan
     return StepTime(step_seconds_fixed=fixed, step_seconds_per_sample=per_sample, relative_error=error)
 
@@ -126,10 +116,6 @@ def _weighted(rows: Sequence[Measurement]) -> tuple[float, float]:
     design = np.column_stack([np.ones(len(rows)), sizes / sizes.max()]) / errors[:, None]
     (fixed, slope), _ = nnls(design, np.array([row.step_seconds for row in rows]) / errors)
     return float(fixed), float(slope / sizes.max())
-
-
-def _line_seconds(line: tuple[float, float], batch_size: int) -> float:
-    return line[0] + line[1] * batch_size
 
 
 def _measured_over_fitted(row: Measurement, line: StepTime) -> float:

@@ -51,37 +51,25 @@ class Record:
         return self.outcome.failure[0] if self.outcome and self.outcome.failure else None
 
 
-def records(trials: Iterable[FrozenTrial], space: Space, known: dict[int, Record] | None = None) -> tuple[Record, ...]:
+def records(trials: Iterable[FrozenTrial], space: Space) -> tuple[Record, ...]:
     """Return one record per point; trials without a point are left out.
 
     If several trials have the same point (a worker died and another one repeats its trial), the first one that has not
-    failed counts. `known` caches the records of ended trials by number, so that each trial is read once.
+    failed counts.
     """
     by_point: dict[Point, Record] = {}
     for trial in trials:
-        record = known.get(trial.number) if known else None
-        record = record or record_of(trial, space)
-        if record is None:
+        point = point_of(trial, space)
+        if point is None or (point in by_point and by_point[point].state != "failed"):
             continue
-        if record.point not in by_point or by_point[record.point].state == "failed":
-            by_point[record.point] = record
-        if known is not None and record.outcome is not None:
-            known[trial.number] = record
+        state = _STATES[trial.state.name]
+        by_point[point] = Record(
+            point=point,
+            state=state,
+            curve=_curve(trial.intermediate_values, json.loads(trial.user_attrs.get("seconds", "{}"))),
+            outcome=None if state == "running" else _outcome(trial.user_attrs, state),
+        )
     return tuple(by_point.values())
-
-
-def record_of(trial: FrozenTrial, space: Space) -> Record | None:
-    """Return the record of an Optuna trial, from its parameters, user attributes and intermediate values."""
-    point = point_of(trial, space)
-    if point is None:
-        return None
-    state = _STATES[trial.state.name]
-    return Record(
-        point=point,
-        state=state,
-        curve=_curve(trial.intermediate_values, json.loads(trial.user_attrs.get("seconds", "{}"))),
-        outcome=None if state == "running" else _outcome(trial.user_attrs, state),
-    )
 
 
 _STATES: dict[str, State] = {
@@ -128,15 +116,11 @@ def _outcome(attrs: Mapping[str, Any], state: State) -> TrialOutcome:
         billable_instance_seconds=compared * float(attrs.get("billable_seconds") or 0.0),
         usd=None if usd is None else compared * usd,
         samples=int(attrs.get("samples") or 0),
-        steady_samples_per_second=_number(attrs.get("steady_samples_per_second")),
-        quality=_number(attrs.get("quality")),
+        steady_samples_per_second=attrs.get("steady_samples_per_second", math.nan),
+        quality=attrs.get("quality", math.nan),
         reached=attrs.get("reached"),
         run_id=attrs.get("run_id"),
     )
-
-
-def _number(value: float | None) -> float:
-    return math.nan if value is None else float(value)
 
 
 def eligible_trials(search: Search, records: Sequence[Record]) -> list[Record]:

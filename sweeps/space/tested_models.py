@@ -9,30 +9,14 @@ in mixed precision and with other library versions, so the sizes are a starting 
 from __future__ import annotations
 
 import csv
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import NamedTuple
 
 TABLE = Path(__file__).resolve().parent / "trcomp_tested_models.csv"
 
 RANGE = 16
 """Ratio of the largest to the smallest batch size of a default range."""
-
-
-class TestedModel(NamedTuple):
-    """One row of AWS's tables."""
-
-    model: str
-    """Model name in lower case, without its organisation."""
-    instance_type: str
-    """Instance type without `ml.`."""
-    max_length: int
-    """Tokens."""
-    batch_native: int | None
-    """Largest batch size per GPU without the compiler; None if AWS does not list one."""
-    batch_compiled: int | None
-    """Largest batch size per GPU with the compiler; None if AWS does not list one."""
 
 
 def tested_batch_sizes(model: str, instance_type: str, compiler: str, max_length: int) -> tuple[int, ...] | None:
@@ -49,47 +33,25 @@ def tested_batch_sizes(model: str, instance_type: str, compiler: str, max_length
 
 def largest_tested(model: str, instance_type: str, compiler: str, max_length: int) -> int | None:
     """Return the largest batch size per GPU that fits according to AWS; None for untested models."""
-    name, instance = _model(model), _instance(instance_type)
-    family_rows = [row for row in tested() if row.model == name and _family(row.instance_type) == _family(instance)]
-    lengths = [row.max_length for row in family_rows if row.max_length >= max_length]
-    rows = [row for row in family_rows if row.max_length == min(lengths, default=None)]
-    exact_rows = [row for row in rows if row.instance_type == instance]
-    sizes = [_batch(row, compiler) for row in exact_rows or rows]
-    return max((size for size in sizes if size is not None), default=None)
+    name, instance = _bare_name(model), instance_type.removeprefix("ml.").lower()
+    column = "batch_compiled" if compiler == "trcomp" else "batch_native"
+    named = [row for row in tested() if _bare_name(row["model"]) == name]
+    family = [row for row in named if row["instance_type"].startswith(f"{instance.split('.')[0]}.")]
+    length = min((int(row["seq_len"]) for row in family if int(row["seq_len"]) >= max_length), default=None)
+    rows = [row for row in family if int(row["seq_len"]) == length]
+    exact_rows = [row for row in rows if row["instance_type"] == instance]
+    return max((int(row[column]) for row in exact_rows or rows if row[column]), default=None)
 
 
 @cache
-def tested() -> Sequence[TestedModel]:
-    """Return all rows of the table."""
+def tested() -> Sequence[Mapping[str, str]]:
+    """Return all rows of the table, with instance types without `ml.`."""
     with TABLE.open(newline="") as file:
         return [
-            TestedModel(
-                model=_model(row["model"]),
-                instance_type=_instance(row["instance_type"]),
-                max_length=int(row["seq_len"]),
-                batch_native=_number(row["batch_native"]),
-                batch_compiled=_number(row["batch_compiled"]),
-            )
-            for row in csv.DictReader(file)
+            {**row, "instance_type": row["instance_type"].removeprefix("ml.").lower()} for row in csv.DictReader(file)
         ]
 
 
-def _number(text: str) -> int | None:
-    return int(text) if text else None
-
-
-def _batch(row: TestedModel, compiler: str) -> int | None:
-    return row.batch_compiled if compiler == "trcomp" else row.batch_native
-
-
-def _model(name: str) -> str:
+def _bare_name(model: str) -> str:
     """Return the bare name: `bert-base-uncased` for `google-bert/bert-base-uncased`, a folder or a `package:`."""
-    return name.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].lower()
-
-
-def _instance(instance_type: str) -> str:
-    return instance_type.removeprefix("ml.").lower()
-
-
-def _family(instance_type: str) -> str:
-    return instance_type.split(".")[0]
+    return model.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].lower()

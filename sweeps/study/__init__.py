@@ -1,4 +1,4 @@
-"""Optuna studies of a sweep: storage, locks, retries and samplers.
+"""Optuna studies of a sweep: storage with its locks and retries, and samplers.
 
 Open `study.py` first.
 """

@@ -12,13 +12,9 @@ from optuna.samplers import BaseSampler, RandomSampler, TPESampler
 from optuna.study import Study
 from optuna.trial import FrozenTrial
 
-from sweeps.cost_model.trials import Record, Search, free_points, nearest, records
+from sweeps.cost_model.trials import Search, free_points, nearest, records
 from sweeps.space.grid import Point
 from sweeps.study.study import distributions
-from training.contract import errors
-
-Choose = Callable[["PointSampler", Study, FrozenTrial, Sequence[Record], Sequence[Point]], Point]
-"""Function from the trials so far and the free points (at least one) to the next point."""
 
 SMALL_SPACE = 30
 """Largest number of points for which a front trains all of them instead of using TPE."""
@@ -27,18 +23,17 @@ STARTUP_TRIALS = 3
 
 
 class PointSampler(BaseSampler):
-    """Sampler that picks points that no trial has taken, with a function from `_CHOICES`.
+    """Sampler that picks points that no trial has taken: the base first, and the others with a function of `CHOICES`.
 
     Several processes may each use a sampler of their own on the same study.
     """
 
-    def __init__(self, search: Search, choose: Choose, seed: int | None) -> None:
+    def __init__(self, name: str, search: Search, seed: int | None) -> None:
         self.search = search
         self.distributions = distributions(search.space)
         self.random = random.Random(seed)
         self.tpe = TPESampler(seed=seed, n_startup_trials=STARTUP_TRIALS)
-        self._choose = choose
-        self._known: dict[int, Record] = {}
+        self._choose = CHOICES[automatic(search) if name == "auto" else name]
 
     def reseed_rng(self) -> None:
         """Start a new sequence of random numbers, as Optuna requires of copied samplers."""
@@ -52,14 +47,14 @@ class PointSampler(BaseSampler):
     def sample_relative(
         self, study: Study, trial: FrozenTrial, search_space: dict[str, BaseDistribution]
     ) -> dict[str, Any]:
-        """Return the parameters of the next point: the base first. If no point is free, return the space's first."""
+        """Return the parameters of the next point. If no point is free, return the space's first."""
         others = [each for each in study.get_trials(deepcopy=False) if each.number != trial.number]
-        known = records(others, self.search.space, self._known)
+        known = records(others, self.search.space)
         free = free_points(self.search, known)
         if self.search.base in free and not known:
             point = self.search.base
         else:
-            point = self._choose(self, study, trial, known, free) if free else self.search.space.points[0]
+            point = self._choose(self, study, trial, free) if free else self.search.space.points[0]
         return self.search.space.params(point)
 
     def sample_independent(
@@ -69,9 +64,7 @@ class PointSampler(BaseSampler):
         return RandomSampler().sample_independent(study, trial, param_name, param_distribution)
 
 
-def _grid(
-    sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
-) -> Point:
+def _grid(sampler: PointSampler, study: Study, trial: FrozenTrial, free: Sequence[Point]) -> Point:
     """Choose all points in order: by calibrated rate, with multipliers near 1 before others."""
     return min(free, key=partial(_grid_rank, sampler.search))
 
@@ -79,6 +72,37 @@ def _grid(
 def _grid_rank(search: Search, point: Point) -> tuple[float, float, Point]:
     rate = search.costs.samples_per_second(point.batch_size) if search.costs else 0.0
     return -rate, max(point.multiplier, 1 / point.multiplier), point
+
+
+def _random(sampler: PointSampler, study: Study, trial: FrozenTrial, free: Sequence[Point]) -> Point:
+    """Choose any point."""
+    return sampler.random.choice(free)
+
+
+def _tpe(sampler: PointSampler, study: Study, trial: FrozenTrial, free: Sequence[Point]) -> Point:
+    """Choose Optuna's suggestion, or the free point nearest to it."""
+    space = {name: each for name, each in sampler.distributions.items() if not each.single()}
+    suggested: Mapping[str, Any] = sampler.tpe.sample_relative(study, trial, space)
+    if not suggested:
+        return sampler.random.choice(free)
+    fixed = sampler.search.space.params(sampler.search.space.points[0])
+    return nearest(sampler.search.space.point({**fixed, **suggested}), free)
+
+
+CHOICES: dict[str, Callable[[PointSampler, Study, FrozenTrial, Sequence[Point]], Point]] = {
+    "grid": _grid,
+    "random": _random,
+    "tpe": _tpe,
+}
+"""Functions from the free points (at least one) to the next point, by the names of the samplers. `auto` is one of
+these, see `automatic`."""
+
+
+def automatic(search: Search) -> str:
+    """Return the sampler that `auto` uses: `grid` for throughput and for the front of a small space, else `tpe`."""
+    if search.objective.is_front:
+        return "grid" if len(search.space.points) <= SMALL_SPACE else "tpe"
+    return "grid" if search.objective.cost == "steady_samples_per_second" else "tpe"
 
 
 def first_points(name: str, search: Search, count: int) -> list[Point]:
@@ -92,48 +116,3 @@ def first_points(name: str, search: Search, count: int) -> list[Point]:
         return base[:count]
     others = sorted((point for point in search.space.points if point not in base), key=partial(_grid_rank, search))
     return [*base, *others][:count]
-
-
-def _random(
-    sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
-) -> Point:
-    """Choose any point."""
-    return sampler.random.choice(free)
-
-
-def _tpe(
-    sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
-) -> Point:
-    """Choose Optuna's suggestion, or the free point nearest to it."""
-    space = {name: each for name, each in sampler.distributions.items() if not each.single()}
-    suggested: Mapping[str, Any] = sampler.tpe.sample_relative(study, trial, space)
-    fixed = sampler.search.space.params(sampler.search.space.points[0])
-    return (
-        nearest(sampler.search.space.point({**fixed, **suggested}), free) if suggested else sampler.random.choice(free)
-    )
-
-
-def _auto(
-    sampler: PointSampler, study: Study, trial: FrozenTrial, records: Sequence[Record], free: Sequence[Point]
-) -> Point:
-    """Choose by `grid` for throughput and for the front of a small space, else by `tpe`."""
-    return _CHOICES[automatic(sampler.search)](sampler, study, trial, records, free)
-
-
-def automatic(search: Search) -> str:
-    """Return the name of the sampler that `auto` uses for a search."""
-    if search.objective.is_front:
-        return "grid" if len(search.space.points) <= SMALL_SPACE else "tpe"
-    return "grid" if search.objective.cost == "steady_samples_per_second" else "tpe"
-
-
-_CHOICES: dict[str, Choose] = {"auto": _auto, "grid": _grid, "random": _random, "tpe": _tpe}
-
-SAMPLERS = tuple(_CHOICES)
-
-
-def make_sampler(name: str, search: Search, seed: int | None) -> BaseSampler:
-    """Return the sampler with that name. Raises ValueError for an unknown name."""
-    if name not in _CHOICES:
-        raise ValueError(f"sampler {name!r} must be one of {', '.join(SAMPLERS)}.{errors.nearest(name, SAMPLERS)}")
-    return PointSampler(search, _CHOICES[name], seed)

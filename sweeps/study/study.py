@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import warnings
 from collections.abc import Iterable, Mapping
 from dataclasses import asdict
 from typing import Any
@@ -14,17 +15,16 @@ from optuna.trial import FrozenTrial, TrialState
 
 from sweeps.space.grid import Space
 from sweeps.space.objective import Objective
-from sweeps.study.lock import wait_for_lock
-from sweeps.study.storage import Storage
+from sweeps.study.storage import Storage, wait_for_lock
+from tracking.groups.sweep_file import MIN_TRIALS
 from training.contract.errors import InputError
 
 MAX_RETRIES = 20
 """A trial whose workers died this many times counts as the cause and is given up."""
-
 _LOCKED_SECONDS = 60.0
-
 DUPLICATE = "duplicate"
 """Attribute `end` of a trial without a job, whose point belongs to another trial."""
+NAMES = {"log2_batch_size": "batch_size", "log2_multiplier": "learning_rate"}
 
 
 def open_study(
@@ -114,32 +114,46 @@ def lost_trials(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
     return [
         trial
         for trial in trials
-        if trial.state == TrialState.FAIL and trial.number not in repeated and not is_recorded_failure(trial)
+        if trial.state == TrialState.FAIL
+        and trial.number not in repeated
+        # A worker that records a failure writes its `end` first.
+        and not str(trial.user_attrs.get("end", "")).startswith((DUPLICATE, "failed"))
     ]
 
 
-def is_recorded_failure(trial: FrozenTrial) -> bool:
-    """Return whether a failed trial's worker recorded the failure, at least in `end`, which is written first."""
-    end = str(trial.user_attrs.get("end", ""))
-    return end == DUPLICATE or end.startswith("failed")
-
-
 def current_trials(trials: Iterable[FrozenTrial]) -> list[FrozenTrial]:
-    """Return the trials that represent a point: no duplicates, and no trial that another one repeats."""
+    """Return the trials that represent a point: no duplicates, and no trial that another one repeats.
+
+    Trials whose workers died before they had a point are left out. No job was started for them.
+    """
     trials = list(trials)
     repeated = {number for trial in trials for number in repeated_trials(trial)}
     return [
         trial
         for trial in trials
-        if trial.number not in repeated and trial.user_attrs.get("end") != DUPLICATE and not is_empty(trial)
+        if trial.number not in repeated
+        and trial.user_attrs.get("end") != DUPLICATE
+        and (trial.state != TrialState.FAIL or "batch_size" in trial.user_attrs)
     ]
-
-
-def is_empty(trial: FrozenTrial) -> bool:
-    """Return whether a trial's worker died before the trial had a point. No job was started for it."""
-    return trial.state == TrialState.FAIL and "batch_size" not in trial.user_attrs
 
 
 def count_trials(trials: Iterable[FrozenTrial]) -> int:
     """Return the number of trials that have not failed. A failed job says nothing about its point."""
     return sum(trial.state != TrialState.FAIL for trial in trials)
+
+
+def importances(study: optuna.Study) -> dict[str, float]:
+    """Return the share of the variance that each parameter explains, 0 to 1, by Optuna's default evaluator.
+
+    Empty if too few trials completed, or if their values are equal.
+    """
+    done = study.get_trials(deepcopy=False, states=(TrialState.COMPLETE,))
+    if len(done) < MIN_TRIALS or len({tuple(trial.values) for trial in done}) < 2:
+        return {}
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # Optuna warns about few trials
+            shares = optuna.importance.get_param_importances(study, target=lambda trial: trial.values[0])
+    except (RuntimeError, ValueError):  # the evaluator rejects some small studies
+        return {}
+    return {NAMES.get(name, name): float(share) for name, share in shares.items()}

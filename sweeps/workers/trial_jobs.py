@@ -7,13 +7,15 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
+from sweeps.cost_model.costs import CostModel, Measurement, cost_model
 from sweeps.space.grid import Point
 from sweeps.space.objective import CurvePoint, Objective, TrialOutcome
-from sweeps.workers.runner import Running
+from sweeps.workers.followed_trial import Running
 from tracking.budgets.ledger import Ledger, with_worst_case
 from tracking.following.followed_job import FollowedJob, record_refusal
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
+from tracking.queries import job_tables
 from tracking.recording.job_run import JobRun, find_job_run
 from tracking.recording.recorder import open_run
 from tracking.recording.run_tables import ClassCharts
@@ -23,9 +25,18 @@ from training.contract.events import Event
 from training.contract.price import instance_seconds
 from training.contract.service import Service
 
+FIGURES = {
+    "fits": "fits",
+    "step_seconds": "step_seconds",
+    "step_seconds_low": "low",
+    "step_seconds_high": "high",
+    "samples_per_second": "samples_per_second",
+}
+"""Metrics of a calibration, and their fields in `Measurement`."""
+
 
 class TrialJobs:
-    """Implementation of `sweeps.workers.runner.Runner` over a service and a tracking store."""
+    """Implementation of `Runner` over a service and a tracking store."""
 
     def __init__(
         self,
@@ -73,7 +84,11 @@ class TrialJobs:
         is_limited = ledger.is_limited
         if is_limited and run is None:
             ledger.check_room(planned, self._jobs_at_once)
-        opened = run.opened if run else open_run(self._store, self._group, _labelled(planned, is_limited))
+        opened = (
+            run.opened
+            if run
+            else open_run(self._store, self._group, planned if is_limited else with_worst_case(planned))
+        )
         limit = ledger.limit_seconds(planned, opened, self._jobs_at_once) if is_limited else None
         try:
             followed = FollowedJob(
@@ -94,10 +109,6 @@ class TrialJobs:
         if run is None:
             raise TrackingError(f"The tracking server {self._store.uri} no longer has the run of job {job_name}.")
         return run
-
-
-def _labelled(planned: PlannedJob, is_limited: bool) -> PlannedJob:
-    return planned if is_limited else with_worst_case(planned)
 
 
 class _RunningJob:
@@ -183,4 +194,20 @@ def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
         quality=metrics.get(objective.quality.metric, math.nan) if objective.quality else math.nan,
         reached=None if objective.target is None else bool(metrics.get("target/reached")),
         run_id=run.opened.id,
+    )
+
+
+def calibrated_costs(store: Store, run: JobRun) -> CostModel:
+    """Return the cost model of a calibration. Raises ValueError if no batch size fits in memory.
+
+    In the metrics of a calibration, the step is the batch size.
+    """
+    keys = [f"calibration/{name}" for name in FIGURES]
+    table = store.call(job_tables.history, store.client, run.opened.id, keys, 0.0)
+    by_size: dict[int, dict[str, float]] = {}
+    for size, key, value in zip(table["step"], table["key"], table["value"], strict=True):
+        by_size.setdefault(int(size), {})[FIGURES[str(key).removeprefix("calibration/")]] = float(value)
+    return cost_model(
+        Measurement(batch_size=size, fits=bool(figures.pop("fits", False)), **figures)
+        for size, figures in by_size.items()
     )

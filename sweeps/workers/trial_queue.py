@@ -17,9 +17,11 @@ from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from judging.doomed import Death, doom_of
-from sweeps.cost_model.trials import OUT_OF_MEMORY, nearest, point_of
-from sweeps.space.grid import Point, Space
-from sweeps.space.objective import Objective
+from sweeps.cost_model.ending import stop_reason
+from sweeps.cost_model.pruning import should_prune
+from sweeps.cost_model.trials import OUT_OF_MEMORY, Record, Search, free_points, nearest, point_of, records
+from sweeps.space.grid import Point
+from sweeps.space.objective import CurvePoint
 from sweeps.study.storage import Storage
 from sweeps.study.study import (
     DUPLICATE,
@@ -30,7 +32,6 @@ from sweeps.study.study import (
     lost_trials,
     repeated_trials,
 )
-from sweeps.workers.strategy import Strategy
 
 MAX_FAILURES = 5
 """If this many jobs failed and no job ended otherwise, the points are not the cause and the study ends."""
@@ -53,16 +54,15 @@ class Limits:
 
 @dataclass(kw_only=True)
 class Part:
-    """Study of one compiler, and its search."""
+    """Study of one compiler, and the decisions about it. Their `trials` come from `study.current_trials`."""
 
     compiler: str
     study: optuna.Study
-    space: Space
-    objective: Objective
-    strategy: Strategy
-    closed: tuple[tuple[int, int], str | None] = ((-1, -1), None)
-    """Cached reason why nothing is left to start (or None), after the numbers of trials and of finished trials for
-    which it was computed."""
+    search: Search
+    prunes: bool = True
+    """True to stop trials that can no longer win."""
+    ends_early: bool = True
+    """True to end the study when no better point is likely; False to train all points or `sweep.trials` of them."""
     given_up: set[int] = field(default_factory=set)
     """Numbers of the trials that are not repeated any more, because too many workers died with them."""
 
@@ -70,6 +70,28 @@ class Part:
     def trials(self) -> list[FrozenTrial]:
         """All trials in their current state."""
         return self.study.get_trials(deepcopy=False)
+
+    @property
+    def records(self) -> tuple[Record, ...]:
+        """Records of the trials that represent a point."""
+        return records(current_trials(self.trials), self.search.space)
+
+    def free_points(self, trials: Sequence[FrozenTrial]) -> Sequence[Point]:
+        """Return the points without a trial that may fit in memory."""
+        return free_points(self.search, records(trials, self.search.space))
+
+    def stop_reason(self, trials: Sequence[FrozenTrial]) -> str | None:
+        """Return why no better point is likely, or None."""
+        return stop_reason(self.search, records(trials, self.search.space)) if self.ends_early else None
+
+    def should_prune(
+        self, trials: Sequence[FrozenTrial], point: Point, curve: Sequence[CurvePoint], billable_instance_seconds: float
+    ) -> str | None:
+        """Return why a running trial can no longer win, or None."""
+        if not self.prunes:
+            return None
+        known = records(trials, self.search.space)
+        return should_prune(self.search, known, point, curve, billable_instance_seconds)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -113,19 +135,63 @@ def claim_trial(
         running = sum(trial.state == TrialState.RUNNING for each in trials for trial in each)
         if running >= limits.max_parallel:
             return NoTrial(reason=f"{running} jobs are running, which is max_parallel")
-        part = _with_waiting_trial(parts, trials)
+        # Waiting trials, whose workers died, come first: their jobs may be running.
+        waiting = [[trial for trial in each if trial.state == TrialState.WAITING] for each in trials]
+        part = next((part for part, each in zip(parts, waiting, strict=True) if each), None)
         if part is None:
-            reasons = _reasons(parts, trials, limits)
+            reasons = [_reason_to_end(part, each, limits) for part, each in zip(parts, trials, strict=True)]
             if all(reasons):
                 by_compiler = {part.compiler: str(why) for part, why in zip(parts, reasons, strict=True)}
                 reason = "; ".join(f"{compiler}: {why}" for compiler, why in by_compiler.items())
                 return NoTrial(reason=reason, reasons=by_compiler, is_over=not running)
             open_indices = [index for index, why in enumerate(reasons) if not why]
             part = parts[min(open_indices, key=lambda index: count_trials(trials[index]))]
-        if why := limits.no_room(_waiting_jobs(trials)):
+        jobs_of_waiting = [job for each in waiting for trial in each if (job := trial.user_attrs.get("job"))]
+        if why := limits.no_room(jobs_of_waiting):
             reasons_of_budget = {each.compiler: why for each in parts}
             return NoTrial(reason=why, reasons=reasons_of_budget, is_over=not running, is_over_budget=True)
         return _claim(storage, part, job_name)
+
+
+def _reason_to_end(part: Part, all_trials: Sequence[FrozenTrial], limits: Limits) -> str | None:
+    """Return why the study starts no more trials, or None if it can start one."""
+    if limits.trials is not None and count_trials(all_trials) >= limits.trials:
+        return "1 trial was run" if limits.trials == 1 else f"{limits.trials} trials were run"
+    trials = current_trials(all_trials)
+    failed = [end for trial in trials if (end := str(trial.user_attrs.get("end", ""))).startswith("failed")]
+    if failed and len(failed) == len(trials):
+        # Only errors of imports and of the syntax: other exceptions may be due to a trial's setting.
+        attributes = [trial.user_attrs for trial in trials if trial.user_attrs.get("exception_moment") == "import"]
+        if doom := doom_of([Death(exception=str(each.get("exception")), moment="import") for each in attributes]):
+            return f"no job ended without an error, and all further ones would die of {doom.exception}"
+        faults = [end for end in failed if end not in (f"failed: {OUT_OF_MEMORY}", "failed: Stopped")]
+        if len(faults) >= MAX_FAILURES:
+            return f"{len(faults)} jobs failed and no other job ended; the last one {faults[-1]}"
+    return part.stop_reason(trials) if part.free_points(trials) else "no point is left"
+
+
+def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) -> Claim | NoTrial:
+    """Claim the next trial whose point no other trial has: an enqueued trial, or else a new one from the sampler."""
+    while True:
+        trial = part.study.ask(distributions(part.search.space))
+        others = [each for each in current_trials(part.trials) if each.number != trial.number]
+        point = part.search.space.point(trial.params)
+        if point not in {point_of(each, part.search.space) for each in others}:
+            break
+        # The study decides, not the sampler: the later of two trials with equal points ends, and a free point is next.
+        trial.set_user_attr("end", DUPLICATE)
+        part.study.tell(trial, state=TrialState.FAIL)
+        if not (free := part.free_points(others)):
+            return NoTrial(reason="no point is left")
+        part.study.enqueue_trial(part.search.space.params(nearest(point, free)))
+    name = job_name(part.compiler, point)
+    claim = {"batch_size": point.batch_size, "multiplier": point.multiplier, "job": name}
+    for key, value in claim.items():
+        if trial.user_attrs.get(key) != value:
+            trial.set_user_attr(key, value)
+    storage.rdb.record_heartbeat(trial._trial_id)
+    trial.set_user_attr("claim", trial.number)
+    return Claim(part=part, trial=trial, point=point, job_name=name)
 
 
 def recover_trials(part: Part, echo: Callable[[str], None]) -> list[FrozenTrial]:
@@ -136,11 +202,13 @@ def recover_trials(part: Part, echo: Callable[[str], None]) -> list[FrozenTrial]
     """
     fail_stale_trials(part.study)
     trials = part.trials
-    unclaimed = [trial for trial in trials if trial.state == TrialState.RUNNING and not is_claimed(trial)]
+    # A repeated trial inherits the claim of the first one, which does not count.
+    running = [trial for trial in trials if trial.state == TrialState.RUNNING]
+    unclaimed = [trial for trial in running if trial.user_attrs.get("claim") != trial.number]
     for trial in unclaimed:
         with suppress(UpdateFinishedTrialError):
             part.study._storage.set_trial_state_values(trial._trial_id, TrialState.FAIL)
-    dead = [trial for trial in lost_trials(part.trials if unclaimed else trials) if point_of(trial, part.space)]
+    dead = [trial for trial in lost_trials(part.trials if unclaimed else trials) if point_of(trial, part.search.space)]
     repeat = RetryHeartbeatStaleTrialCallback(inherit_intermediate_values=True)
     for trial in dead:  # a trial without a point has started nothing
         if len(repeated_trials(trial)) < MAX_RETRIES:
@@ -150,82 +218,3 @@ def recover_trials(part: Part, echo: Callable[[str], None]) -> list[FrozenTrial]
             job = trial.user_attrs.get("job")
             echo(f"Giving up trial {trial.number} of {part.compiler} (job {job}): {MAX_RETRIES} workers died with it.")
     return part.trials if dead else trials
-
-
-def is_claimed(trial: FrozenTrial) -> bool:
-    """Return whether a worker has claimed this running trial. A repeated trial inherits the first trial's claim, which
-    does not count."""
-    return bool(trial.user_attrs.get("claim") == trial.number)
-
-
-def _waiting_jobs(trials: Sequence[list[FrozenTrial]]) -> list[str]:
-    """Return the names of the jobs of waiting trials, whose workers died."""
-    waiting = (trial for each in trials for trial in each if trial.state == TrialState.WAITING)
-    return [job for trial in waiting if (job := trial.user_attrs.get("job"))]
-
-
-def _with_waiting_trial(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]]) -> Part | None:
-    """Return a study with a waiting trial, if any. Waiting trials come first, because their jobs may be running."""
-    for part, each in zip(parts, trials, strict=True):
-        if any(trial.state == TrialState.WAITING for trial in each):
-            return part
-    return None
-
-
-def _reasons(parts: Sequence[Part], trials: Sequence[list[FrozenTrial]], limits: Limits) -> list[str | None]:
-    """Return for each study why it starts no more trials, or None if it can start one."""
-    return [_closed(part, each, limits) for part, each in zip(parts, trials, strict=True)]
-
-
-def _closed(part: Part, trials: Sequence[FrozenTrial], limits: Limits) -> str | None:
-    if limits.trials is not None and count_trials(trials) >= limits.trials:
-        return "1 trial was run" if limits.trials == 1 else f"{limits.trials} trials were run"
-    state = len(trials), sum(trial.state.is_finished() for trial in trials)
-    if part.closed[0] != state:
-        part.closed = state, _exhausted(part, current_trials(trials))
-    return part.closed[1]
-
-
-def _exhausted(part: Part, trials: Sequence[FrozenTrial]) -> str | None:
-    failed = [end for trial in trials if (end := str(trial.user_attrs.get("end", ""))).startswith("failed")]
-    faults = [end for end in failed if end not in (f"failed: {OUT_OF_MEMORY}", "failed: Stopped")]
-    if failed and len(failed) == len(trials) and (doom := doom_of(_imports(trials))):
-        return f"no job ended without an error, and all further ones would die of {doom.exception}"
-    if len(faults) >= MAX_FAILURES and len(failed) == len(trials):
-        return f"{len(faults)} jobs failed and no other job ended; the last one {faults[-1]}"
-    if not part.strategy.free_points(trials):
-        return "no point is left"
-    return part.strategy.stop_reason(trials)
-
-
-def _imports(trials: Sequence[FrozenTrial]) -> list[Death]:
-    """Return the errors of imports and of the syntax. Other exceptions may be due to a trial's setting."""
-    return [
-        Death(exception=str(trial.user_attrs.get("exception")), moment="import")
-        for trial in trials
-        if trial.user_attrs.get("exception_moment") == "import"
-    ]
-
-
-def _claim(storage: Storage, part: Part, job_name: Callable[[str, Point], str]) -> Claim | NoTrial:
-    """Claim the next trial whose point no other trial has: an enqueued trial, or else a new one from the sampler."""
-    while True:
-        trial = part.study.ask(distributions(part.space))
-        others = [each for each in current_trials(part.trials) if each.number != trial.number]
-        point = part.space.point(trial.params)
-        if point not in {point_of(each, part.space) for each in others}:
-            break
-        # The study decides, not the sampler: the later of two trials with equal points ends, and a free point is next.
-        trial.set_user_attr("end", DUPLICATE)
-        part.study.tell(trial, state=TrialState.FAIL)
-        if not (free := part.strategy.free_points(others)):
-            return NoTrial(reason="no point is left")
-        part.study.enqueue_trial(part.space.params(nearest(point, free)))
-    name = job_name(part.compiler, point)
-    claim = {"batch_size": point.batch_size, "multiplier": point.multiplier, "job": name}
-    for key, value in claim.items():
-        if trial.user_attrs.get(key) != value:
-            trial.set_user_attr(key, value)
-    storage.rdb.record_heartbeat(trial._trial_id)
-    trial.set_user_attr("claim", trial.number)
-    return Claim(part=part, trial=trial, point=point, job_name=name)

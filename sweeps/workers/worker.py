@@ -8,17 +8,18 @@ follows from the trial's setting. So the trial's next worker attaches to the run
 from __future__ import annotations
 
 import random
+import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 
 from optuna.exceptions import UpdateFinishedTrialError
+from optuna.storages import RDBStorage
 
 from sweeps.space.objective import TrialOutcome
 from sweeps.study.storage import Storage
-from sweeps.workers.followed_trial import FollowedTrial
-from sweeps.workers.heartbeat import Heartbeats
-from sweeps.workers.runner import Runner
+from sweeps.workers.followed_trial import FollowedTrial, Runner
 from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, claim_trial
 from tracking.following.interruption import Interrupts
 from training.contract.errors import BudgetFull, InputError, QuotaError, TrainfareError
@@ -59,8 +60,8 @@ def run_worker(
     Ctrl-C and SIGTERM stop this worker's jobs; a second Ctrl-C leaves them running. An error that ends the worker also
     leaves its jobs running, and has a note with their names.
     """
-    with Heartbeats(storage.rdb) as heartbeats:
-        worker = _Worker(storage, sweep, parts, runner, limits, heartbeats, echo)
+    with heartbeats(storage.rdb) as trial_ids:
+        worker = _Worker(storage, sweep, parts, runner, limits, trial_ids, echo)
         try:
             with Interrupts(worker.stop) as interrupts:
                 while not (done := worker.done(interrupts.stopping)):
@@ -86,7 +87,8 @@ class _Worker:
     parts: Sequence[Part]
     runner: Runner
     limits: Limits
-    heartbeats: Heartbeats
+    trial_ids: set[int]
+    """Trials whose heartbeats are sent."""
     echo: Callable[[str], None]
     active: list[FollowedTrial] = field(default_factory=list)
     waiting: list[Claim] = field(default_factory=list)
@@ -112,7 +114,12 @@ class _Worker:
 
     def advance(self, interrupts: Interrupts) -> bool:
         """Start one job and look at one, if they are due. Return False if nothing was due."""
-        started = not interrupts.stopping and (self._start_waiting() or self._claim())
+        started = False
+        if not interrupts.stopping and self.waiting and time.monotonic() >= self.start_at:
+            self._start(self.waiting.pop(0))
+            started = True
+        elif not interrupts.stopping:
+            started = self._claim()
         if started and interrupts.stopping:  # the signal arrived during the start
             self.stop()
         return self._look() or started
@@ -124,22 +131,14 @@ class _Worker:
         answer = call(claim_trial, self.storage, self.sweep, self.parts, self.limits, self.runner.job_name, self.echo)
         if isinstance(answer, NoTrial):
             self.no_trial = None if answer.is_busy else answer
-            self.claim_at = time.monotonic() + self._pause_seconds(answer)
+            longest = min((self.storage.rdb.get_heartbeat_interval() or 1) / 2, _LONGEST_PAUSE_SECONDS)
+            # A random part spreads out workers that started together.
+            pause_seconds = (0.04 if answer.is_busy else longest) * random.uniform(0.5, 1.0)
+            self.claim_at = time.monotonic() + pause_seconds
             return False
         self.no_trial = None
-        self.heartbeats.trial_ids.add(answer.trial._trial_id)
+        self.trial_ids.add(answer.trial._trial_id)
         self._start(answer)
-        return True
-
-    def _pause_seconds(self, answer: NoTrial) -> float:
-        interval_seconds = self.storage.rdb.get_heartbeat_interval() or 1
-        longest = 0.04 if answer.is_busy else min(interval_seconds / 2, _LONGEST_PAUSE_SECONDS)
-        return longest * random.uniform(0.5, 1.0)  # spreads out workers that started together
-
-    def _start_waiting(self) -> bool:
-        if not self.waiting or time.monotonic() < self.start_at:
-            return False
-        self._start(self.waiting.pop(0))
         return True
 
     def _start(self, claim: Claim) -> None:
@@ -147,27 +146,24 @@ class _Worker:
         try:
             running = self.runner.start(compiler, claim.point, number)
         except BudgetFull as full:
-            self._wait_for_budget(claim, full)
+            self.echo(f"  trial {number} of {compiler}: waits. {full}")
+            if full.is_final or not self.active:
+                self._give_back(claim)  # the next claim waits while jobs of other workers run
+            else:
+                self._wait(claim)
             return
         except (InputError, QuotaError) as error:
             if isinstance(error, QuotaError) and not error.is_final:
                 self.echo(f"  trial {number} of {compiler}: waits. {error}")
-                self.waiting.append(claim)
-                self.start_at = time.monotonic() + _FULL_SECONDS
+                self._wait(claim)
                 return
             self.echo(f"  trial {number} of {compiler}: refused. {error}")
-            self._record_outcome(
-                FollowedTrial(self.storage, claim, None), TrialOutcome(failure=("Refused", str(error)))
-            )
+            outcome = TrialOutcome(failure=("Refused", str(error)))
+            self._record_outcome(FollowedTrial(self.storage, claim, None), outcome)
             return
         self.active.append(FollowedTrial(self.storage, claim, running))
 
-    def _wait_for_budget(self, claim: Claim, full: BudgetFull) -> None:
-        """Keep a claimed trial until a job ends, or give it back if none can leave room for it."""
-        self.echo(f"  trial {claim.trial.number} of {claim.part.compiler}: waits. {full}")
-        if full.is_final or not self.active:
-            self._give_back(claim)  # the next claim waits while jobs of other workers run
-            return
+    def _wait(self, claim: Claim) -> None:
         self.waiting.append(claim)
         self.start_at = time.monotonic() + _FULL_SECONDS
 
@@ -202,13 +198,13 @@ class _Worker:
 
     def _drop(self, followed: FollowedTrial) -> None:
         followed.close()
-        self.heartbeats.trial_ids.discard(followed.trial_id)
+        self.trial_ids.discard(followed.trial_id)
         if followed in self.active:
             self.active.remove(followed)
 
     def _give_back(self, claim: Claim) -> None:
         """Release a trial whose job was never started, so that another worker or a later command can take it."""
-        self.heartbeats.trial_ids.discard(claim.trial._trial_id)
+        self.trial_ids.discard(claim.trial._trial_id)
         FollowedTrial(self.storage, claim, None).give_back()
 
     def stop(self) -> None:
@@ -224,3 +220,29 @@ class _Worker:
         """Stop following the jobs. They keep running."""
         for followed in self.active:
             followed.close()
+
+
+@contextmanager
+def heartbeats(rdb: RDBStorage) -> Iterator[set[int]]:
+    """Send a heartbeat for every trial in the set that is yielded, at the storage's interval.
+
+    A separate thread sends them, so that a slow job does not delay them. Optuna's own thread ends at the first error.
+    """
+    trial_ids: set[int] = set()
+    end = threading.Event()
+
+    def beat() -> None:
+        while not end.wait(rdb.get_heartbeat_interval() or 1):
+            for trial_id in list(trial_ids):
+                # After any error, the next beat tries again. The worker's loop reports a lost database.
+                with suppress(Exception):
+                    rdb.record_heartbeat(trial_id)
+        rdb.remove_session()
+
+    thread = threading.Thread(target=beat, name="heartbeats", daemon=True)
+    thread.start()
+    try:
+        yield trial_ids
+    finally:
+        end.set()
+        thread.join(timeout=5.0)  # a database that does not answer must not delay the worker's end

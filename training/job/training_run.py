@@ -56,6 +56,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     hosts.configure_host()
     settings = resolve_settings(argv, environment, events)
     model = _load_model(settings)
+    parameters = model.num_parameters()
     settings = _drop_unsupported_token_types(settings, model)
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
     meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))
@@ -63,7 +64,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     trainer, sampler = _trainer(settings, model, meter)
     reporter = _reporter(settings, trainer, sampler, events, stop)
     probe = _probe(settings, trainer, sampler, events)
-    events.emit("start", **_start_fields(settings, model))
+    events.emit("start", **_start_fields(settings, model, parameters))
     try:
         trainer.train_from(settings.resumed[0] if settings.resumed else None)
     except CalibrationFinished as done:
@@ -209,7 +210,7 @@ def _save(settings: Settings, trainer: JobTrainer) -> None:
             save_tokenizer(settings.model_location, settings.arguments.model_revision, settings.folders.model)
 
 
-def _start_fields(settings: Settings, model: Any) -> Dict[str, Any]:
+def _start_fields(settings: Settings, model: Any, parameters: int) -> Dict[str, Any]:
     """Return the fields of the `start` event."""
     versions = {module.__name__: module.__version__ for module in (torch, transformers, pyarrow, numpy)}
     return {
@@ -218,7 +219,7 @@ def _start_fields(settings: Settings, model: Any) -> Dict[str, Any]:
         "threads": torch.get_num_threads(),
         "hyperparameters": settings.effective(),
         "samples": {"train": len(settings.train.rows), "validation": len(settings.validation.rows)},
-        "model": {"architecture": type(model).__name__, "parameters": model.num_parameters()},
+        "model": {"architecture": type(model).__name__, "parameters": parameters},
         "resumed_from_step": settings.progress_before.step if settings.resumed else None,
     }
 

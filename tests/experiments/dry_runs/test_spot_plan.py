@@ -14,7 +14,7 @@ from experiments.dry_runs.json_text import json_text
 from experiments.dry_runs.spot_plan import planned_costs
 from experiments.planning.arms import Arm
 from experiments.planning.command_plan import CommandPlan, JobEntry
-from experiments.planning.job_size import JobSize
+from experiments.planning.expected_cost import JobSize
 from experiments.planning.load import Experiment, load
 from experiments.planning.plan import group_key, job
 from reports.comparison.arms import Job

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from experiments.planning.batch_sizes import batch_sizes
+from experiments.planning.plan import batch_sizes
 from experiments.schema.experiment import Experiment
 from tracking.groups.planned_job import BatchSizes
 

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 
 from experiments.planning.arms import Arm
-from experiments.planning.expected_cost import expected_cost
-from experiments.planning.job_size import JobSize
+from experiments.planning.expected_cost import JobSize, expected_cost
 from experiments.planning.load import load
 from experiments.planning.plan import job
 from reports.comparison.arms import Job

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.hub_push import check_token, without_pushes
+from experiments.planning.arms import check_token, without_pushes
 from experiments.planning.load import Arm, Experiment, arms, load
 from experiments.planning.plan import plan
 from tests.support.requests.refused import refused

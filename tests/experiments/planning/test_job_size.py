@@ -6,10 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.arms import Arm
-from experiments.planning.job_size import JobSize, size_of
+from experiments.planning.arms import Arm, probes
+from experiments.planning.expected_cost import JobSize, size_of
 from experiments.planning.load import load
-from experiments.planning.probe_arms import probes
 from tests.support.requests.building import staged
 
 

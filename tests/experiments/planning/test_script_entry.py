@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 
 from experiments.planning.arms import Arm
+from experiments.planning.inputs import ScriptInputs, script_inputs
 from experiments.planning.load import load
 from experiments.planning.plan import plan
-from experiments.planning.script_inputs import ScriptInputs, script_inputs
 from tracking.groups.planned_job import PlannedJob
 from training.contract.errors import InputError
 from training.contract.request import build

@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from experiments.planning.arms import arms
+from experiments.planning.inputs import ScriptInputs, script_inputs
 from experiments.planning.load import Experiment, load
 from experiments.planning.plan import plan
-from experiments.planning.script_inputs import ScriptInputs, script_inputs
 from experiments.schema.script_rules import hyperparameters, logged_hyperparameters
 from training.contract.errors import InputError
 

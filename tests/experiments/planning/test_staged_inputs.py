@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from experiments.planning.arms import Arm
+from experiments.planning.inputs import stage_inputs
 from experiments.planning.load import arms, load
-from experiments.planning.staged_inputs import stage_inputs
 from training.state.deletion import delete, discard
 from training.state.shared_folders import lock_for_deletion
 

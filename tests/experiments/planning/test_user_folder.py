@@ -9,12 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.load import load
-from experiments.planning.user_folder import find_in_user_folder, user_folder
+from experiments.planning.load import find_in_user_folder, load, user_folder
 from tests.conftest import ROOT
 from training.contract.errors import InputError
 
-PRINT_FOLDER = "from experiments.planning.user_folder import user_folder; print(user_folder())"
+PRINT_FOLDER = "from experiments.planning.load import user_folder; print(user_folder())"
 
 
 @pytest.mark.usefixtures("plain_interpreter")

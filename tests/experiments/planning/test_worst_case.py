@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.planning.worst_case import (
+from experiments.planning.budgets import (
     fitting_limit_of_all,
     fitting_repeats,
     worst_case_by_look,

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 
-from experiments.planning.run_tags import run_tags
+from experiments.planning.plan import run_tags
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_metric_fields import declared_scales
 

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import json
-from typing import get_args
 
 import pytest
 
 from experiments.planning.load import load
 from experiments.schema.overrides import is_field
-from experiments.schema.sweep_fields import SamplerName, with_full_names
+from experiments.schema.sweep_fields import with_full_names
 from experiments.sweeping.sweep_plan import SweepPlan, label, plan_sweep, timed_sizes
 from judging.design import Design
 from sweeps.space.grid import Point
-from sweeps.study.sampler import SAMPLERS
 from training.contract.errors import InputError
 
 TO_TARGET = {"target.metric": "eval_loss", "target.value": "0.5"}
@@ -38,10 +36,6 @@ def test_a_trial_ends_at_the_target_and_is_evaluated_by_samples() -> None:
     assert (trial.eval_strategy, trial.eval_samples) == ("samples", 150)
     # 3e-4 at 32, linear to 48, times 2.
     assert trial.learning_rate == pytest.approx(9e-4)
-
-
-def test_every_sampler_can_be_named() -> None:
-    assert get_args(SamplerName) == SAMPLERS
 
 
 def test_the_default_range_is_what_aws_tested_for_the_model_and_machine() -> None:

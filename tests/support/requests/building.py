@@ -5,10 +5,9 @@ from __future__ import annotations
 from pathlib import Path
 
 from experiments.planning.arms import Arm
-from experiments.planning.inputs import Inputs
+from experiments.planning.inputs import Inputs, script_inputs
 from experiments.planning.load import load
 from experiments.planning.plan import plan
-from experiments.planning.script_inputs import script_inputs
 from experiments.running.service_context import ServiceContext, open_service_context
 from tests.support.aws.account import Account
 from training.contract.request import build

@@ -15,9 +15,9 @@ import boto3
 import yaml
 
 from experiments.planning.arms import Arm
+from experiments.planning.inputs import script_inputs
 from experiments.planning.load import FOLDER, load
 from experiments.planning.plan import plan
-from experiments.planning.script_inputs import script_inputs
 from tests.support.aws.account import BUCKET, ROLE, Account
 from tests.support.aws.api import ApiError
 from tests.support.requests.building import staged

@@ -11,6 +11,7 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
+from sweeps.cost_model.trials import Search
 from sweeps.space.grid import Point, Space
 from sweeps.space.objective import Objective, Quality
 from sweeps.study.storage import open_storage
@@ -18,7 +19,6 @@ from sweeps.study.study import open_study
 from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import run_worker
 from tests.conftest import ROOT
-from tests.support.sweeps.bench import EveryPoint
 from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedService
 
 OBJECTIVE = Objective(cost="billable_seconds", quality=Quality(metric="eval_loss", higher_is_better=False))
@@ -84,9 +84,9 @@ def main(plan: Plan) -> None:
                 experiment="simulated",
                 sampler=RandomSampler(),
             ),
-            space=plan.space,
-            objective=OBJECTIVE,
-            strategy=EveryPoint(plan.space),
+            search=Search(space=plan.space, objective=OBJECTIVE, samples=100, base=plan.space.points[0]),
+            prunes=False,
+            ends_early=False,
         )
         for compiler in plan.compilers
     ]

@@ -91,14 +91,10 @@ def test_the_rate_counts_the_samples_of_all_devices() -> None:
 
 
 def test_the_largest_batch_is_known_if_a_larger_one_did_not_fit() -> None:
-    fits = cost_model([*LINE, Measurement(batch_size=128, fits=False)])
-    assert (fits.largest_batch_size, fits.fits(64), fits.fits(128)) == (64, True, False)
-    assert cost_model(LINE).fits(4096)
+    assert cost_model([*LINE, Measurement(batch_size=128, fits=False)]).largest_batch_size == 64
+    assert cost_model(LINE).largest_batch_size == math.inf
 
 
-@pytest.mark.parametrize(("rows", "words"), [([], "none"), ([Measurement(batch_size=8, fits=False)], "8")])
-def test_a_calibration_without_a_fitting_size_is_an_error(rows: list[Measurement], words: str) -> None:
-    with pytest.raises(
-        ValueError, match=rf"none of the batch sizes that calibration tried fits in memory \(tried: {words}\)"
-    ):
-        cost_model(rows)
+def test_a_calibration_without_a_fitting_size_is_an_error() -> None:
+    with pytest.raises(ValueError, match=r"none of the batch sizes .* fits in memory \(tried: 8\)"):
+        cost_model([Measurement(batch_size=8, fits=False)])

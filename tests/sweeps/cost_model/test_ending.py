@@ -1,16 +1,28 @@
-"""End of a search, decided by its trials."""
+"""End of a search, its finalists and the settings that are repeated, worked out by hand."""
 
 from __future__ import annotations
 
+import math
+
+import hypothesis
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from sweeps.cost_model.costs import Measurement, cost_model
-from sweeps.cost_model.ending import stop_reason, trials_since_improvement
-from sweeps.cost_model.trials import Record, Search
+from sweeps.cost_model.ending import choose, finalists, settings, stop_reason, trials_since_improvement
+from sweeps.cost_model.pruning import should_prune
+from sweeps.cost_model.trials import Record
 from sweeps.space.grid import Point, space
-from sweeps.space.objective import Objective
+from sweeps.space.objective import CurvePoint, Objective, TrialOutcome
 from tests.support.sweeps.trials import LOSS, completed, failed, reached, running, search, stopped
 
+OBJECTIVES = {
+    "target": Objective(cost="billable_seconds", quality=LOSS, target=0.5),
+    "bound": Objective(cost="usd", quality=LOSS, bound=0.5),
+    "throughput": Objective(cost="steady_samples_per_second"),
+    "front": Objective(cost="billable_seconds", quality=LOSS, is_front=True),
+}
 WIDE = search(space=space("8..128", None, "powers_of_two", 1), base=Point(16))
 """Five batch sizes in a row."""
 
@@ -56,9 +68,7 @@ def test_only_a_gain_of_one_percent_counts_as_an_improvement() -> None:
     assert trials_since_improvement(WIDE, [stopped(Point(8), [0.9]), cheap(16, 100)]) == 0
     assert trials_since_improvement(WIDE, [cheap(16, 100), cheap(8, 99.5), cheap(32, 120)]) == 2
     assert trials_since_improvement(WIDE, [cheap(16, 100), cheap(8, 98), cheap(32, 120)]) == 1
-
-
-def test_failed_and_running_trials_say_nothing() -> None:
+    # Failed and running trials say nothing.
     trials = [cheap(16, 100), failed(Point(8), "Killed"), running(Point(32), [0.9]), stopped(Point(64), [0.9])]
     assert trials_since_improvement(WIDE, trials) == 1
 
@@ -80,16 +90,117 @@ def test_a_front_ends_only_when_every_point_was_trained() -> None:
 
 
 def test_throughput_is_decided_by_the_calibration() -> None:
-    rows = [
-        Measurement(batch_size=size, fits=True, step_seconds=step) for size, step in ((8, 1.0), (16, 1.0), (32, 4.0))
-    ]
-    spec: Search = search(objective=Objective(cost="steady_samples_per_second"), costs=cost_model(rows))
-    slow, fast = completed(Point(8), [1.0, 0.5]), completed(Point(16), [1.0, 0.5])
-    for record in (slow, fast):
-        object.__setattr__(record.outcome, "steady_samples_per_second", float(record.point.batch_size))
-    assert stop_reason(spec, [slow]) is None
-    assert stop_reason(spec, [slow, fast]) == (
+    steps = {8: 1.0, 16: 1.0, 32: 4.0}
+    costs = cost_model(Measurement(batch_size=size, fits=True, step_seconds=step) for size, step in steps.items())
+    objective = Objective(cost="steady_samples_per_second")
+    slow, fast = (
+        Record(point=Point(size), state="complete", outcome=TrialOutcome(steady_samples_per_second=float(size)))
+        for size in (8, 16)
+    )
+    assert stop_reason(search(objective=objective, costs=costs), [slow]) is None
+    assert stop_reason(search(objective=objective, costs=costs), [slow, fast]) == (
         "no free batch size was calibrated at more than the 15.96 samples/s of batch 16"
     )
-    uncalibrated = search(objective=Objective(cost="steady_samples_per_second"))
-    assert stop_reason(uncalibrated, [slow, fast]) is None
+    assert stop_reason(search(objective=objective), [slow, fast]) is None
+
+
+def test_only_trials_near_the_best_are_finalists() -> None:
+    records = [cheap(8, 100), cheap(16, 110.1), cheap(32, 109.9), stopped(Point(8, 2.0), [0.9])]
+    assert finalists(search(), records, 3) == [Point(8), Point(32)]
+    assert finalists(search(), records, 1) == []
+    assert finalists(search(), records[:2], 3) == []  # one that is clearly the best needs no second training
+    more = [*records, reached(Point(16, 2.0), [0.5], seconds=104), failed(Point(32, 2.0), "Killed")]
+    assert finalists(search(), more, 2) == [Point(8), Point(16, 2.0)]
+
+
+def test_a_trial_beyond_the_bound_is_no_finalist() -> None:
+    spec = search(objective=Objective(cost="billable_seconds", quality=LOSS, bound=0.5))
+    within = [completed(Point(size), [0.4], seconds=seconds) for size, seconds in ((8, 100), (16, 105))]
+    assert finalists(spec, [*within, completed(Point(32), [0.6], seconds=99)], 3) == [Point(8), Point(16)]
+    for objective in (OBJECTIVES["throughput"], OBJECTIVES["front"]):
+        assert finalists(search(objective=objective), within, 3) == []
+
+
+def test_the_cheapest_in_both_trainings_is_chosen() -> None:
+    # Geometric means of 90 and 110, 100 and 98: 99.5 and 99.0.
+    assert choose({"lucky": [90, 110], "steady": [100, 98]}) == "steady"
+    assert choose({"lucky": [90, 110], "steady": [100, math.inf]}) == "lucky"
+    assert choose({"missed": [90, math.nan]}) is None
+    assert choose({}) is None
+
+
+BASE = Point(8)
+WON = Point(64, 2.0)
+OTHER = Point(32)
+
+
+def test_the_winner_and_the_baseline_span_a_factorial() -> None:
+    best = {"none": (OTHER, 120.0), "inductor": (WON, 100.0)}
+    assert settings(best, ("none", BASE)) == [
+        ("none", BASE),
+        ("inductor", WON),
+        ("inductor", BASE),
+        ("none", WON),
+        ("none", OTHER),
+    ]
+
+
+def test_a_winner_with_the_baselines_compiler_is_compared_with_the_best_other_one() -> None:
+    best = {"none": (WON, 90.0), "inductor": (WON, 100.0), "trcomp": (OTHER, 95.0)}
+    assert settings(best, ("none", BASE)) == [
+        ("none", BASE),
+        ("none", WON),
+        ("trcomp", BASE),
+        ("trcomp", WON),
+        ("trcomp", OTHER),
+        ("inductor", WON),
+    ]
+
+
+def test_throughput_is_maximised() -> None:
+    best = {"none": (OTHER, 900.0), "inductor": (WON, 100.0)}
+    assert settings(best, ("inductor", BASE), maximise=True)[1] == ("none", OTHER)
+
+
+def test_a_baseline_that_wins_with_one_compiler_is_repeated_only() -> None:
+    assert settings({"none": (BASE, 10.0)}, ("none", BASE)) == [("none", BASE)]
+    assert settings({}, ("none", BASE)) == []
+
+
+CALIBRATED = cost_model(Measurement(batch_size=size, fits=size < 32, step_seconds=0.1 * size) for size in (8, 16, 32))
+
+numbers = st.one_of(st.floats(allow_nan=True, allow_infinity=True, width=32), st.floats(0, 2))
+seconds = st.floats(0, 1e6)
+
+
+@st.composite
+def trials(draw: st.DrawFn) -> Record:
+    """A trial of any state, its curve of any values, at any samples that do not fall."""
+    samples = sorted(draw(st.lists(st.integers(0, 2000), max_size=6)))
+    curve = tuple(
+        CurvePoint(samples=each, value=draw(numbers), billable_instance_seconds=draw(seconds)) for each in samples
+    )
+    state = draw(st.sampled_from(["running", "complete", "pruned", "failed"]))
+    failure = {"pruned": ("Stopped", "why"), "failed": (draw(st.sampled_from(["OutOfMemory", "Killed"])), "why")}
+    outcome = TrialOutcome(
+        failure=failure.get(state),
+        billable_instance_seconds=draw(seconds),
+        usd=draw(st.one_of(st.none(), seconds)),
+        samples=draw(st.integers(0, 2000)),
+        quality=draw(numbers),
+        reached=draw(st.sampled_from([None, True, False])) if state == "complete" else False,
+    )
+    point = Point(draw(st.sampled_from([8, 16, 32])), draw(st.sampled_from([0.5, 1.0, 2.0])))
+    return Record(point=point, state=state, curve=curve, outcome=None if state == "running" else outcome)
+
+
+@pytest.mark.parametrize("kind", OBJECTIVES)
+@hypothesis.settings(max_examples=25, deadline=None)
+@given(trials=st.lists(trials(), max_size=7), running=trials())
+def test_no_decision_raises_whatever_the_trials(kind: str, trials: list[Record], running: Record) -> None:
+    """A sweep that dies loses all of its jobs."""
+    spec = search(objective=OBJECTIVES[kind], costs=CALIBRATED if kind in ("target", "throughput") else None)
+    trials = list({record.point: record for record in trials}.values())
+    assert stop_reason(spec, trials) is None or stop_reason(spec, trials)
+    should_prune(spec, trials, running.point, running.curve, 10.0)
+    should_prune(spec, trials, running.point, (), 10.0)

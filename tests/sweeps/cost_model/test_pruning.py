@@ -1,4 +1,4 @@
-"""Pruning: each rule worked out by hand, and trials that must continue."""
+"""Pruning and the comparison of curves: each rule worked out by hand, and trials that must continue."""
 
 from __future__ import annotations
 
@@ -9,12 +9,22 @@ from typing import Any
 import pytest
 
 from sweeps.cost_model.costs import Measurement, cost_model
-from sweeps.cost_model.pruning import fewest_remaining_samples, is_behind, should_prune
+from sweeps.cost_model.pruning import (
+    best_value,
+    diverged,
+    fewest_remaining_samples,
+    is_behind,
+    samples_to_reach,
+    seconds_per_sample,
+    should_prune,
+    value_at,
+)
 from sweeps.cost_model.trials import Record, Search
 from sweeps.space.grid import Point
 from sweeps.space.objective import Objective, Quality
 from tests.support.sweeps.trials import LOSS, completed, curve, failed, reached, running, search, stopped
 
+SCORE = Quality(metric="eval_accuracy", higher_is_better=True)
 BEST = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5])
 """A trial of 600 samples and 60 s to the target of 0.5."""
 
@@ -45,8 +55,8 @@ def test_a_trial_that_cost_as_much_as_the_best_is_pruned() -> None:
 
 def test_compilation_counts_in_all_trials() -> None:
     # 40 s of compile in both; at 100 samples the young one has paid 50 s where the other ended at 100 s.
-    compiled = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5], seconds=10)
-    object.__setattr__(compiled.outcome, "billable_instance_seconds", 100.0)
+    outcome = replace(BEST.outcome, billable_instance_seconds=100.0)  # type: ignore[type-var]
+    compiled = replace(BEST, outcome=outcome)
     assert reason(search(), [compiled], [0.95], start=40.0) is None
 
 
@@ -79,9 +89,8 @@ def test_the_cost_of_a_sample_needs_two_evaluations() -> None:
     assert reason(search(), [BEST], [1.5, 1.4], seconds=25) is not None
 
 
-@pytest.mark.parametrize("values", [[1.0, math.nan], [1.0, 1.2, 1.3, 1.4], [math.inf]])
-def test_a_diverged_trial_is_pruned_at_once(values: list[float]) -> None:
-    assert "it diverged" in str(reason(search(), [], values))
+def test_a_diverged_trial_is_pruned_at_once() -> None:
+    assert "it diverged" in str(reason(search(), [], [1.0, 1.2, 1.3, 1.4]))
 
 
 def test_costs_in_dollars_are_compared_too() -> None:
@@ -92,8 +101,7 @@ def test_costs_in_dollars_are_compared_too() -> None:
 
 
 def test_an_accuracy_is_better_when_higher() -> None:
-    score = Quality(metric="eval_accuracy", higher_is_better=True)
-    spec = search(objective=Objective(cost="billable_seconds", quality=score, target=0.9))
+    spec = search(objective=Objective(cost="billable_seconds", quality=SCORE, target=0.9))
     best = reached(Point(8), [0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
     assert reason(spec, [best], [0.3, 0.4, 0.5]) is not None
     assert reason(spec, [best], [0.3, 0.4, 0.55]) is None
@@ -151,3 +159,54 @@ def test_remaining_samples_and_trailing_trials_by_hand() -> None:
     assert not is_behind(LOSS, [BEST], curve([1.0, 0.85]))
     # Where the other had ended, equal samples say nothing for it.
     assert is_behind(LOSS, [BEST], curve([1.0] * 7))
+
+
+def test_the_samples_to_a_value_are_interpolated() -> None:
+    falling = curve([1.0, 0.8, 0.4])
+    assert samples_to_reach(LOSS, falling, 0.8) == 200
+    assert samples_to_reach(LOSS, falling, 0.5) == pytest.approx(275)
+    assert samples_to_reach(LOSS, falling, 1.5) == 100
+    assert samples_to_reach(LOSS, falling, 0.3) == math.inf
+    assert samples_to_reach(SCORE, curve([0.2, 0.4, 0.6]), 0.5) == pytest.approx(250)
+    assert samples_to_reach(LOSS, curve([math.nan, 0.4]), 0.5) == 200
+
+
+def test_a_value_is_interpolated_within_the_curve() -> None:
+    falling = curve([1.0, 0.8, 0.4])
+    assert value_at(falling, 250) == pytest.approx(0.6)
+    assert value_at(falling, 300) == pytest.approx(0.4)
+    assert value_at(falling[:1], 100) == 1.0
+    assert math.isnan(value_at(falling, 99))
+    assert math.isnan(value_at(falling, 301))
+    assert math.isnan(value_at([], 0))
+
+
+def test_the_best_value_may_not_be_the_last() -> None:
+    assert best_value(LOSS, curve([1.0, 0.5, 0.7])) == 0.5
+    assert best_value(SCORE, curve([0.1, 0.5, 0.7]), up_to=200) == 0.5
+    assert math.isnan(best_value(LOSS, curve([math.nan])))
+
+
+def test_the_cost_of_a_sample_leaves_out_the_first_evaluation() -> None:
+    assert seconds_per_sample(curve([1.0, 0.8, 0.4], seconds=3.0)) == pytest.approx(0.03)
+    assert math.isnan(seconds_per_sample(curve([1.0])))
+
+
+@pytest.mark.parametrize(
+    ("quality", "values", "expected"),
+    [
+        (LOSS, (1.0, 0.9, math.nan), True),
+        (LOSS, (1.0, math.inf), True),
+        (LOSS, (1.0, 1.2, 1.3, 1.4), True),
+        (LOSS, (1.0, 1.2, 1.3), False),
+        (LOSS, (1.0, 1.2, 1.05, 1.4), False),
+        (LOSS, (1.0, 0.5, 0.9, 1.0, 1.05), False),
+        (SCORE, (0.5, 0.4, 0.4, 0.4), True),
+        (SCORE, (0.3, 0.29, 0.29, 0.29), False),
+        (LOSS, (), False),
+    ],
+)
+def test_a_training_that_stays_worse_than_it_began_has_diverged(
+    quality: Quality, values: tuple[float, ...], expected: bool
+) -> None:
+    assert diverged(quality, curve(values)) is expected

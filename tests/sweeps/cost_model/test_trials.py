@@ -19,7 +19,7 @@ from sweeps.cost_model.trials import (
     records,
 )
 from sweeps.space.grid import Point, space
-from sweeps.space.objective import Objective
+from sweeps.space.objective import Objective, TrialOutcome
 from tests.support.sweeps.trials import LOSS, ask, completed, failed, reached, running, search, stopped, write_record
 
 
@@ -58,18 +58,6 @@ def test_a_point_is_known_by_its_parameters_before_it_has_attributes() -> None:
     assert len(records(study.get_trials(), spec.space)) == 1
 
 
-def test_a_trial_that_has_ended_is_read_once() -> None:
-    study, spec = optuna.create_study(), search()
-    write_record(study, spec, study.ask(), reached(Point(8), [0.5]))
-    write_record(study, spec, study.ask(), running(Point(16), [0.9]))
-    known: dict[int, Record] = {}
-    first = records(study.get_trials(), spec.space, known)
-    assert list(known) == [0]
-    again = records(study.get_trials(), spec.space, known)
-    assert again == first
-    assert again[0] is known[0]
-
-
 def test_of_several_trials_at_a_point_the_first_that_has_not_failed_counts() -> None:
     study, spec = optuna.create_study(), search()
     twice = running(Point(8), [0.9])
@@ -98,9 +86,10 @@ def test_the_best_is_the_cheapest_within_the_bound() -> None:
 
 def test_the_best_is_the_fastest() -> None:
     spec = search(objective=Objective(cost="steady_samples_per_second"))
-    slow, fast = completed(Point(8), [0.9]), completed(Point(16), [0.9])
-    for record, rate in ((slow, 10.0), (fast, 20.0)):
-        object.__setattr__(record.outcome, "steady_samples_per_second", rate)
+    slow, fast = (
+        Record(point=Point(size), state="complete", outcome=TrialOutcome(steady_samples_per_second=10.0 * size))
+        for size in (8, 16)
+    )
     assert best_trial(spec, [slow, fast]) is fast
 
 
@@ -111,9 +100,7 @@ def test_a_batch_that_ran_out_of_memory_bounds_all_larger_ones() -> None:
     assert largest_batch_size(spec, [failed(Point(16), "Killed")]) == 32
     assert free_points(spec, [failed(Point(16), "OutOfMemory")]) == (Point(8, 0.5), Point(8), Point(8, 2.0))
     assert free_points(spec, [failed(Point(8), "OutOfMemory")]) == ()
-
-
-def test_the_calibration_bounds_larger_batches_too() -> None:
+    # A batch size that did not fit in the calibration bounds larger ones, too.
     rows = [Measurement(batch_size=8, fits=True, step_seconds=1.0), Measurement(batch_size=16, fits=False)]
     assert {point.batch_size for point in free_points(search(costs=cost_model(rows)), [])} == {8}
 

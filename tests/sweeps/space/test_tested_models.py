@@ -41,4 +41,4 @@ def test_a_range_starts_at_a_sixteenth_of_the_largest() -> None:
 
 def test_the_whole_table_is_read() -> None:
     assert len(tested_models.tested()) == 131
-    assert all(row.batch_native or row.batch_compiled for row in tested_models.tested())
+    assert all(row["batch_native"] or row["batch_compiled"] for row in tested_models.tested())

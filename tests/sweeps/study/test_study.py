@@ -1,21 +1,29 @@
-"""Storages and studies: error messages, and workers that start together."""
+"""Storages and studies: error messages, workers that start together, earlier databases, and optuna-dashboard."""
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
+import time
+import urllib.request
 from dataclasses import replace
 from pathlib import Path
 
+import optuna
 import pytest
 
 from sweeps.cost_model.trials import point_of
 from sweeps.space.grid import Space
 from sweeps.space.objective import Objective
 from sweeps.study.storage import open_storage
-from sweeps.study.study import distributions, open_study
+from sweeps.study.study import count_trials, current_trials, distributions, open_study
+from sweeps.workers.trial_queue import Limits
 from tests.conftest import ROOT
-from tests.support.sweeps.bench import SECONDS, SPACE, Bench
+from tests.support.earlier import WHOLE, unpack
+from tests.support.fork_server.interpreter import INTERPRETER
+from tests.support.ports import free_port
+from tests.support.sweeps.bench import SECONDS, SPACE, Bench, short
 from training.contract.errors import InputError, StorageError
 
 
@@ -35,13 +43,9 @@ def test_a_malformed_address_is_refused(url: str, message: str) -> None:
     assert "secret" not in str(refusal.value)
 
 
-def test_a_file_in_a_missing_folder_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(InputError) as refusal:
-        open_storage(f"sqlite:///{tmp_path}/gone/s.db")
-    assert f"storage sqlite:///{tmp_path}/gone/s.db: the folder {tmp_path}/gone does not exist" in str(refusal.value)
-
-
 def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputError, match=r"gone/s.db: the folder .*/gone does not exist"):
+        open_storage(f"sqlite:///{tmp_path}/gone/s.db")
     (tmp_path / "notes.txt").write_text("not a database, and longer than its first hundred bytes\n" * 10)
     with pytest.raises(StorageError, match=r"notes.txt cannot be used: file is not a database; .* set another path\.$"):
         open_storage(f"sqlite:///{tmp_path}/notes.txt")
@@ -98,3 +102,50 @@ def test_optuna_accepts_every_point(tmp_path: Path, per_octave: int) -> None:
         study.enqueue_trial(space.params(point))
         storage.retries.call(study.ask, distributions(space))
         assert point_of(study.trials[-1], space) == point
+
+
+def test_the_trials_of_an_earlier_study_are_read(tmp_path: Path) -> None:
+    """The database of a sweep of version 0.1.0."""
+    unpack(tmp_path, WHOLE)
+    storage = open_storage(f"sqlite:///{tmp_path / 'home' / 'sweeps.db'}")
+    try:
+        study = optuna.load_study(study_name="search-261127-143708-651c/none", storage=storage.rdb)
+        trials = current_trials(study.trials)
+        assert count_trials(trials) == 2
+        costs = {trial.params["log2_batch_size"]: trial.value for trial in trials}
+        assert costs == pytest.approx({3: 19.797566108641604, 2: 19.384264036542845})
+        assert {trial.user_attrs["end"] for trial in trials} == {"completed"}
+    finally:
+        storage.close()
+
+
+@pytest.mark.slow
+def test_the_dashboard_shows_the_sweep(tmp_path: Path) -> None:
+    bench = Bench(tmp_path)
+    part = bench.part()
+    bench.run(short, part, limits=Limits(trials=2))
+    port = free_port()
+    command = [str(Path(INTERPRETER).with_name("optuna-dashboard")), bench.url, "--port", str(port)]
+    dashboard = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        studies = json.loads(_get(f"http://127.0.0.1:{port}/api/studies"))["study_summaries"]
+        assert [study["study_name"] for study in studies] == ["s/none"]
+        detail = json.loads(_get(f"http://127.0.0.1:{port}/api/studies/{studies[0]['study_id']}"))
+        assert [trial["state"] for trial in detail["trials"]] == ["Complete", "Complete"]
+    finally:
+        dashboard.kill()
+        dashboard.wait()
+
+
+def _get(address: str) -> bytes:
+    deadline = time.monotonic() + 480
+    while True:
+        try:
+            with urllib.request.urlopen(address, timeout=30) as answer:
+                assert answer.status == 200
+                content: bytes = answer.read()
+                return content
+        except OSError:
+            if time.monotonic() > deadline:
+                raise
+            time.sleep(0.3)

@@ -10,7 +10,7 @@ from optuna.trial import TrialState
 from sqlalchemy.exc import OperationalError
 
 from sweeps.space.objective import TrialOutcome
-from sweeps.study.retry_policy import StorageRetries, without_optuna_warnings
+from sweeps.study.storage import StorageRetries, without_optuna_warnings
 from sweeps.study.study import DUPLICATE, distributions, lost_trials, repeated_trials
 from sweeps.workers.followed_trial import FollowedTrial
 from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, recover_trials

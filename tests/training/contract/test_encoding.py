@@ -13,9 +13,9 @@ from typing import Any
 import pytest
 
 from experiments.planning.arms import Arm
+from experiments.planning.inputs import script_inputs
 from experiments.planning.load import load
 from experiments.planning.plan import plan
-from experiments.planning.script_inputs import script_inputs
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.contract.request import build

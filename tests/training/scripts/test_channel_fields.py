@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from experiments.planning.inputs import script_inputs
 from experiments.planning.load import load
-from experiments.planning.script_inputs import script_inputs
 from training.contract.errors import InputError
 from training.contract.job_spec import ChannelOptions, JobSpec
 from training.contract.request import build

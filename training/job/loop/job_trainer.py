@@ -18,6 +18,7 @@ from compilation.float8 import in_16_bits
 from data.padding import NO_WORK, WORK, Collator
 from data.sampler import EvalSampler, TrainSampler
 from loop import sharding
+from loop.occurring_tokens import whole_vocabulary
 from measuring.hardware import process_age_seconds
 from measuring.meter import Meter
 from processes import hosts, ranks
@@ -158,7 +159,8 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             if self.args.should_save:
                 self._save(*args[:1], state_dict=weights)
         else:
-            super().save_model(*args, **kwargs)
+            with whole_vocabulary(self.model):
+                super().save_model(*args, **kwargs)
         self._set_use_cache(False)
 
     def log(self, logs: Dict[str, float], *args: Any, **kwargs: Any) -> None:
@@ -170,6 +172,10 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         """Return a data loader whose batches are padded for evaluation."""
         with self._collating_with(self._eval_collator):
             return super().get_eval_dataloader(*args, **kwargs)
+
+    def _load_from_checkpoint(self, *args: Any, **kwargs: Any) -> None:
+        with whole_vocabulary(self.model):
+            super()._load_from_checkpoint(*args, **kwargs)
 
     def _get_train_sampler(self, *_: Any) -> TrainSampler:
         return self._sampler

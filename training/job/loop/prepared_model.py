@@ -1,4 +1,4 @@
-"""Changes to a loaded model before a training, which leave the model's state dictionary as it was."""
+"""Changes to a loaded model before a training, which leave what is saved as it was."""
 
 from dataclasses import replace
 from typing import Any
@@ -8,6 +8,7 @@ import transformers
 from attention import blockwise
 from attention.cudnn import disable_cudnn_attention
 from compilation import float8, liger
+from loop.occurring_tokens import use_occurring_tokens
 from loop.padding_free import use_padding_free
 from settings.job_settings import Settings
 from weights.pretrained import set_attention
@@ -21,6 +22,7 @@ def prepare(model: Any, settings: Settings) -> Settings:
     if settings.arguments.kernels == "liger":
         liger.apply(model, settings.arguments.task)
     settings = replace(settings, attention=_use_attention(model, settings))
+    use_occurring_tokens(model, settings)
     if settings.precision == "fp8":
         float8.convert(model)
     use_padding_free(model, settings)

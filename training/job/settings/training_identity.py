@@ -45,7 +45,7 @@ def check_same(checkpoint: Path, before: Dict[str, Any], now: Dict[str, Any], re
     if dropout not in (None, "torch"):
         raise _other_version(checkpoint, "drew the random numbers of dropout in another way")
     if dropout and names == ["weights"] and before.get("optimizer") == "auto":
-        raise _other_version(checkpoint, "trained only the embeddings of tokens that occur")
+        raise _other_version(checkpoint, "selected the embeddings that it trains in another way")
     if names:
         differing = ", ".join(f"{name} was {before.get(name)!r} and is {now.get(name)!r}" for name in names)
         raise ArgumentError(

@@ -11,7 +11,7 @@ from scipy.stats import t as student_t
 
 from data.batch_shapes import step_positions
 from data.padding import Padding
-from experiments.planning import probe_arms
+from experiments.planning import arms
 from measuring.projection import MIN_STEPS, remaining, t_975
 from tests.conftest import ROOT
 from tests.support.job.job_process import TORCHRUN
@@ -31,7 +31,7 @@ def test_quantiles_are_those_of_students_t() -> None:
 
 def test_the_planner_knows_the_jobs_fewest_steps() -> None:
     """The experiment's rule refuses a probe that is too short. It may not import the job, so it has a copy."""
-    assert probe_arms.MIN_STEPS == MIN_STEPS
+    assert arms.MIN_STEPS == MIN_STEPS
 
 
 def test_the_projection_follows_the_positions() -> None:

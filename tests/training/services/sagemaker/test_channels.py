@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from experiments.planning.arms import Arm
+from experiments.planning.inputs import stage_inputs
 from experiments.planning.load import load
 from experiments.planning.plan import plan
-from experiments.planning.staged_inputs import stage_inputs
 from experiments.running.service_context import open_service_context
 from tests.support.aws.account import BUCKET, ROLE, Account
 from tests.support.aws.objects import Objects
