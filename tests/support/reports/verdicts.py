@@ -37,7 +37,7 @@ def with_text(of: Arm, **text: str) -> Arm:
 
 
 def to_target(label: str, *billed: float, reached: int | None = None, **numbers: float) -> Arm:
-    """Return an arm whose jobs end at eval_loss 0.45. The first `reached` of the jobs reach it; None for all of them."""
+    """Return an arm whose jobs end at eval_loss 0.45. The first `reached` of them reach it; with None, all of them."""
     reaching = len(billed) if reached is None else reached
     jobs = (job(seconds, target_reached=float(at < reaching), **numbers) for at, seconds in enumerate(billed))
     return with_text(Arm(label, tuple(jobs)), **AT_045)
