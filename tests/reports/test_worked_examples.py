@@ -35,11 +35,15 @@ FIGURES = {
 """Table columns that show a median: the name of the number and its format."""
 
 
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
-def test_all_forms_show_the_expected_report(tracked: Any, case: Case) -> None:
+def reported(tracked: Any, case: Case) -> Report:
     case.baseline.add(tracked, "none")
     case.arm.add(tracked, "inductor")
-    report = render(tracked.client, tracked.group, "t")
+    return render(tracked.client, tracked.group, "t")
+
+
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_all_forms_show_the_expected_report(tracked: Any, case: Case) -> None:
+    report = reported(tracked, case)
     page, terminal, markdown = page_text(report), terminal_text(report), markdown_text(report)
     [contrast] = summary(report)["contrasts"]
     assert [case.headline in form for form in (page, terminal, markdown)] == [True] * 3
@@ -77,10 +81,7 @@ def assert_tables_agree(report: Report) -> None:
 
 
 def test_only_json_shows_an_interval_that_says_nothing(tracked: Any) -> None:
-    case = CASES["too few repeats for their spread"]
-    case.baseline.add(tracked, "none")
-    case.arm.add(tracked, "inductor")
-    report = render(tracked.client, tracked.group, "t")
+    report = reported(tracked, CASES["too few repeats for their spread"])
     for form in (page_text(report), terminal_text(report), markdown_text(report)):
         assert "too few repeats" in form
         assert "1,219 %" not in form
@@ -93,10 +94,7 @@ def test_only_json_shows_an_interval_that_says_nothing(tracked: Any) -> None:
 
 
 def test_the_summary_has_the_break_even(tracked: Any) -> None:
-    case = CASES["ahead from a point on"]
-    case.baseline.add(tracked, "none")
-    case.arm.add(tracked, "inductor")
-    [contrast] = summary(render(tracked.client, tracked.group, "t"))["contrasts"]
+    [contrast] = summary(reported(tracked, CASES["ahead from a point on"]))["contrasts"]
     point = contrast["break_even"]["off"]
     assert (point["kind"], point["samples"], point["minutes"]) == ("at", pytest.approx(5996.67), pytest.approx(70 / 60))
     assert (point["low"], point["high"]) == (pytest.approx(5127.14), pytest.approx(7221.25))

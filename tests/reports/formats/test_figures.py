@@ -140,12 +140,6 @@ def test_figures_of_a_sweep_for_throughput() -> None:
     assert run_name(rate_sweep, "sweep emotion") == "inductor at batch 64, 100 % faster (sweep emotion)"
 
 
-def test_figures_of_a_sweep_without_an_answer() -> None:
-    assert run_metrics(report(make_sweep(trial("none", 8, 7.0, status="FAILED", end="failed: Error")))) == {
-        "sweep/paid_billable_instance_seconds": 7.0
-    }
-
-
 def probes(*arms: tuple[str, float, float]) -> Probes:
     """Return probes of arms, given as (label, seconds, USD) of the whole training, within ± 10 s and ± 0.01 USD."""
     rows = []
@@ -158,21 +152,14 @@ def probes(*arms: tuple[str, float, float]) -> Probes:
 
 
 def test_figures_of_probes() -> None:
-    """The half-width of 840 s is 840 * sqrt((1.25 * 10 / 840)^2 + 0.102558^2) = 87.05; those of the others follow."""
-    projected = probes(("ml.g5", 840.0, 0.33), ("ml.p3", 610.0, 0.65))
-    assert run_metrics(report(projected)) == {
+    """The half-width of 840 s is 840 * sqrt((1.25 * 10 / 840)^2 + 0.102558^2) = 87.05; that of the cost follows."""
+    assert run_metrics(report(probes(("ml.g5", 840.0, 0.33)))) == {
         "projected_billable_seconds/ml.g5": 840.0,
         "projected_billable_seconds/ml.g5 low": pytest.approx(752.95, rel=1e-4),
         "projected_billable_seconds/ml.g5 high": pytest.approx(927.05, rel=1e-4),
         "projected_usd/ml.g5": 0.33,
         "projected_usd/ml.g5 low": pytest.approx(0.293922, rel=1e-4),
         "projected_usd/ml.g5 high": pytest.approx(0.366078, rel=1e-4),
-        "projected_billable_seconds/ml.p3": 610.0,
-        "projected_billable_seconds/ml.p3 low": pytest.approx(546.20, rel=1e-4),
-        "projected_billable_seconds/ml.p3 high": pytest.approx(673.80, rel=1e-4),
-        "projected_usd/ml.p3": 0.65,
-        "projected_usd/ml.p3 low": pytest.approx(0.582176, rel=1e-4),
-        "projected_usd/ml.p3 high": pytest.approx(0.717824, rel=1e-4),
     }
 
 
@@ -253,11 +240,7 @@ def test_a_long_setting_is_cut_and_its_saving_is_not() -> None:
     name = run_name(two_arms(80.0, LONG))
     assert name == "inductor, batch 64, precision bf16, atte…, 20 % cheaper (compare demo)"
     assert len(name) == MAX_CHARACTERS
-    assert run_name(two_arms(80.0, LONG), "n" * 80) == f"inductor, b…, 20 % cheaper ({'n' * 80})"
-
-
-def test_a_renamed_run_is_recognised() -> None:
+    # A renamed run is recognised.
     assert is_ours("compare demo", "compare demo")
-    assert is_ours("compare demo", run_name(two_arms(80.0)))
+    assert is_ours("compare demo", name)
     assert not is_ours("compare demo", "inconclusive (compare demo2)")
-    assert not is_ours("compare demo", "capable-auk-759")

@@ -110,14 +110,6 @@ def test_a_missing_interval_end_is_not_invented() -> None:
     assert seconds.unit == "billable seconds"
 
 
-def test_missing_samples_of_one_arm_are_ignored() -> None:
-    for rows in (
-        (row("a", 1000, 10, samples=float("nan")), row("b", 900, 10)),
-        (row("b", 900, 10), row("a", 1000, 10)),
-    ):
-        assert probes(*rows).common_samples == 1000
-
-
 def test_the_spread_is_that_of_own_repeats_of_the_same_model_and_machine(tracked: Any) -> None:
     """Four jobs of one setting and two of another have 4 degrees of freedom, t = 2.776445.
 
