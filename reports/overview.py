@@ -40,8 +40,7 @@ MAX_GROUPS = 20
 _VERBS = {"compare": "comparison", "probe": "probe", "sweep": "sweep", "train": "training"}
 _DEFINITIONS = (
     Definition(
-        "Date",
-        "Start of the command. Costs by month use the month in which a job's run started. All times are UTC.",
+        "Date", "Start of the command. Costs by month use the month in which a job's run started. All times are UTC."
     ),
     Definition(
         "Verdict",
@@ -106,7 +105,6 @@ class JobCosts:
 
     @property
     def jobs(self) -> int:
-        """Number of jobs."""
         return self.finished + self.failed + self.stopped + self.running
 
 
@@ -214,7 +212,6 @@ def _group_by(jobs: Iterable[TrackedJob], key: Callable[[TrackedJob], Key]) -> d
 
 
 def _job_of(run: Run) -> TrackedJob:
-    """Return the job that a run records."""
     tags = run.data.tags
     source, date = (tags.get(f"platform.price_{name}") for name in ("source", "date"))
     return TrackedJob(
@@ -334,7 +331,6 @@ def _headline(overview: Overview) -> str:
 
 
 def _sentences(overview: Overview) -> list[str]:
-    """Return the remarks about the whole experiment."""
     count = Counter(group.verb for group in overview.groups if group.id is not None)
     kinds = [counted(count[verb], noun) for verb, noun in _VERBS.items() if count[verb]]
     if others := sum(count.values()) - sum(count[verb] for verb in _VERBS):

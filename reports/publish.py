@@ -79,7 +79,6 @@ def _note(run: Run, report: Report) -> str:
 def log_separately(
     store: Store, experiment_id: str, title: str, subjects: Sequence[str], report: Report, folder: Path
 ) -> None:
-    """Log a report to a separate run."""
     with separate_run(store, experiment_id, title, subjects) as run_id:
         publish(store, run_id, report, folder, f"report {title}")
 

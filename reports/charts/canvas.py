@@ -146,7 +146,6 @@ def plain_numbers(axes: Axes) -> None:
 
 
 def legend_outside(axes: Axes, **options: Any) -> None:
-    """Put a legend outside the axes."""
     assert isinstance(axes.figure, Figure)
     axes.figure.legend(frameon=False, **options)
 

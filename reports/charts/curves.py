@@ -10,16 +10,7 @@ import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
-from reports.charts.canvas import (
-    INK,
-    MUTED,
-    WIDTH_POINTS,
-    arm_colour,
-    arm_marker,
-    end_of_axis,
-    plain_numbers,
-    plot,
-)
+from reports.charts.canvas import INK, MUTED, WIDTH_POINTS, arm_colour, arm_marker, end_of_axis, plain_numbers, plot
 from reports.comparison.arms import Arm
 from reports.comparison.comparison import Comparison
 from reports.model.numbers import figure, short

@@ -41,8 +41,6 @@ _HEADING_INCHES = 0.30
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One bar."""
-
     heading: str
     """Text above the bar; empty for an arm's second and later jobs."""
     note: str

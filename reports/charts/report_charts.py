@@ -66,8 +66,6 @@ def probe_charts(probes: Probes, comparison: Comparison, curves: Mapping[str, pd
 
 @dataclass(frozen=True)
 class Bar:
-    """One arm's bar."""
-
     index: int
     """Position of the arm in the comparison, which sets the colour."""
     arm: Arm

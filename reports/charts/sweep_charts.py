@@ -69,12 +69,7 @@ def cost_by_batch(sweep: Sweep) -> Chart | None:
     marks = Marks(sweep)
 
     def draw(axes: Axes) -> None:
-        rows = value_axis(
-            axes,
-            [t.cost for t in valued],
-            _rows_of(shown),
-            sweep.spec.noun,
-        )
+        rows = value_axis(axes, [t.cost for t in valued], _rows_of(shown), sweep.spec.noun)
         _lines_of_the_best(axes, marks, valued, lambda t: t.cost, sweep.spec.is_rate)
         marks.draw_costs(axes, [(marks.x(trial), trial) for trial in shown], rows)
         batch_axis(axes, (t.setting.batch_size for t in shown))
@@ -212,12 +207,7 @@ def history(sweep: Sweep) -> Chart | None:
 
     def draw(axes: Axes) -> None:
         base = [sweep.base_cost] if math.isfinite(sweep.base_cost) else []
-        rows = value_axis(
-            axes,
-            [*(t.cost for t in valued), *base],
-            _rows_of(ended),
-            sweep.spec.noun,
-        )
+        rows = value_axis(axes, [*(t.cost for t in valued), *base], _rows_of(ended), sweep.spec.noun)
         for compiler in sweep.compilers:
             path = [
                 (x, t.cost) for x, t in zip(spent, ended, strict=True) if t.has_value and t.setting.compiler == compiler
@@ -312,11 +302,9 @@ class Marks:
 
     @cached_property
     def multipliers(self) -> list[float]:
-        """All learning rate factors of the trials."""
         return sorted({trial.setting.multiplier for trial in self.sweep.trials})
 
     def colour(self, compiler: str) -> str:
-        """Return a compiler's colour."""
         return arm_colour(self.sweep.compilers.index(compiler))
 
     def dashes(self, compiler: str) -> Any:
@@ -375,7 +363,6 @@ class Marks:
                 self.draw(axes, trial, x, y, hollow=not trial.has_value)
 
     def put(self, axes: Axes, mark: tuple[Line2D, ...], x: float, y: float) -> None:
-        """Put a marker at a position."""
         for part in mark:
             part.set_data([x], [y])
             axes.add_line(part)

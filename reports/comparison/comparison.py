@@ -257,11 +257,7 @@ def _paces(arm: Arm) -> list[Pace]:
 
 
 def judge(
-    arm: Arm,
-    baseline: Arm,
-    measure: Measure | None,
-    allowed: Set[Kind] = frozenset(),
-    progress: Progress | None = None,
+    arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind] = frozenset(), progress: Progress | None = None
 ) -> Verdict:
     """Return the verdict on `arm` by the rules above; differences of the `allowed` kinds are accepted.
 

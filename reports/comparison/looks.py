@@ -76,7 +76,6 @@ def trains_alike(arm: Arm, baseline: Arm) -> bool:
 
 
 def last_looks(progress: Progress) -> dict[str, Look]:
-    """Return the last look at each arm."""
     return {arm: look for looks in progress.looks for arm, look in looks.items()}
 
 

@@ -44,7 +44,6 @@ _MAX_NAMES = 4
 
 
 def headline(comparison: Comparison) -> str:
-    """Return the answer in one sentence."""
     baseline, contrasts = comparison.baseline, comparison.contrasts
     if baseline is None:
         return "This group has no jobs."
@@ -148,7 +147,6 @@ def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
 
 
 def quality_sentence(quality: Quality) -> str:
-    """Return the arm's quality beside the baseline's."""
     sentence = f"{capitalized(quality.measure.label)} {score(quality.arm)} against {score(quality.baseline)}"
     d = quality.difference
     if d is None:

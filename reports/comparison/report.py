@@ -164,7 +164,6 @@ class Source:
 
 
 def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
-    """Return the report with its verdicts."""
     headline, remarks = messages.headline(comparison), _remarks(comparison)
     verdicts = Items(
         tuple(
@@ -310,7 +309,6 @@ def summary_of(comparison: Comparison) -> dict[str, Any]:
 
 
 def contrast_summary(contrast: Contrast) -> dict[str, Any]:
-    """Return a verdict with its numbers."""
     return {
         "arm": contrast.arm.label,
         **asdict(contrast.verdict),

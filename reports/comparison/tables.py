@@ -101,11 +101,7 @@ def _cost(comparison: Comparison, label: str, head: str, unit: str, column: str)
 
 
 def _column(
-    label: str,
-    head: str,
-    unit: str,
-    summarized: Callable[[Arm], Summary | None],
-    text: Callable[[float], str] = figure,
+    label: str, head: str, unit: str, summarized: Callable[[Arm], Summary | None], text: Callable[[float], str] = figure
 ) -> Column[Arm]:
     def value(arm: Arm) -> str:
         values = summarized(arm)

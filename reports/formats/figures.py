@@ -32,7 +32,6 @@ def summary(report: Report) -> dict[str, Any]:
 
 
 def summary_text(report: Report) -> str:
-    """Return the summary as JSON text."""
     return json.dumps(summary(report), indent=1, ensure_ascii=False)
 
 

@@ -48,8 +48,6 @@ class Range:
 
 @dataclass(frozen=True)
 class Projected:
-    """One arm's projection."""
-
     arm: Arm
     job: Job
     seconds: Range
@@ -84,8 +82,6 @@ class Projected:
 
 @dataclass(frozen=True)
 class Probes:
-    """Projections of a group of probes."""
-
     group: str
     projected: tuple[Projected, ...]
     """Cheapest first."""
@@ -98,7 +94,6 @@ class Probes:
 
     @property
     def cheapest(self) -> Projected | None:
-        """Arm with the lowest estimated cost."""
         return self.projected[0] if self.projected else None
 
     @property
@@ -112,7 +107,6 @@ class Probes:
 
     @property
     def fastest(self) -> Projected | None:
-        """Arm whose training would end first."""
         return min(self.projected, key=lambda each: each.seconds.estimate, default=None)
 
     @property

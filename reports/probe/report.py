@@ -67,7 +67,6 @@ _DEFINITIONS = (
 
 
 def probe_report(probes: Probes, charts: Sequence[Chart], source: Source) -> Report:
-    """Return the report with its projections."""
     answer, remarks = headline(probes), Sentences(tuple(sentences(probes)))
     on_spot = [(each.arm.label, each.spot) for each in probes.projected if each.spot is not None]
     projections = (projection_table(probes),) if probes.projected else ()
@@ -99,7 +98,6 @@ def probe_report(probes: Probes, charts: Sequence[Chart], source: Source) -> Rep
 
 
 def headline(probes: Probes) -> str:
-    """Return the answer in one sentence."""
     cheapest = probes.cheapest
     if cheapest is None:
         return "No projection: no arm trained for long enough."
@@ -114,7 +112,6 @@ def headline(probes: Probes) -> str:
 
 
 def sentences(probes: Probes) -> list[str]:
-    """Return the remarks about these probes."""
     remarks = [sentence for each in probes.projected for sentence in warning_sentences(each.arm)]
     cheapest, fastest = probes.cheapest, probes.fastest
     if cheapest and fastest and cheapest is not fastest and cheapest.is_faster_or_slower_than(fastest):

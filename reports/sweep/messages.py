@@ -21,7 +21,6 @@ OUTCOMES = {
 
 
 def headline(sweep: Sweep) -> str:
-    """Return the answer in one sentence."""
     best, trials = sweep.best, counted(len(sweep.trials), "trial")
     if best is None:
         return _no_answer(sweep, trials)
@@ -117,7 +116,6 @@ def _cost_of(sweep: Sweep, trial: Trial) -> str:
 
 
 def sentences(sweep: Sweep) -> list[str]:
-    """Return the remarks about this sweep."""
     arms = sweep.confirmation.arms if sweep.confirmation else ()
     return [
         *(sentence for arm in arms for sentence in warning_sentences(arm)),

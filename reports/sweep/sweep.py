@@ -163,7 +163,6 @@ class Sweep:
         return own[chosen] if chosen else next(iter(own.values()), None)
 
     def of_role(self, role: str) -> list[Job]:
-        """Return the jobs with a role."""
         return [job for job in self.jobs if job.text.get("role") == role]
 
     def arm_of(self, setting: Setting) -> Arm | None:

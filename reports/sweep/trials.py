@@ -67,12 +67,10 @@ class SweepSpec:
 
     @property
     def noun(self) -> str:
-        """Quantity that the objective measures."""
         return _UNITS[self.cost][0]
 
     @property
     def unit(self) -> str:
-        """Unit of the objective's cost."""
         return _UNITS[self.cost][1]
 
     @property
@@ -230,12 +228,10 @@ class Calibration:
 
     @property
     def too_large(self) -> tuple[float, ...]:
-        """Batch sizes that do not fit."""
         return tuple(size.batch_size for size in self.sizes if not size.fits)
 
 
 def setting_of(job: Job) -> Setting:
-    """Return a job's setting."""
     factor = _number(job, "multiplier", "hp_learning_rate_multiplier")
     size = _number(job, "batch_size", "hp_batch_size")
     compiler = job.text.get("compiler_setting") or job.text.get("compiler") or "none"

@@ -15,12 +15,7 @@ from judging.design import Design
 from judging.result import Result
 from reports.comparison.arms import Arm, Job
 from reports.comparison.comparison import Comparison, Contrast, Verdict, judge
-from reports.comparison.looks import (
-    jobs_to_repeat,
-    progress_of,
-    results_of,
-    trains_alike,
-)
+from reports.comparison.looks import jobs_to_repeat, progress_of, results_of, trains_alike
 from reports.comparison.messages import (
     caveat_sentences,
     disturbance_sentences,
