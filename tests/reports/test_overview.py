@@ -196,25 +196,6 @@ def test_the_command_writes_the_overview(
     assert len((folder / "groups.csv").read_text().splitlines()) == 6
 
 
-@pytest.mark.parametrize(
-    ("options", "sentence"),
-    [
-        (["--overview", "true", "--group", "g"], "--overview and --group cannot be combined"),
-        (["--overview", "true", "--experiment", "dem"], "which has demo, Default. Did you mean 'demo'?"),
-    ],
-)
-def test_wrong_options_are_refused_with_a_reason(
-    empty: Experiment,
-    options: list[str],
-    sentence: str,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(empty.client.tracking_uri))
-    assert main(["report", *options]) == 2
-    assert sentence in capsys.readouterr().err
-
-
 def test_an_unreadable_server_gives_a_one_line_error(
     tracked_by_server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -147,16 +147,6 @@ def test_jobs_without_a_group_become_arms_by_settings(tracked: Tracked) -> None:
 DELETED = "deleted in MLflow. MLflow can restore deleted runs."
 
 
-def test_deleted_trials_are_reported(tracked: Tracked) -> None:
-    sweep_runs = MadeSweep(tracked.client, tracked.experiment_id)
-    sweep_runs.training("trial", "none", 8)
-    deleted = sweep_runs.training("trial", "none", 16, tags={"mlflow.runName": "the larger batch"})
-    tracked.client.delete_run(deleted)
-    report = render(tracked.client, sweep_runs.group, "t")
-    assert report.missing == (f"Missing: the larger batch, {DELETED}",)
-    assert [trial["batch_size"] for trial in summary(report)["trials"]] == [8.0]
-
-
 def test_running_deleted_and_incomplete_probes_are_reported(tracked: Tracked) -> None:
     tags = {"platform.kind": "group", "platform.group": tracked.group}
     tracked.client.create_run(tracked.experiment_id, tags=tags)

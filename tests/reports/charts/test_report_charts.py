@@ -109,13 +109,6 @@ def test_the_ratio_of_the_bars_is_the_change() -> None:
     )
 
 
-def test_jobs_without_numbers_have_no_charts() -> None:
-    job = {"run_id": "r", "status": "FAILED", "arm": "none"}
-    comparison = compare(pd.DataFrame([job]), "g")
-    assert comparison_charts(comparison, {}) == []
-    assert probe_charts(probes_of(pd.DataFrame([job]), "g", {}), comparison, {}) == []
-
-
 def test_probes_have_projections_throughput_curves_and_phases() -> None:
     """400 s against 500 s of the whole training, each within 10 s by its steps.
 

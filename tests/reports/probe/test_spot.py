@@ -49,15 +49,24 @@ def test_time_and_cost_by_hand() -> None:
     assert estimate.spot.save_steps == 90
     assert estimate.spot.billable_instance_seconds == pytest.approx(216.4043, abs=1e-4)
     assert estimate.spot.usd == pytest.approx(216.4043, abs=1e-4)
-
-
-def test_the_best_interval_by_hand() -> None:
-    """M = 144.27 s, C / 2 M = 0.034657: sqrt(2 C M) = 53.716 s, times 1.06590, less 10 s: 47.26 s or 47 steps."""
-    estimate = spot_estimate(TIMES, TERMS)
-    assert estimate is not None
+    # M = 144.27 s, C / 2 M = 0.034657: sqrt(2 C M) = 53.716 s, times 1.06590, less 10 s: 47.26 s or 47 steps.
     assert estimate.best is not None
     assert estimate.best.save_steps == 47
     assert estimate.best.seconds < estimate.spot.seconds
+    [row] = texts_by_title(spot_table([("a", estimate)]))
+    assert row == {
+        "arm": "a",
+        "on demand, s": "300",
+        "on demand, USD": "300.00",
+        "on spot, s": "721",
+        "billed on spot, instance s": "216",
+        "on spot, USD": "216.40",
+        "interruptions": "5.00",
+        "checkpoint every, steps": "90",
+        "best every, steps": "47",
+        "on spot at best, s": f"{estimate.best.seconds:.0f}",
+    }
+    assert spot_sentences("a", estimate)[1] == "The discount is 70.0 %, from the experiment."
 
 
 def test_several_instances_are_interrupted_as_many_times_as_often_and_billed_each() -> None:
@@ -93,32 +102,11 @@ def test_an_unknown_discount_leaves_the_cost_out() -> None:
     assert spot_table([("a", estimate)]).rows[0].cells[4].detail == "without a discount"
 
 
-def test_the_table_shows_both_ways_side_by_side() -> None:
-    estimate = spot_estimate(TIMES, TERMS)
-    assert estimate is not None
-    [row] = texts_by_title(spot_table([("a", estimate)]))
-    assert row == {
-        "arm": "a",
-        "on demand, s": "300",
-        "on demand, USD": "300.00",
-        "on spot, s": "721",
-        "billed on spot, instance s": "216",
-        "on spot, USD": "216.40",
-        "interruptions": "5.00",
-        "checkpoint every, steps": "90",
-        "best every, steps": "47",
-        "on spot at best, s": f"{estimate.best.seconds:.0f}" if estimate.best else "",
-    }
-    assert spot_sentences("a", estimate)[1] == "The discount is 70.0 %, from the experiment."
-
-
 def test_a_training_that_would_hardly_ever_end_says_so() -> None:
-    forever = spot_estimate(replace(TIMES, total_seconds=36_000.0, checkpoints=0), replace(TERMS, price=None))
-    assert forever is not None
-    assert "would hardly ever end" not in spot_lines(forever)[0]
     forever = spot_estimate(replace(TIMES, total_seconds=360_000.0, checkpoints=0), replace(TERMS, price=None))
     assert forever is not None
     assert spot_lines(forever)[0].startswith("would hardly ever end at 24.9533 interruptions per hour and instance")
+    assert spot_estimate(replace(TIMES, total_seconds=120.0), TERMS) is None
 
 
 def test_without_interruptions_spot_takes_as_long_and_costs_less() -> None:
@@ -126,10 +114,6 @@ def test_without_interruptions_spot_takes_as_long_and_costs_less() -> None:
     assert estimate is not None
     assert (estimate.spot.seconds, estimate.spot.interruptions, estimate.best) == (300.0, 0.0, None)
     assert estimate.spot.usd == pytest.approx(90.0)
-
-
-def test_times_that_leave_nothing_for_the_steps_give_no_estimate() -> None:
-    assert spot_estimate(replace(TIMES, total_seconds=120.0), TERMS) is None
 
 
 def probe(**columns: Any) -> dict[str, Any]:

@@ -80,11 +80,6 @@ def test_a_best_setting_whose_repeats_miss_the_target_is_unreliable() -> None:
     assert [against.detail(each) for each in sweep.best_trials] == ["not repeated", "1 of 2 missed the target"]
 
 
-def test_a_best_setting_that_is_the_base_counts_as_repeated() -> None:
-    sweep = make_sweep(trial("none", 8, 100.0), *repeats("none", 8, 100.0, 101.0), *repeats("none", 64, 110.0, 111.0))
-    assert not any("not repeated" in sentence for sentence in sentences(sweep))
-
-
 def test_within_a_bound_the_cheapest_acceptable_setting_wins() -> None:
     sweep = make_sweep(
         trial("none", 8, 100.0, eval_loss=0.40, hp_target_stop=None),
@@ -115,15 +110,6 @@ def test_a_pareto_front_of_cost_and_quality() -> None:
         "2 of 3 settings are Pareto-optimal in cost and eval_loss: from none at batch 32 (80.0 billable "
         "seconds, eval_loss 0.450) to none at batch 8 (100 billable seconds, eval_loss 0.400)."
     )
-
-
-def test_a_rate_objective_finds_the_fastest_setting() -> None:
-    sweep = make_sweep(
-        trial("none", 8, 100.0, throughput_steady_samples_per_second=100.0),
-        trial("inductor", 64, 100.0, throughput_steady_samples_per_second=150.0),
-        document=RATE,
-    )
-    assert headline(sweep).startswith("inductor at batch 64 is the best of 2 trials: 150 samples/s. Without repeats")
 
 
 def test_the_base_setting_may_be_the_best() -> None:
