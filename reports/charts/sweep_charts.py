@@ -233,6 +233,7 @@ def importance(sweep: Sweep) -> Chart | None:
     rows = [
         (f"{compiler}: {name.replace('_', ' ')}", 100 * share, Marks(sweep).colour(compiler))
         for compiler, shares in sweep.spec.importances.items()
+        if compiler in sweep.compilers
         for name, share in shares.items()
     ]
     label = "share of the differences in cost among the trials, %"

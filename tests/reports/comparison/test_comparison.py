@@ -163,7 +163,7 @@ SMALL = on_machine("ml.g4dn.xlarge", [1000, 1010, 990], 0.736)
             on_machine("ml.g4dn.xlarge", [600, 606, 594], None, count=2, device="2 x T4"),
             "not cheaper",
             1.2,
-            "It takes 0.60 times as long: 10.0 min against 16.7 min, at 1.20 times the cost.",
+            "It takes 0.60 times as long: 600 s against 1,000 s, at 1.20 times the cost.",
         ),
     ],
 )
