@@ -16,7 +16,7 @@ from experiments.commands.verb_group import LazyVerbGroup
 from experiments.running.output import print_error, print_line
 from experiments.running.system_errors import sentence
 from training.contract.errors import InputError, TrainfareError
-from training.state.umask import set_umask
+from training.state.permissions import set_umask
 
 NAME = "trainfare"
 COMPLETION_VARIABLE = "_TRAINFARE_COMPLETE"

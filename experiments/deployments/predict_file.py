@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from models.inference.predictor import Predictor
     from models.lookup.trained_model import TrainedModel
     from tracking.server.store import Store
-    from training.staging.formats.text_format import TextFormat
+    from training.staging.formats.text import TextFormat
 
 FIELDS = (
     *("run", "model", "file", "output", "task", "precision", "max_length", "parameters", "track"),
@@ -85,7 +85,7 @@ def _check_fields(fields: Mapping[str, str]) -> None:
 
 
 def _text_format(fields: Mapping[str, str]) -> TextFormat:
-    from training.staging.formats.text_format import UTF8, TextFormat, delimiter_character, encoding_name
+    from training.staging.formats.text import UTF8, TextFormat, delimiter_character, encoding_name
 
     try:
         encoding = encoding_name(fields.get("encoding", UTF8))

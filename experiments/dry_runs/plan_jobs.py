@@ -27,10 +27,10 @@ from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store, open_existing_store
 from training.contract.budget import Amount
 from training.contract.request import build
-from training.scripts.requirements import requirement_lines
+from training.scripts.environments import requirement_lines
 from training.scripts.runtime_description import runtime_description
-from training.services.local import request_rules
-from training.staging.tokens.description_lines import lines
+from training.services.local.service import check_request
+from training.staging.tokens.description import lines
 from training.staging.tokens.staged import Staged, describe
 from training.state.home import home
 
@@ -138,7 +138,7 @@ def job_entry(
     prepared = replace(prepared, spec=state.spec_at_home(prepared.spec))
     request = build(prepared.spec)
     if context.service.name == "local":
-        request_rules.check(request)
+        check_request(request)
     experiment, size = arm.experiment, size_of(arm.experiment, inputs)
     expected, spot = planned_costs(prepared, experiment, inputs, size, earlier)
     runtime, estimated = list[str](), list[str]()

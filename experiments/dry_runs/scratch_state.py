@@ -22,8 +22,8 @@ from training.staging.estimate import Estimate, stage_or_estimate
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged
+from training.state.locks import SHARED
 from training.state.regular_files import user_path
-from training.state.shared_folders import SHARED
 
 LINKED = (*SHARED, "docstrings", "tokenizers")
 """Folders of the state whose entries never change once they are complete."""

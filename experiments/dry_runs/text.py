@@ -14,7 +14,7 @@ from reports.formats.terminal import print_blocks
 from reports.model.numbers import NONE, counted, durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from training.contract.budget import Amount
-from training.contract.sizes import size_text
+from training.contract.plain_text import size_text
 from training.services.sagemaker.instance_types import described
 
 WIDTH = 80

@@ -15,8 +15,8 @@ from tracking.groups.planned_job import IMPORTED, DataSource, PlannedJob, Script
 from training.contract.errors import InputError
 from training.contract.events import EVENT_PREFIX
 from training.contract.job_spec import Compiler, JobSpec, MetricDefinition
-from training.contract.limits import check_metric
 from training.contract.price import Price
+from training.contract.request import check_metric
 from training.contract.service import Description, instance_count
 from training.scripts.likely_secrets import is_likely_secret, likely_secret_texts
 

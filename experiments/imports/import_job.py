@@ -25,8 +25,7 @@ from tracking.recording.recorder import Recorder, open_run
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError, JobNotFound
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request
-from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.identity import account_of
+from training.services.sagemaker.clients import Clients, account_of
 from training.services.sagemaker.service import SageMakerService
 
 EXPERIMENT = "sagemaker-jobs"

@@ -19,8 +19,7 @@ from experiments.schema.rules import ThisMachine, check_machine, this_machine
 from experiments.schema.script_rules import referenced_fields
 from experiments.schema.sweep_fields import OPTIONS
 from experiments.schema.yaml_document import Document
-from training.contract.errors import InputError, InputErrors, each_result, nearest
-from training.staging.rows.examples import short_text
+from training.contract.errors import InputError, InputErrors, each_result, nearest, short_text
 
 NOT_IN_ARMS = (
     "compare",
@@ -37,7 +36,7 @@ NOT_IN_ARMS = (
     *BUDGET_FIELDS,
 )
 MIN_STEPS = 25
-"""Fewest steady steps for a projection; see training/job/measuring/projection.py."""
+"""Fewest steady steps for a projection; see training/job/estimating/projection.py."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from experiments.schema.experiment import Experiment
 from experiments.schema.quality_metrics import TARGET_METRICS
 from training.contract.job_spec import Scalar
-from training.services.sagemaker.user_data.account_fields import AccountFields
+from training.services.sagemaker.s3_location import AccountFields
 from training.staging.sources.request import StagingRequest
 
 UNCHANGED_FIELDS = (

@@ -21,8 +21,8 @@ from experiments.schema.rules import broken_rules, check_machine, this_machine
 from experiments.schema.yaml_document import Document, read_document
 from training.contract.errors import InputError, InputErrors, nearest
 from training.scripts.channels import BUILTIN_PREFIX
-from training.scripts.git import is_git_url
-from training.services.sagemaker.user_data.location import is_s3
+from training.scripts.source import is_git_url
+from training.services.sagemaker.s3_location import is_s3
 from training.staging.models.model_files import PACKAGE_PREFIX
 from training.state.regular_files import user_path
 

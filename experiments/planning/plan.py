@@ -26,7 +26,7 @@ from tracking.groups.metric_scales import METRIC_SCALES, write_scales
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
-from training.services.local.load_measurement import MEASURE_VARIABLE
+from training.services.local.supervisor import MEASURE_VARIABLE
 from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
 from training.state.home import compile_cache

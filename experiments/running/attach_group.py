@@ -24,8 +24,9 @@ from training.contract.job_spec import JobSpec
 from training.contract.request import build
 from training.contract.service import Service
 from training.scripts.runtime_description import command_line
-from training.services.local.container import SECRET_VARIABLES, local_path
-from training.state.digests import damage
+from training.services.local.container import SECRET_VARIABLES
+from training.services.local.toolkit import local_path
+from training.state.folders import damage
 from training.state.home import home
 
 IMPORT_VERB = "attach"
@@ -149,8 +150,7 @@ def _pairs(values: Mapping[str, str]) -> str:
 
 def _service(spec: JobSpec, group_id: str) -> Service:
     if spec.region != "local":
-        from training.services.sagemaker.clients import Clients
-        from training.services.sagemaker.identity import account_of
+        from training.services.sagemaker.clients import Clients, account_of
         from training.services.sagemaker.service import SageMakerService
 
         clients = Clients(spec.region)

@@ -22,7 +22,7 @@ from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.warm_pools import record_warm_pool_costs
 from tracking.server.store import Store
-from training.contract.budget_text import budget_sentence
+from training.contract.budget import budget_sentence
 from training.contract.errors import TrackingError
 from training.contract.plain_text import without_markup
 from training.contract.service import Service

@@ -79,8 +79,7 @@ def print_log(service: str, name: str) -> None:
 
 def _open_service(name: str) -> Service:
     if name == "sagemaker":
-        from training.services.sagemaker.clients import Clients
-        from training.services.sagemaker.identity import account_of
+        from training.services.sagemaker.clients import Clients, account_of
         from training.services.sagemaker.service import SageMakerService
 
         clients = Clients()

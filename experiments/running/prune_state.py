@@ -30,13 +30,13 @@ from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
-from training.state import shared_folders
-from training.state.deletion import TRASH_PREFIX, delete, discard, measure
+from training.state import locks
+from training.state.folders import TRASH_PREFIX, delete, discard, measure
 from training.state.home import home
 
 JOB_KINDS = ("jobs", "checkpoints", "outputs")
 """Folders of the state folder whose entries belong to one job: work folders, checkpoints and artifacts."""
-KINDS = (*JOB_KINDS, *shared_folders.SHARED)
+KINDS = (*JOB_KINDS, *locks.SHARED)
 KEY_PATTERN = r"(m-)?[0-9a-f]{32,64}"
 """Pattern of the other names: a hash, or an MLflow id."""
 UNFINISHED_PATTERN = r"\.unfinished-[0-9a-f]{32}|\.[a-zA-Z0-9-]+-[a-z0-9_]{8}"
@@ -317,7 +317,7 @@ def delete_selected(
 
 
 def _lock(folder: Folder) -> AbstractContextManager[bool]:
-    return nullcontext(True) if folder.kind in JOB_KINDS else shared_folders.lock_for_deletion(folder.path)
+    return nullcontext(True) if folder.kind in JOB_KINDS else locks.lock_for_deletion(folder.path)
 
 
 def _discard(folder: Folder, root: Path, store: Store, errors: list[str]) -> Path | None:

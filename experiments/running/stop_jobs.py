@@ -9,8 +9,8 @@ from collections.abc import Callable, Iterable, Sequence
 from experiments.running.output import print_line, status_writer
 from reports.model.numbers import counted, joined
 from training.contract.budget import GRACE_SECONDS, GRACE_VARIABLE
-from training.contract.durations import duration_text
 from training.contract.errors import InputError
+from training.contract.plain_text import duration_text
 from training.contract.service import TERMINAL_STATUSES, Description, Service
 from training.services.launcher import stop_all
 

@@ -1,4 +1,4 @@
-"""Rules of compilers, sharding and padding `none`. SageMaker's are in `training.services.sagemaker.sdk_rules`."""
+"""Rules of compilers, sharding and padding `none`. SageMaker's are in `training.services.sagemaker.job_rules`."""
 
 from __future__ import annotations
 

@@ -234,7 +234,7 @@ def _check_service(experiment: ExperimentFields) -> None:
 
 
 def _check_sagemaker(experiment: ExperimentFields) -> None:
-    """Check our own rules. SageMaker's rules follow in training.services.sagemaker.sdk_rules."""
+    """Check our own rules. SageMaker's rules follow in training.services.sagemaker.job_rules."""
     machine = experiment.machine
     if machine.instance_type == "local":
         raise ValueError("machine.instance_type is 'local', but service 'sagemaker' needs one such as ml.g5.xlarge")

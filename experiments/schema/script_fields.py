@@ -19,7 +19,7 @@ from experiments.schema.script_input_fields import (
     check_variables,
 )
 from experiments.schema.script_metric_fields import ScriptMetrics, check_metrics
-from training.scripts.channel_fields import ScriptChannels, check_channels
+from training.scripts.channels import ScriptChannels, check_channels
 from training.staging.sources.request import Frozen, Name
 
 

@@ -9,8 +9,8 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from training.contract.limits import NAME_PATTERNS
-from training.contract.script_entry import Style
+from training.contract.job_spec import Style
+from training.contract.request import NAME_PATTERNS
 from training.scripts.likely_secrets import is_likely_secret
 from training.staging.sources.request import Frozen, Name
 

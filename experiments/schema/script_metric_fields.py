@@ -10,7 +10,7 @@ from pydantic import BeforeValidator, Field
 from experiments.schema.quality_metrics import TARGET_METRICS
 from training.contract.errors import InputError
 from training.contract.job_spec import MetricDefinition
-from training.contract.limits import check_metric
+from training.contract.request import check_metric
 from training.staging.sources.request import Frozen
 
 PROGRESS = ("step", "epoch", "samples")

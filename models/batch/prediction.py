@@ -18,8 +18,8 @@ from models.batch.rows import InputRow
 from models.inference.predictor import Predictor
 from models.loading.inputs import BadInputs
 from training.contract.errors import InputError
+from training.state.permissions import file_mode
 from training.state.system_errors import system_reason
-from training.state.umask import file_mode
 
 WINDOW_ROWS = 65_536
 """More than most validation files have: only rows of one window share batches, as in an evaluation."""

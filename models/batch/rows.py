@@ -8,13 +8,11 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from training.contract.errors import InputError, nearest, short_text
+from training.staging.formats.json_rows import SQUAD_COLUMNS as SQUAD
 from training.staging.formats.json_rows import is_json_array
-from training.staging.formats.text_format import DEFAULT_FORMAT, TextFormat
-from training.staging.rows.examples import checked_text
-from training.staging.rows.questions import COLUMNS as SQUAD
-from training.staging.rows.squad_json import READERS as SQUAD_READERS
-from training.staging.sources.data_files import DataFiles
-from training.staging.sources.file_rows import FileRows
+from training.staging.formats.text import DEFAULT_FORMAT, TextFormat
+from training.staging.rows.texts import checked_text
+from training.staging.sources.data_files import DataFiles, FileRows
 
 ROLES: Mapping[str, tuple[tuple[str, ...], tuple[str, ...]]] = {
     "classification": (("text",), ("text_pair",)),
@@ -72,10 +70,10 @@ class Source:
         """Yield the rows in order. Raises `InputError` with file and line for a broken row."""
         if self.is_squad:
             at = {name: SQUAD.index(name) for name in ("id", "question", "context")}
-            rows = FileRows(self.files, [], self.text, SQUAD_READERS, keeps_rows=False)
+            rows = FileRows(self.files, SQUAD, self.text)
             return self._input_rows(rows, at)
         columns = self.columns_by_role
-        rows = FileRows(self.files, list(columns.values()), self.text, keeps_rows=False)
+        rows = FileRows(self.files, list(columns.values()), self.text)
         return self._input_rows(rows, {role: place for place, role in enumerate(columns)})
 
     @property

@@ -18,7 +18,7 @@ from tracking.groups.planned_job import MODEL_ID
 from tracking.queries import job_tables
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError
-from training.state import deletion
+from training.state import folders
 
 MODEL_TAG = "platform.model_uri"
 DELETED_MODEL_TAG = "platform.model_deleted"
@@ -105,10 +105,10 @@ def _delete(store: Store, artifacts: Sequence[tuple[Run, Path]], home: Path) -> 
     count = size_bytes = 0
     for run, folder in artifacts:
         try:
-            size, _ = deletion.measure(folder)
+            size, _ = folders.measure(folder)
             if uri := run.data.tags.get(MODEL_TAG):
                 mark_model_deleted(store, run.info.run_id, uri)  # first: no run may name a file that does not exist
-            deletion.delete(deletion.discard(folder, home.resolve()))
+            folders.delete(folders.discard(folder, home.resolve()))
         except FileNotFoundError:  # a prune deletes it
             continue
         except (OSError, ValueError, TrackingError) as error:

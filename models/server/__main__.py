@@ -23,7 +23,7 @@ from models.server.access import access, in_url
 from models.server.app import App
 from models.server.token_file import read_token
 from training.contract.errors import InputError, TrainfareError
-from training.state.umask import set_umask
+from training.state.permissions import set_umask
 
 IDLE_SECONDS = 75
 """Longest time that a connection may be idle between two requests."""

@@ -96,7 +96,7 @@ PLANNING = (
         'update={"seed": arm.experiment.seed + repeat}',
         'update={"seed": arm.experiment.seed}',
         "All repeats have the same seed.",
-        "tests/experiments/planning/test_script_inputs.py::test_a_job_runs_an_unchanged_copy_of_the_script",
+        "tests/experiments/planning/test_inputs.py::test_a_job_runs_an_unchanged_copy_of_the_script",
     ),
     Fault(
         "experiments/schema/overrides.py",
@@ -215,7 +215,7 @@ FOLLOWING = (
         '        "repeats": repeats,\n        "arms": [',
         '        "arms": [',
         "A command with more repeats continues a group of fewer.",
-        "tests/experiments/planning/test_model_plans.py::test_more_repeats_are_another_group",
+        "tests/experiments/planning/test_plan.py::test_more_repeats_are_another_group",
     ),
 )
 FAULTS = (*JUDGING, *PLANNING, *COSTS, *RECORDING, *FOLLOWING)

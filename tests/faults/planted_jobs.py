@@ -21,11 +21,11 @@ LOCAL = (
         f"{CONTRACT}::TestOutcomes::test_a_failed_job_reports_its_error[local]",
     ),
     Fault(
-        "training/services/local/job_record.py",
+        "training/services/local/job_folder.py",
         'seconds = max(0.0, now - state["TrainingStartTime"])',
         'seconds = max(0.0, now - state["CreationTime"])',
         "The wait for a free core is billed.",
-        "tests/training/services/local/test_job_record.py::test_billing_starts_with_the_download",
+        "tests/training/services/local/test_job_folder.py::test_billing_starts_with_the_download",
     ),
     Fault(
         "training/services/local/processes.py",
@@ -35,7 +35,7 @@ LOCAL = (
         "tests/training/services/local/test_faults.py::TestFaults::test_no_process_of_a_script_outlives_its_job",
     ),
     Fault(
-        "training/services/local/job_record.py",
+        "training/services/local/job_folder.py",
         '"MaxRuntimeExceeded": "Stopped"',
         '"MaxRuntimeExceeded": "Completed"',
         "A job that its time limit ended counts as completed.",

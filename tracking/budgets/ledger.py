@@ -28,8 +28,7 @@ from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import OpenRun
 from tracking.recording.warm_pools import record_warm_pool_costs
 from tracking.server.store import Store
-from training.contract.budget import NOTHING, Amount, Spending, total
-from training.contract.budget_text import budget_sentence
+from training.contract.budget import NOTHING, Amount, Spending, budget_sentence, total
 from training.contract.errors import BudgetFull, JobNotFound
 from training.contract.service import Service
 from training.state.home import home, home_id

@@ -8,8 +8,7 @@ from dataclasses import dataclass, field
 
 from tracking.budgets.ledger import Ledger
 from tracking.following.followed_job import FollowedJob
-from training.contract.budget import NOTHING, Amount, Spending, total
-from training.contract.budget_text import budget_sentence
+from training.contract.budget import NOTHING, Amount, Spending, budget_sentence, total
 from training.contract.errors import BudgetFull
 
 Clock = Callable[[], float]

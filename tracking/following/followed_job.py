@@ -20,13 +20,12 @@ from tracking.recording.system_metrics import job_sampler
 from tracking.server.store import Store
 from training.contract import request
 from training.contract.budget import NOTHING, Amount
-from training.contract.durations import duration_text
 from training.contract.errors import InputError, QuotaError
 from training.contract.events import Event
 from training.contract.failures import lacks_capacity, one_line_reason
+from training.contract.plain_text import duration_text
 from training.contract.price import InstanceSeconds, instance_seconds
-from training.contract.service import TERMINAL_STATUSES, Service, end_of
-from training.contract.waiting import Wait, wait_of
+from training.contract.service import TERMINAL_STATUSES, Service, Wait, end_of, wait_of
 from training.services import launcher
 from training.services.launcher import Follower, Job, Update
 

@@ -14,10 +14,9 @@ from datetime import UTC, datetime
 from tracking.following.followed_job import FollowedJob, Outcome
 from tracking.following.group_estimate import ExpectedSeconds, amount_left
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import Amount, Spending, total
-from training.contract.budget_text import budget_text
-from training.contract.durations import duration_text
-from training.contract.waiting import Wait
+from training.contract.budget import Amount, Spending, budget_text, total
+from training.contract.plain_text import duration_text
+from training.contract.service import Wait
 
 TERMINAL_SECONDS = 1.0
 LOG_SECONDS = 60.0

@@ -8,8 +8,8 @@ from mlflow.entities import Dataset, DatasetInput, InputTag
 
 from tracking.groups.planned_job import DataSource
 from training.contract.plain_text import without_markup
-from training.staging.tokens.description import ChannelDescription
-from training.staging.tokens.description_lines import (
+from training.staging.tokens.description import (
+    ChannelDescription,
     balance_phrase,
     lengths_phrase,
     phrases,

@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 from judging.doomed import MOMENTS, Death, Moment
 from training.contract.events import Event
-from training.contract.exceptions import LastException, last_exception
+from training.contract.failures import LastException, last_exception
 
 EXCEPTION, MOMENT = "platform.exception", "platform.exception_moment"
 _CLASSES = frozenset({"Error", "OutOfMemory"})

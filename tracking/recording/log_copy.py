@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Sequence
 
 from tracking.recording.unnamed_file import UnnamedFile
-from training.contract.exceptions import repair_last_traceback
+from training.contract.failures import repair_last_traceback
 
 TAIL_LINES = 1_000
 """Lines that are kept in memory, which hold the traceback of a job that fails."""

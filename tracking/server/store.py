@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 from training.contract.errors import TrackingError
 from training.contract.plain_text import without_control_characters, without_secrets
 from training.contract.retry import RetryPolicy
-from training.state.database_files import exists
+from training.state.folders import database_exists
 
 # MLflow's own retries are silent and take minutes; ours are reported. MLflow reads these variables at each request.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
@@ -198,7 +198,7 @@ def open_existing_store(uri: str | None = None, *, otherwise: str = "Nothing was
     Raises `TrackingError` if the server does not answer. `otherwise` is the last sentence of that error.
     """
     path = database_file(uri or get_tracking_uri())
-    if path is not None and not exists(path):
+    if path is not None and not database_exists(path):
         return None
     return open_store(uri, echo=lambda _: None, retry_seconds=10.0, otherwise=otherwise)
 

@@ -1,4 +1,4 @@
-"""Environments with the requirements of scripts, on top of trainfare's own packages. Jobs share and keep them.
+"""Requirements of scripts, and environments with them, on top of trainfare's own packages. Jobs share and keep them.
 
 An environment is named after a hash of all that determines it. It is made beside its place, under a lock, and renamed
 once it is complete.
@@ -18,20 +18,22 @@ import sysconfig
 import tempfile
 import uuid
 import venv
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from importlib.metadata import distributions
+from importlib.metadata import PackageNotFoundError, distributions, version
 from pathlib import Path
+
+from packaging.requirements import InvalidRequirement, Requirement
 
 from training.contract.errors import InputError
 from training.contract.plain_text import without_secrets
-from training.scripts.requirements import FILE, required_names, requirement_lines
 from training.scripts.source import ScriptSource, is_package
-from training.state.digests import UNFINISHED_PREFIX, remove
+from training.state.folders import UNFINISHED_PREFIX, remove
 from training.state.locks import exclusive_lock
 
 FOLDER = "environments"
 VERSIONS = "versions.json"
+FILE = "requirements.txt"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -181,3 +183,55 @@ def _name_in_scripts(unfinished: Path, folder: Path) -> None:
     for path in (*(unfinished / "bin").iterdir(), unfinished / "pyvenv.cfg"):
         if path.is_file() and not path.is_symlink() and old in (content := path.read_bytes()):
             path.write_bytes(content.replace(old, new))
+
+
+def requirement_lines(folder: Path) -> list[str]:
+    """Return the lines of the script's requirements.txt without comments, or none without a readable file."""
+    try:
+        lines = (folder / FILE).read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError):
+        return []
+    return [text for line in lines if (text := line.strip()) and not text.startswith("#")]
+
+
+def unmet_requirements(folder: Path) -> list[str]:
+    """Return the lines of the script's requirements.txt that this environment does not meet."""
+    return [line for line in requirement_lines(folder) if not _is_met(line.partition(" #")[0].strip())]
+
+
+def required_names(folder: Path) -> list[str]:
+    """Return the names of the packages in the script's requirements.txt."""
+    return [requirement.name for line in requirement_lines(folder) if (requirement := _parsed(line))]
+
+
+def _parsed(line: str) -> Requirement | None:
+    try:
+        return Requirement(line.partition(" #")[0].strip())
+    except InvalidRequirement:
+        return None  # an option, a URL or a path
+
+
+def _is_met(line: str) -> bool:
+    requirement = _parsed(line)
+    if requirement is None or (requirement.marker is not None and not requirement.marker.evaluate()):
+        return True
+    try:
+        return requirement.specifier.contains(version(requirement.name), prereleases=True)
+    except PackageNotFoundError:
+        return False
+
+
+def requirement_notes(folder: Path, *, local: bool, python: Path | None) -> Iterator[str]:
+    """Yield notes on the packages of a script: what is missing here, or which interpreter has them."""
+    if python is not None:
+        yield f"the script runs with {python}, which has the packages of its requirements.txt"
+    elif local and (unmet := unmet_requirements(folder)):
+        yield (
+            f"requirements.txt of the script lists packages that are missing: {', '.join(unmet)}; "
+            "script.requirements: install installs them into an environment of their own"
+        )
+    if local and python is None and (folder / "setup.py").exists():
+        yield (
+            "SageMaker installs the script's source as a package, because it has a setup.py; on this machine only "
+            "script.requirements: install does so"
+        )

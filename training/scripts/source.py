@@ -1,4 +1,4 @@
-"""Copy a script's source into a folder named after its commit or the digest of its content."""
+"""A script's source: copied from a folder or from git, into a folder named after its digest or its commit."""
 
 from __future__ import annotations
 
@@ -6,24 +6,30 @@ import hashlib
 import os
 import re
 import shutil
-from collections.abc import Callable
+import stat
+import subprocess
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from fnmatch import fnmatch
 from pathlib import Path
 
 from training.contract.errors import InputError, nearest
-from training.contract.script_entry import FILE
-from training.scripts.folders import IGNORED_PATTERNS, check_folder, digest_folder, files_of
-from training.scripts.git import check_url, checkout, is_git_url
-from training.services.local.request_rules import PROGRAM_PATTERN
-from training.state.digests import is_usable, new_folder
+from training.contract.job_spec import ENTRY_FILE
+from training.contract.plain_text import without_secrets
+from training.services.local.toolkit import PROGRAM_PATTERN
+from training.state.folders import is_usable, new_folder
+from training.state.permissions import private_mode
 from training.state.regular_files import user_path
-from training.state.umask import private_mode
 
 MAX_BYTES = 100 * 2**20
 MODULE_PATTERN = r"-m [A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 
-ENTRY = Path(__file__).with_name(FILE)
+ENTRY = Path(__file__).with_name(ENTRY_FILE)
 """Our entry point, which starts scripts that the toolkit alone cannot start."""
+IGNORED_PATTERNS = (".*", "__pycache__", "mlruns", "mlartifacts", "mlflow.db*")
+"""Patterns of files that are never part of a script: hidden files, which may be secrets, and MLflow's files."""
+COMMIT_PATTERN = r"[0-9a-f]{40}([0-9a-f]{24})?"
+TIMEOUT_SECONDS = 600
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -77,13 +83,15 @@ def with_entry(source: ScriptSource, folder: Path, echo: Callable[[str], None] =
     """Return the source with our entry point beside its files, as a further copy under `folder`."""
     own = ENTRY.read_bytes()
     identity = hashlib.sha256(source.identity.encode() + b"\0" + own).hexdigest()
-    if (source.folder / FILE).exists():
-        raise InputError(f"{source.description} contains {FILE}, a name that the job needs for its own file: rename it")
+    if (source.folder / ENTRY_FILE).exists():
+        raise InputError(
+            f"{source.description} contains {ENTRY_FILE}, a name that the job needs for its own file: rename it"
+        )
     copy = folder / identity[:40]
     if not is_usable(copy, echo):
         with new_folder(copy) as unfinished:
             shutil.copytree(source.folder, unfinished, dirs_exist_ok=True)
-            (unfinished / FILE).write_bytes(own)
+            (unfinished / ENTRY_FILE).write_bytes(own)
     return replace(source, folder=copy, identity=identity)
 
 
@@ -164,3 +172,163 @@ def _copied(folder: Path, digest: str, copy: Path, echo: Callable[[str], None]) 
     if copy.stat().st_uid == os.getuid():  # An earlier version gave the copy the mode of its source.
         copy.chmod(private_mode(copy.stat().st_mode))
     return copy
+
+
+def is_ignored(name: str) -> bool:
+    """Return whether a file or folder of this name is never part of a script."""
+    return any(fnmatch(name, pattern) for pattern in IGNORED_PATTERNS)
+
+
+def files_of(folder: Path, *, all_files: bool) -> Iterator[Path]:
+    """Yield the files under a folder in a fixed order, following links. Skip ignored files unless `all_files`."""
+    for parent, folders, names in os.walk(folder, followlinks=True):
+        folders[:] = sorted(name for name in folders if all_files or not is_ignored(name))
+        yield from (Path(parent) / name for name in sorted(names) if all_files or not is_ignored(name))
+
+
+def check_folder(field: str, folder: Path, root: Path, *, all_files: bool) -> None:
+    """Raise InputError for a link out of `root`, a link to a folder that contains it, or a file that is not regular.
+
+    Such a file would copy another user's secrets, never end, or block. `field` names the folder in the message. The
+    folder is `root` or within it.
+    """
+    outermost, pending = root.resolve(), [folder]
+    while pending:
+        parent = pending.pop()
+        for entry in sorted(os.scandir(parent), key=lambda entry: entry.name):
+            if not all_files and is_ignored(entry.name):
+                continue
+            path = Path(entry.path)
+            _check_entry(field, path, outermost)
+            if entry.is_dir():
+                pending.append(path)
+
+
+def _check_entry(field: str, path: Path, outermost: Path) -> None:
+    try:
+        target = path.resolve(strict=True)
+        mode = path.stat().st_mode
+    except OSError as error:
+        raise InputError(f"{field}: {path} cannot be read: {error.strerror or error}") from error
+    except RuntimeError as error:  # Python 3.11 and 3.12 report a loop of links in this way
+        raise InputError(f"{field}: {path} is a link that leads to itself") from error
+    if path.is_symlink():
+        if not target.is_relative_to(outermost):
+            raise InputError(
+                f"{field}: {path} is a link to {target}, which is outside {outermost}: replace it by a copy"
+            )
+        if path.parent.resolve().is_relative_to(target):
+            raise InputError(f"{field}: {path} is a link to a folder that contains it: remove it")
+    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+        raise InputError(f"{field}: {path} is a device, a pipe or a socket: only files and folders can be used")
+
+
+def digest_folder(folder: Path, *, all_files: bool) -> str:
+    """Return the SHA-256 of the names and contents of a folder's files. Raises InputError if one cannot be read."""
+    digest = hashlib.sha256()
+    for path in files_of(folder, all_files=all_files):
+        try:
+            with path.open("rb") as stream:
+                content = hashlib.file_digest(stream, "sha256").digest()
+        except OSError as error:
+            raise InputError(f"{path} cannot be read: {error.strerror or error}") from error
+        digest.update(os.fsencode(path.relative_to(folder)) + b"\0" + content)
+    return digest.hexdigest()
+
+
+def is_git_url(source: str) -> bool:
+    """Return whether the source is a git URL: `https://`, `git://`, `ssh://`, `file://` or `user@host:path`."""
+    return "://" in source or re.match(r"[\w.-]+@[\w.-]+:", source) is not None
+
+
+def check_url(url: str) -> None:
+    """Raise InputError for a URL that may have credentials, which would be written to the tracking server and to logs.
+
+    A user name is allowed only for SSH. A query, a fragment and a blank have no use in a URL of git, but in a folder's.
+    """
+    masked = without_secrets(url, url)
+    has_only_user = re.fullmatch(r"ssh://[^/@:?#\s]+@[^@?#\s]*", url)
+    if not has_only_user and masked != url:
+        raise InputError(
+            f"script.source contains a user name, password or token for {masked}; remove it and use git's credential "
+            "helper"
+        )
+    if not url.startswith("file:///") and re.search(r"[?#\s]", url):
+        raise InputError(
+            f"script.source {masked.split()[0]} contains ?, # or a blank, which a URL of git cannot have; remove it"
+        )
+
+
+def checkout(
+    url: str, revision: str | None, folder: Path, echo: Callable[[str], None] = lambda _: None
+) -> tuple[Path, str]:
+    """Return (subfolder of `folder` with the files at `revision`, commit). None is the default branch.
+
+    An existing commit is not fetched again, unless its files are damaged, which `echo` reports. The commit of a branch
+    or tag is looked up at each call.
+    """
+    commit = revision if revision and re.fullmatch(COMMIT_PATTERN, revision) else _commit_of(url, revision)
+    files = folder / commit
+    if not is_usable(files, echo):
+        with new_folder(files) as unfinished:
+            _git(url, "init", "--quiet", str(unfinished))
+            _fetch(url, commit, unfinished)
+            _git(url, "-C", str(unfinished), "checkout", "--quiet", "--detach", commit)
+            shutil.rmtree(unfinished / ".git")
+    return files, commit
+
+
+def _commit_of(url: str, revision: str | None) -> str:
+    """Return the commit of a branch or tag. A branch precedes a tag of the same name, as in `git clone --branch`."""
+    refs = {name: commit for commit, name in map(str.split, _git(url, "ls-remote", "--", url).splitlines())}
+    if revision is None:
+        candidates = ["HEAD"]
+    else:
+        candidates = [f"refs/heads/{revision}", f"refs/tags/{revision}^{{}}", f"refs/tags/{revision}"]
+    for name in candidates:
+        if name in refs:
+            return refs[name]
+    names = sorted({re.sub(r"^refs/(heads|tags)/|\^\{\}$", "", name) for name in refs} - {"HEAD"})
+    if revision is None or not names:
+        raise InputError(f"script.source {url} is an empty repository")
+    known = ", ".join(names[:12])
+    raise InputError(
+        f"script.revision {revision!r} is not a branch or tag of {url}, which has {known}; a commit must have all "
+        f"40 digits.{nearest(revision, names)}"
+    )
+
+
+def _fetch(url: str, commit: str, folder: Path) -> None:
+    try:
+        _git(url, "-C", str(folder), "fetch", "--quiet", "--depth", "1", "--", url, commit)
+    except InputError:
+        # A server may refuse to send a commit that no branch or tag points to.
+        refs = ("+refs/heads/*:refs/heads/*", "+refs/tags/*:refs/tags/*")
+        _git(url, "-C", str(folder), "fetch", "--quiet", "--update-head-ok", "--", url, *refs)
+
+
+def _git(url: str, *arguments: str) -> str:
+    """Run git without password prompts, and return its output. Raises InputError with git's error message."""
+    clean = {
+        name: value for name, value in os.environ.items() if not name.startswith(("GIT_DIR", "GIT_WORK", "GIT_IN"))
+    }
+    environment = {**clean, "GIT_TERMINAL_PROMPT": "0", "GIT_LFS_SKIP_SMUDGE": "1", "LC_ALL": "C"}
+    try:
+        process = subprocess.run(
+            ["git", *arguments], env=environment, stdin=subprocess.DEVNULL, capture_output=True, timeout=TIMEOUT_SECONDS
+        )
+    except FileNotFoundError as error:
+        raise InputError(f"script.source {url} requires git, which is not installed") from error
+    except subprocess.TimeoutExpired as error:
+        raise InputError(f"script.source {url} did not answer git within {TIMEOUT_SECONDS} s") from error
+    if process.returncode != 0:
+        raise InputError(
+            f"script.source {url} cannot be fetched: {_reason(process.stderr.decode('utf-8', 'replace'), url)}"
+        )
+    return process.stdout.decode("utf-8", "replace")
+
+
+def _reason(errors: str, url: str) -> str:
+    lines = [line.strip() for line in errors.splitlines() if line.strip()]
+    fatal = [line.removeprefix("fatal: ") for line in lines if line.startswith("fatal: ")]
+    return without_secrets(next(iter(fatal or lines[-1:]), "git failed"), url)[:300]

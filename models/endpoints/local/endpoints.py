@@ -24,8 +24,7 @@ from models.server.token_file import read_token
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
 from training.contract.price import Price
 from training.contract.retry import RetryPolicy
-from training.state.locks import exclusive_lock
-from training.state.shared_folders import lock_for_use
+from training.state.locks import exclusive_lock, lock_for_use
 
 PAUSE_SECONDS = 0.1
 REPORT_SECONDS = 5.0

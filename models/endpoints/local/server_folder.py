@@ -21,8 +21,8 @@ from urllib.parse import urlsplit
 
 import psutil
 
+from training.state.locks import held_locks
 from training.state.own_process import own_process
-from training.state.shared_folders import held_locks
 
 SERVER = "models.server"
 END_SECONDS = 15.0

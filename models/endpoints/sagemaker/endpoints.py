@@ -46,12 +46,11 @@ from training.contract.price import Price
 from training.contract.retry import RetryPolicy
 from training.services.sagemaker.aws_context import open_aws_context
 from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.checks.local_disks import volume_key_of
-from training.services.sagemaker.checks.request_rules import check_request
-from training.services.sagemaker.clients import READ_SECONDS, RUNTIME, Clients
-from training.services.sagemaker.identity import account_of
-from training.services.sagemaker.partitions import log_address
+from training.services.sagemaker.clients import READ_SECONDS, RUNTIME, Clients, account_of
+from training.services.sagemaker.instance_types import volume_key_of
 from training.services.sagemaker.prices import listed_price, table_price
+from training.services.sagemaker.request_rules import check_request
+from training.services.sagemaker.service import log_address
 from training.services.sagemaker.storage import Storage
 from training.state.home import home
 

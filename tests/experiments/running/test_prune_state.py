@@ -43,7 +43,7 @@ class TestAtTheSameMoment:
     def test_staged_data_is_kept_until_its_jobs_start(self, state: State, capsys: pytest.CaptureFixture[str]) -> None:
         """Between staging and the first run, only the lock shows that the data is in use."""
         state.ended()
-        code = "import sys; from pathlib import Path; from training.state.shared_folders import lock_for_use\n"
+        code = "import sys; from pathlib import Path; from training.state.locks import lock_for_use\n"
         code += (
             f"print(lock_for_use(Path({str(state.home)!r}), [Path({str(state.home / 'staged' / DATA / 'train')!r})]))\n"
         )
@@ -143,7 +143,7 @@ def of_models(state: State) -> set[str]:
 
 
 def test_fetched_models_are_deleted_unless_used(state: State, models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = "import sys; from pathlib import Path; from training.state.shared_folders import lock_for_use\n"
+    code = "import sys; from pathlib import Path; from training.state.locks import lock_for_use\n"
     code += (
         f"print(lock_for_use(Path({str(state.home)!r}), [Path({str(models / USED)!r})]), flush=True); sys.stdin.read()"
     )

@@ -14,8 +14,7 @@ from typing import Any
 
 import boto3
 
-from tests.support.aws.service_rules import refusal
-from tests.support.aws.validation import errors_of
+from tests.support.aws.service_rules import errors_of, refusal
 from tests.support.endpoints.served import Serving
 
 Response = dict[str, Any]

@@ -1,23 +1,25 @@
 """The account's models, endpoint configurations and endpoints: create, describe, list and delete them.
 
 Error messages are those that users of SageMaker quote: for an existing name, for a missing object, and for an endpoint
-that is being changed or deleted.
-"""
+that is being changed or deleted."""
 
 from __future__ import annotations
 
+import json
 import re
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 from urllib.parse import urlparse
 
 from botocore.exceptions import ClientError
 
-from tests.support.aws.api import ApiError, Response
+from tests.support.aws.api import ApiError, Dropped, Faults, Response
 from tests.support.aws.training import AWS_REGISTRY, NO_IMAGE, NOT_ASSUMED
+from tests.support.endpoints.served import Serving
 
 PAGE, TAG_PAGE = 2, 5
 """Page sizes of lists, which ignore the size in the request."""
@@ -255,3 +257,67 @@ def _page(key: str, items: list[dict[str, Any]], parameters: Mapping[str, Any], 
     first = int(parameters.get("NextToken", 0))
     last = first + min(size, int(parameters.get("MaxResults", size)))
     return {key: items[first:last], **({"NextToken": str(last)} if last < len(items) else {})}
+
+
+PATH = re.compile(r"/endpoints/([^/]+)/invocations")
+
+
+class Runtime(Serving):
+    """HTTP server that passes requests to the hosted endpoints."""
+
+    def __init__(self, hosting: Hosting) -> None:
+        self._hosting = hosting
+        self.faults = Faults()
+        self.is_called = False
+        server = ThreadingHTTPServer(("127.0.0.1", 0), self._handler())
+        server.daemon_threads = True
+        super().__init__(server)
+
+    def answer(self, name: str, body: bytes) -> bytes:
+        """Return the endpoint's response. Raises ApiError; an error of the container includes its response."""
+        self.is_called = True
+        self.faults.meet("InvokeEndpoint")
+        status, content = self._hosting.invoke(name, body)
+        if status >= 400:
+            message = f"Received client error ({status}) from primary with message {content.decode()!r}."
+            raise ApiError("ModelError", json.dumps([message, status, content.decode()]), 424)
+        return content
+
+    def _handler(self) -> type[BaseHTTPRequestHandler]:
+        runtime = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # Otherwise a body waits 40 ms for the acknowledgement of its headers.
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["Content-Length"]))
+                match = PATH.fullmatch(self.path)
+                assert match
+                try:
+                    self._send(200, runtime.answer(match[1], body), "")
+                except ApiError as error:
+                    self._send(error.status, json.dumps(_error_body(error)).encode(), error.code)
+                except (Dropped, BrokenPipeError):  # the client may have stopped waiting
+                    self.close_connection = True
+
+            def _send(self, status: int, content: bytes, code: str) -> None:
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(content)))
+                if code:
+                    self.send_header("x-amzn-ErrorType", code)
+                self.end_headers()
+                self.wfile.write(content)
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Handler
+
+
+def _error_body(error: ApiError) -> dict[str, Any]:
+    if error.code != "ModelError":
+        return {"Message": error.message}
+    message, status, original = json.loads(error.message)
+    return {"Message": message, "OriginalStatusCode": status, "OriginalMessage": original}

@@ -7,6 +7,7 @@ import signal
 import threading
 import time
 from collections.abc import Mapping
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -14,15 +15,10 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tests.support.aws.api import Response
-from tests.support.aws.checkpoints import SyncedFolder
-from tests.support.aws.downloads import NetworkError, downloaded
-from tests.support.aws.job_faults import JobFaults
-from tests.support.aws.logstream import LogStream
+from tests.support.aws.logs import LogStream
 from tests.support.aws.machine import Machine, job_description, merged, role_access
-from tests.support.aws.objects import Objects, packed
+from tests.support.aws.objects import NetworkError, Objects, SyncedFolder, downloaded, packed
 from tests.support.aws.service_rules import machine_types
-from tests.support.aws.transitions import after_start, status, transition
-from tests.support.aws.warm_pool import WarmPool
 from tests.support.ports import free_port
 from training.contract.errors import InputError
 from training.contract.service import TERMINAL_STATUSES, Description
@@ -273,3 +269,70 @@ class TrainingJob:
         data = self.base / "output" / "data"
         if data.exists() and any(data.iterdir()):
             self._objects.put(f"{output}/{name}/output/output.tar.gz", packed(data))
+
+
+def after_start(local: Description, downloading: datetime) -> list[dict[str, Any]]:
+    """Return the local service's transitions after its start. The download starts at `downloading`."""
+    transitions = [dict(each) for each in local.get("SecondaryStatusTransitions", [])]
+    transitions = [each for each in transitions if each["Status"] not in {"Starting", "Pending"}]
+    if not transitions or transitions[0]["Status"] != "Downloading":
+        return [transition("Downloading", downloading, None), *transitions]
+    transitions[0]["StartTime"] = downloading
+    return transitions
+
+
+def transition(status: str, start: datetime, end: datetime | None) -> dict[str, Any]:
+    ended = {"EndTime": end} if end else {}
+    return {"Status": status, "StartTime": start, "StatusMessage": status, **ended}
+
+
+def status(final: str) -> str:
+    return final if final in {"Completed", "Failed"} else "Stopped"
+
+
+@dataclass
+class WarmPool:
+    """Warm pool of one job."""
+
+    is_requested: bool
+    next_job: str | None = None
+    """Job that took the instances."""
+    ended: datetime | None = None
+
+    def end(self, next_job: str | None = None) -> None:
+        """End the pool, or give its instances to the next job."""
+        self.next_job, self.ended = next_job, datetime.now(UTC)
+
+    def description(self, job_ended: datetime | None) -> dict[str, Any]:
+        """Return the pool's fields of the job's description."""
+        if not self.is_requested:
+            return {}
+        if job_ended is None or self.ended is None:
+            return {"WarmPoolStatus": {"Status": "InUse" if job_ended is None else "Available"}}
+        seconds = {"ResourceRetainedBillableTimeInSeconds": 1 + round((self.ended - job_ended).total_seconds())}
+        reused = {"Status": "Reused", "ReusedByJob": self.next_job} if self.next_job else {"Status": "Terminated"}
+        return {"WarmPoolStatus": {**reused, **seconds}}
+
+
+@dataclass
+class JobFaults:
+    """Faults of all jobs. A fault takes effect when its field is set."""
+
+    no_capacity: set[str] = field(default_factory=set)
+    """Instance types without capacity."""
+    hanging: set[str] = field(default_factory=set)
+    """Suffixes of the names of jobs whose processes are suspended: no output, no reaction to SIGTERM."""
+    interrupted_at: list[str] = field(default_factory=list)
+    """Patterns of file names, one for each spot interruption. When the file is uploaded to S3, only half of it
+    is stored, and the processes are killed."""
+    warned_at: list[str] = field(default_factory=list)
+    """Patterns of file names, one for each spot interruption with a warning. After the file is uploaded, the processes
+    get SIGTERM and enough time, and files that they save then are uploaded too."""
+    grace_seconds: float = 120.0
+    """Time between SIGTERM and SIGKILL."""
+    billing_seconds: float = 0.0
+    """Time from the end of a job until its description has the billed seconds."""
+    lines_twice: bool = False
+    """True if every log line is stored twice, like by an agent that retries after a lost response."""
+    compiler_works: bool = True
+    """True if the Training Compiler runs, and logs that it runs, when a request enables it."""

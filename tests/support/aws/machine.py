@@ -7,15 +7,17 @@ import json
 import os
 import shutil
 import signal
+import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 from tests.support.fork_server.interpreter import INTERPRETER
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage
-from training.services.local import container, processes
+from training.services.local import container, processes, toolkit
 from training.services.local.service import LocalService
 from training.services.sagemaker.instance_types import device_count
 
@@ -100,7 +102,7 @@ class Machine:
         """Return the hyperparameters that run `on_machine.py`, which emulates the toolkit on several machines."""
         code = self.root / "source-of-machine"
         code.mkdir(parents=True)
-        container.unpack(container.local_path(json.loads(hyperparameters["sagemaker_submit_directory"])), code)
+        container.unpack(toolkit.local_path(json.loads(hyperparameters["sagemaker_submit_directory"])), code)
         shutil.copy(ON_MACHINE, code)
         changed = {"sagemaker_program": ON_MACHINE.name, "sagemaker_submit_directory": code.as_uri()}
         return hyperparameters | {name: json.dumps(value) for name, value in changed.items()}
@@ -157,3 +159,25 @@ def merged(artifacts: Sequence[Path], into: Path) -> Path | None:
                 for member in part.getmembers():
                     archive.addfile(member, part.extractfile(member) if member.isfile() else None)
     return into
+
+
+NAMESPACE = "unshare --map-root-user --net sh -c 'ip link set lo up && exec \"$@\"' sh"
+"""Command that runs another with only a loopback interface, in the same process."""
+CLOSED = "export HTTP_PROXY=http://127.0.0.1:9 HTTPS_PROXY=http://127.0.0.1:9 http_proxy=http://127.0.0.1:9;"
+"""Fallback where namespaces are not allowed: HTTP goes to a closed port."""
+
+
+def isolated_interpreter(folder: Path) -> Path:
+    """Write a program into the folder that runs this interpreter without a network, and return its path."""
+    start = f"exec {NAMESPACE}" if has_namespaces() else f"{CLOSED} exec"
+    folder.mkdir(parents=True, exist_ok=True)
+    program = folder / "python"
+    program.write_text(f'#!/bin/sh\n{start} "{INTERPRETER}" "$@"\n')
+    program.chmod(0o755)
+    return program
+
+
+@cache
+def has_namespaces() -> bool:
+    """Return whether this machine lets its users create network namespaces."""
+    return subprocess.run(f"{NAMESPACE} true", shell=True, capture_output=True).returncode == 0

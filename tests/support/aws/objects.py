@@ -3,9 +3,17 @@
 from __future__ import annotations
 
 import io
+import json
+import os
 import tarfile
+from collections.abc import Iterator, Mapping
+from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
+
+from tests.support.aws.machine import isolated_interpreter
+from training.contract.errors import InputError
+from training.services.local.container import PYTHON_VARIABLE
 
 
 class Objects:
@@ -60,3 +68,92 @@ def packed(folder: Path) -> bytes:
     with tarfile.open(fileobj=content, mode="w:gz") as tar:
         tar.add(folder, arcname=".")
     return content.getvalue()
+
+
+class SyncedFolder:
+    """The checkpoint folder of one start of a job, and its prefix in S3."""
+
+    def __init__(self, objects: Objects, uri: str, folder: Path) -> None:
+        self._objects, self._uri, self._folder = objects, uri, folder
+        objects.fetch_folder(uri, folder)
+        self._uploaded = {path: state for path in self._files() if (state := _state(path))}
+
+    def upload(self, cut_at: str | None = None) -> bool:
+        """Upload the changed files. If a file matches `cut_at`, upload only half of it and return False."""
+        for path in self._files():
+            state, name = _state(path), path.relative_to(self._folder).as_posix()
+            if state is None or self._uploaded.get(path) == state:
+                continue
+            try:
+                content = path.read_bytes()
+            except OSError:
+                continue  # The job has just renamed or deleted it.
+            is_cut = cut_at is not None and fnmatch(name, cut_at)
+            self._objects.put(f"{self._uri}/{name}", content[: len(content) // 2] if is_cut else content)
+            self._uploaded[path] = state
+            if is_cut:
+                return False
+        return True
+
+    def has(self, pattern: str) -> bool:
+        """Return whether a file that matches the pattern has been uploaded."""
+        return any(fnmatch(path.relative_to(self._folder).as_posix(), pattern) for path in self._uploaded)
+
+    def _files(self) -> Iterator[Path]:
+        """Return the files. `os.walk` skips a folder that the job has just deleted; `rglob` would raise an error."""
+        folders = os.walk(self._folder)
+        return iter(sorted(Path(folder, name) for folder, _, names in folders for name in names))
+
+
+def _state(path: Path) -> tuple[int, int] | None:
+    try:
+        status = path.stat()
+    except OSError:
+        return None
+    return status.st_size, status.st_mtime_ns
+
+
+IN_CONTAINER = "/opt/ml/input/data/"
+
+
+class NetworkError(Exception):
+    """A call that a container without a network cannot make."""
+
+
+def downloaded(request: Mapping[str, Any], objects: Objects, root: Path, environment: Mapping[str, str]) -> Any:
+    """Download into `root`, and return the request with local paths and additional variables.
+
+    The agent downloads the channels outside the container. The toolkit downloads the source inside, which a container
+    without a network cannot do; a source in a channel is read from there (sagemaker-training 5.1.4, `files.py`,
+    `download_and_extract`).
+    """
+    hyperparameters = dict(request["HyperParameters"])
+    channels = [_channel(each, objects, root) for each in request.get("InputDataConfig", [])]
+    archive, isolated = json.loads(hyperparameters["sagemaker_submit_directory"]), request.get("EnableNetworkIsolation")
+    if archive.startswith(IN_CONTAINER):
+        source = root / "channels" / archive.removeprefix(IN_CONTAINER)
+    elif isolated:
+        raise NetworkError(
+            f"botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint of {archive}"
+        )
+    else:
+        source = objects.fetch_file(archive, root / "source")
+    hyperparameters["sagemaker_submit_directory"] = json.dumps(source.as_uri())
+    # Only the Training Compiler's images support these flags.
+    for key in [key for key in hyperparameters if key.startswith("sagemaker_training_compiler")]:
+        del hyperparameters[key]
+    variables = {**environment, **request.get("Environment", {})}
+    if isolated:
+        variables[PYTHON_VARIABLE] = str(isolated_interpreter(root / "isolated"))
+    return {**request, "HyperParameters": hyperparameters, "InputDataConfig": channels, "Environment": variables}
+
+
+def _channel(channel: Mapping[str, Any], objects: Objects, root: Path) -> dict[str, Any]:
+    """Download a channel with a prefix of S3. The account simulates no other kind of channel."""
+    source, folder = channel["DataSource"]["S3DataSource"], root / "channels" / channel["ChannelName"]
+    assert (source["S3DataType"], source["S3DataDistributionType"]) == ("S3Prefix", "FullyReplicated")
+    if not objects.fetch_folder(source["S3Uri"], folder):
+        raise InputError(
+            f"Data download failed:No S3 objects found under S3 URL {source['S3Uri']} given in input data source."
+        )
+    return {**channel, "DataSource": {"S3DataSource": {**source, "S3Uri": folder.as_uri()}}}

@@ -8,8 +8,7 @@ from typing import Any
 import boto3
 import pytest
 
-from tests.support.aws.service_rules import refusal
-from tests.support.aws.validation import errors_of
+from tests.support.aws.service_rules import errors_of, refusal
 from tests.support.requests.valid import training_job
 
 MODEL = boto3.client("sagemaker", region_name="us-east-1").meta.service_model

@@ -12,9 +12,8 @@ from typing import Any
 from botocore.exceptions import ClientError
 
 from tests.support.aws.api import ApiError, Response
-from tests.support.aws.job import TrainingJob
-from tests.support.aws.job_faults import JobFaults
-from tests.support.aws.logstream import LogStream
+from tests.support.aws.job import JobFaults, TrainingJob
+from tests.support.aws.logs import LogStream
 from tests.support.aws.service_rules import machine_types
 from training.contract.service import LogPage
 

@@ -22,7 +22,7 @@ from tests.support.requests.images import (
     other_image,
 )
 from tests.support.requests.settings import MEMORY, METRICS, SETTINGS
-from training.services.sagemaker.entry_point import ENTRY_POINT, arguments
+from training.services.sagemaker.images import ENTRY_POINT, arguments
 
 HASH = "[0-9a-f]{32}"
 

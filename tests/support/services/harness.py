@@ -17,7 +17,7 @@ from training.contract.service import Request, Service
 from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.entry_point import ENTRY_POINT, arguments
+from training.services.sagemaker.images import ENTRY_POINT, arguments
 from training.services.sagemaker.service import SageMakerService
 from training.services.sagemaker.storage import Storage
 

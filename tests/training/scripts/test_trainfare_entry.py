@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.hub.secrets_server import keeping
-from training.contract.script_entry import KEY, ScriptEntry
+from training.contract.job_spec import ENTRY_KEY, ScriptEntry
 from training.scripts import trainfare_entry
 from training.scripts.source import ENTRY
 from training.services.local import toolkit
@@ -26,6 +26,7 @@ try:
 except OSError:
     print("aborts")
 """
+FLAG = ScriptEntry(flags=True)
 
 
 @pytest.mark.parametrize(
@@ -35,9 +36,7 @@ except OSError:
         ("a b", {"style": "assign"}, ["xx=a b"]),
         (True, {"flags": True}, ["--xx"]),
         (False, {"flags": True, "style": "equals"}, []),
-        (False, {"style": "equals"}, ["--xx=False"]),
         (["a b", 1], {}, ["--xx", "a b", "1"]),
-        ([], {}, ["--xx"]),
         (["a", 1], {"style": "equals"}, ["--xx=a,1"]),
         ({"b": 2, "a": True}, {"style": "equals", "flags": True}, ["--xx=a=True,b=2"]),
     ],
@@ -46,12 +45,9 @@ def test_each_form_has_its_words(value: Any, settings: dict[str, Any], words: li
     assert trainfare_entry.arguments({"xx": value}, settings) == words
 
 
-def test_bare_words_come_first_and_one_letter_gets_one_hyphen() -> None:
+def test_bare_words_come_first_and_without_settings_the_words_are_those_of_the_toolkit() -> None:
     settings = {"words": ["f", "3"]}
     assert trainfare_entry.arguments({"b": 1, "a-a": 2}, settings) == ["f", "3", "--a-a", "2", "-b", "1"]
-
-
-def test_without_settings_the_words_are_those_of_the_toolkit() -> None:
     values = {"b": 1.5, "a": "x y", "flag": True, "m": {"k": 1}, "none": None, "empty": ""}
     assert trainfare_entry.arguments(values, {}) == toolkit.arguments(values)
 
@@ -62,12 +58,9 @@ def run(
     """Run a copy of our entry point in a folder, as the toolkit does."""
     (folder / ENTRY.name).write_bytes(ENTRY.read_bytes())
     environment = {"SM_HPS": json.dumps(hyperparameters), "PATH": os.environ["PATH"], **variables}
-    environment["SM_FRAMEWORK_PARAMS"] = json.dumps({KEY: entry.settings(program)})
+    environment["SM_FRAMEWORK_PARAMS"] = json.dumps({ENTRY_KEY: entry.settings(program)})
     command = [sys.executable, *before, ENTRY.name, "--what", "the toolkit passes"]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
-
-
-FLAG = ScriptEntry(flags=True)
 
 
 @pytest.mark.parametrize(
@@ -88,15 +81,10 @@ def test_a_python_program_runs_as_if_started_directly(tmp_path: Path, program: s
     assert folder == str(tmp_path if program.startswith("-m") else (tmp_path / file).parent)
 
 
-def test_a_shell_script_gets_its_words_unchanged(tmp_path: Path) -> None:
-    (tmp_path / "run.sh").write_text('for each in "$@"; do echo "<$each>"; done')
+def test_a_shell_script_gets_its_words_unchanged_and_ends_with_its_exit_code(tmp_path: Path) -> None:
+    (tmp_path / "run.sh").write_text('for each in "$@"; do echo "<$each>"; done; exit 7')
     done = run(tmp_path, FLAG, "run.sh", {"cpu": True, "text": "it's $HOME; *"})
-    assert done.stdout.splitlines() == ["<--cpu>", "<--text>", "<it's $HOME; *>"]
-
-
-def test_the_exit_code_is_that_of_the_script(tmp_path: Path) -> None:
-    (tmp_path / "train.py").write_text("raise SystemExit(7)")
-    assert run(tmp_path, FLAG, "train.py", {}).returncode == 7
+    assert (done.returncode, done.stdout.splitlines()) == (7, ["<--cpu>", "<--text>", "<it's $HOME; *>"])
 
 
 def test_under_mpi4py_the_script_runs_in_the_same_process(tmp_path: Path) -> None:

@@ -11,12 +11,11 @@ import tarfile
 from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import unquote
 
 from training.services.local import toolkit
-from training.services.local.disk_space import FULL_ERRORS, full_reason, names_full_disk
-from training.services.local.variables import script_variables
-from training.state.digests import damage
+from training.services.local.disk import FULL_ERRORS, full_reason, names_full_disk
+from training.services.local.toolkit import DataError, local_path, script_variables
+from training.state.folders import damage
 
 ROOT = "/opt/ml"
 """Root of the folders in a container."""
@@ -47,21 +46,8 @@ PYTHON_VARIABLE = "TRAINFARE_PYTHON"
 IMAGE_VARIABLES = {"PYTHONUNBUFFERED": "1", "PYTHONDONTWRITEBYTECODE": "1", "PYTHONIOENCODING": "UTF-8"}
 
 
-class DataError(Exception):
-    """A channel, the source or a folder of the request cannot be used. The message states which one and why."""
-
-
 class ModelLost(Exception):
     """A job saved no model that can be kept. The message is one sentence about its model folder."""
-
-
-def local_path(uri: str) -> Path:
-    """Return the path of a `file://` URI or an absolute path. Raises DataError for anything else."""
-    if uri.startswith("file://"):
-        return Path(unquote(uri.removeprefix("file://").removeprefix("localhost")))
-    if not uri.startswith("/"):
-        raise DataError(f"'{uri}' is not a local path; it must be a file:// URI or an absolute path")
-    return Path(uri)
 
 
 def check_inputs(request: Mapping[str, Any]) -> None:

@@ -1,17 +1,27 @@
-"""Folder of a local job: its files, its state and the lock of its supervisor."""
+"""Folder of a local job: its files, its state as `describe` returns it, its supervisor's lock, and its log's times.
+
+The lines that a script prints have no times. Therefore marks of (time, log size in bytes) are written while the job
+runs. They give each line the time at which it first appeared, which is the same for every reader.
+
+Only packages of the standard library are imported.
+"""
 
 from __future__ import annotations
 
+import bisect
+import contextlib
 import json
 import os
-from collections.abc import Iterator
+import struct
+import time
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO
 
 from training.contract.errors import ServiceError
-from training.services.local.disk_space import FULL_ERRORS
+from training.services.local.disk import FULL_ERRORS
 from training.state.locks import exclusive_lock, is_exclusively_locked
 from training.state.regular_files import open_regular, read_regular
 
@@ -23,6 +33,17 @@ _MAX_JSON_BYTES = 64 * 1024 * 1024
 
 _SPARE_BYTES = 32 * 1024
 """Size of the reserved space. A state has at most 40 metrics and a reason of 1024 characters."""
+
+MAX_REASON_CHARACTERS = 1024
+"""Length of the longest FailureReason that the API allows."""
+
+TERMINAL = {"Completed": "Completed", "Failed": "Failed", "Stopped": "Stopped", "MaxRuntimeExceeded": "Stopped"}
+"""Final secondary statuses, each with the status that it implies."""
+
+MARK = struct.Struct("<dQ")
+INTERVAL_SECONDS = 0.2
+_MAX_MARKS_BYTES = 2**30
+"""Size of the marks of 155 days."""
 
 State = dict[str, Any]
 """The fields of a Description that change, with times in seconds since the epoch, and `SupervisorPid`."""
@@ -158,3 +179,163 @@ class JobFolder:
                 return (start + file.read(TAIL_BYTES)).decode("utf-8", "replace")
         except OSError:
             return ""
+
+
+def first_state(supervisor_pid: int) -> State:
+    """Return the state of a newly created job."""
+    now = time.time()
+    state: State = {"SupervisorPid": supervisor_pid, "CreationTime": now}
+    state |= {"SecondaryStatusTransitions": [], "FinalMetricDataList": []}
+    return with_transition(state, "Starting", "Starting the training job", now)
+
+
+def with_transition(state: State, secondary_status: str, message: str, now: float) -> State:
+    """Return the state after a transition at `now`, in seconds since the epoch."""
+    *earlier, last = [dict(each) for each in state["SecondaryStatusTransitions"]] or [{}]
+    finished = [*earlier, {**last, "EndTime": now}] if last else []
+    begun = {"Status": secondary_status, "StartTime": now, "StatusMessage": message}
+    if secondary_status in TERMINAL:
+        begun["EndTime"] = now
+    return state | {
+        "TrainingJobStatus": _status(state, secondary_status),
+        "SecondaryStatus": secondary_status,
+        "SecondaryStatusTransitions": [*finished, begun],
+        "LastModifiedTime": now,
+    }
+
+
+def _status(state: State, secondary_status: str) -> str:
+    """Return the job's status. A stopped job is `Stopping` until it has ended, even while it uploads its model."""
+    if secondary_status in TERMINAL:
+        return TERMINAL[secondary_status]
+    stopping = secondary_status == "Stopping" or state.get("TrainingJobStatus") == "Stopping"
+    return "Stopping" if stopping else "InProgress"
+
+
+def with_billing(state: State, now: float) -> State:
+    """Return the state with the seconds billed until `now`. Billing starts when the download starts."""
+    if "TrainingStartTime" not in state:
+        return state
+    seconds = max(0.0, now - state["TrainingStartTime"])
+    return state | {
+        "TrainingEndTime": now,
+        "TrainingTimeInSeconds": round(seconds),
+        "BillableTimeInSeconds": round(seconds),
+        "BillableSecondsExact": seconds,
+    }
+
+
+class Record:
+    """The state of one job, which its supervisor writes to disk."""
+
+    def __init__(self, folder: JobFolder) -> None:
+        self._folder = folder
+        self._state = folder.state()
+
+    def enter(self, secondary_status: str, message: str) -> None:
+        """Record a transition that does not end the job. It is not written while the disk is full."""
+        now = time.time()
+        if secondary_status == "Downloading":
+            self._state |= {"TrainingStartTime": now}
+        self._state = with_transition(self._state, secondary_status, message, now)
+        self._write()
+
+    def wait(self, message: str) -> None:
+        """Record what the job waits for. A new message does not begin a new transition."""
+        *earlier, last = self._state["SecondaryStatusTransitions"]
+        if self._state["SecondaryStatus"] != "Pending":
+            self.enter("Pending", message)
+        elif last["StatusMessage"] != message:
+            self._state |= {"SecondaryStatusTransitions": [*earlier, {**last, "StatusMessage": message}]}
+            self._write()
+
+    def warn(self, text: str) -> None:
+        """Record a warning about the disk, or with an empty text that there is none."""
+        if self._state.get("DiskWarning", "") != text:
+            self._state |= {"DiskWarning": text}
+            self._write()
+
+    def _write(self) -> None:
+        try:
+            self._folder.write_state(self._state)
+        except OSError as error:
+            if error.errno not in FULL_ERRORS:
+                raise
+
+    def add(self, field: str, value: Any) -> None:
+        """Add a field to the job's description. The next transition writes it."""
+        self._state = self._state | {field: value}
+
+    def end_billing(self) -> float:
+        """End billing and return the current time, in seconds since the epoch. `end` writes it to disk."""
+        now = time.time()
+        self._state = with_billing(self._state, now)
+        return now
+
+    def fail(self, reason: str) -> None:
+        """End billing and record that the job failed."""
+        self.end_billing()
+        self.end("Failed", "Training job failed", FailureReason=reason[:MAX_REASON_CHARACTERS])
+
+    def end(self, secondary_status: str, message: str, **fields: Any) -> None:
+        """Record the end of the job. Call `end_billing` first. `fields` are added to the job's description."""
+        now = self._state.get("TrainingEndTime", time.time())
+        self._state = with_transition(self._state | fields, secondary_status, message, now)
+        self._folder.write_final_state(self._state)
+
+
+class LogMarker:
+    """Writer of a mark each time the log has grown."""
+
+    def __init__(self, log: Path) -> None:
+        self._log, self._marks, self._bytes = log, marks_file(log), 0
+        with contextlib.suppress(OSError):  # a full disk
+            self._marks.touch()
+
+    def mark(self) -> None:
+        """Write a mark if the log has grown. Never raises OSError: a full disk must not end the job."""
+        with contextlib.suppress(OSError):
+            size = self._log.stat().st_size
+            if size > self._bytes:
+                # A script may have replaced the file by a pipe, which would block.
+                flags = os.O_WRONLY | os.O_APPEND | os.O_NONBLOCK | os.O_NOFOLLOW | os.O_CLOEXEC
+                with os.fdopen(os.open(self._marks, flags), "ab") as marks:
+                    marks.write(MARK.pack(time.time(), size))
+                self._bytes = size
+
+
+def marks_file(log: Path) -> Path:
+    """Return the path of a log's marks."""
+    return log.with_name("log-times.bin")
+
+
+class LogTimes:
+    """Reader of a log's marks."""
+
+    def __init__(self, log: Path) -> None:
+        file = marks_file(log)
+        self._content = None
+        with contextlib.suppress(OSError):  # a damaged file is like a missing one
+            self._content = read_regular(file, _MAX_MARKS_BYTES)
+
+    @property
+    def marked_bytes(self) -> int | None:
+        """Number of bytes of the log whose time is known; None for a log without marks."""
+        if self._content is None:
+            return None
+        return self._mark(len(self) - 1)[1] if len(self) else 0
+
+    def at(self, ends: Iterable[int], otherwise: float) -> list[float]:
+        """Return the times of the lines whose line ends are at these byte positions, in seconds since the epoch.
+
+        Lines after the last mark get the time `otherwise`.
+        """
+        indexes = (bisect.bisect_left(range(len(self)), end, key=lambda number: self._mark(number)[1]) for end in ends)
+        return [self._mark(index)[0] if index < len(self) else otherwise for index in indexes]
+
+    def __len__(self) -> int:
+        return len(self._content or b"") // MARK.size
+
+    def _mark(self, number: int) -> tuple[float, int]:
+        time, size = MARK.unpack_from(self._content or b"", number * MARK.size)
+        return time, size

@@ -5,7 +5,7 @@ All state is on disk, under the service's root, so any process can describe, fol
     jobs/<name>/    request.json, state.json, log.txt, supervisor.txt, supervisor.lock, opt/ml/ (the container)
 
 The locks of cores and GPUs, and the queue of waiting jobs, are in a folder that all jobs of the machine share:
-`training.state.slots_folder`.
+`training.state.home`.
 """
 
 from __future__ import annotations
@@ -25,17 +25,16 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlparse
 
-from training.contract.errors import ArtifactError, JobExists, JobNotFound, ServiceError
+from training.contract.errors import ArtifactError, InputError, JobExists, JobNotFound, ServiceError
 from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request
-from training.services.local import job_record, processes, request_rules, supervisor
-from training.services.local.disk_space import FULL_ERRORS, full_reason, is_full, names_full_disk
-from training.services.local.job_folder import DamagedJob, JobFolder, State
-from training.services.local.log_times import LogTimes
-from training.state.home import check_compile_cache
+from training.services.local import processes, slots, supervisor, toolkit
+from training.services.local.disk import FULL_ERRORS, full_reason, is_full, names_full_disk
+from training.services.local.job_folder import DamagedJob, JobFolder, LogTimes, State, with_billing, with_transition
+from training.services.local.supervisor import GRACE_VARIABLE, MEMORY_VARIABLE
+from training.state.home import SLOTS_VARIABLE, check_compile_cache, slots_folder
 from training.state.own_process import own_process
 from training.state.regular_files import open_regular
-from training.state.slots_folder import VARIABLE, slots_folder
 
 PAGE_BYTES = 4 * 2**20
 """Size limit of one page of the log; a longer line is split."""
@@ -72,7 +71,7 @@ class LocalService:
 
     def create(self, request: Request) -> None:
         """Start the job. Raises JobExists if the name is taken, or InputError if this machine cannot run the job."""
-        request_rules.check(request)
+        check_request(request)
         self.check_folders(request.get("Environment", {}))
         folder = self._path(request["TrainingJobName"])
         if JobFolder(folder).request_file.exists():
@@ -106,7 +105,7 @@ class LocalService:
             shutil.rmtree(staged.path, ignore_errors=True)
 
     def _start(self, staged: JobFolder, folder: Path) -> None:
-        variables = os.environ | {VARIABLE: str((self._slots or slots_folder()).absolute())}
+        variables = os.environ | {SLOTS_VARIABLE: str((self._slots or slots_folder()).absolute())}
         with (staged.path / "supervisor.txt").open("ab") as errors:
             started = subprocess.run(
                 **own_process(supervisor.__name__, str(staged.path), str(folder), environment=variables),
@@ -253,7 +252,7 @@ def _state(folder: JobFolder) -> State:
     processes.kill_marked(str(folder.base))
     last_output = folder.log.stat().st_mtime if folder.log.exists() else 0.0
     end = max(state["LastModifiedTime"], last_output)
-    failed = job_record.with_transition(job_record.with_billing(state, end), "Failed", "Training job failed", end)
+    failed = with_transition(with_billing(state, end), "Failed", "Training job failed", end)
     return failed | {"FailureReason": ABANDONED}
 
 
@@ -286,3 +285,32 @@ def _with_times(name: str, value: Any) -> Any:
     if name.endswith("Time") or name == "Timestamp":
         return datetime.fromtimestamp(value, UTC)
     return value
+
+
+def check_request(request: Request) -> None:
+    """Raise InputError for a request that cannot run here. The message states the field, its value and the rule."""
+    name, resources = request["TrainingJobName"], request["ResourceConfig"]
+    if not re.fullmatch(JOB_NAME_PATTERN, name):
+        raise InputError(f"Job name '{name}' is not allowed: it must match {JOB_NAME_PATTERN}.")
+    if resources["InstanceCount"] != 1:
+        raise InputError(f"instance_count is {resources['InstanceCount']}; it must be 1 on the local service.")
+    hyperparameters = toolkit.decoded(request["HyperParameters"])
+    program = str(hyperparameters.get("sagemaker_program", ""))
+    if not re.fullmatch(toolkit.PROGRAM_PATTERN, program) or ".." in program.split("/"):
+        raise InputError(f"sagemaker_program is '{program}'; it must be a path within the source, such as train.py.")
+    if hyperparameters.get("sagemaker_torch_distributed_enabled") and not program.endswith(".py"):
+        raise InputError(f"sagemaker_program is '{program}'; torchrun starts only Python files.")
+    if "sagemaker_training_compiler_enabled" in hyperparameters:
+        raise InputError(
+            "Compilers 'trcomp' and 'trcomp-off' exist only in SageMaker's images: "
+            "choose the service 'sagemaker', or the compiler 'none' or 'inductor'."
+        )
+    for key in toolkit.DISTRIBUTION_KEYS:
+        if hyperparameters.get(key) and key != "sagemaker_torch_distributed_enabled":
+            raise InputError(f"{key} requires a launcher of SageMaker's images; the local service has only torchrun.")
+    variables = request.get("Environment", {})
+    slots.requested_cores(variables)
+    for name in (MEMORY_VARIABLE, GRACE_VARIABLE):
+        text = variables.get(name, "1")
+        if not re.fullmatch(r"[0-9]{1,9}(\.[0-9]+)?", text) or float(text) == 0:
+            raise InputError(f"{name} is '{text}'; it must be a number greater than 0.")

@@ -9,23 +9,25 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import json
+import math
 import os
+import re
 import shutil
 import signal
+import subprocess
 import sys
 import traceback
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
-from training.services.local import container, job_record, processes, slots, toolkit
-from training.services.local import outcome as job_outcome
-from training.services.local.disk_space import FULL_ERRORS, full_reason, is_full, names_full_disk
-from training.services.local.disk_watch import DiskWatch
-from training.services.local.job_folder import JobFolder
-from training.services.local.load_measurement import FIELD, MEASURE_VARIABLE, LoadMeasurement
-from training.state.slots_folder import slots_folder
+from training.services.local import container, processes, slots, toolkit
+from training.services.local.disk import FULL_ERRORS, DiskWatch, full_reason, is_full, names_full_disk
+from training.services.local.job_folder import MAX_REASON_CHARACTERS, JobFolder, Record, first_state
+from training.state.home import slots_folder
+from training.state.own_process import own_process
 
 CREATED = "created"
 EXISTS = "exists"
@@ -34,6 +36,18 @@ MEMORY_VARIABLE = "TRAINFARE_MEMORY_GIB"
 GRACE_VARIABLE = "TRAINFARE_STOP_GRACE_SECONDS"
 STOP_GRACE_SECONDS = 120.0
 """Seconds between SIGTERM and SIGKILL, as on SageMaker."""
+MEASURE_VARIABLE = "TRAINFARE_MEASURE_LOAD"
+"""Variable of a request. `1` measures the load beside the job."""
+FIELD = "MachineLoadMetrics"
+"""Field of a job's description with the metrics, `machine/NAME` to value."""
+
+_JOB = Path(__file__).resolve().parents[2] / "job"
+_MODULE = "measuring.machine_load"
+_END_SECONDS = 30.0
+
+TRACEBACK = "Traceback (most recent call last):"
+EXIT_CODE_OF_SIGKILL = 137
+ELLIPSIS = "\n[...]\n"
 
 FINAL_STATUSES = {
     "itself": ("Completed", "Training job completed"),
@@ -52,7 +66,7 @@ def main(staged: str, final: str) -> None:
     created = _create_job(JobFolder(Path(staged)), folder)
     _reply(CREATED if created else EXISTS)
     if created:
-        _supervise(folder, job_record.Record(folder))
+        _supervise(folder, Record(folder))
 
 
 def _create_job(staged: JobFolder, final: JobFolder) -> bool:
@@ -62,7 +76,7 @@ def _create_job(staged: JobFolder, final: JobFolder) -> bool:
     """
     staged.lock_for_supervisor()
     staged.reserve()
-    staged.write_state(job_record.first_state(os.getpid()))
+    staged.write_state(first_state(os.getpid()))
     try:
         staged.path.rename(final.path)
     except OSError as error:
@@ -81,11 +95,11 @@ def _reply(word: str) -> None:
     os.dup2(2, 1)
 
 
-def _supervise(folder: JobFolder, record: job_record.Record) -> None:
+def _supervise(folder: JobFolder, record: Record) -> None:
     """Run the job, and record a failure if an error occurs."""
     try:
         supervise(folder, folder.request(), record)
-    except (container.DataError, InputError) as error:
+    except (toolkit.DataError, InputError) as error:
         record.fail(f"ClientError: {str(error).rstrip('.')}.")
     except Exception as error:
         if isinstance(error, OSError) and error.errno in FULL_ERRORS:
@@ -95,7 +109,7 @@ def _supervise(folder: JobFolder, record: job_record.Record) -> None:
         record.fail(f"InternalServerError: {type(error).__name__}: {error}")
 
 
-def supervise(folder: JobFolder, request: Mapping[str, Any], record: job_record.Record) -> None:
+def supervise(folder: JobFolder, request: Mapping[str, Any], record: Record) -> None:
     """Wait for a slot, create the container's folders, run the script, and pack its model."""
     slot = _slot(folder, request, record)
     if slot is None:
@@ -120,7 +134,7 @@ def supervise(folder: JobFolder, request: Mapping[str, Any], record: job_record.
         _finish(folder, request, record, outcome)
 
 
-def _slot(folder: JobFolder, request: Mapping[str, Any], record: job_record.Record) -> slots.Slot | None:
+def _slot(folder: JobFolder, request: Mapping[str, Any], record: Record) -> slots.Slot | None:
     variables = request.get("Environment", {})
     machine = slots.machine(variables)
     slot_request = slots.slot_request(variables, _processes(request), machine)
@@ -156,14 +170,12 @@ def _program(folder: JobFolder, request: Mapping[str, Any], slot: slots.Slot) ->
     )
 
 
-def _record_stop(record: job_record.Record, ended_by: processes.EndedBy) -> None:
+def _record_stop(record: Record, ended_by: processes.EndedBy) -> None:
     if ended_by == "stop":
         record.enter("Stopping", "Stopping the training job")
 
 
-def _finish(
-    folder: JobFolder, request: Mapping[str, Any], record: job_record.Record, outcome: processes.Outcome
-) -> None:
+def _finish(folder: JobFolder, request: Mapping[str, Any], record: Record, outcome: processes.Outcome) -> None:
     """End a job that completed or was stopped. A stopped job keeps the model that it saved, as on SageMaker."""
     record.enter("Uploading", "Uploading the model")
     try:
@@ -175,21 +187,109 @@ def _finish(
     record.end(*FINAL_STATUSES[outcome.ended_by], FinalMetricDataList=_metrics(folder, request, ended))
 
 
-def _finish_failed(
-    folder: JobFolder, request: Mapping[str, Any], record: job_record.Record, outcome: processes.Outcome
-) -> None:
+def _finish_failed(folder: JobFolder, request: Mapping[str, Any], record: Record, outcome: processes.Outcome) -> None:
     ended = record.end_billing()
     failure_text, log_tail = folder.failure_text(), folder.log_tail()
     no_space = is_full(folder.path) or names_full_disk([failure_text, *log_tail[-5:]])
     disk = full_reason(folder.path) if no_space else ""
-    reason = job_outcome.failure_reason(outcome, failure_text, log_tail, disk)
+    reason = failure_reason(outcome, failure_text, log_tail, disk)
     metrics = _metrics(folder, request, ended)
     record.end("Failed", "Training job failed", FailureReason=reason, FinalMetricDataList=metrics)
 
 
 def _metrics(folder: JobFolder, request: Mapping[str, Any], ended: float) -> list[dict[str, Any]]:
     definitions = request["AlgorithmSpecification"].get("MetricDefinitions", [])
-    return job_outcome.final_metrics(definitions, folder.lines(), ended)
+    return final_metrics(definitions, folder.lines(), ended)
+
+
+def failure_reason(outcome: processes.Outcome, failure_text: str, log_tail: Sequence[str], disk: str = "") -> str:
+    """Return the reason in the form that SageMaker and its toolkit use.
+
+    `failure_text` is the content of `output/failure`; it is empty if the script did not write the file. `disk` is the
+    sentence about a full disk, if it is full.
+    """
+    message = failure_text.strip() or _last_traceback(log_tail)
+    signal_number = _killed_by(outcome.exit_code, log_tail)
+    extra = _signal_text(signal_number, outcome.out_of_memory) if signal_number else disk
+    head = f"AlgorithmError: ExecuteUserScriptError:\nExitCode {outcome.exit_code}\n"
+    if extra:
+        head += f'ExtraInfo "{extra}"\n'
+    return head + f'ErrorMessage "{shortened(message, MAX_REASON_CHARACTERS - len(head) - len("ErrorMessage ") - 2)}"'
+
+
+def shortened(text: str, limit_characters: int) -> str:
+    """Shorten text in the middle. A quarter of the limit is the start; the rest is the end, which has the error."""
+    if len(text) <= limit_characters:
+        return text
+    beginning = limit_characters // 4
+    return text[:beginning] + ELLIPSIS + text[len(text) - (limit_characters - beginning - len(ELLIPSIS)) :]
+
+
+def _last_traceback(log_tail: Sequence[str]) -> str:
+    """Return the last traceback in the log, or the log's last line if there is no traceback."""
+    starts = [index for index, line in enumerate(log_tail) if TRACEBACK in line]
+    lines = log_tail[starts[-1] :] if starts else log_tail[-1:]
+    return "\n".join(lines)
+
+
+def _killed_by(exit_code: int, log_tail: Sequence[str]) -> int:
+    """Return the number of the signal that killed the script, or 0.
+
+    torchrun itself exits with 1 and logs a signal as a negative `exitcode`. The last heading contains the process that
+    failed first; torchrun stopped the others.
+    """
+    if exit_code == EXIT_CODE_OF_SIGKILL:
+        return int(signal.SIGKILL)
+    if exit_code < 0:
+        return -exit_code
+    root_cause = "\n".join(log_tail).rpartition("Root Cause (first observed failure)")[2]
+    reported = re.findall(r"^\s*exitcode\s*:\s*-(\d+)", root_cause, flags=re.MULTILINE)
+    return int(reported[0]) if reported else 0
+
+
+def _signal_text(number: int, out_of_memory: bool) -> str:
+    name = f"signal {number}"
+    with contextlib.suppress(ValueError):
+        name = signal.Signals(number).name
+    killed = f"Killed by {name}"
+    return f"OutOfMemory: {killed}" if out_of_memory and number == signal.SIGKILL else killed
+
+
+def final_metrics(definitions: Sequence[Mapping[str, str]], lines: Iterable[str], time: float) -> list[dict[str, Any]]:
+    """Return the last value of each metric in the log, all at `time`, in seconds since the epoch."""
+    if not definitions:
+        return []
+    from training.contract.metric_expressions import MetricExpressions  # needs a package, which most jobs can spare
+
+    expressions = MetricExpressions({each["Name"]: each["Regex"] for each in definitions})
+    values: dict[str, float] = {}
+    for line in lines:
+        values |= {name: value for name, value in expressions.matches(line) if math.isfinite(value)}
+    return [{"MetricName": name, "Value": value, "Timestamp": time} for name, value in values.items()]
+
+
+class LoadMeasurement:
+    """A process in the job's session that reads the machine's counters. It ends when this process ends."""
+
+    def __init__(self, job_name: str, slot: slots.Slot) -> None:
+        arguments = ["--cpus", str(len(slot.cores)), *(["--gpu"] if slot.gpus else [])]
+        variables = {"PATH": os.environ.get("PATH", ""), "TRAINING_JOB_NAME": job_name, "PYTHONDONTWRITEBYTECODE": "1"}
+        self._process = subprocess.Popen(
+            **own_process(_MODULE, *arguments, environment=variables, root=_JOB),
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.DEVNULL,
+        )
+
+    def metrics(self) -> dict[str, float]:
+        """End the measurement and return its metrics; empty if it failed or the system has no counters."""
+        try:
+            output, _ = self._process.communicate(timeout=_END_SECONDS)
+            metrics: dict[str, float] = json.loads(output)
+        except (subprocess.TimeoutExpired, ValueError, OSError):
+            self._process.kill()
+            return {}
+        return metrics
 
 
 if __name__ == "__main__":

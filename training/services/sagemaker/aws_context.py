@@ -9,22 +9,24 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
-from training.services.sagemaker.channels import check_channels, local_folder
-from training.services.sagemaker.checks.isolation import check_isolation
-from training.services.sagemaker.checks.local_disks import volume_key_of
-from training.services.sagemaker.checks.request_rules import check_request
-from training.services.sagemaker.checks.shell_arguments import shell_safe_hyperparameters
-from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.device_rules import check_devices, check_settings, device_notes
-from training.services.sagemaker.entry_point import entry_point
-from training.services.sagemaker.identity import account_of, role_of
-from training.services.sagemaker.images.default import default_image
-from training.services.sagemaker.images.rules import check_image
-from training.services.sagemaker.sdk_defaults import sdk_defaults
-from training.services.sagemaker.sdk_rules import advice, check_instance_types, check_sdk_rules
-from training.services.sagemaker.storage import Storage, find_bucket, session_bucket
+from training.services.sagemaker.clients import Clients, account_of, role_of
+from training.services.sagemaker.images import check_image, default_image, entry_point
+from training.services.sagemaker.instance_types import volume_key_of
+from training.services.sagemaker.job_rules import (
+    advice,
+    check_devices,
+    check_instance_types,
+    check_isolation,
+    check_sdk_rules,
+    check_settings,
+    device_notes,
+    shell_safe_hyperparameters,
+)
+from training.services.sagemaker.request_rules import check_request
+from training.services.sagemaker.storage import Storage, check_channels, find_bucket, local_folder, session_bucket
 
 SPEC_FIELDS = (
     *("subnets", "security_groups", "isolate_network", "encrypt_traffic"),
@@ -36,6 +38,17 @@ CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 """Variable with the folder in which torch keeps what it compiled."""
 
 Log = Callable[[str], None]
+CONFIG_PATHS = {
+    "role": ("TrainingJob", "RoleArn"),
+    "subnets": ("TrainingJob", "VpcConfig", "Subnets"),
+    "security_groups": ("TrainingJob", "VpcConfig", "SecurityGroupIds"),
+    "volume_key": ("TrainingJob", "ResourceConfig", "VolumeKmsKeyId"),
+    "output_key": ("TrainingJob", "OutputDataConfig", "KmsKeyId"),
+    "isolate_network": ("TrainingJob", "EnableNetworkIsolation"),
+    "encrypt_traffic": ("TrainingJob", "EnableInterContainerTrafficEncryption"),
+    "bucket": ("PythonSDK", "Modules", "Session", "DefaultS3Bucket"),
+    "bucket_prefix": ("PythonSDK", "Modules", "Session", "DefaultS3ObjectKeyPrefix"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -219,3 +232,33 @@ def _storage(clients: Clients, account: str, options: Mapping[str, Any], is_read
     bucket, exists = find_bucket(clients, account, options.get("bucket"))
     missing = None if exists else bucket
     return Storage(clients, bucket, prefix, options.get("output_key"), is_read_only=True, missing_bucket=missing)
+
+
+def sdk_defaults() -> dict[str, Any]:
+    """Return the fields that the SDK's configuration sets. Raises InputError for an invalid file."""
+    # Imported here because the import takes seconds.
+    from sagemaker.core.config.config import load_sagemaker_config
+
+    try:
+        return read_defaults(load_sagemaker_config())
+    # The SDK raises its own errors and those of jsonschema and YAML. Each message names the file.
+    except Exception as error:
+        reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
+        raise InputError(f"The configuration file of SageMaker's SDK cannot be read: {reason}.") from error
+
+
+def read_defaults(configuration: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the fields that a configuration sets. Pure."""
+    root = configuration.get("SageMaker", {})
+    values = {name: _value(root, path) for name, path in CONFIG_PATHS.items()}
+    tags = _value(root, ("TrainingJob", "Tags"))
+    values["tags"] = {each["Key"]: each["Value"] for each in tags} if tags else None
+    return {name: value for name, value in values.items() if value is not None}
+
+
+def _value(tree: Any, path: tuple[str, ...]) -> Any:
+    for key in path:
+        if not isinstance(tree, Mapping) or key not in tree:
+            return None
+        tree = tree[key]
+    return tree

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -19,7 +20,6 @@ from training.contract.errors import (
     ServiceError,
     Unreachable,
 )
-from training.services.sagemaker.credential_errors import CREDENTIAL_ERRORS, credential_error, first_line
 
 EXPIRED = {"ExpiredToken", "ExpiredTokenException", "RequestExpired", "TokenRefreshRequired"}
 UNKNOWN_KEY = {"UnrecognizedClientException", "InvalidClientTokenId", "InvalidAccessKeyId", "SignatureDoesNotMatch"}
@@ -30,6 +30,19 @@ MISSING = re.compile(
     re.IGNORECASE,
 )
 EXISTS = re.compile(r"Cannot create already existing", re.IGNORECASE)
+
+CONFIGURATION_ERRORS = (
+    *(exceptions.InvalidConfigError, exceptions.ConfigParseError),
+    *(exceptions.ConfigNotFound, exceptions.UnknownCredentialError),
+)
+CREDENTIAL_ERRORS = (
+    *(exceptions.NoCredentialsError, exceptions.PartialCredentialsError, exceptions.ProfileNotFound),
+    *(exceptions.CredentialRetrievalError, exceptions.LoginError),
+    # Profiles that sign in with IAM Identity Center, and their tokens.
+    *(exceptions.SSOError, exceptions.TokenRetrievalError),
+    *(exceptions.NoAuthTokenError, exceptions.UnknownTokenProviderError),
+    *CONFIGURATION_ERRORS,
+)
 
 RENEW = "renew them (`aws sso login`, or new keys) and run the same command again"
 
@@ -100,3 +113,46 @@ def quota_error(what: str, message: str) -> QuotaError:
 def _number(pattern: str, message: str) -> int | None:
     match = re.search(pattern, message)
     return int(match[1]) if match else None
+
+
+def credential_error(what: str, error: exceptions.BotoCoreError) -> AccessError:
+    """Return our error for one of `CREDENTIAL_ERRORS`. `what` names the object of the call."""
+    profile = _Profile.name or os.environ.get("AWS_PROFILE") or os.environ.get("AWS_DEFAULT_PROFILE") or "default"
+    if isinstance(error, exceptions.NoCredentialsError):
+        problem = "AWS credentials are missing"
+        remedy = "run `aws configure` or `aws sso login`, or set AWS_PROFILE. Nothing was started"
+    elif isinstance(error, exceptions.PartialCredentialsError):
+        problem = "AWS credentials are incomplete"
+        remedy = "set both the access key and the secret key, or neither"
+    elif isinstance(error, exceptions.ProfileNotFound):
+        problem = f"the AWS profile {profile} does not exist"
+        remedy = "set aws.profile or AWS_PROFILE to a profile that `aws configure list-profiles` shows"
+    elif isinstance(error, exceptions.CredentialRetrievalError):
+        problem = f"AWS credentials of profile {profile} could not be retrieved"
+        source = "`credential_process`" if error.kwargs.get("provider") == "custom-process" else "source of credentials"
+        remedy = f"check the {source} of this profile in ~/.aws/config, then run the same command again"
+    elif isinstance(error, CONFIGURATION_ERRORS):
+        problem, remedy = "the AWS configuration is wrong", f"correct profile {profile} in ~/.aws/config"
+    else:
+        problem = f"the AWS sign-in of profile {profile} is missing or has expired"
+        command = "aws login" if isinstance(error, exceptions.LoginError) else "aws sso login"
+        remedy = f"run `{command} --profile {profile}`, then the same command again"
+        if isinstance(error, exceptions.LoginInsufficientPermissions):
+            remedy = "ask your administrator for the permission signin:CreateOAuth2Token"
+    return AccessError(f"{what}: {problem} ({first_line(error)}): {remedy}.")
+
+
+class _Profile:
+    """Profile of the newest clients, if their maker named one. The errors do not contain it."""
+
+    name: str | None = None
+
+
+def remember_profile(name: str | None) -> None:
+    """Name the profile of clients in later errors. None means that of the environment."""
+    _Profile.name = name
+
+
+def first_line(error: Exception) -> str:
+    """Return the first line of an error's message, without its full stop; its class if it has none."""
+    return (str(error).strip().splitlines() or [type(error).__name__])[0].rstrip(".: ")

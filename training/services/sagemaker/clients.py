@@ -1,19 +1,26 @@
-"""boto3 clients of one account and region: one per service, shared by the whole process."""
+"""boto3 clients of one account and region, the account's number, the role of jobs, and the partition of a region.
+
+There is one client per service, shared by the whole process.
+"""
 
 from __future__ import annotations
 
 import os
+import re
 import threading
+import time
+from collections.abc import Callable
+from functools import cache
 from typing import Any
 
 import boto3
 from botocore.config import Config
-from botocore.exceptions import ReadTimeoutError
+from botocore.exceptions import ClientError, ReadTimeoutError, UnknownRegionError
+from botocore.loaders import Loader
+from botocore.regions import EndpointResolver
 
-from training.contract.errors import InputError
-from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.credential_errors import remember_profile
-from training.services.sagemaker.rate_limit import RateLimiter
+from training.contract.errors import AccessError, InputError
+from training.services.sagemaker.aws_errors import remember_profile, translated
 
 QUICK_ATTEMPTS = 3
 """Number of attempts for the first call, so that a wrong region or a missing network is reported soon."""
@@ -29,6 +36,14 @@ RUNTIME = "sagemaker-runtime"
 READ_SECONDS = {RUNTIME: 70}
 """Longest wait for an answer, in seconds, of services whose answers may take a minute. SageMaker ends a request after
 60 s, and AWS recommends 70 s for clients (botocore 1.44.5, documentation of InvokeEndpoint)."""
+
+
+ROLE_ARN = re.compile(r"arn:aws[a-z-]*:iam::\d{12}:role/.+")
+ASSUMED = re.compile(r"arn:aws[a-z-]*:sts::\d{12}:assumed-role/([^/]+)/")
+
+COMMERCIAL = "aws"
+PRICE_LIST_REGIONS = {COMMERCIAL: "us-east-1"}
+"""Region of the price list in partitions that have several."""
 
 
 def _without_retry_of_slow_calls(caught_exception: Exception | None = None, **_: Any) -> bool | None:
@@ -91,3 +106,92 @@ class Clients:
 
     def _wait(self, **_: Any) -> None:
         self._rate_limiter.wait()
+
+
+class RateLimiter:
+    """A rate limiter that allows at most burst + t * per_second calls in any t seconds.
+
+    Further calls wait for their turn; none is rejected.
+    """
+
+    def __init__(
+        self,
+        per_second: float,
+        burst: int,
+        *,
+        clock: Callable[[], float] = time.monotonic,
+        sleep: Callable[[float], object] = time.sleep,
+    ) -> None:
+        self._interval_seconds = 1 / per_second
+        self._burst_seconds = (burst - 1) * self._interval_seconds
+        self._clock, self._sleep = clock, sleep
+        self._next_turn = -float("inf")
+        self._lock = threading.Lock()
+
+    def wait(self) -> None:
+        """Block until the next call is allowed."""
+        with self._lock:
+            now = self._clock()
+            self._next_turn = max(self._next_turn + self._interval_seconds, now - self._burst_seconds)
+            pause_seconds = self._next_turn - now
+        if pause_seconds > 0:
+            self._sleep(pause_seconds)
+
+
+def account_of(clients: Clients) -> str:
+    """Return the account's number. Raises AccessError if no valid credentials exist."""
+    with translated("AWS"):
+        return str(clients.get("sts", quick=True).get_caller_identity()["Account"])
+
+
+def role_of(clients: Clients, role: str | None) -> str:
+    """Return the ARN of the role for jobs: `role` (an ARN or a name), by default the role that this process runs as.
+
+    Inside SageMaker (a notebook, Studio, a job) this process runs as a role that jobs may assume. Elsewhere `role` is
+    required, because SageMaker is rarely allowed to assume a user's IAM role.
+    """
+    if role and ROLE_ARN.fullmatch(role):
+        return role
+    if role:
+        return _by_name(clients, role)
+    with translated("AWS"):
+        caller = str(clients.get("sts").get_caller_identity()["Arn"])
+    assumed = ASSUMED.match(caller)
+    if assumed and "sagemaker" in caller.lower():
+        return _by_name(clients, assumed[1])
+    raise InputError(
+        "aws.role is not set, and this process does not run inside SageMaker: set aws.role to a role that SageMaker "
+        "may assume, or set a role in the SageMaker SDK's config.yaml (docs/aws.md)."
+    )
+
+
+def _by_name(clients: Clients, name: str) -> str:
+    with translated(f"Role {name}"):
+        try:
+            return str(clients.get("iam").get_role(RoleName=name.rpartition("/")[2])["Role"]["Arn"])
+        except ClientError as error:
+            if error.response["Error"]["Code"] == "NoSuchEntity":
+                raise AccessError(
+                    f"Role {name} does not exist in this account: set aws.role to the name or ARN of a role."
+                ) from error
+            raise
+
+
+@cache
+def _resolver() -> EndpointResolver:
+    return EndpointResolver(Loader().load_data("endpoints"))
+
+
+def partition_of(region: str) -> str:
+    """Return the partition of a region, such as `aws-cn`. A region that botocore does not know counts as `aws`."""
+    try:
+        return str(_resolver().get_partition_for_region(region))
+    except UnknownRegionError:
+        return COMMERCIAL
+
+
+def price_list_region(region: str) -> str | None:
+    """Return the region of the price list API in the partition of a region; None if it has no price list."""
+    partition = partition_of(region)
+    listed = sorted(_resolver().get_available_endpoints("api.pricing", partition))
+    return PRICE_LIST_REGIONS.get(partition, listed[0] if listed else None)

@@ -1,28 +1,47 @@
-"""SageMaker as a training service, called through boto3."""
+"""SageMaker as a training service, called through boto3, and the log of a job in CloudWatch, each line once.
+
+CloudWatch may return events late, repeatedly, or out of order among streams. Therefore each page reads the last
+`LATE_SECONDS` of the log again, and drops events whose id was read before. Events that arrive even later are read at
+the end of the job, when the whole log is read again.
+"""
 
 from __future__ import annotations
 
 import io
+import json
 import re
 import tarfile
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import closing, contextmanager
+from dataclasses import dataclass
 from typing import Any, BinaryIO, cast
 from urllib.parse import urlparse
 
 from training.contract.errors import ArtifactError, InputError, JobNotFound, ServiceError
 from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request
-from training.services.sagemaker import cloudwatch
 from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.partitions import log_address
+from training.services.sagemaker.clients import Clients, partition_of
 
 LIST_PAGE = 100
 MAX_LISTED = 500
 """Limit on the number of listed jobs. An account may have thousands, and each page of 100 jobs is a call."""
 MAX_OUTPUT_BYTES = 2**30
 """Size limit of an output archive that is read into memory."""
+
+GROUP = "/aws/sagemaker/TrainingJobs"
+LATE_SECONDS = 60
+CLOCK_SECONDS = 3600
+"""Most by which an instance's clock may be behind that of SageMaker."""
+PAGE_EVENTS = 10_000
+"""Maximum number of events that FilterLogEvents returns per call."""
+
+CONSOLES = {
+    "aws": "console.aws.amazon.com",
+    "aws-cn": "console.amazonaws.cn",
+    "aws-us-gov": "console.amazonaws-us-gov.com",
+}
+"""Host of the AWS console of each partition. Those of the isolated partitions are not public."""
 
 
 class SageMakerService:
@@ -73,14 +92,14 @@ class SageMakerService:
     def logs(self, job_name: str, cursor: str | None = None) -> LogPage:
         """Return the log lines of all instances after `cursor`, or from the start, ordered by time."""
         _check_name(job_name)
-        position = cloudwatch.read_cursor(cursor) if cursor else self._log_start(job_name)
+        position = read_cursor(cursor) if cursor else self._log_start(job_name)
         events = list(self._events(job_name, position))
-        return cloudwatch.page(events, position)
+        return log_page(events, position)
 
     def log_location(self, job_name: str) -> str:
         """Return the location of the log: its address in the AWS console, where that is known."""
         _check_name(job_name)
-        return log_address(self.region, cloudwatch.GROUP, f"{job_name}/")
+        return log_address(self.region, GROUP, f"{job_name}/")
 
     def jobs(self, *, running_only: bool = False) -> list[Description]:
         """Return the jobs, newest first, with the fields of the list: name, status and times."""
@@ -130,21 +149,21 @@ class SageMakerService:
         _check_name(job_name)
         return translated(f"Job {job_name}")
 
-    def _log_start(self, job_name: str) -> cloudwatch.Cursor:
+    def _log_start(self, job_name: str) -> Cursor:
         """Return the cursor of the job's start: without a start time, CloudWatch searches the logs of all jobs."""
         try:
             created = self.describe(job_name)["CreationTime"]
         except JobNotFound:
-            return cloudwatch.Cursor()  # a deleted job may still have a log
-        return cloudwatch.first_cursor(created)
+            return Cursor()  # a deleted job may still have a log
+        return Cursor(int(1000 * (created.timestamp() - CLOCK_SECONDS)))
 
-    def _events(self, job_name: str, cursor: cloudwatch.Cursor) -> Iterator[dict[str, Any]]:
+    def _events(self, job_name: str, cursor: Cursor) -> Iterator[dict[str, Any]]:
         logs = self._clients.get("logs")
         query: dict[str, Any] = {
-            "logGroupName": cloudwatch.GROUP,
+            "logGroupName": GROUP,
             "logStreamNamePrefix": f"{job_name}/",
             "startTime": cursor.from_ms,
-            "limit": cloudwatch.PAGE_EVENTS,
+            "limit": PAGE_EVENTS,
         }
         try:
             with translated(f"The log of job {job_name}"):
@@ -177,3 +196,71 @@ def _check_name(job_name: str) -> None:
 
 def _listed(summary: dict[str, Any]) -> Description:
     return {**summary, "SecondaryStatus": summary.get("SecondaryStatus", summary["TrainingJobStatus"])}
+
+
+@dataclass(frozen=True)
+class Cursor:
+    """Position up to which a log was read."""
+
+    newest_ms: int = 0
+    """Time of the newest event that was read, in milliseconds since the epoch."""
+    recent_ids: frozenset[str] = frozenset()
+    """Ids of events that were read and may be returned again."""
+
+    @property
+    def from_ms(self) -> int:
+        """Time from which to request events, in milliseconds since the epoch."""
+        return max(0, self.newest_ms - 1000 * LATE_SECONDS)
+
+    def text(self) -> str:
+        return json.dumps([self.newest_ms, sorted(self.recent_ids)])
+
+
+def read_cursor(text: str | None) -> Cursor:
+    """Return the cursor that `Cursor.text` wrote. Raises ServiceError for anything else."""
+    if text is None:
+        return Cursor()
+    try:
+        newest, recent_ids = json.loads(text)
+        return Cursor(int(newest), frozenset(str(each) for each in recent_ids))
+    except (ValueError, TypeError) as error:
+        raise ServiceError(f"'{text[:80]}' is not a cursor of the SageMaker service.") from error
+
+
+def log_page(events: Sequence[Mapping[str, Any]], cursor: Cursor) -> LogPage:
+    """Return the lines of those `events` that were not read before, ordered by time, with the new cursor."""
+    fresh = {each["eventId"]: each for each in events if each["eventId"] not in cursor.recent_ids}
+    # Ids are increasing numbers, so a shorter id is smaller.
+    ordered = sorted(fresh.values(), key=lambda each: (each["timestamp"], len(each["eventId"]), each["eventId"]))
+    newest_ms = max([cursor.newest_ms, *(each["timestamp"] for each in ordered)])
+    after = Cursor(newest_ms)
+    # Every event that may be returned again is among `events`, which start earlier than `after.from_ms`.
+    recent_ids = {each["eventId"] for each in events if each["timestamp"] >= after.from_ms}
+    lines, times = [], []
+    for each in ordered:
+        prefix = _instance_prefix(each.get("logStreamName", ""))
+        for line in str(each["message"]).rstrip("\n").split("\n"):
+            lines.append(prefix + line)
+            times.append(each["timestamp"] / 1000)
+    return LogPage(lines=lines, cursor=Cursor(newest_ms, frozenset(recent_ids)).text(), times=times)
+
+
+def _instance_prefix(stream: str) -> str:
+    """Return the prefix for lines of a stream `JOB/algo-2-TIME`: the instance's name, or "" for the first instance."""
+    instance = stream.rpartition("/")[2].rpartition("-")[0]
+    return "" if instance in {"", "algo-1"} else f"[{instance}] "
+
+
+def log_address(region: str, group: str, stream_prefix: str = "") -> str:
+    """Return the address of a log group in the AWS console, or its name in partitions without a known console.
+
+    With a `stream_prefix`, the console shows only the streams whose names begin with it.
+    """
+    host = CONSOLES.get(partition_of(region))
+    if host is None:
+        return f"CloudWatch log group {group} in {region}" + (f", streams {stream_prefix}*" if stream_prefix else "")
+    streams = f"$3FlogStreamNameFilter$3D{stream_prefix.replace('/', '$252F')}" if stream_prefix else ""
+    return (
+        f"https://{region}.{host}/cloudwatch/home?region={region}"
+        f"#logsV2:log-groups/log-group/{group.replace('/', '$252F')}{streams}"
+    )

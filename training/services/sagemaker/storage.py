@@ -5,20 +5,22 @@ from __future__ import annotations
 import gzip
 import hashlib
 import io
+import os
 import tarfile
+import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
+from urllib.parse import unquote, urlparse
 
 from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from training.contract.errors import AccessError, InputError
+from training.contract.plain_text import size_text
 from training.services.sagemaker.aws_errors import translated
-from training.services.sagemaker.channels import channel_files
 from training.services.sagemaker.clients import Clients
-from training.services.sagemaker.upload_progress import UploadProgress
 
 COMPLETE = "complete"
 """Folder of the objects that are written last, one for each upload. If it does not exist, the upload is incomplete."""
@@ -26,6 +28,11 @@ ABSENT = frozenset({"404", "NoSuchKey", "NotFound"})
 NOT_READABLE = frozenset({"301", "400", "403"})
 """Error codes for an object in a different region or account."""
 PARTS = TransferConfig(multipart_threshold=64 * 2**20, multipart_chunksize=64 * 2**20, max_concurrency=8)
+MAX_KEY_BYTES = 800
+"""Limit on the name of a file in a channel, in bytes of UTF-8. S3's keys have at most 1,024 (Amazon S3 user guide,
+"Naming Amazon S3 objects"), and the rest is for the prefix."""
+QUIET_SECONDS = 5.0
+"""Minimum time between two progress lines."""
 
 Log = Callable[[str], None]
 
@@ -237,3 +244,80 @@ def _check_region(bucket: str, bucket_region: str, job_region: str) -> None:
             f"Bucket {bucket} is in {bucket_region}, but the jobs run in {job_region}; "
             "SageMaker reads only buckets in the region of the job."
         )
+
+
+def channel_files(path: Path) -> dict[str, Path]:
+    """Return the files of a channel by their names in it, sorted: a single file, or those of a folder and its links.
+
+    Raises InputError if there is no file, or if a file's name cannot be a key of S3.
+    """
+    if path.is_file():
+        files = [path]
+        root = path.parent
+    else:
+        folders = os.walk(path, followlinks=True)
+        files = sorted(file for parent, _, names in folders for file in (Path(parent, name) for name in names))
+        root = path
+    if not files:
+        raise InputError(f"{path} contains no file, and SageMaker starts no job with an empty channel.")
+    named = {file.relative_to(root).as_posix(): file for file in files if file.is_file()}
+    for name in named:
+        _check_key(root, name)
+    return named
+
+
+def local_folder(uri: str) -> Path | None:
+    """Return the path of a `file://` URI, or None for any other URI."""
+    return Path(unquote(urlparse(uri).path)) if uri.startswith("file://") else None
+
+
+def check_channels(channels: Mapping[str, str]) -> None:
+    """Raise InputError for a channel of this machine that cannot be uploaded. `channels` are URIs by name."""
+    for name, uri in channels.items():
+        if path := local_folder(uri):
+            try:
+                channel_files(path)
+            except InputError as error:
+                raise InputError(f"Channel '{name}': {error}") from error
+
+
+def _check_key(root: Path, name: str) -> None:
+    try:
+        size = len(name.encode())
+    except UnicodeEncodeError as error:
+        raise InputError(f"{root} contains a file whose name is not UTF-8, {name!r}: rename it.") from error
+    if size > MAX_KEY_BYTES:
+        raise InputError(
+            f"{root} contains a file whose name has {size} bytes, {name[:60]!r}...: S3 allows {MAX_KEY_BYTES} here."
+        )
+
+
+class UploadProgress:
+    """Thread-safe counter of uploaded bytes that logs its progress."""
+
+    def __init__(
+        self, total_bytes: int, uri: str, log: Callable[[str], None], clock: Callable[[], float] = time.monotonic
+    ) -> None:
+        """`uri` is the target of the upload, for messages."""
+        self._total, self._uri, self._log, self._clock = total_bytes, uri, log, clock
+        self._sent = self._skipped = 0
+        self._logged_at = clock()
+        self._lock = threading.Lock()
+
+    def add(self, count: int) -> None:
+        """Count bytes that were uploaded."""
+        with self._lock:
+            self._sent += count
+            if self._clock() - self._logged_at >= QUIET_SECONDS:
+                self._logged_at = self._clock()
+                self._log(f"  {size_text(self._sent + self._skipped)} of {size_text(self._total)} uploaded")
+
+    def skip(self, count: int) -> None:
+        """Count bytes that an earlier upload had already uploaded."""
+        with self._lock:
+            self._skipped += count
+
+    def finish(self) -> None:
+        """Log the number of bytes that were uploaded."""
+        skipped = f" ({size_text(self._skipped)} were already uploaded)" if self._skipped else ""
+        self._log(f"Uploaded {size_text(self._sent)} to {self._uri}{skipped}")

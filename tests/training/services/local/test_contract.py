@@ -19,14 +19,13 @@ from training.contract.failures import one_line_reason
 from training.contract.job_spec import MetricDefinition
 from training.services.launcher import Job, failure_of, submit
 
+LIMIT_SECONDS = {"local": 6, "sagemaker": 40}
+"""Time limit of a job, in which a container starts on a busy machine."""
+
 
 @pytest.fixture(params=SERVICES)
 def harness(request: pytest.FixtureRequest, tmp_path: Path) -> Harness:
     return harness_of(request, tmp_path)
-
-
-LIMIT_SECONDS = {"local": 6, "sagemaker": 40}
-"""Time limit of a job, in which a container starts on a busy machine."""
 
 
 class TestInputs:

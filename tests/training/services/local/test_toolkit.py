@@ -17,10 +17,10 @@ import pytest
 from tests.support.services.following import ended
 from tests.support.services.harness import LocalHarness
 from tests.support.services.toolkit_env import toolkit_command
-from training.contract.script_entry import ScriptEntry
+from training.contract.job_spec import ScriptEntry
 from training.contract.service import Request
 from training.scripts.source import ENTRY
-from training.services.launcher import submit
+from training.services.launcher import failure_of, submit
 from training.services.local import container
 
 RECORDS_ITS_VIEW = """
@@ -63,6 +63,23 @@ ADDED = {
     "OMP_NUM_THREADS": "the job's share of the machine",
 }
 """Variables that only the local service sets, each with the reason."""
+CASES: dict[str, tuple[str, dict[str, Any], ScriptEntry | None, dict[str, str]]] = {
+    "a program": ("train.py", HYPERPARAMETERS, None, {}),
+    "in an instance group": (
+        *("train.py", HYPERPARAMETERS, None),
+        {"sagemaker_distribution_instance_groups": '["homogeneousCluster"]'},
+    ),
+    "our entry point": (
+        "train.py",
+        {"cpu": True, "lr": 20, "files": ["a b", "c"], "opts": {"a": 1, "b": "x"}, "off": False},
+        ScriptEntry(style="equals", flags=True, words=("x.py", "--no-amp")),
+        {},
+    ),
+    "a module": ("-m pkg.inner", {"a-b": "x"}, ScriptEntry(), {}),
+    "an executable": ("run", {"text": "it's $HOME; *"}, None, {}),
+    "a shell script": ("run.sh", {"text": "it's $HOME; *", "list": [1, 2], "none": None}, None, {}),
+}
+CORES = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0))), "CUDA_VISIBLE_DEVICES": ""}
 
 
 def under_the_toolkit(request: Request, base: Path) -> tuple[dict[str, str], subprocess.CompletedProcess[bytes]]:
@@ -87,24 +104,6 @@ def relocated(value: Any, base: str) -> Any:
 
 def inherited(name: str) -> bool:
     return name in container.INHERITED_NAMES or name.startswith(container.INHERITED_PREFIXES)
-
-
-CASES: dict[str, tuple[str, dict[str, Any], ScriptEntry | None, dict[str, str]]] = {
-    "a program": ("train.py", HYPERPARAMETERS, None, {}),
-    "in an instance group": (
-        *("train.py", HYPERPARAMETERS, None),
-        {"sagemaker_distribution_instance_groups": '["homogeneousCluster"]'},
-    ),
-    "our entry point": (
-        "train.py",
-        {"cpu": True, "lr": 20, "files": ["a b", "c"], "opts": {"a": 1, "b": "x"}, "off": False},
-        ScriptEntry(style="equals", flags=True, words=("x.py", "--no-amp")),
-        {},
-    ),
-    "a module": ("-m pkg.inner", {"a-b": "x"}, ScriptEntry(), {}),
-    "an executable": ("run", {"text": "it's $HOME; *"}, None, {}),
-    "a shell script": ("run.sh", {"text": "it's $HOME; *", "list": [1, 2], "none": None}, None, {}),
-}
 
 
 @pytest.mark.slow
@@ -166,3 +165,39 @@ def test_a_failure_has_the_same_reason(harness: LocalHarness, tmp_path: Path) ->
         == "AlgorithmError: ExecuteUserScriptError:"
     )
     assert description["FailureReason"].splitlines()[1:] == theirs[1:3] == ["ExitCode 7", 'ErrorMessage ""']
+
+
+@pytest.mark.slow
+def test_two_processes_add_up_their_ranks(tmp_path: Path) -> None:
+    harness = LocalHarness(tmp_path)
+    script = """
+        import os, sys, torch, torch.distributed as dist
+        dist.init_process_group("gloo")
+        total = torch.tensor([dist.get_rank() + 1.0])
+        dist.all_reduce(total)
+        # One write: the lines of two processes must not mix.
+        os.write(1, f"rank {dist.get_rank()} of {dist.get_world_size()}: {total.item()} {sys.argv[1:]}\\n".encode())
+        dist.destroy_process_group()
+        os._exit(0)  # Shutting down Python can abort the process (see train.py).
+    """
+    request = harness.request(script, devices=2, hyperparameters={"nproc_per_node": 7}, environment=CORES)
+    description, lines = ended(submit(harness.service, request))
+    assert description["TrainingJobStatus"] == "Completed", lines
+    ranks = sorted(line for line in lines if line.startswith("rank"))
+    assert ranks == [f"rank {rank} of 2: 3.0 ['--nproc_per_node', '7']" for rank in range(2)]
+
+
+@pytest.mark.gate
+@pytest.mark.slow
+def test_a_killed_process_ends_the_job(tmp_path: Path) -> None:
+    harness = LocalHarness(tmp_path)
+    script = """
+        import os, signal, time
+        if os.environ["RANK"] == "1": os.kill(os.getpid(), signal.SIGKILL)
+        time.sleep(300)
+    """
+    description, lines = ended(submit(harness.service, harness.request(script, devices=2, environment=CORES)))
+    assert description["TrainingJobStatus"] == "Failed"
+    assert "Killed by SIGKILL" in description["FailureReason"]
+    assert failure_of(description, [], lines)[0] == "Killed"
+    assert not harness.has_processes("job")

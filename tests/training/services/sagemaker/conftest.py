@@ -14,7 +14,10 @@ from mlflow.entities import Run
 
 from experiments.__main__ import main
 from tests.support.aws.account import Account
+from tests.training.contract.conftest import built
 from training.services.sagemaker.service import SageMakerService
+
+__all__ = ["built"]
 
 
 @dataclass(frozen=True)

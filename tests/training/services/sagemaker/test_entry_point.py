@@ -17,7 +17,7 @@ import pytest
 
 from tests.support.aws.machine import IMAGE, IMAGE_ENTRY
 from tests.support.fork_server.interpreter import INTERPRETER
-from training.services.sagemaker.entry_point import ENTRY_POINT, PROGRAM, arguments, entry_point
+from training.services.sagemaker.images import ENTRY_POINT, PROGRAM, arguments, entry_point
 
 OURS = (*ENTRY_POINT, *arguments())
 AWS = "763104351884.dkr.ecr.us-east-1.amazonaws.com"

@@ -3,17 +3,47 @@
 from __future__ import annotations
 
 import json
+import re
 from importlib.resources import files
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
+from experiments.planning.load import FOLDER
+from tests.conftest import ROOT
+from tests.support.requests.building import Built
 from tests.support.requests.images import DLC, FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST, TRANSFORMERS_4_6
+from tests.support.requests.workloads import ACCOUNT
 from training.contract.errors import InputError
+from training.contract.image_address import Image, read_image
 from training.contract.job_spec import JobSpec
-from training.services.sagemaker.images.default import default_image
-from training.services.sagemaker.images.rules import check_image
-from training.services.sagemaker.images.table import published_images
+from training.services.sagemaker.images import aws_image, check_image, default_image, published_images
+
+TRN1 = {"is_script": True, "instance_type": "ml.trn1.2xlarge"}
+P3 = {"instance_type": "ml.p3.2xlarge"}
+CANNOT_RUN = [
+    ("pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-sagemaker", {}, "does not contain Transformers"),
+    (TRANSFORMERS_4_6, {}, "has Transformers 4.6, and this training needs 4.21 or later"),
+    # AWS publishes no such image today; a mirror may have one.
+    ("huggingface-pytorch-training:2.9.0-transformers5.3.0-cpu-py312", {}, "is for CPUs, but ml.g5.xlarge has GPUs"),
+    (NEWEST, P3, "which has no kernels for the V100 of ml.p3.2xlarge"),
+    # The tag may omit CUDA, which the table states.
+    ("huggingface-pytorch-training:2.9-transformers5.3-gpu-py312", P3, "which has no kernels for the V100"),
+    (NEWEST, {"fallback_instance_types": ("ml.p3dn.24xlarge",)}, "for the V100 of ml.p3dn.24xlarge"),
+    (FOR_TRAINIUM, {}, "is for Trainium, on which only your own script runs"),
+    (NEWEST, {"region": "eu-central-1"}, "is in us-east-1, but the jobs run in eu-central-1"),
+]
+CONFIGS = files("sagemaker.core") / "image_uri_config"
+SETTINGS = FOLDER / "sagemaker"
+ON_SAGEMAKER = {"machines"}
+"""Experiments that name their instance types themselves."""
+NAMES = sorted(path.stem for path in FOLDER.glob("*.yaml") if path.stem not in ON_SAGEMAKER)
+EXAMPLES = sorted((FOLDER / "examples").glob("*.yaml"))
+DOCUMENT = (ROOT / "docs" / "script_examples.md").read_text()
+ON_GPU = {"nanogpt": {"device": "cuda"}, "nlp_example": {"cpu": "false"}, "word_language_model": {"accel": "true"}}
+"""Hyperparameters by which a script uses a GPU."""
 
 
 def spec(**fields: Any) -> JobSpec:
@@ -23,20 +53,15 @@ def spec(**fields: Any) -> JobSpec:
     return JobSpec(**{**own, **fields})
 
 
-TRN1 = {"is_script": True, "instance_type": "ml.trn1.2xlarge"}
-
-
 @pytest.mark.parametrize(
     ("fields", "image"),
     [
-        ({"instance_type": "ml.g5.xlarge"}, NEWEST),
         ({"instance_type": "ml.p6-b200.48xlarge"}, NEWEST),
         # A V100 needs a build for CUDA before 12.8.
         ({"instance_type": "ml.p3.2xlarge"}, FOR_V100),
         ({"instance_type": "ml.g5.xlarge", "fallback_instance_types": ("ml.p3dn.24xlarge",)}, FOR_V100),
         ({"compiler": "trcomp"}, FOR_TRCOMP),
         (TRN1, FOR_TRAINIUM),
-        ({**TRN1, "instance_type": "ml.trn2.48xlarge"}, FOR_TRAINIUM),
         (
             {**TRN1, "image_versions": {"transformers": "4.51"}},
             "huggingface-pytorch-training-neuronx:2.7.0-transformers4.51.0-neuronx-py310-sdk2.24.1-ubuntu22.04",
@@ -47,11 +72,9 @@ TRN1 = {"is_script": True, "instance_type": "ml.trn1.2xlarge"}
             "pytorch-training-neuronx:2.9.0-neuronx-py312-sdk2.30.0-ubuntu24.04",
         ),
         ({"image_versions": {"transformers": "4.49", "pytorch": "2.5"}}, FOR_V100),
-        ({"image_versions": {"pytorch": "2.5.1"}}, FOR_V100),
         # A script may do without Transformers, and on CPUs it must.
         ({"is_script": True}, NEWEST),
         ({"is_script": True, "instance_type": "ml.m5.large"}, "pytorch-training:2.10.0-cpu-py313"),
-        ({"is_script": True, "image_versions": {"pytorch": "2.10"}}, "pytorch-training:2.10.0-gpu-py313"),
         (
             {"is_script": True, "image_versions": {"transformers": "4.17"}},
             "huggingface-pytorch-training:1.10.2-transformers4.17.0-gpu-py38-cu113-ubuntu20.04",
@@ -66,7 +89,6 @@ def test_the_newest_image_that_runs_on_every_type_is_chosen(fields: dict[str, ob
     ("fields", "message"),
     [
         ({"instance_type": "ml.m5.large"}, "no image with Transformers for ml.m5.large (CPUs): set machine.image"),
-        ({"instance_type": "ml.c7g.large"}, "no image with Transformers for ml.c7g.large (Arm CPUs)"),
         ({"instance_type": "ml.p6e-gb200.36xlarge", "is_script": True}, "ml.p6e-gb200.36xlarge (Arm CPUs)"),
         (
             {**TRN1, "image_versions": {"transformers": "5.3"}},
@@ -74,7 +96,6 @@ def test_the_newest_image_that_runs_on_every_type_is_chosen(fields: dict[str, ob
             "pytorch 2.1.2",
         ),
         ({**TRN1, "fallback_instance_types": ("ml.g5.xlarge",)}, "for ml.trn1.2xlarge, ml.g5.xlarge (Trainium)"),
-        ({"image_versions": {"transformers": "4.12"}}, "asks for transformers 4.12, which no image for ml.g5.xlarge"),
         ({"instance_type": "ml.p3.2xlarge", "image_versions": {"transformers": "5.3"}}, "asks for transformers 5.3"),
         # 2.1 is not the beginning of 2.10.
         ({"image_versions": {"pytorch": "2.10"}}, "asks for pytorch 2.10"),
@@ -93,45 +114,14 @@ def test_a_region_without_images_is_refused() -> None:
         default_image(spec(), "ap-nowhere-9")
 
 
-@pytest.mark.parametrize(
-    ("region", "registry"),
-    [
-        ("il-central-1", "780543022126.dkr.ecr.il-central-1.amazonaws.com"),
-        ("cn-north-1", "727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn"),
-        ("us-gov-west-1", "442386744353.dkr.ecr.us-gov-west-1.amazonaws.com"),
-    ],
-)
-def test_images_for_trainium_are_in_the_registries_of_the_sdk(region: str, registry: str) -> None:
-    assert default_image(spec(**TRN1), region) == f"{registry}/{FOR_TRAINIUM}"
-
-
-def test_a_region_without_images_for_trainium_is_refused_with_the_others() -> None:
+def test_images_for_trainium_are_in_the_registries_of_the_sdk() -> None:
+    china = "727897471807.dkr.ecr.cn-north-1.amazonaws.com.cn"
+    assert default_image(spec(**TRN1), "cn-north-1") == f"{china}/{FOR_TRAINIUM}"
     with pytest.raises(
         InputError,
         match=r"lists no image .*neuronx for ml.trn1.2xlarge in eu-north-1 \(its regions are ap-n.*us-west-2",
     ):
         default_image(spec(**TRN1), "eu-north-1")
-
-
-P3 = {"instance_type": "ml.p3.2xlarge"}
-CANNOT_RUN = [
-    ("pytorch-training:2.9.0-gpu-py312-cu130-ubuntu22.04-sagemaker", {}, "does not contain Transformers"),
-    ("pytorch-trcomp-training:1.13.1-gpu-py39-cu117-ubuntu20.04-sagemaker", {}, "does not contain Transformers"),
-    (TRANSFORMERS_4_6, {}, "has Transformers 4.6, and this training needs 4.21 or later"),
-    (
-        "huggingface-pytorch-training:1.10.2-transformers4.17.0-gpu-py38-cu113-ubuntu20.04",
-        {},
-        "has Transformers 4.17.0, and this training needs 4.21 or later",
-    ),
-    # AWS publishes no such image today; a mirror may have one.
-    ("huggingface-pytorch-training:2.9.0-transformers5.3.0-cpu-py312", {}, "is for CPUs, but ml.g5.xlarge has GPUs"),
-    (NEWEST, P3, "which has no kernels for the V100 of ml.p3.2xlarge"),
-    # The tag may omit CUDA, which the table states.
-    ("huggingface-pytorch-training:2.9-transformers5.3-gpu-py312", P3, "which has no kernels for the V100"),
-    (NEWEST, {"fallback_instance_types": ("ml.p3dn.24xlarge",)}, "for the V100 of ml.p3dn.24xlarge"),
-    (FOR_TRAINIUM, {}, "is for Trainium, on which only your own script runs"),
-    (NEWEST, {"region": "eu-central-1"}, "is in us-east-1, but the jobs run in eu-central-1"),
-]
 
 
 @pytest.mark.parametrize(("image", "fields", "message"), CANNOT_RUN)
@@ -150,14 +140,10 @@ def test_our_own_job_is_refused_and_a_script_is_not(image: str, fields: dict[str
         (f"{DLC}/{FOR_TRCOMP}", {"compiler": "trcomp", **P3}),
         # The contents of a user's own image are unknown.
         ("111122223333.dkr.ecr.us-east-1.amazonaws.com/mine:1.0-gpu-py38", {}),
-        ("own.example/pytorch:latest", {"instance_type": "ml.m5.large"}),
     ],
 )
 def test_other_images_pass(image: str, fields: dict[str, object]) -> None:
     check_image(spec(image=image, **fields))
-
-
-CONFIGS = files("sagemaker.core") / "image_uri_config"
 
 
 def listed(name: str) -> dict[str, Any]:
@@ -194,3 +180,64 @@ def test_images_without_transformers_are_those_of_the_sdk(name: str, repository:
     ours = [each for each in published_images() if each.repository == repository]
     assert {(each.pytorch, each.python) for each in ours} == expected
     assert {each.transformers for each in ours} == {None}
+
+
+def test_versions_are_read_from_an_image_uri() -> None:
+    image = read_image(f"{DLC}/{FOR_TRCOMP}")
+    assert image
+    assert (image.has_training_compiler, image.on_gpu, image.pytorch_text) == (True, True, "1.11.0")
+    assert (image.pytorch, image.transformers) == ((1, 11, 0), "4.21.1")
+    short = read_image(f"{DLC}/{TRANSFORMERS_4_6}")
+    assert short
+    assert (short.has_training_compiler, short.pytorch) == (False, (1, 7))
+    assert read_image("own.example/pytorch:latest") is read_image("local") is None
+
+
+def read(path: Path) -> dict[str, Any]:
+    return dict(yaml.safe_load(path.read_text()))
+
+
+def image_of(request: dict[str, Any]) -> Image:
+    image = aws_image(request["AlgorithmSpecification"]["TrainingImage"])
+    assert image is not None
+    return image
+
+
+def test_no_other_settings_exist() -> None:
+    assert sorted(path.stem for path in SETTINGS.iterdir()) == NAMES
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_the_request_has_the_named_image(built: Built, tmp_path: Path, name: str) -> None:
+    (tmp_path / "rows.jsonl").write_text('{"text": "a", "label": "b"}\n')
+    channels = read(FOLDER / f"{name}.yaml").get("script", {}).get("channels", {})
+    data = {f"script.channels.{each}": str(tmp_path / "rows.jsonl") for each in channels}
+    request = built(name, backend_config=str(SETTINGS / f"{name}.yaml"), **ACCOUNT, **data)
+    image, settings = image_of(request), read(SETTINGS / f"{name}.yaml")["machine"]
+    versions = {"transformers": str(image.transformers), "pytorch": image.pytorch_text}
+    assert all(versions[key].startswith(f"{value}.") for key, value in settings["image"].items()), versions
+    assert request["ResourceConfig"]["InstanceType"] == settings["instance_type"]
+    assert request["ResourceConfig"]["InstanceCount"] == settings.get("instance_count", 1)
+    launched = any(key.endswith("_enabled") for key in request["HyperParameters"] if key.startswith("sagemaker_"))
+    assert launched == (settings.get("devices", 1) > 1)
+
+
+@pytest.mark.parametrize("path", EXAMPLES, ids=lambda path: path.stem)
+def test_an_example_has_a_request_for_a_gpu(built: Built, tmp_path: Path, path: Path) -> None:
+    script = read(path)["script"]
+    for folder in (script["source"], *script.get("channels", {}).values()):
+        (tmp_path / folder).mkdir(parents=True, exist_ok=True)
+        (tmp_path / folder / "train.txt").write_text("a line of data\n")
+    (tmp_path / script["source"] / script["entry_point"].split()[0]).write_text("print('training')\n")
+    (tmp_path / script["source"] / "requirements.txt").write_text("evaluate\n")
+    (tmp_path / path.name).write_text(path.read_text())
+    values = ON_GPU.get(path.stem, {})
+    options = {f"script.hyperparameters.{name}": value for name, value in values.items()}
+    request = built(str(tmp_path / path.name), **ACCOUNT, **{"machine.instance_type": "ml.g5.xlarge"}, **options)
+    image = image_of(request)
+    assert image.on_gpu
+    assert f"`v{image.transformers}`" in DOCUMENT
+    channels = {each["ChannelName"] for each in request.get("InputDataConfig", [])}
+    assert channels == set(script.get("channels", {}))
+    for name, value in values.items():
+        assert re.search(rf"\b{path.stem}\.yaml.*--script\.hyperparameters\.{name} {value}", DOCUMENT)

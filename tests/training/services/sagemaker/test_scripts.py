@@ -1,22 +1,23 @@
-"""A script gets the same arguments, variables and secrets on SageMaker as on this machine."""
+"""Scripts on SageMaker: what they get, jobs without a network, and data in the user's own bucket."""
 
 from __future__ import annotations
 
-import gzip
 import json
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from tests.support.aws.account import BUCKET, Account
+from tests.support.aws.account import Account
+from tests.support.aws.rights import allowed
 from tests.support.hub.secrets_server import keeping
+from tests.support.services.following import ended
+from tests.support.services.harness import SageMakerHarness
 from tests.training.services.sagemaker.conftest import Terminal
-from training.services.sagemaker.cloudwatch import GROUP
+from training.services.launcher import submit
+from training.services.sagemaker.service import GROUP
 
-pytestmark = pytest.mark.slow
-
-SCRIPT = """\
+VIEWS_ITSELF = """\
 import argparse, json, os, sys
 parser = argparse.ArgumentParser()
 parser.add_argument("config")
@@ -30,7 +31,7 @@ base = os.environ.get("SAGEMAKER_BASE_DIR", "/opt/ml")
 view = [sys.argv, os.environ["GREETING"], len(os.environ["HF_TOKEN"]), os.environ["SM_USER_ENTRY_POINT"]]
 print("VIEW " + json.dumps(view).replace(base, "/opt/ml"))
 """
-EXPERIMENT = """\
+OF_THE_VIEW = """\
 script:
   source: code
   entry_point: train.py "a b; it's (x) *" /opt/ml/model --no-amp
@@ -41,23 +42,44 @@ script:
 machine: {cores: 1}
 """
 TOKEN = "v3ry-secret-token"
-EXPECTED = [
-    [
-        "train.py",
-        "a b; it's (x) *",
-        "/opt/ml/model",
-        "--no-amp",
-        "--cpu",
-        "--files",
-        "x",
-        "/opt/ml/model",
-        "--out",
-        "/opt/ml/model",
-    ],
-    "hello",
-    len(TOKEN),
-    "train.py",
+ARGUMENTS = ["a b; it's (x) *", "/opt/ml/model", "--no-amp", "--cpu", "--files", "x", "/opt/ml/model", "--out"]
+EXPECTED = [["train.py", *ARGUMENTS, "/opt/ml/model"], "hello", len(TOKEN), "train.py"]
+ARCHIVE = "/opt/ml/input/data/code/sourcedir.tar.gz"
+USES_NETWORK = """
+    import os, socket
+    from pathlib import Path
+    print("data " + (Path(os.environ["SM_CHANNEL_TRAIN"]) / "rows.csv").read_text())
+    try:
+        socket.create_connection(("127.0.0.1", {port}), timeout=5)
+    except OSError as error:
+        print("no network " + type(error).__name__)
+"""
+REFUSED = [
+    (
+        ", secrets: {HF_TOKEN: hub/token}",
+        "script.secrets.HF_TOKEN is read from AWS Secrets Manager inside the job",
+    ),
+    (
+        ", hyperparameters: {model_name_or_path: distilgpt2}",
+        "script.hyperparameters.model_name_or_path 'distilgpt2' names something on the Hub: pass it as a folder in",
+    ),
+    (", hyperparameters: {push_to_hub: true}", "script.hyperparameters.push_to_hub True names something"),
+    (", channels: {code: code}", "Channel 'code' must have another name with aws.isolate_network"),
 ]
+URI = "s3://team-data/rows/"
+READS_FILES = """\
+import os
+from pathlib import Path
+folder = Path(os.environ["SM_CHANNEL_TRAIN"])
+files = sorted((path.relative_to(folder).as_posix(), path.read_text()) for path in folder.rglob("*.txt"))
+print(f"READ {files}")
+"""
+EXPERIMENT = f"""\
+script: {{source: code, channels: {{train: {URI}}}}}
+service: sagemaker
+machine: {{instance_type: ml.g5.xlarge}}
+aws: {{role: trainer, prices: prices.json}}
+"""
 
 
 def view(terminal: Terminal, tmp_path: Path, **fields: object) -> Any:
@@ -68,25 +90,22 @@ def view(terminal: Terminal, tmp_path: Path, **fields: object) -> Any:
     assert TOKEN not in output.out + output.error
     run = terminal.runs()[-1]
     log = Path(terminal.client.download_artifacts(run.info.run_id, "log.txt")).read_text()
-    files = [
-        path for path in Path(terminal.client.download_artifacts(run.info.run_id, "")).rglob("*") if path.is_file()
-    ]
-    assert not [path for path in files if TOKEN.encode() in path.read_bytes()]
     assert TOKEN not in json.dumps([each.to_dictionary() for kind in ("job", "group") for each in terminal.runs(kind)])
     return json.loads(log.split("VIEW ")[1].splitlines()[0])
 
 
+@pytest.mark.slow
 def test_a_script_gets_the_same_on_both_services(
     terminal: Terminal, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "train.py").write_text(SCRIPT)
-    (tmp_path / "own.yaml").write_text(EXPERIMENT)
+    (tmp_path / "code" / "train.py").write_text(VIEWS_ITSELF)
+    (tmp_path / "own.yaml").write_text(OF_THE_VIEW)
     monkeypatch.setenv("HF_TOKEN", TOKEN)
     assert view(terminal, tmp_path) == EXPECTED
 
     # On SageMaker the job gets no variable of this machine; its role gives it access to Secrets Manager.
-    (tmp_path / "own.yaml").write_text(EXPERIMENT.replace("machine: {cores: 1}\n", ""))
+    (tmp_path / "own.yaml").write_text(OF_THE_VIEW.replace("machine: {cores: 1}\n", ""))
     monkeypatch.delenv("HF_TOKEN")
     with keeping({"hub/token": TOKEN}) as url:
         (tmp_path / ".aws").mkdir()
@@ -97,18 +116,118 @@ def test_a_script_gets_the_same_on_both_services(
         prices = {"aws.prices": terminal.fields["aws.prices"]}
         assert view(terminal, tmp_path, **aws, **prices) == EXPECTED
     assert TOKEN not in json.dumps([account.jobs.request(name) for name in account.jobs.names()], default=str)
-    assert not [path for path in kept(tmp_path) if TOKEN.encode() in path.read_bytes()]
-    s3 = account.clients["s3"]
-    keys = [each["Key"] for each in s3.list_objects_v2(Bucket=BUCKET)["Contents"]]
-    assert any(key.endswith("sourcedir.tar.gz") for key in keys)
-    for key in keys:
-        content = s3.get_object(Bucket=BUCKET, Key=key)["Body"].read()
-        assert TOKEN.encode() not in (gzip.decompress(content) if key.endswith(".gz") else content), key
+    # The state folder, the tracking database with its artifacts, and the job's container.
+    kept = [path for path in tmp_path.rglob("*") if path.is_file()]
+    assert not [path for path in kept if TOKEN.encode() in path.read_bytes()]
     events = account.clients["logs"].filter_log_events(logGroupName=GROUP)["events"]
     assert any("VIEW" in event["message"] for event in events)
     assert TOKEN not in json.dumps(events)
 
 
-def kept(folder: Path) -> list[Path]:
-    """Return the files that the commands left: the state folder, the tracking database and the job's container."""
-    return [path for path in folder.rglob("*") if path.is_file()]
+@pytest.mark.slow
+def test_an_isolated_job_gets_its_source_and_data_from_channels_alone(tmp_path: Path, account: Account) -> None:
+    harness = SageMakerHarness(tmp_path, account)
+    channels = {"train": harness.folder("data", {"rows.csv": "1,2"})}
+    script = USES_NETWORK.format(port=account.variables["AWS_ENDPOINT_URL"].rpartition(":")[2])  # the account's S3
+    request = harness.request(script, channels=channels, isolate_network=True)
+    hyperparameters, inputs = request["HyperParameters"], request["InputDataConfig"]
+    assert json.loads(hyperparameters["sagemaker_submit_directory"]) == ARCHIVE
+    [code] = [each["DataSource"]["S3DataSource"] for each in inputs if each["ChannelName"] == "code"]
+    assert code["S3Uri"].endswith("/sourcedir.tar.gz")
+    assert (code["S3DataType"], code["S3DataDistributionType"]) == ("S3Prefix", "FullyReplicated")
+    description, lines = ended(submit(harness.service, request))
+    assert description["TrainingJobStatus"] == "Completed", lines
+    assert [line for line in lines if line.startswith(("data", "no network"))] == [
+        "data 1,2",
+        "no network ConnectionRefusedError",
+    ]
+    # Without isolation, the same script reaches the network.
+    _, lines = ended(submit(harness.service, harness.request(script, name="open", channels=channels)))
+    assert [line for line in lines if line.startswith(("data", "no network"))] == ["data 1,2"]
+
+
+def test_what_needs_a_network_is_refused_before_an_upload(terminal: Terminal, account: Account, tmp_path: Path) -> None:
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text("print(1)\n")
+    fields = {"service": "sagemaker", "machine.instance_type": "ml.g5.xlarge", "aws.role": "trainer"}
+    fields |= {"experiment": "own.yaml", "aws.isolate_network": "true"}
+    words = [word for name, value in fields.items() for word in (f"--{name}", value)]
+
+    def refusal(text: str) -> str:
+        (tmp_path / "own.yaml").write_text(f"script: {{source: code{text}}}\n")
+        output = terminal.run("train", *words)
+        assert output.code == 2, output
+        [line] = output.error.splitlines()
+        return line
+
+    for text, message in REFUSED:
+        assert message in refusal(text)
+    (tmp_path / "code" / "requirements.txt").write_text("# packages\nevaluate\n")
+    message = "requirements.txt of the script is installed from a package index (evaluate): remove it, and use"
+    assert message in refusal("")
+    assert account.jobs.names() == []
+    assert not [call for _, call in account.calls if call.startswith("PUT /") and call.count("/") > 1]
+    # Paths and empty requirements need no network.
+    (tmp_path / "code" / "requirements.txt").write_text("# nothing\n")
+    paths = ", hyperparameters: {model_name_or_path: /opt/ml/input/data/model, push_to_hub: false}"
+    (tmp_path / "own.yaml").write_text(f"script: {{source: code{paths}}}\n")
+    output = terminal.run("plan", "train", *words, "--aws.prices", str(terminal.fields["aws.prices"]))
+    assert output.code == 0, output
+
+
+@pytest.fixture
+def stored(account: Account, tmp_path: Path) -> Account:
+    """An account with data in a bucket of the user's, and a script that reads it."""
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code" / "train.py").write_text(READS_FILES)
+    (tmp_path / "own.yaml").write_text(EXPERIMENT)
+    account.clients["s3"].create_bucket(Bucket="team-data")
+    account.clients["s3"].put_object(Bucket="team-data", Key="rows/a.txt", Body=b"1")
+    account.clients["s3"].put_object(Bucket="team-data", Key="rows/inner/b.txt", Body=b"2")
+    return account
+
+
+@pytest.mark.slow
+def test_a_script_reads_objects_where_they_are(terminal: Terminal, stored: Account, tmp_path: Path) -> None:
+    output = terminal.run("train", "--experiment", str(tmp_path / "own.yaml"))
+    assert output.code == 0, output
+    [name] = stored.jobs.names()
+    source = {"S3DataType": "S3Prefix", "S3Uri": URI, "S3DataDistributionType": "FullyReplicated"}
+    assert stored.jobs.request(name)["InputDataConfig"] == [
+        {"ChannelName": "train", "DataSource": {"S3DataSource": source}}
+    ]
+    calls = [call for _, call in stored.calls if "/team-data" in call]
+    assert {call.partition("?")[0] for call in calls} == {"HEAD /team-data", "GET /team-data"}
+    [run] = terminal.runs()
+    log = Path(terminal.client.download_artifacts(run.info.run_id, "log.txt")).read_text()
+    assert "READ [('a.txt', '1'), ('inner/b.txt', '2')]" in log
+    [used] = run.inputs.dataset_inputs
+    assert "train: s3://team-data/rows/ (2 objects, 0.0 MB)" in used.dataset.source
+
+    # Changed data is another dataset and another group; equal data is the same one.
+    for body in (b"changed", b"1"):
+        stored.clients["s3"].put_object(Bucket="team-data", Key="rows/a.txt", Body=body)
+        assert terminal.run("train", "--experiment", str(tmp_path / "own.yaml")).code == 0
+    digests = [each.inputs.dataset_inputs[0].dataset.digest for each in terminal.runs()]
+    assert digests[0] == digests[2] != digests[1]
+    assert len(terminal.runs("group")) == 3
+
+
+def test_a_plan_shows_the_channels_as_they_would_be_sent(terminal: Terminal, stored: Account, tmp_path: Path) -> None:
+    channels = f"train: {URI}, images: {{file_system: fs-0123abcd, kind: EFS, path: /rows}}"
+    text = EXPERIMENT.replace(f"train: {URI}", channels)
+    (tmp_path / "own.yaml").write_text(text.replace("role:", "subnets: [subnet-1], security_groups: [sg-1], role:"))
+    output = terminal.run("train", "--experiment", str(tmp_path / "own.yaml"), "--dry-run")
+    assert output.code == 0, output
+    shown = " ".join(output.out.split())
+    assert f"train: {URI} (2 objects, 0.0 MB), images: efs://fs-0123abcd/rows" in shown, output.out
+    assert "script.channels.images is a directory of a file system: the version of its files" in shown
+    assert not [call for _, call in stored.calls if call.startswith("PUT ")]
+
+
+def test_the_documented_permissions_cover_the_users_bucket() -> None:
+    """Users list the objects, and the role of the jobs lists and reads them."""
+    values = {"PARTITION": "aws", "DATA-BUCKET": "team-data"}
+    assert allowed("s3:ListBucket", "arn:aws:s3:::team-data", ("data",), **values)
+    assert allowed("s3:GetObject", "arn:aws:s3:::team-data/rows/a.txt", ("data",), **values)
+    assert not allowed("s3:PutObject", "arn:aws:s3:::team-data/rows/a.txt", ("data",), **values)

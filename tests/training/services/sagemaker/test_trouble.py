@@ -9,13 +9,21 @@ import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from tests.support.aws.account import Account
+from tests.support.aws.account import ROLE, Account
 from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
 from tests.support.services.following import until
+from tests.support.services.harness import SageMakerHarness
+from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
 from tests.training.services.sagemaker.conftest import Terminal
+from tracking.following import group_session
+from tracking.following.group_session import run_jobs
+from tracking.groups.group import child_runs, open_group
+from tracking.server.store import open_store
+from training.contract.plain_text import without_markup
 
 pytestmark = pytest.mark.slow
 
@@ -82,34 +90,21 @@ def test_a_hanging_job_is_stopped(terminal: Terminal, account: Account) -> None:
     assert (run.info.status, run.data.tags["platform.failure_class"]) == ("KILLED", "Stopped")
 
 
-@pytest.mark.parametrize(
-    ("operation", "error", "message"),
-    [
-        ("DescribeTrainingJob", EXPIRED, "AWS credentials have expired: renew them"),
-        ("DescribeTrainingJob", Dropped(), "AWS does not answer"),
-    ],
-    ids=["token", "network"],
-)
-def test_the_same_command_resumes_after_a_lost_connection(
-    terminal: Terminal,
-    account: Account,
-    monkeypatch: pytest.MonkeyPatch,
-    operation: str,
-    error: Exception,
-    message: str,
+def test_the_same_command_resumes_after_lost_credentials(
+    terminal: Terminal, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "2")
     account.jobs.faults.hanging.add("")
 
     def lose_connection() -> None:
         in_training(account)
-        account.api.faults.last(operation, error)
+        account.api.faults.last("DescribeTrainingJob", EXPIRED)
 
     with meanwhile(lose_connection):
         output = terminal("train")
     [name] = account.jobs.names()
     [line] = output.error.splitlines()
-    assert (output.code, message in line, name in line) == (1, True, True)
+    assert (output.code, "AWS credentials have expired: renew them" in line, name in line) == (1, True, True)
     [group] = terminal.runs("group")
     command = f"jobs --service sagemaker stop --group {group.data.tags['platform.group']}"
     assert (
@@ -117,7 +112,7 @@ def test_the_same_command_resumes_after_a_lost_connection(
         in line
     )
     assert command in line
-    account.api.faults.last(operation, None)
+    account.api.faults.last("DescribeTrainingJob", None)
     listed = terminal.run("jobs", "--service", "sagemaker", "list").out
     assert f"{name}  Training" in listed
     account.jobs.faults.hanging.clear()
@@ -142,3 +137,153 @@ def test_repeated_responses_are_recorded_once(terminal: Terminal, account: Accou
         assert [step for step, _ in terminal.curve(run, metric)] == list(range(1, 9))
     events = Path(terminal.client.download_artifacts(run.info.run_id, "events.jsonl")).read_text().splitlines()
     assert len(set(events)) == len(events)
+
+
+def test_a_refused_image_gives_one_line_and_leaves_nothing_running(terminal: Terminal, account: Account) -> None:
+    output = terminal("train", {"machine.image": "999999999999.dkr.ecr.us-east-1.amazonaws.com/mine:latest"})
+    [line] = output.error.splitlines()
+    assert output.code == 2, output
+    assert re.search("Job demo-.* Cannot find repository: mine in registry ID: 999999999999", line), output
+    assert "may still be running" not in line
+    assert account.jobs.names() == []
+    assert {run.info.status for run in terminal.runs()} <= {"FAILED"}
+
+
+def test_a_script_that_fails_shows_its_traceback(
+    terminal: Terminal, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "scripts").mkdir()
+    (tmp_path / "scripts" / "train.py").write_text(
+        "def third(values):\n    return values[2]\n\nprint('so far')\nthird([1, 2])\n"
+    )
+    (tmp_path / "mine.yaml").write_text("script: {source: scripts, entry_point: train.py}\n")
+    # The SDK's configuration provides the role.
+    config = f"SchemaVersion: '1.0'\nSageMaker: {{TrainingJob: {{RoleArn: '{ROLE}'}}}}\n"
+    (tmp_path / "config.yaml").write_text(config)
+    monkeypatch.setenv("SAGEMAKER_USER_CONFIG_OVERRIDE", str(tmp_path / "config.yaml"))
+    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # The simulated account has no price list.
+    options = ("--service", "sagemaker", "--machine.instance_type", "ml.g5.xlarge")
+    output = terminal.run("train", "--experiment", str(tmp_path / "mine.yaml"), *options)
+    assert (output.code, output.error) == (1, "")
+    [name] = account.jobs.names()
+    assert "failed: IndexError: list index out of range" in output.out
+    # SageMaker's toolkit prints the pieces that Python writes as lines, which the report puts together.
+    assert 'train.py", line 2, in third\n        return values[2]\n' in output.out
+    error = "    IndexError: list index out of range\n"
+    assert output.out.index(error) < output.out.index(f"job {name}, log: https://us-east-1.console")
+    [run] = terminal.runs()
+    assert (run.info.status, run.data.tags["platform.failure_class"]) == ("FAILED", "Error")
+    assert "IndexError: list index out of range" in run.data.tags["mlflow.note.content"]
+
+
+def test_rejected_jobs_leave_the_others_running(
+    account: Account, tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    harness, store = SageMakerHarness(tmp_path, account), open_store(tracking_uri)
+    account.jobs.quotas = {"ml.p3.2xlarge": 0, "ml.p3.8xlarge": 1}
+    group = open_group(store, experiment_name="demo", verb="compare", key="k1")
+    kinds = {
+        "without-quota": {"instance_type": "ml.p3.2xlarge"},
+        "too-many": {"instance_type": "ml.p3.8xlarge", "instance_count": 2},
+        "no-such-type": {"instance_type": "ml.none.xlarge"},
+        "granted": {"instance_type": "ml.g5.xlarge"},
+    }
+    steps = {"hyperparameters": {"steps": 2}}
+    jobs = [planned_as(harness.spec(TRAIN_PY, name=name, **steps, **kind), name) for name, kind in kinds.items()]
+    messages: list[str] = []
+    outcomes = run_jobs(store, harness.service, group, jobs, echo=messages.append)
+    assert account.jobs.names() == ["granted"]
+    assert [outcome.failure[0] if outcome.failure else None for outcome in outcomes] == ["Refused"] * 3 + [None]
+    reasons = [str(outcome.refusal) for outcome in outcomes[:3]]
+    assert "is 0: request an increase" in reasons[0]
+    assert "is 1, and 2 were requested: request an increase" in reasons[1]
+    assert "SageMaker rejected the request" in reasons[2]
+    runs = child_runs(store, group)
+    assert {name: run.info.status for name, run in runs.items()} == {
+        **dict.fromkeys(kinds, "FAILED"),
+        "granted": "FINISHED",
+    }
+    assert all(
+        without_markup(reason) in runs[name].data.tags["mlflow.note.content"]
+        for name, reason in zip(kinds, reasons, strict=False)
+    )
+    assert any(reasons[0] in line for line in messages)
+
+
+def test_a_job_that_waits_for_the_quota_says_so_and_how_long(
+    account: Account, tmp_path: Path, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(group_session, "_FULL_SECONDS", 1.0)
+    harness, store = SageMakerHarness(tmp_path, account), open_store(tracking_uri)
+    account.jobs.quotas = {"ml.g5.xlarge": 1}
+    group = open_group(store, experiment_name="demo", verb="compare", key="k1")
+    slow = {"hyperparameters": {"steps": 12, "pause": 0.5}, "instance_type": "ml.g5.xlarge"}
+    jobs = [planned_as(harness.spec(TRAIN_PY, name=f"job-{n}", **slow), "none", n) for n in range(2)]
+    messages: list[str] = []
+    outcomes = run_jobs(store, harness.service, group, jobs, parallel=2, echo=messages.append)
+    assert [outcome.failure for outcome in outcomes] == [None, None]
+    quota = r"the quota 'ml\.g5\.xlarge for training job usage' \(all of it is in use\)"
+    waits = [line for line in messages if re.fullmatch(rf"  none, repeat 2 has waited \d+ s for {quota}", line)]
+    assert len(waits) == 1, messages
+
+
+def test_the_fallback_type_is_recorded_and_priced(terminal: Terminal, account: Account) -> None:
+    account.jobs.faults.no_capacity.add("ml.g5.xlarge")
+    output = terminal("train", {"machine.fallback_instance_types": "ml.g4dn.xlarge"})
+    assert output.code == 0, output
+    [run] = terminal.runs()
+    assert run.data.tags["platform.instance_type"] == "ml.g4dn.xlarge"
+    # This type costs half a dollar per second; the unavailable one costs a dollar.
+    assert run.data.metrics["cost/usd"] == pytest.approx(0.5 * run.data.metrics["cost/billable_seconds"])
+    assert float(run.data.tags["platform.price_usd_per_hour"]) == 1800
+
+
+def test_a_job_without_capacity_fails_and_costs_nothing(terminal: Terminal, account: Account) -> None:
+    """It is tried as often as there are pauses, and one run records all attempts."""
+    account.jobs.faults.no_capacity.add("ml.g5.xlarge")
+    output = terminal("train", {"max_usd": 10_000_000})
+    assert output.code == 1
+    assert "failed: CapacityError: Unable to provision requested ML compute capacity" in output.out
+    assert "It cost nothing, and starts again in 0 s (attempt 2 of 3)" in output.out
+    [run] = terminal.runs()
+    tags = run.data.tags
+    assert (run.info.status, tags["platform.failure_class"]) == ("FAILED", "Capacity")
+    assert not [name for name in run.data.metrics if name.startswith("cost/")]
+    name = tags["platform.job_name"]
+    assert account.jobs.names() == [name, f"{name}-c1", f"{name}-c2"]
+    assert (tags["platform.service_name"], tags["platform.capacity_retries"]) == (f"{name}-c2", "2")
+    requests = [account.jobs.request(each) for each in account.jobs.names()]
+    assert all(_without_name(each) == _without_name(requests[0]) for each in requests)
+
+
+def test_a_job_gets_its_budget_once(terminal: Terminal, account: Account) -> None:
+    """The second attempt has the time limit of the first, to which the budget has lowered it."""
+    account.jobs.faults.no_capacity.add("ml.g5.xlarge")
+
+    def provide() -> None:
+        until(lambda: bool(account.jobs.names()))
+        account.jobs.faults.no_capacity.clear()
+
+    thread = threading.Thread(target=provide, daemon=True)
+    thread.start()
+    # The instance costs a dollar per second.
+    output = terminal("train", {"max_usd": 1000})
+    thread.join()
+    assert output.code == 0, output
+    first, *later = (account.jobs.request(name)["StoppingCondition"] for name in account.jobs.names())
+    assert later
+    assert all(each == first for each in later)
+    assert first["MaxRuntimeInSeconds"] < 1000
+    [run] = terminal.runs()
+    assert run.info.status == "FINISHED"
+    assert len(terminal.curve(run)) == 8
+    [group] = terminal.runs("group")
+    assert group.data.metrics["cost/usd"] == pytest.approx(run.data.metrics["cost/usd"])
+
+
+def _without_name(request: dict[str, Any]) -> dict[str, Any]:
+    """Return a request without the name of its job, which the toolkit gets as well."""
+    hyperparameters = {k: v for k, v in request["HyperParameters"].items() if k != "sagemaker_job_name"}
+    return {**request, "TrainingJobName": "", "HyperParameters": hyperparameters}

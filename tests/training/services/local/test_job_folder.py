@@ -1,0 +1,202 @@
+"""A damaged job folder fails its own job, with the file in the reason, and no other."""
+
+from __future__ import annotations
+
+import os
+import random
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from experiments.running.manage_jobs import print_jobs, print_log
+from tests.support.services.following import ended, running
+from tests.support.services.harness import LocalHarness
+from training.contract.errors import JobNotFound, ServiceError
+from training.services.launcher import submit
+from training.services.local.job_folder import MARK, JobFolder, LogMarker, LogTimes, marks_file, with_billing
+
+
+def _replaced(make: Callable[[Path], object]) -> Callable[[Path], object]:
+    def damage(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return damage
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "empty": lambda path: path.write_bytes(b""),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "random bytes": lambda path: path.write_bytes(random.Random(1).randbytes(max(300, path.stat().st_size))),
+    "other JSON": lambda path: path.write_text("[1, 2]"),
+    "another object": lambda path: path.write_text("{}"),
+    "a folder": _replaced(Path.mkdir),
+    "a pipe": _replaced(os.mkfifo),
+    "a link to /dev/zero": _replaced(lambda path: path.symlink_to("/dev/zero")),
+}
+"""Ways to damage a file."""
+
+PRINTS_IN_PARTS = """
+    import pathlib, sys, time
+    print("running")
+    print("still", end="")
+    while not pathlib.Path(sys.argv[2]).exists():
+        time.sleep(0.01)
+    time.sleep(1.0)
+    print(" running")
+    print("the end", end="")
+"""
+
+
+@pytest.fixture(scope="module")
+def two_jobs(tmp_path_factory: pytest.TempPathFactory) -> LocalHarness:
+    """A service with two jobs that ended."""
+    harness = LocalHarness(tmp_path_factory.mktemp("damaged"))
+    with pytest.MonkeyPatch.context() as patch:
+        # The slots of each test are those of its own only from its start on.
+        patch.setenv("TRAINFARE_SLOTS", str(tmp_path_factory.mktemp("slots")))
+        for name in ("job", "other"):
+            ended(submit(harness.service, harness.request("print('a line')", name=name)))
+    return harness
+
+
+@pytest.mark.parametrize(
+    ("file", "damage"), [*(("state.json", damage) for damage in DAMAGE), ("request.json", "cut off")]
+)
+def test_a_damaged_file_fails_its_own_job(
+    two_jobs: LocalHarness, file: str, damage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = two_jobs.job_folder() / file
+    kept = path.with_name("kept")
+    shutil.copy(path, kept)
+    try:
+        DAMAGE[damage](path)
+        description = two_jobs.service.describe("job")
+        assert description["TrainingJobStatus"] == "Failed"
+        damaged = path.parent.resolve() / path.name
+        assert description["FailureReason"].startswith(f"InternalServerError: {damaged} is damaged: ")
+        assert two_jobs.service.describe("other")["TrainingJobStatus"] == "Completed"
+        assert two_jobs.service.logs("job").lines == ["a line"]
+        monkeypatch.setenv("TRAINFARE_HOME", str(two_jobs.root))
+        print_jobs("local", None)
+        shown = capsys.readouterr().out
+        assert {tuple(line.split()[:2]) for line in shown.splitlines()} >= {("job", "Failed"), ("other", "Completed")}
+        print_log("local", "job")
+        assert "a line" in capsys.readouterr().out
+    finally:
+        if path.is_dir():
+            path.rmdir()
+        kept.replace(path)
+    assert two_jobs.service.describe("job")["TrainingJobStatus"] == "Completed"
+
+
+@pytest.mark.parametrize("damage", [DAMAGE[way] for way in ("a folder", "a link to /dev/zero")])
+def test_a_log_that_is_no_file_is_refused(two_jobs: LocalHarness, damage: Callable[[Path], object]) -> None:
+    path = two_jobs.job_folder() / "log.txt"
+    path.rename(path.with_name("kept"))
+    path.touch()
+    try:
+        damage(path)
+        with pytest.raises(ServiceError, match=r"log\.txt is damaged: it is (not a regular file|a folder|a link)"):
+            two_jobs.service.logs("job")
+    finally:
+        path.rmdir() if path.is_dir() else path.unlink()
+        path.with_name("kept").rename(path)
+
+
+@pytest.mark.parametrize(
+    ("replaced", "make"),
+    [
+        ("../../log-times.bin", "os.mkfifo(path)"),
+        ("../../supervisor.lock", "os.symlink('/dev/zero', path)"),
+        ("output/failure", "os.mkfifo(path)"),
+    ],
+)
+def test_a_script_cannot_hang_its_supervisor(tmp_path: Path, replaced: str, make: str) -> None:
+    """Files that the supervisor or a follower reads are replaced while the job runs."""
+    code = f"""
+import contextlib, os
+path = os.path.join(os.environ["SAGEMAKER_BASE_DIR"], {replaced!r})
+with contextlib.suppress(FileNotFoundError):
+    os.unlink(path)
+{make}
+print("replaced", flush=True)
+raise SystemExit(3)
+"""
+    harness = LocalHarness(tmp_path)
+    ended(submit(harness.service, harness.request(code, name="job")))
+    description = harness.service.describe("job")
+    assert description["TrainingJobStatus"] == "Failed"
+    if replaced == "output/failure":
+        assert description["FailureReason"].endswith('ExitCode 3\nErrorMessage "replaced"')
+    if replaced != "../../supervisor.lock":  # the follower takes a job without a lock for abandoned, and kills it
+        assert harness.service.logs("job").lines == ["replaced"]
+
+
+def test_a_job_whose_state_is_damaged_cannot_be_stopped(two_jobs: LocalHarness) -> None:
+    path = two_jobs.job_folder("other") / "state.json"
+    text = path.read_text()
+    try:
+        path.write_text("")
+        with pytest.raises(ServiceError, match=r"state\.json is damaged: it is not JSON$"):
+            two_jobs.service.stop("other")
+    finally:
+        path.write_text(text)
+    with pytest.raises(JobNotFound):
+        two_jobs.service.stop("missing")
+
+
+def test_a_job_whose_lock_was_deleted_is_not_supervised(tmp_path: Path) -> None:
+    assert not JobFolder(tmp_path).is_supervised()
+
+
+def test_billing_starts_with_the_download() -> None:
+    """Created at 100 s, waited for a core until 160 s, ended at 172.4 s."""
+    state = with_billing({"CreationTime": 100.0, "TrainingStartTime": 160.0}, 172.4)
+    assert (state["BillableTimeInSeconds"], round(state["BillableSecondsExact"], 6)) == (12, 12.4)
+    assert "BillableTimeInSeconds" not in with_billing({"CreationTime": 100.0}, 172.4)
+
+
+def test_lines_keep_the_time_at_which_they_first_appeared(harness: LocalHarness, tmp_path: Path) -> None:
+    go = tmp_path / "go"
+    job = submit(harness.service, harness.request(PRINTS_IN_PARTS, hyperparameters={"go": str(go)}))
+    running(job)
+    early = harness.service.logs("job")
+    go.touch()
+    description, lines = ended(job)
+    page = harness.again().logs("job")
+    assert list(page.lines) == lines == ["running", "still running", "the end"]
+    assert page.times[0] == early.times[0]
+    assert 0.3 < page.times[1] - page.times[0] < 60
+    assert description["TrainingStartTime"].timestamp() <= page.times[0]
+    assert page.times[2] <= description["TrainingEndTime"].timestamp()
+    assert harness.service.logs("job", early.cursor).times == page.times[1:]
+
+
+def test_times_are_those_of_the_marks(tmp_path: Path) -> None:
+    log = tmp_path / "log.txt"
+    marks_file(log).write_bytes(MARK.pack(10.0, 5) + MARK.pack(20.0, 9) + b"torn")
+    times = LogTimes(log)
+    assert times.marked_bytes == 9
+    assert times.at([1, 5, 6, 9, 10], otherwise=99.0) == [10.0, 10.0, 20.0, 20.0, 99.0]
+
+
+def test_a_mark_is_written_only_when_the_log_has_grown(tmp_path: Path) -> None:
+    assert LogTimes(tmp_path / "log.txt").marked_bytes is None
+    (tmp_path / "log.txt").touch()
+    marker = LogMarker(tmp_path / "log.txt")
+    marker.mark()
+    assert LogTimes(tmp_path / "log.txt").marked_bytes == 0
+    (tmp_path / "log.txt").write_text("12345")
+    marker.mark()
+    marker.mark()
+    assert (LogTimes(tmp_path / "log.txt").marked_bytes, len(LogTimes(tmp_path / "log.txt"))) == (5, 1)
+
+
+def test_marks_on_a_full_disk_do_not_end_the_job(tmp_path: Path) -> None:
+    (tmp_path / "log.txt").touch()
+    marker = LogMarker(tmp_path / "log.txt")
+    (tmp_path / "log.txt").unlink()
+    marker.mark()

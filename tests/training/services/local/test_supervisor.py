@@ -1,0 +1,134 @@
+"""Failure reasons and final metrics, worked out by hand."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+from judging.disturbance import disturbances
+from tests.support.services.following import ended
+from tests.support.services.harness import LocalHarness
+from training.services.launcher import submit
+from training.services.local.job_folder import MAX_LINE_CHARACTERS, TAIL_BYTES, JobFolder
+from training.services.local.processes import Outcome
+from training.services.local.slots import gpu_names
+from training.services.local.supervisor import FIELD, MEASURE_VARIABLE, failure_reason, final_metrics, shortened
+
+TORCHRUN = """
+Failures:
+[1]:
+  rank      : 0 (local_rank: 0)
+  exitcode  : -15 (pid: 4241)
+Root Cause (first observed failure):
+[0]:
+  time      : 2026-11-21_07:00:00
+  rank      : 1 (local_rank: 1)
+  exitcode  : -9 (pid: 4242)
+""".splitlines()
+SCRIPT = "import time; time.sleep(6)"
+
+
+def outcome(exit_code: int, out_of_memory: bool = False) -> Outcome:
+    return Outcome(exit_code=exit_code, ended_by="itself", out_of_memory=out_of_memory)
+
+
+def test_the_reason_is_the_failure_file_or_the_last_traceback() -> None:
+    head = "AlgorithmError: ExecuteUserScriptError:\n"
+    assert failure_reason(outcome(3), "written\n", ["last"]) == head + 'ExitCode 3\nErrorMessage "written"'
+    assert failure_reason(outcome(3), "", ["a", "last"]) == head + 'ExitCode 3\nErrorMessage "last"'
+    assert failure_reason(outcome(3), "", []) == head + 'ExitCode 3\nErrorMessage ""'
+    trace = ["x", "Traceback (most recent call last):", "  File", "ValueError: no"]
+    assert failure_reason(outcome(1), "", trace).endswith('ErrorMessage "' + "\n".join(trace[1:]) + '"')
+
+
+def test_the_reason_names_the_signal_that_killed_the_script() -> None:
+    assert 'ExitCode -9\nExtraInfo "Killed by SIGKILL"\n' in failure_reason(outcome(-signal.SIGKILL), "", [])
+    assert 'ExtraInfo "OutOfMemory: Killed by SIGKILL"' in failure_reason(outcome(-signal.SIGKILL, True), "", [])
+    # The out-of-memory killer sends only SIGKILL, so it killed some other process here.
+    assert 'ExtraInfo "Killed by SIGSEGV"' in failure_reason(outcome(-signal.SIGSEGV, True), "", [])
+    assert 'ExitCode 137\nExtraInfo "Killed by SIGKILL"' in failure_reason(outcome(137), "", [])
+    assert 'ExitCode 1\nExtraInfo "Killed by SIGKILL"' in failure_reason(outcome(1), "", TORCHRUN)
+    assert 'ExtraInfo "Killed by signal 63"' in failure_reason(outcome(-63), "", [])
+
+
+def test_a_long_reason_keeps_its_start_and_its_end() -> None:
+    assert shortened("abc", 3) == "abc"
+    text = "a" * 50 + "b" * 50
+    short = shortened(text, 40)
+    assert len(short) == 40
+    assert short == "a" * 10 + "\n[...]\n" + "b" * 23
+
+
+def test_the_final_metrics_are_the_last_values_in_the_log() -> None:
+    definitions = [
+        {"Name": "loss", "Regex": "'loss': ([0-9.]+)"},
+        {"Name": "epoch", "Regex": "'epoch': ([0-9.]+)"},
+        {"Name": "never", "Regex": "'never': (.+)"},
+    ]
+    lines = [
+        "{'loss': 1.5, 'epoch': 1.0}",
+        "{'loss': 1.25}{'loss': 7.2E-5}",
+        "{'epoch': 1.2.3}",
+        "{'train_loss': 9}",
+        "'never': nan",
+    ]
+    assert final_metrics(definitions, lines, 7.0) == [
+        {"MetricName": "loss", "Value": 7.2e-5, "Timestamp": 7.0},
+        {"MetricName": "epoch", "Value": 1.0, "Timestamp": 7.0},
+    ]
+    assert final_metrics([], lines, 7.0) == []
+
+
+def test_gpus_are_named_by_number_or_by_mig_slice() -> None:
+    listing = (
+        "GPU 0: NVIDIA H200 (UUID: GPU-11111111-aaaa)\n"
+        "GPU 1: NVIDIA H200 (UUID: GPU-22222222-bbbb)\n"
+        "  MIG 3g.71gb     Device  0: (UUID: MIG-33333333-cccc)\n"
+        "  MIG 3g.71gb     Device  1: (UUID: MIG-44444444-dddd)\n"
+        "GPU 10: NVIDIA H200 (UUID: GPU-55555555-eeee)\n"
+    )
+    assert gpu_names(listing) == ("0", "MIG-33333333-cccc", "MIG-44444444-dddd", "10")
+    assert gpu_names("") == gpu_names("No devices were found") == ()
+
+
+def test_long_lines_and_failures_are_read_in_parts(tmp_path: Path) -> None:
+    """A script can write gigabytes without a line end, and as its failure."""
+    folder = JobFolder(tmp_path)
+    folder.log.write_text("short\n" + "x" * (MAX_LINE_CHARACTERS + 5) + "\nlast")
+    assert [len(line) for line in folder.lines()] == [5, MAX_LINE_CHARACTERS, 5, 4]
+    failure = folder.base / "output" / "failure"
+    failure.parent.mkdir(parents=True)
+    failure.write_bytes(b"a" * TAIL_BYTES + b"b" * 1_000_000 + b"c" * TAIL_BYTES)
+    assert folder.failure_text() == "a" * TAIL_BYTES + "c" * TAIL_BYTES
+    failure.write_bytes(b"a" * TAIL_BYTES + b"b")
+    assert folder.failure_text() == "a" * TAIL_BYTES + "b"
+    failure.unlink()
+    failure.symlink_to("/dev/zero")
+    assert folder.failure_text() == ""
+    failure.unlink()
+    os.mkfifo(failure)
+    assert folder.failure_text() == ""
+
+
+def test_a_busy_process_beside_a_script_is_in_its_description(harness: LocalHarness) -> None:
+    request = harness.request(SCRIPT)
+    request["Environment"] = {**request.get("Environment", {}), MEASURE_VARIABLE: "1"}
+    with subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) as neighbour:
+        job = submit(harness.service, request)
+        description, _ = ended(job)
+        neighbour.kill()
+    load = description[FIELD]
+    # The job sleeps, so others have at least what the neighbour takes, however many others there are.
+    reasons = disturbances(lambda name: load.get(name, 0.0)) or []
+    assert any("other processes used" in reason for reason in reasons)
+
+
+def test_a_failed_script_has_its_load_too(harness: LocalHarness) -> None:
+    request = harness.request("import time; time.sleep(0.3); raise ValueError('no')")
+    request["Environment"] = {**request.get("Environment", {}), MEASURE_VARIABLE: "1"}
+    description, _ = ended(submit(harness.service, request))
+    assert description["TrainingJobStatus"] == "Failed"
+    assert "machine/others_cpus" in description[FIELD]

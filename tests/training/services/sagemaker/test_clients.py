@@ -1,0 +1,342 @@
+"""The caller's account and profile, the role of jobs, the partitions, the rate of calls, and the errors of AWS."""
+
+from __future__ import annotations
+
+import json
+import re
+import socket
+import sys
+import threading
+from datetime import UTC, datetime, timedelta
+from hashlib import sha1
+from pathlib import Path
+
+import pytest
+from botocore import exceptions
+
+from tests.support.aws.account import ACCOUNT, ROLE, Account
+from tests.training.services.sagemaker.conftest import Terminal
+from training.contract.errors import (
+    AccessError,
+    InputError,
+    JobExists,
+    JobNotFound,
+    QuotaError,
+    ServiceError,
+    Unreachable,
+)
+from training.services.sagemaker.aws_errors import CREDENTIAL_ERRORS, response_error, translated
+from training.services.sagemaker.clients import (
+    BURST_CALLS,
+    CALLS_PER_SECOND,
+    Clients,
+    RateLimiter,
+    account_of,
+    partition_of,
+    price_list_region,
+    role_of,
+)
+from training.services.sagemaker.prices import listed_price, parse_price_list
+from training.services.sagemaker.service import SageMakerService
+
+START = "https://team.awsapps.com/start"
+SESSION = f"""
+[profile team]
+sso_session = team
+sso_account_id = 123456789012
+sso_role_name = trainer
+region = us-east-1
+[sso-session team]
+sso_start_url = {START}
+sso_region = us-east-1
+"""
+SIGN_IN = r"the AWS sign-in of profile team is missing or has expired \(.+\): run `aws sso login --profile team`, then"
+OTHER_ROLE = "arn:aws:iam::210987654321:role/trainer"
+
+
+def test_the_account_and_the_role_are_found(account: Account) -> None:
+    assert account_of(Clients()) == ACCOUNT
+    account.make_role()
+    assert role_of(Clients(), "trainer") == role_of(Clients(), ROLE) == ROLE
+    china = ROLE.replace("aws", "aws-cn", 1)
+    assert role_of(Clients(), china) == china
+    with pytest.raises(AccessError, match=r"Role nobody does not exist in this account: set aws.role to the name"):
+        role_of(Clients(), "nobody")
+    with pytest.raises(InputError, match=r"aws\.role is not set, and this process does not run inside SageMaker"):
+        role_of(Clients(), None)
+
+
+def test_missing_credentials_and_a_missing_region_are_errors(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    with pytest.raises(AccessError, match=r"AWS: AWS credentials are missing .* Nothing was started"):
+        account_of(Clients())
+    for name in ("AWS_REGION", "AWS_DEFAULT_REGION"):
+        monkeypatch.delenv(name)
+    with pytest.raises(InputError, match=r"No AWS region is set"):
+        Clients()
+
+
+def test_a_region_that_does_not_answer_is_an_error(account: Account, monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))  # it does not listen, and nothing else can
+        monkeypatch.setenv("AWS_ENDPOINT_URL", f"http://127.0.0.1:{closed.getsockname()[1]}")
+        monkeypatch.setattr("training.services.sagemaker.clients.QUICK_ATTEMPTS", 1)
+        with pytest.raises(Unreachable, match=r"AWS: AWS does not answer .*; check the region and the network"):
+            account_of(Clients())
+
+
+@pytest.mark.parametrize(
+    ("code", "message", "kind", "expected"),
+    [
+        ("ExpiredTokenException", "expired", AccessError, "credentials have expired: renew them"),
+        ("UnrecognizedClientException", "bad token", AccessError, "AWS does not know the credentials (bad token)"),
+        ("AccessDeniedException", "no iam:PassRole", AccessError, "access is denied: no iam:PassRole. docs/aws.md"),
+        ("ResourceInUse", "", JobExists, "Job a already exists at SageMaker"),
+        ("ValidationException", "Requested resource not found.", JobNotFound, "Job a does not exist at SageMaker"),
+        ("ValidationException", "Bad enum.", InputError, "SageMaker rejected the request: Bad enum."),
+        ("ThrottlingException", "Rate exceeded", Unreachable, "AWS throttles the calls (Rate exceeded)"),
+        ("InternalFailure", "", ServiceError, "Job a: InternalFailure: InternalFailure."),
+    ],
+)
+def test_each_error_response_has_its_error_class(code: str, message: str, kind: type, expected: str) -> None:
+    error = response_error("Job a", {"Error": {"Code": code, "Message": message}})
+    assert type(error) is kind
+    assert expected in str(error)
+
+
+@pytest.mark.parametrize(
+    ("limit", "requested", "hint"),
+    [
+        (0, 1, "is 0: request an increase under Service Quotas, SageMaker, or choose another instance type"),
+        (2, 4, "is 2, and 4 were requested: request an increase under Service Quotas"),
+        (2, 2, "is 2: all of it is in use; try again when other jobs have ended."),
+    ],
+)
+def test_a_quota_error_states_the_limit_and_the_remedy(limit: int, requested: int, hint: str) -> None:
+    message = (
+        f"The account-level service limit 'ml.p3dn.24xlarge for training job usage' is {limit} Instances, with current "
+        f"utilization of {limit} Instances and a request delta of {requested} Instances."
+    )
+    error = response_error("Job a", {"Error": {"Code": "ResourceLimitExceeded", "Message": message}})
+    assert isinstance(error, QuotaError)
+    assert (error.quota, error.is_final) == ("ml.p3dn.24xlarge for training job usage", limit < requested)
+    assert hint in str(error)
+
+
+class Clock:
+    """Time that passes only by sleeping."""
+
+    def __init__(self) -> None:
+        self.now = 100.0
+
+    def __call__(self) -> float:
+        return self.now
+
+    def sleep(self, seconds: float) -> None:
+        self.now += seconds
+
+
+def times(limiter: RateLimiter, clock: Clock, calls: int) -> list[float]:
+    elapsed = []
+    for _ in range(calls):
+        limiter.wait()
+        elapsed.append(clock.now - 100.0)
+    return elapsed
+
+
+def test_a_burst_passes_immediately_and_further_calls_wait() -> None:
+    clock = Clock()
+    limiter = RateLimiter(2.0, 3, clock=clock, sleep=clock.sleep)
+    assert times(limiter, clock, 6) == [0.0, 0.0, 0.0, 0.5, 1.0, 1.5]
+    clock.sleep(60.0)  # a pause allows one full burst
+    assert times(limiter, clock, 4) == [61.5, 61.5, 61.5, 62.0]
+
+
+def test_at_most_a_hundred_calls_pass_in_ten_seconds() -> None:
+    clock = Clock()
+    limiter = RateLimiter(CALLS_PER_SECOND, BURST_CALLS, clock=clock, sleep=clock.sleep)
+    called = times(limiter, clock, 500)
+    assert max(sum(first <= time < first + 10.0 for time in called) for first in called) < 100
+
+
+def test_threads_share_the_limit() -> None:
+    slept: list[float] = []
+    limiter = RateLimiter(2.0, 1, clock=lambda: 0.0, sleep=slept.append)
+    threads = [threading.Thread(target=limiter.wait) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert sorted(slept) == [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
+
+
+@pytest.mark.parametrize(
+    ("region", "partition", "price_list"),
+    [
+        ("eu-central-1", "aws", "us-east-1"),
+        ("us-west-2", "aws", "us-east-1"),
+        ("cn-north-1", "aws-cn", "cn-northwest-1"),
+        ("us-gov-west-1", "aws-us-gov", None),
+        ("us-iso-east-1", "aws-iso", "us-iso-east-1"),
+        # A region that is newer than botocore.
+        ("moon-central-1", "aws", "us-east-1"),
+    ],
+)
+def test_each_region_has_its_partition(region: str, partition: str, price_list: str | None) -> None:
+    assert (partition_of(region), price_list_region(region)) == (partition, price_list)
+
+
+@pytest.mark.parametrize(
+    ("region", "start"),
+    [
+        ("cn-north-1", "https://cn-north-1.console.amazonaws.cn/cloudwatch/home?region=cn-north-1#logsV2:"),
+        ("us-iso-east-1", "CloudWatch log group /aws/sagemaker/TrainingJobs in us-iso-east-1, streams demo/*"),
+    ],
+)
+def test_logs_are_found_in_the_console_of_the_partition(
+    region: str, start: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "a")
+    location = SageMakerService(Clients(region)).log_location("demo")
+    assert location.startswith(start)
+    if "http" in location:
+        assert location.endswith("/$252Faws$252Fsagemaker$252FTrainingJobs$3FlogStreamNameFilter$3Ddemo$252F")
+
+
+def test_prices_that_are_not_in_dollars_are_unknown() -> None:
+    """The price list of China states CNY."""
+    entry = (
+        '{"product": {}, "publicationDate": "2026-11-01", "terms": {"OnDemand": {"a": {"priceDimensions": {"b": '
+        '{"unit": "Hrs", "pricePerUnit": {"CNY": "9.5"}}}}}}}'
+    )
+    assert parse_price_list([entry]) is None
+
+
+def test_a_partition_without_a_price_list_omits_costs(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "a")
+    cache, messages = tmp_path / "prices.json", list[str]()
+    assert listed_price(Clients("us-gov-west-1"), "ml.g5.xlarge", cache, messages.append) is None
+    assert messages == [
+        "Note: costs are omitted: the price list could not be read: partition aws-us-gov has none; set aws.prices to a "
+        "price table"
+    ]
+
+
+@pytest.fixture
+def home(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A home folder whose AWS profile is `team`."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_CONFIG_FILE"):
+        monkeypatch.delenv(name)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.setenv("AWS_PROFILE", "team")
+    (tmp_path / ".aws" / "sso" / "cache").mkdir(parents=True)
+    return tmp_path
+
+
+def message(home: Path, configuration: str) -> str:
+    """Return the error of the first call with this configuration. It is one line."""
+    (home / ".aws" / "config").write_text(configuration)
+    with pytest.raises(AccessError) as error:
+        account_of(Clients())
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_a_missing_or_expired_sign_in_names_the_command(home: Path) -> None:
+    assert re.fullmatch(rf"AWS: {SIGN_IN} the same command again\.", message(home, SESSION))
+    key = sha1(b"team").hexdigest()
+    ended = (datetime.now(UTC) - timedelta(hours=1)).strftime("%Y-%m-%dT%H:%M:%SZ")
+    token = {"startUrl": START, "region": "us-east-1", "accessToken": "x", "expiresAt": ended}
+    (home / ".aws" / "sso" / "cache" / f"{key}.json").write_text(json.dumps(token))
+    assert "run `aws sso login --profile team`" in message(home, SESSION)
+
+
+@pytest.mark.parametrize(
+    ("configuration", "expected"),
+    [
+        (
+            f"[profile team]\ncredential_process = {sys.executable} -c \"import sys; sys.exit('vault is sealed')\"\n",
+            "AWS credentials of profile team could not be retrieved (Error when retrieving credentials from "
+            "custom-process: vault is sealed): check the `credential_process` of this profile in ~/.aws/config",
+        ),
+        (
+            "[profile other]\nregion = us-east-1\n",
+            "the AWS profile team does not exist (The config profile (team) could not be found): set aws.profile or "
+            "AWS_PROFILE to",
+        ),
+        (
+            "[profile team]\naws_access_key_id = AKIA\n",
+            "AWS credentials are incomplete (Partial credentials found in ",
+        ),
+        (
+            "[profile team]\nrole_arn = arn:aws:iam::123456789012:role/a\nsource_profile = none\n",
+            'the AWS configuration is wrong (The source_profile "none" referenced in the profile "team" does not '
+            "exist): correct profile team in ~/.aws/config.",
+        ),
+    ],
+)
+def test_other_errors_of_profiles_are_one_sentence(home: Path, configuration: str, expected: str) -> None:
+    assert expected in message(home, configuration)
+
+
+def test_every_error_of_credentials_is_an_access_error() -> None:
+    """botocore 1.44.5, `exceptions.py`: all classes about credentials, tokens, sign-in and profiles."""
+    names = ("Credential", "SSO", "Token", "Login", "ProfileNotFound")
+    classes = [
+        each
+        for name, each in vars(exceptions).items()
+        if isinstance(each, type)
+        and issubclass(each, exceptions.BotoCoreError)
+        and any(part in name for part in names)
+        and name not in {"InvalidChecksumConfigError", "MissingServiceIdError"}
+    ]
+    assert len(classes) >= 14
+    for each in classes:
+        assert issubclass(each, CREDENTIAL_ERRORS), each
+        words = dict.fromkeys(("provider", "error_msg", "cred_var", "profile", "name", "auth_token"), "x")
+        with pytest.raises(AccessError, match=r"^Job a: .+ \(.+\): .+\.$"), translated("Job a"):
+            raise each(**words)
+
+
+@pytest.fixture
+def profile(account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The only profile with credentials."""
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.delenv(name)
+    file = tmp_path / "credentials"
+    file.write_text("[research]\naws_access_key_id = AKIAEXAMPLE\naws_secret_access_key = example\n")
+    monkeypatch.setenv("AWS_SHARED_CREDENTIALS_FILE", str(file))
+    return "research"
+
+
+def test_a_job_and_its_data_in_s3_need_no_other_credentials(terminal: Terminal, account: Account, profile: str) -> None:
+    s3 = account.clients["s3"]
+    s3.create_bucket(Bucket="team-data")
+    rows = "".join(json.dumps({"text": f"row {n}", "label": "even" if n % 2 else "odd"}) + "\n" for n in range(32))
+    s3.put_object(Bucket="team-data", Key="rows.jsonl", Body=rows.encode())
+    fields = {"data.train": "s3://team-data/rows.jsonl"}
+    without = terminal("plan", {"verb": "train", **fields})
+    assert without.code != 0
+    assert "AWS credentials are missing" in without.error + without.out
+    output = terminal("plan", {"verb": "train", **fields, "aws.profile": profile})
+    assert output.code == 0, output
+    unknown = terminal("train", {"aws.profile": "other"})
+    assert unknown.code == 1
+    assert "The config profile (other) could not be found" in unknown.error
+
+
+@pytest.mark.slow
+def test_attach_refuses_credentials_of_another_account(terminal: Terminal, account: Account) -> None:
+    output = terminal("train", {"wait": "false", "aws.role": OTHER_ROLE})
+    assert output.code == 0, output
+    [group] = terminal.runs("group")
+    name = group.data.tags["platform.group"]
+    refused = terminal.run("attach", "--group", name)
+    assert refused.code == 1
+    assert refused.error == (
+        f"error: the jobs of group {name} belong to AWS account 210987654321, but the credentials belong to account "
+        f"{ACCOUNT}: set AWS_PROFILE to a profile of account 210987654321. attach does not read aws.profile.\n"
+    )

@@ -1,0 +1,135 @@
+"""A request beyond a limit of SageMaker's model gives one sentence that names our field, the value and the rule."""
+
+from __future__ import annotations
+
+import random
+from pathlib import Path
+from typing import Any
+
+import boto3
+import pytest
+
+from models.endpoints.sagemaker.requests import Deployment
+from tests.support.aws.account import ROLE, Account
+from tests.support.aws.service_rules import errors_of, refusal
+from tests.support.requests.random_experiments import IMAGE, RandomExperiments, mapping, text
+from tests.support.requests.valid import training_job
+from training.contract.errors import InputError
+from training.services.sagemaker.instance_types import volume_key_of
+from training.services.sagemaker.request_rules import characters, check_request, violations
+
+MODEL = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
+
+
+def changed(path: str, value: object) -> dict[str, Any]:
+    """Return a valid request with another value at a path such as `ResourceConfig.InstanceType`."""
+    request = training_job()
+    *parents, last = path.split(".")
+    target: Any = request
+    for name in parents:
+        target = target[int(name)] if name.isdigit() else target[name]
+    target[last] = value
+    return request
+
+
+@pytest.mark.parametrize(
+    ("path", "value", "message"),
+    [
+        (
+            "ResourceConfig.InstanceType",
+            "ml.g5.huge",
+            "machine.instance_type 'ml.g5.huge' is not allowed by SageMaker: the installed botocore does not list this "
+            r"value \(ResourceConfig.InstanceType\). Did you mean 'ml.g5.*'\? If the value is new, install a newer "
+            "boto3 than .*",
+        ),
+        (
+            "OutputDataConfig.KmsKeyId",
+            "my key",
+            r"aws.output_key 'my key' is not allowed by SageMaker: it must match \[a-zA-Z0-9:/_-\]\* "
+            r"\(OutputDataConfig.KmsKeyId\).",
+        ),
+        (
+            "RoleArn",
+            f"{ROLE}/" + "x" * 2048,
+            r"aws.role 'arn:.*\.\.\. \(2,087 characters\) .* at most 2,048 characters .*",
+        ),
+        ("Tags.0.Value", "a#b", r"aws.tags 'a#b' is not allowed by SageMaker: it must match .* \(Tags.0.Value\)."),
+        ("InputDataConfig", [], "channels a collection of 0 .* at least 1 entries are required .*"),
+        ("RetryStrategy", {}, r"The request .* a value is required \(RetryStrategy.MaximumRetryAttempts\)."),
+        ("Nonsense", "1", r"The request '1' is not allowed by SageMaker: SageMaker does not know this member .*"),
+    ],
+)
+def test_the_message_names_field_value_and_rule(path: str, value: object, message: str) -> None:
+    with pytest.raises(InputError, match=f"^{message}$"):
+        check_request(MODEL, "CreateTrainingJob", changed(path, value))
+
+
+def test_reserved_tags_are_refused_for_endpoints_too() -> None:
+    request = {"EndpointName": "e", "EndpointConfigName": "c", "Tags": [{"Key": "AWS:x", "Value": ""}]}
+    with pytest.raises(InputError, match="'AWS:x' in tags is not allowed: AWS reserves names that start with 'aws:'"):
+        check_request(MODEL, "CreateEndpoint", request)
+
+
+def test_characters_are_counted_as_java_counts_them() -> None:
+    assert (characters("aé漢"), characters("\N{GRINNING FACE}"), characters("\ud800")) == (3, 2, 1)
+    environment = MODEL.shape_for("TrainingEnvironmentValue")
+    assert list(violations(environment, "\N{GRINNING FACE}" * 256)) == []
+    assert [each.rule for each in violations(environment, "\N{GRINNING FACE}" * 257)] == [
+        "at most 512 characters are allowed"
+    ]
+
+
+COUNT, SEED = 100, 20261125
+
+
+def test_random_experiments_are_refused_before_an_upload_or_accepted_by_aws(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    experiments = RandomExperiments(tmp_path, account, SEED)
+    for number in range(COUNT):
+        experiments.try_one(number, fresh=number % 10 == 0)
+    assert experiments.outcomes.faults == []
+    assert min(experiments.outcomes.counts[outcome] for outcome in ("accepted", "refused")) > COUNT / 5
+
+
+def deployment(rng: random.Random) -> Deployment:
+    """Return a random deployment, as `deploy` makes it from a user's fields."""
+    machine = rng.choice(("ml.g5.xlarge", "ml.m5.xlarge", "ml.inf2.xlarge", "ml.c5d.xlarge", "ml.g5.huge", "g5.xlarge"))
+    key = rng.choice((None, "alias/mine", text(rng) or "key"))
+    ids = rng.choice(({}, {"Subnets": ("subnet-1",), "SecurityGroupIds": ("sg-1", rng.choice(("sg-2", text(rng))))}))
+    return Deployment(
+        name=rng.choice(("answers", text(rng))),
+        image=rng.choice((IMAGE, f"{IMAGE}{text(rng)}")),
+        model_data=f"s3://bucket/models/{rng.choice(('a', text(rng)))}/model.tar.gz",
+        environment={"HF_TASK": rng.choice(("text-classification", text(rng)))},
+        machine=machine,
+        machines=rng.choice((1, 2)),
+        role_arn=rng.choice((ROLE, f"{ROLE}{text(rng)}")),
+        identity="run-1",
+        extra_tags=rng.choice(({}, mapping(rng, text, 45), {"aws:mine": "1"})),
+        network=ids,
+        volume_key=volume_key_of([machine], key),
+    )
+
+
+def test_random_deployments_are_refused_here_if_aws_refuses_them() -> None:
+    model = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
+    rng, counts = random.Random(SEED), {True: 0, False: 0}
+    for _ in range(2 * COUNT):
+        for operation, request in deployment(rng).requests():
+            theirs = errors_of(model.operation_model(operation).input_shape, request) or refusal(operation, request)
+            ours = refused_here(model, operation, request)
+            assert (ours is None) == (theirs is None), (ours, theirs)
+            assert "\n" not in (ours or "")
+            counts[ours is None] += 1
+    assert min(counts.values()) > COUNT / 5
+
+
+def refused_here(model: Any, operation: str, request: dict[str, Any]) -> str | None:
+    """Return the message with which we refuse a request, or None."""
+    try:
+        check_request(model, operation, request)
+    except InputError as error:
+        return str(error)
+    return None

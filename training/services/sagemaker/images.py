@@ -1,0 +1,304 @@
+"""AWS's training images: what they contain, which one a job gets, which jobs they can run, and how they start.
+
+`published_images.json` lists families and versions with a date and sources. Images of endpoints are in
+`models/endpoints`.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
+
+from pydantic import BaseModel, ConfigDict
+
+from training.contract.errors import InputError
+from training.contract.image_address import Image, read_image
+from training.contract.job_spec import JobSpec
+from training.contract.request import TRAINING_COMPILER
+from training.services.sagemaker.instance_types import VOLTA, all_types, family, is_arm, is_gpu, is_trainium
+
+TABLE = Path(__file__).with_name("published_images.json")
+TRANSFORMERS = "huggingface-pytorch-training"
+TRANSFORMERS_COMPILER = "huggingface-pytorch-trcomp-training"
+TRANSFORMERS_NEURON = "huggingface-pytorch-training-neuronx"
+PYTORCH = "pytorch-training"
+PYTORCH_NEURON = "pytorch-training-neuronx"
+
+OLDEST_TRANSFORMERS = (4, 21)
+"""Oldest version of an AWS image that our job can import. It needs `OptimizerNames`, which the wheels of Transformers
+4.6.1, 4.11.0 and 4.12.5 lack, and Python 3.8; the next image of AWS that has both is that of 4.21.1."""
+REMEDY = "set machine.image to the URI of your own image"
+
+PROGRAM = Path(__file__).with_name("container_entry.py")
+ENTRY_POINT = ("python", "-c", 'import sys; exec("\\n".join(sys.argv[1:]))')
+"""Command that runs its arguments as lines of a Python program. One argument can have only 256 characters."""
+
+
+class Published(BaseModel):
+    """Contents of one image."""
+
+    model_config = ConfigDict(frozen=True, extra="forbid")
+
+    repository: str
+    """Name of the ECR repository, which stands for the family."""
+    transformers: str | None
+    """Version of Transformers. None if the image does not contain it."""
+    pytorch: str
+    python: str
+    """Version of Python without the full stop, as in the tag: `312`."""
+    cuda: str | None
+    """Version of CUDA as in the tag: `cu130`. None if no source states it."""
+    devices: tuple[str, ...]
+    """`gpu`, `cpu` or both; or `neuron`, which is Trainium."""
+    tag: str | None = None
+    """Tag, for images that SageMaker's SDK cannot name."""
+
+    def has(self, versions: dict[str, str]) -> bool:
+        """Return whether the image has these versions: `{"pytorch": "2.5"}` matches 2.5.1 and not 2.50."""
+        own = {"transformers": self.transformers, "pytorch": self.pytorch}
+        return all(f"{own[name]}.".startswith(f"{version}.") for name, version in versions.items())
+
+    def supports_volta(self) -> bool:
+        """Return whether the image is sure to have kernels for the V100.
+
+        PyTorch's builds for CUDA 13 have none. Those for CUDA 12.8 and 12.9 had none in PyTorch 2.7 and from 2.11 on
+        (pytorch/pytorch#157517 and #172352).
+        """
+        return cuda_version(self.cuda) < (12, 8)
+
+
+@cache
+def published_images() -> tuple[Published, ...]:
+    """Return all images, those with Transformers first, by ascending versions within a family."""
+    return tuple(Published.model_validate(each) for each in json.loads(TABLE.read_text())["images"])
+
+
+def aws_image(uri: str) -> Image | None:
+    """Return the parts of the address of an AWS training image, or None for any other image."""
+    image = read_image(uri)
+    return image if image and any(each.repository == image.repository for each in published_images()) else None
+
+
+def cuda_of(image: Image) -> tuple[int, ...]:
+    """Return the version of CUDA, such as (12, 4), from the tag or the table; () if it is unknown or absent."""
+    if image.cuda is not None or not image.on_gpu:
+        return cuda_version(image.cuda)
+    versions = {"pytorch": image.pytorch_text} | ({"transformers": image.transformers} if image.transformers else {})
+    rows = [each for each in published_images() if each.repository == image.repository and each.has(versions)]
+    return cuda_version(rows[-1].cuda) if rows else ()
+
+
+def cuda_version(text: str | None) -> tuple[int, ...]:
+    """Return (13, 0) for `cu130`, and () for None."""
+    return (int(text[2:-1]), int(text[-1])) if text else ()
+
+
+def version_number(text: str) -> tuple[int, ...]:
+    """Return (4, 21, 1) for `4.21.1`."""
+    return tuple(int(part) for part in text.strip(".").split("."))
+
+
+def default_image(spec: JobSpec, region: str) -> str:
+    """Return the URI of the newest image that can run the job and has its `image_versions`.
+
+    Raises InputError if AWS publishes none for the instance types, the versions or the region.
+    """
+    return _uri(chosen(spec), spec.instance_type, region)
+
+
+def chosen(spec: JobSpec) -> Published:
+    """Return the newest image of the table that can run the job. Pure. Raises InputError if none does.
+
+    Scripts may need no Transformers, so they may get an image without.
+    """
+    types = all_types(spec)
+    candidates = [each for each in published_images() if each.repository in _families(spec, types)]
+    if not spec.is_script:
+        candidates = [each for each in candidates if _is_recent(each)]
+    fitting = [each for each in candidates if all(_runs_on(each, one) for one in types)]
+    if not fitting:
+        what = "PyTorch" if spec.is_script else "Transformers"
+        kind = "Arm CPUs" if any(map(is_arm, types)) else "CPUs"
+        kind = "Trainium" if any(map(is_trainium, types)) else kind
+        raise InputError(f"AWS publishes no image with {what} for {', '.join(types)} ({kind}): {REMEDY}.")
+    matching = [each for each in fitting if each.has(dict(spec.image_versions))]
+    if not matching:
+        versions = " and ".join(f"{name} {version}" for name, version in spec.image_versions.items())
+        raise InputError(
+            f"machine.image asks for {versions}, which no image for {', '.join(types)} has; "
+            f"there are {'; '.join(_row(each) for each in fitting)}."
+        )
+    # A script gets Transformers where an image with the same right to be chosen has it.
+    families = [each.repository for each in matching]
+    family = next(each for each in _families(spec, types) if each in families)
+    # Of equal versions, the last in the table has the newest Neuron SDK; sorting keeps their order.
+    return sorted((each for each in matching if each.repository == family), key=_age)[-1]
+
+
+def _families(spec: JobSpec, types: Sequence[str]) -> tuple[str, ...]:
+    """Return the families to choose from, the preferred one first."""
+    if spec.compiler in TRAINING_COMPILER:
+        return (TRANSFORMERS_COMPILER,)
+    if any(map(is_trainium, types)):
+        return (TRANSFORMERS_NEURON, PYTORCH_NEURON)
+    return (TRANSFORMERS, PYTORCH) if spec.is_script else (TRANSFORMERS,)
+
+
+def _runs_on(image: Published, instance_type: str) -> bool:
+    device = "neuron" if is_trainium(instance_type) else "gpu" if is_gpu(instance_type) else "cpu"
+    if is_arm(instance_type) or device not in image.devices:
+        return False
+    return family(instance_type) not in VOLTA or image.supports_volta()
+
+
+def _is_recent(image: Published) -> bool:
+    return image.transformers is not None and version_number(image.transformers) >= OLDEST_TRANSFORMERS
+
+
+def _age(image: Published) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    return version_number(image.transformers or "0"), version_number(image.pytorch)
+
+
+def _row(image: Published) -> str:
+    return f"transformers {image.transformers} with pytorch {image.pytorch}" if image.transformers else image.pytorch
+
+
+def _uri(image: Published, instance_type: str, region: str) -> str:
+    """Return the address of an image in a region, from the SDK's table of registries."""
+    if image.tag is not None:
+        return _neuron_uri(image, instance_type, region)
+    # Imported here because the imports take seconds.
+    from sagemaker.core import image_uris
+    from sagemaker.core.training_compiler.config import TrainingCompilerConfig
+
+    options = {"framework": "pytorch", "version": image.pytorch, "py_version": f"py{image.python}"}
+    if image.transformers:
+        options = {"framework": "huggingface", "version": image.transformers}
+        options |= {"base_framework_version": f"pytorch{image.pytorch}", "py_version": f"py{image.python}"}
+    has_compiler = image.repository == TRANSFORMERS_COMPILER
+    configuration = TrainingCompilerConfig() if has_compiler else None
+    try:
+        return str(
+            image_uris.retrieve(
+                region=region,
+                instance_type=instance_type,
+                image_scope="training",
+                training_compiler_config=configuration,
+                **options,
+            )
+        )
+    except (ValueError, KeyError) as error:
+        reason = (str(error).splitlines() or ["not listed"])[0].rstrip(".")
+        raise InputError(
+            f"AWS lists no image {image.repository} for {instance_type} in {region} ({reason}): {REMEDY}."
+        ) from error
+
+
+def _neuron_uri(image: Published, instance_type: str, region: str) -> str:
+    """Return the address of a Neuron image.
+
+    The SDK cannot: `image_uris.retrieve` refuses Hugging Face images on Trainium ("Supported framework(s) for Trainium
+    instances: pytorch"), and its table has wrong versions (4.55.4 with PyTorch 2.7.0). It does not list
+    `pytorch-training-neuronx` at all. AWS's examples write the URI by hand. The registries are those that the SDK lists
+    for the Hugging Face images.
+    """
+    from sagemaker.core import image_uris
+
+    versions = image_uris.config_for_framework("huggingface-neuronx")["training"]["versions"]
+    frameworks = versions[image.transformers] if image.transformers else list(versions.values())[-1]
+    registries = next(entry["registries"] for name, entry in frameworks.items() if name.startswith("pytorch"))
+    if region not in registries:
+        raise InputError(
+            f"AWS lists no image {image.repository} for {instance_type} in {region} (its regions are "
+            f"{', '.join(sorted(registries))}): {REMEDY}."
+        )
+    domain = "amazonaws.com.cn" if region.startswith("cn-") else "amazonaws.com"
+    return f"{registries[region]}.dkr.ecr.{region}.{domain}/{image.repository}:{image.tag}"
+
+
+def check_image(spec: JobSpec) -> None:
+    """Raise InputError if our own job cannot run in the image of a resolved spec. Pure.
+
+    A user's script may need none of this, so it may use any image.
+    """
+    if spec.is_script:
+        return
+    if message := _region(spec):
+        raise InputError(message)
+    image = aws_image(spec.image)
+    for rule in (_transformers, _device, _kernels) if image else ():
+        if image and (message := rule(spec, image)):
+            raise InputError(f"machine.image {spec.image} {message}.")
+
+
+def _region(spec: JobSpec) -> str | None:
+    match = re.match(r"\d{12}\.dkr\.ecr(?:-fips)?\.([a-z0-9-]+)\.", spec.image)
+    if match is None or match[1] == spec.region:
+        return None
+    return (
+        f"machine.image {spec.image} is in {match[1]}, but the jobs run in {spec.region}: SageMaker pulls images only "
+        "from the region of the job."
+    )
+
+
+def _transformers(_: JobSpec, image: Image) -> str | None:
+    if image.transformers is None:
+        return (
+            "does not contain Transformers, which this training needs: leave machine.image out, choose an image of "
+            "huggingface-pytorch-training, or run your own script"
+        )
+    if version_number(image.transformers) < OLDEST_TRANSFORMERS:
+        return (
+            f"has Transformers {image.transformers}, and this training needs 4.21 or later: leave machine.image out, "
+            'or set it to {transformers: "4.26"} or later versions'
+        )
+    return None
+
+
+def _device(spec: JobSpec, image: Image) -> str | None:
+    if image.on_neuron:
+        return "is for Trainium, on which only your own script runs"
+    for each in all_types(spec):
+        if is_gpu(each) and not image.on_gpu:
+            return f"is for CPUs, but {each} has GPUs, which would be billed and not used"
+    return None
+
+
+def _kernels(spec: JobSpec, image: Image) -> str | None:
+    for each in all_types(spec):
+        if family(each) in VOLTA and cuda_of(image) >= (13,):
+            return (
+                f"has PyTorch for CUDA 13, which has no kernels for the V100 of {each}: leave machine.image out, or "
+                'set it to {transformers: "4.49"}'
+            )
+    return None
+
+
+def entry_point(image: str) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return (entry point, arguments) of a container. Both are empty for an image that is not one of AWS's families.
+
+    AWS's images start `bash -m start_with_right_hostname.sh train`. This bash is process 1, has no trap and does not
+    forward signals, so the training never gets the SIGTERM of a stop (sagemaker-training-toolkit#125 and #173,
+    deep-learning-containers#632). `AlgorithmSpecification.ContainerEntrypoint` replaces the image's entry point by
+    `container_entry.py`.
+    """
+    return (ENTRY_POINT, arguments()) if aws_image(image) else ((), ())
+
+
+@cache
+def arguments() -> tuple[str, ...]:
+    """Return the lines of `container_entry.py` without empty lines, comments and docstrings."""
+    return tuple(_code(PROGRAM.read_text(encoding="utf-8")))
+
+
+def _code(text: str) -> Iterator[str]:
+    in_docstring = False
+    for line in text.splitlines():
+        bare = line.strip()
+        if '"""' in bare:
+            in_docstring ^= bare.count('"""') == 1
+        elif bare and not bare.startswith("#") and not in_docstring:
+            yield line
