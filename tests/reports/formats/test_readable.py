@@ -73,11 +73,6 @@ def luminance(colour: str) -> float:
     return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
 
 
-def test_the_definition_of_contrast() -> None:
-    assert contrast("#000000", "#ffffff") == pytest.approx(21)
-    assert contrast("#767676", "#ffffff") == pytest.approx(4.54, abs=0.01)
-
-
 @pytest.mark.parametrize("name", ["light", "dark"])
 def test_chart_colours_and_text_have_enough_contrast(name: str) -> None:
     colours = theme(name)
