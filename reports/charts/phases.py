@@ -84,11 +84,8 @@ def rows_of(comparison: Comparison) -> list[Row]:
 
 
 def _with_phases(jobs: Sequence[Job]) -> list[Job]:
-    return [job for job in jobs if not job.unfinished and any(_known_phases(seconds_of([job])))]
-
-
-def _known_phases(seconds: Mapping[str, float]) -> list[float]:
-    return [value for phase, value in seconds.items() if phase != "other"]
+    ended = [(job, seconds_of([job]).items()) for job in jobs if not job.unfinished]
+    return [job for job, phases in ended if any(seconds for phase, seconds in phases if phase != "other")]
 
 
 def _job_rows(arm: Arm) -> list[Row]:

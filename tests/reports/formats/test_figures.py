@@ -21,26 +21,14 @@ from reports.probe.report import probe_report
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import Sweep
 from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, repeats, trial
+from tests.support.reports.verdicts import job_row
 from tests.support.reports.worked_cases import HIGH, LOW, spread
 
 LONG = "inductor, batch 64, precision bf16, attention sdpa, dropout torch"
 
 
 def row(arm: str, billed: float, steady: float = 50.0, **columns: Any) -> dict[str, Any]:
-    """A job that trained 2,000 samples."""
-    values = {
-        "run_id": f"{arm} {billed}",
-        "status": "FINISHED",
-        "arm": arm,
-        "baseline": "true" if arm == "none" else None,
-        "samples": 2000.0,
-        "cost_billable_seconds": billed / 2,
-        "cost_billable_instance_seconds": billed,
-        STEADY: steady,
-        "eval_loss": 0.4,
-        "eval_accuracy": 0.9,
-    }
-    return {**values, **columns}
+    return job_row(arm, billed, **{"cost_billable_seconds": billed / 2, STEADY: steady, "eval_loss": 0.4, **columns})
 
 
 def comparison(*rows: dict[str, Any]) -> Comparison:
