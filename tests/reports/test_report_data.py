@@ -132,18 +132,6 @@ def test_deleted_jobs_of_selected_groups_are_reported(tracked: Tracked) -> None:
     assert report.missing == ("Missing: demo-1 #1, deleted in MLflow. MLflow can restore deleted runs.",)
 
 
-def test_jobs_without_a_group_become_arms_by_settings(tracked: Tracked) -> None:
-    """Their arm labels are ignored, because equal labels may stand for different settings."""
-    runs = []
-    for size, seconds in ((16, 100.0), (32, 80.0)):
-        run_id = tracked.trained("none", 0, seconds, params={"hp.batch_size": size})
-        tracked.client.delete_tag(run_id, "platform.group")
-        runs.append(run_id)
-    report = render_chosen(tracked.client, chosen_jobs(tracked.client, runs), "t", CompareOptions(), runs)
-    assert [arm["label"] for arm in summary(report)["arms"]] == ["batch 16", "batch 32"]
-    assert report.missing == ()
-
-
 DELETED = "deleted in MLflow. MLflow can restore deleted runs."
 
 

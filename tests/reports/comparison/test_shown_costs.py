@@ -78,8 +78,7 @@ def test_a_failed_job_raises_the_shown_cost_by_hand() -> None:
 
 
 def test_every_table_and_chart_explains_a_ratio_from_other_jobs() -> None:
-    """The median of the pairs' means is that of 99 and 140 s: 117.7 s. 60 s is 49 % fewer, but the verdict is that of the
-    first three jobs."""
+    """The baseline's median of pairs is 117.7 s, of 99 and 140 s. 60 s is 49 % fewer; the verdict is of three jobs."""
     baseline, late = (100.0, 101.0, 99.0, 140.0, 141.0), (98.0, 95.0, 92.0, 96.0, 94.0)
     comparison = compared(Design(looks=(3, 5)), ("none", baseline), ("early", (60.0, 61.0, 59.0)), ("late", late))
     [chart] = [chart for chart in comparison_charts(comparison, {}) if chart.name == "billable"]

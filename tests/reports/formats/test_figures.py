@@ -20,7 +20,7 @@ from reports.probe.projections import Probes, probes_of
 from reports.probe.report import probe_report
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import Sweep
-from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, repeats, trial
+from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, rate_repeats, rate_trial, repeats, trial
 from tests.support.reports.verdicts import job_row
 from tests.support.reports.worked_cases import HIGH, LOW, spread
 
@@ -114,13 +114,8 @@ def test_figures_of_a_sweep() -> None:
 
 def test_figures_of_a_sweep_for_throughput() -> None:
     """100 samples/s is 100 % more than 50."""
-    rates = {("none", 8): (50.0, 52.0), ("inductor", 64): (100.0, 104.0)}
-    jobs = [
-        each | {STEADY: rate}
-        for (compiler, size), job_rates in rates.items()
-        for each, rate in zip(repeats(compiler, size, 40.0, 41.0), job_rates, strict=True)
-    ]
-    rate_sweep = make_sweep(*jobs, trial("inductor", 64, 40.0) | {STEADY: 110.0}, document=RATE)
+    jobs = [*rate_repeats("none", 8, 50.0, 52.0), *rate_repeats("inductor", 64, 100.0, 104.0)]
+    rate_sweep = make_sweep(*jobs, rate_trial("inductor", 64, 110.0), document=RATE)
     job_rates = run_metrics(report(rate_sweep))
     assert job_rates["sweep/gain_percent"] == pytest.approx(100.0)
     assert job_rates["sweep/best_steady_samples_per_second"] == pytest.approx((100 * 104) ** 0.5)

@@ -17,7 +17,7 @@ from reports.sweep.messages import headline, sentences
 from reports.sweep.report import metrics_of, results_of_winner, sweep_report
 from reports.sweep.tables import best_columns, trial_table
 from reports.sweep.trials import Setting
-from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, repeats, row, trial, waves
+from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, rate_repeats, rate_trial, row, trial, waves
 
 TRIALS = (
     trial("none", 8, 100.0, trial="0"),
@@ -85,16 +85,14 @@ def test_a_verdict_from_an_earlier_look_is_explained() -> None:
 def test_equal_rates_have_an_interval_and_several_share_the_error() -> None:
     """The interval of 200 against 100, twice each, reaches 0.004302653 to each side, see `test_intervals`."""
     rows = [
-        trial("none", 8, 100.0, throughput_steady_samples_per_second=100.0),
-        trial("inductor", 64, 100.0, throughput_steady_samples_per_second=210.0),
-        *repeats("none", 8, 100.0, 100.0, throughput_steady_samples_per_second=100.0, hp_target_stop=None),
-        *repeats("inductor", 64, 100.0, 100.0, throughput_steady_samples_per_second=200.0, hp_target_stop=None),
+        *(rate_trial("none", 8, 100.0), rate_trial("inductor", 64, 210.0)),
+        *(*rate_repeats("none", 8, 100.0, 100.0), *rate_repeats("inductor", 64, 200.0, 200.0)),
     ]
     sweep = make_sweep(*rows, document=RATE)
     ratio = sweep.interval_of(sweep.best_trials[-1])
     assert ratio is not None
     assert math.log(ratio.high / ratio.estimate) == pytest.approx(0.004302653, rel=1e-5)
-    control = repeats("inductor", 8, 100.0, 100.0, throughput_steady_samples_per_second=100.1, hp_target_stop=None)
+    control = rate_repeats("inductor", 8, 100.1, 100.1)
     wider = make_sweep(*rows, *control, document=RATE)
     arm = wider.arm_of(Setting("inductor", 8.0))
     assert arm is not None
@@ -203,17 +201,6 @@ def test_sweeps_without_a_verdict(rows: Any, document: Any, expected: dict[str, 
 def test_a_winner_by_throughput_is_judged_by_its_rate(
     rates: tuple[float, ...], expected: dict[str, tuple[str, ...]]
 ) -> None:
-    """Whatever it costs: all jobs bill 100 s."""
-
-    def timed(compiler: str, size: float, values: tuple[float, ...]) -> list[dict[str, Any]]:
-        return [
-            repeats(compiler, size, 100.0, throughput_steady_samples_per_second=value, hp_target_stop=None)[0]
-            for value in values
-        ]
-
-    trials = (
-        trial("none", 8, 100.0, throughput_steady_samples_per_second=100.0),
-        trial("inductor", 64, 100.0, throughput_steady_samples_per_second=200.0),
-    )
-    rows = [*trials, *timed("none", 8, (100.0, 101.0, 99.0)), *timed("inductor", 64, rates)]
+    trials = (rate_trial("none", 8, 100.0), rate_trial("inductor", 64, 200.0))
+    rows = [*trials, *rate_repeats("none", 8, 100.0, 101.0, 99.0), *rate_repeats("inductor", 64, *rates)]
     assert dict(results_of_winner(make_sweep(*rows, document=RATE))) == expected

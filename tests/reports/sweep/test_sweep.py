@@ -12,7 +12,17 @@ from reports.sweep.messages import headline, sentences
 from reports.sweep.sweep import factorial_cells
 from reports.sweep.tables import best_columns
 from reports.sweep.trials import Setting
-from tests.support.reports.sweep_tables import FRONT, RATE, WITHIN_045, make_sweep, repeats, trial, waves
+from tests.support.reports.sweep_tables import (
+    FRONT,
+    RATE,
+    WITHIN_045,
+    make_sweep,
+    rate_repeats,
+    rate_trial,
+    repeats,
+    trial,
+    waves,
+)
 
 TRIALS = (
     trial("none", 8, 100.0, trial="0"),
@@ -165,16 +175,9 @@ def test_the_factorial_of_a_base_compiler_winner_uses_the_next_compiler() -> Non
 
 def test_a_rate_is_confirmed_by_the_rates_of_the_repeats() -> None:
     """200 over 100 samples/s is twice as much, whatever the jobs billed."""
-    rows = [
-        trial("none", 8, 100.0, throughput_steady_samples_per_second=100.0),
-        trial("inductor", 64, 100.0, throughput_steady_samples_per_second=210.0),
-    ]
-    for compiler, size, rates in (("none", 8, (99.0, 101.0)), ("inductor", 64, (199.0, 201.0))):
-        rows += [
-            repeats(compiler, size, 100.0, throughput_steady_samples_per_second=rate, hp_target_stop=None)[0]
-            for rate in rates
-        ]
-    assert headline(make_sweep(*rows, document=RATE)).startswith(
+    trials = [rate_trial("none", 8, 100.0), rate_trial("inductor", 64, 210.0)]
+    again = [*rate_repeats("none", 8, 99.0, 101.0), *rate_repeats("inductor", 64, 199.0, 201.0)]
+    assert headline(make_sweep(*trials, *again, document=RATE)).startswith(
         "inductor at batch 64 trains 100 % more samples/s than none at batch 8 (95 % interval 87 to"
     )
 
