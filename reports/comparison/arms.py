@@ -170,7 +170,6 @@ class Arm:
 
     @property
     def setting_warnings(self) -> list[str]:
-        """The `compiler_warnings` as texts about the arm."""
         return [f"“{self.label}” does not match its setting: {warning}" for warning in self.compiler_warnings]
 
     @cached_property
