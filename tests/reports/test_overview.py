@@ -75,12 +75,8 @@ def test_totals_are_summed_by_month_and_status(made: Experiment) -> None:
     assert all(math.isfinite(costs.billable_instance_seconds) for costs in all_costs)
 
 
-def test_paging_and_progress_do_not_change_the_overview(made: Experiment) -> None:
+def test_paging_does_not_change_the_overview(made: Experiment) -> None:
     assert made.overview(page_runs=2) == made.overview()
-    counts_read: list[int] = []
-    runs = list(experiment_runs(made.client, made.id, page_runs=4, progress=counts_read.append))
-    assert counts_read == list(range(1, len(runs) + 1))
-    assert len(runs) == 14
 
 
 def test_a_resumed_group_shows_its_last_launchers_run(empty: Experiment) -> None:

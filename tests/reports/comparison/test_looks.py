@@ -28,8 +28,8 @@ from reports.model.report import Report
 from reports.render import render
 from tests.support.reports.verdicts import ACCURACY, job
 from tests.support.reports.worked_cases import spread
-from tracking.groups.design_tag import DESIGN as DESIGN_TAG
-from tracking.groups.design_tag import write_design
+from tracking.groups.plan_file import DESIGN as DESIGN_TAG
+from tracking.groups.plan_file import write_design
 from training.contract.errors import InputError
 
 DESIGN = Design()
