@@ -11,19 +11,18 @@ import importlib.metadata
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any
 
 from training.staging.models.starting_model import StartingModel, find_starting_model
 from training.staging.rows.labels import check_rows
-from training.staging.rows.selection import Channel
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Source, find_source
 from training.staging.tasks import TASKS
-from training.staging.tokens.channels import ChannelSummary, ChannelWriter, Content
+from training.staging.tokens.channels import ChannelSummary, ChannelWriter
 from training.staging.tokens.description import DataDescription
 from training.staging.tokens.lengths import choose_buckets, length_statistics, with_max_length
 from training.staging.tokens.staged import (
@@ -151,10 +150,14 @@ def _write(source: Source, request: StagingRequest, model: StartingModel, folder
         tokenizer, task=request.task, label_names=content.label_names, max_length=request.max_length
     )
     _delete_abandoned(folder.parent)
-    with _without_empty_folders(folder.parent), new_folder(folder, _is_complete) as unfinished:
-        train, validation = (
-            _write_channel(channel, unfinished / channel, content, request, tokenizer, metadata) for channel in CHANNELS
-        )
+    with new_folder(folder, lambda path: read_manifest(path) is not None) as unfinished:
+        summaries = []
+        for channel in CHANNELS:
+            writer = ChannelWriter(unfinished / channel)
+            summary = ChannelSummary(max_length=request.max_length, classes=len(content.label_names))
+            writer.close({**metadata, **content.write(channel, tokenizer, writer, summary)})
+            summaries.append(summary)
+        train, validation = summaries
         check_rows(train.rows, request, content.source)
         progress.begin("completing")
         if scratch:
@@ -162,20 +165,6 @@ def _write(source: Source, request: StagingRequest, model: StartingModel, folder
         manifest = _manifest(request, content.label_names, train, validation)
         write_manifest(unfinished, manifest)
     return manifest
-
-
-def _write_channel(
-    channel: Channel,
-    folder: Path,
-    content: Content,
-    request: StagingRequest,
-    tokenizer: Any,
-    metadata: Mapping[str, Any],
-) -> ChannelSummary:
-    writer = ChannelWriter(folder)
-    summary = ChannelSummary(max_length=request.max_length, classes=len(content.label_names))
-    writer.close({**metadata, **content.write(channel, tokenizer, writer, summary)})
-    return summary
 
 
 def _manifest(
@@ -199,28 +188,10 @@ def _manifest(
             label_names=label_names,
             train=train.description(),
             validation=validation.description(),
-            repeated_rows=validation.texts.rows_in(train.texts),
-            repeated_rows_are_estimated=validation.texts.halvings > 0,
+            repeated_rows=validation.rows_in(train),
             samples=train.samples(),
         ),
     )
-
-
-def _is_complete(folder: Path) -> bool:
-    return read_manifest(folder) is not None
-
-
-@contextmanager
-def _without_empty_folders(folder: Path) -> Iterator[None]:
-    """After an error, delete the folder and its parents if they did not exist before and are empty."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):
-            for each in missing:
-                each.rmdir()
-        raise
 
 
 def _delete_abandoned(parent: Path) -> None:

@@ -37,12 +37,9 @@ XLA = {"sagemaker_pytorch_xla_multi_worker_enabled": True}
     ("overrides", "expected"),
     [
         ({**G5}, {}),
-        ({**G5, "compiler": "inductor"}, {}),
-        ({**G5, "compiler": "trcomp"}, ON),
         ({**G5, "compiler": "trcomp", "compiler_debug": "true"}, ON | {"sagemaker_training_compiler_debug_mode": True}),
         ({**G5, "compiler": "trcomp-off"}, OFF),
         ({**G5_OF_4, "compiler": "trcomp"}, ON | XLA),
-        ({**G5_OF_4, "compiler": "trcomp-off"}, OFF | XLA),
         (G5_OF_4, {"sagemaker_torch_distributed_enabled": True, "sagemaker_instance_type": "ml.g5.12xlarge"}),
         (
             {**G5, "machine.instance_count": "2"},

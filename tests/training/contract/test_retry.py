@@ -42,10 +42,6 @@ def test_the_last_attempt_is_made_when_the_time_is_up() -> None:
     assert clock.pauses == [1.0, 2.0, 4.0, 3.0]
 
 
-def test_a_time_limit_of_zero_allows_one_attempt() -> None:
-    assert list(Clock().policy(0.0).attempts()) == [0.0]
-
-
 def test_a_call_is_repeated_until_it_succeeds() -> None:
     clock, failures = Clock(), list[float]()
 

@@ -21,7 +21,7 @@ from training.contract.errors import InputError
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import UNFINISHED_SECONDS, stage
 from training.staging.tokens.lengths import length_statistics
-from training.state.folders import UNFINISHED_PREFIX
+from training.state.folders import UNFINISHED_PREFIX, record_of
 
 # Token ids of MiniLM's vocabulary: [CLS] 101, [SEP] 102.
 CLS, SEP = 101, 102
@@ -153,13 +153,6 @@ def test_rejected_data_leaves_no_files(tmp_path: Path) -> None:
     assert staged_folders(tmp_path) == []
 
 
-def test_a_batch_larger_than_the_reused_data_is_rejected(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", ANIMALS)
-    stage(request_for(path), tmp_path)
-    with pytest.raises(InputError, match="the global batch size is 9"):
-        stage(request_for(path, min_train_rows=9), tmp_path)
-
-
 def test_an_incomplete_staging_is_replaced(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     staged = stage(request_for(path), tmp_path)
@@ -235,16 +228,6 @@ def saved_model(folder: Path, **tokenizer_files: str) -> Path:
     return folder
 
 
-def test_a_broken_tokenizer_is_an_error(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", ANIMALS)
-    model = saved_model(tmp_path / "model", tokenizer_json="{}")
-    request = StagingRequest(data=Data(train=str(path)), model=str(model), max_length=16)
-    with pytest.raises(InputError, match=r"the tokenizer of model '.*' cannot be loaded: ") as caught:
-        stage(request, tmp_path)
-    assert "\n" not in str(caught.value)
-    assert staged_folders(tmp_path) == []
-
-
 def test_a_hub_model_without_a_network_is_an_error(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     request = StagingRequest(data=Data(train=str(path)), model="nobody/nothing", max_length=16)
@@ -281,3 +264,90 @@ def test_real_data_is_staged(shared: Path, tmp_path: Path) -> None:
     )
     staged = stage(StagingRequest(data=pairs, model=MODEL, max_length=64), tmp_path)
     assert staged.label_names == ("contradiction", "entailment", "neutral")
+
+
+def request_in(folder: Path) -> StagingRequest:
+    return StagingRequest(data=Data(train=str(write(folder / "a.jsonl", ANIMALS))), model=MODEL, max_length=16)
+
+
+@pytest.mark.parametrize(
+    "file",
+    [
+        "train/data.parquet",
+        "staged.json",
+    ],
+)
+@pytest.mark.parametrize("content", [b"", b'{"has_model": 3}'])
+def test_a_damaged_staging_is_made_again(tmp_path: Path, file: str, content: bytes) -> None:
+    request, said = request_in(tmp_path), list[str]()
+    staged = stage(request, tmp_path)
+    folder = tmp_path / "staged" / staged.key
+    before = (folder / file).read_bytes()
+    (folder / file).write_bytes(content)
+    again = stage(request, tmp_path, said.append)
+    assert said == [f"{folder} is damaged: it differs from its digest. It is made again."]
+    assert (again.cached, (folder / file).read_bytes()) == (False, before)
+    assert stage(request, tmp_path, said.append).cached
+    assert len(said) == 1
+
+
+def test_a_staging_of_an_earlier_version_is_reused(tmp_path: Path) -> None:
+    request = request_in(tmp_path)
+    staged = stage(request, tmp_path)
+    record_of(tmp_path / "staged" / staged.key).unlink()
+    assert stage(request, tmp_path).cached
+
+
+def key(folder: Path, *, train: str, validation: str | None = None, **fields: Any) -> str:
+    """Return the evaluation key of data files in `folder`."""
+    data = {"train": str(folder / train), "validation": str(folder / validation) if validation else None}
+    request = {"model": MODEL, "max_length": 16, **fields}
+    return stage(
+        StagingRequest(data=Data(**{**data, **request.pop("data", {})}), **request), folder / "home"
+    ).evaluation_key
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    write(tmp_path / "old.jsonl", ANIMALS)
+    write(tmp_path / "new.jsonl", [*ANIMALS, *ANIMALS[:2]])
+    write(tmp_path / "dev.jsonl", ANIMALS[:4])
+    return tmp_path
+
+
+def test_more_training_rows_do_not_change_the_key(folder: Path) -> None:
+    old = key(folder, train="old.jsonl", validation="dev.jsonl")
+    assert key(folder, train="new.jsonl", validation="dev.jsonl") == old
+    (folder / "dev.jsonl").rename(folder / "other.jsonl")
+    assert key(folder, train="old.jsonl", validation="other.jsonl", data={"train_rows": 3}, max_length=24) == old
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"validation": "old.jsonl"},
+        {"data": {"validation_rows": 2}},
+        {"data": {"labels": ("cat", "dog")}},
+        {"data": {"label_map": {"pet": ("cat",), "friend": ("dog",)}}},
+    ],
+)
+def test_different_validation_rows_or_labels_change_the_key(folder: Path, change: dict[str, Any]) -> None:
+    fields = {"train": "old.jsonl", "validation": "dev.jsonl"}
+    assert key(folder, **fields) != key(folder, **{**fields, **change})
+
+
+def test_the_key_of_split_off_rows_depends_on_the_training_data(folder: Path) -> None:
+    old = key(folder, train="old.jsonl")
+    assert key(folder, train="new.jsonl") != old
+    assert key(folder, train="old.jsonl", data={"split_seed": 1}) != old
+    assert key(folder, train="old.jsonl", data={"validation_share": 0.4}) != old
+    # With a limit on training rows, only the first rows are split.
+    limited = key(folder, train="old.jsonl", data={"train_rows": 4})
+    assert len({old, limited, key(folder, train="old.jsonl", data={"train_rows": 6})}) == 3
+
+
+def test_the_key_of_causal_lm_depends_on_the_tokens(folder: Path) -> None:
+    fields = {"train": "old.jsonl", "validation": "dev.jsonl", "task": "causal-lm", "model": None}
+    fields |= {"weights": "random", "model_type": "gpt2", "tokenizer": MODEL}
+    assert key(folder, **fields, max_length=8) != key(folder, **fields, max_length=16)
+    assert key(folder, **fields, max_length=8) == key(folder, **{**fields, "train": "new.jsonl"}, max_length=8)

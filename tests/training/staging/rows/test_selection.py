@@ -2,17 +2,21 @@
 
 from __future__ import annotations
 
+import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from tests.support.staging.prepared import prepared
 from tests.support.staging.tables import write
 from training.contract.errors import InputError
 from training.staging.formats.json_rows import SQUAD_COLUMNS
 from training.staging.rows.questions import select_questions
+from training.staging.rows.selection import drawn_mask, validation_count
 from training.staging.rows.texts import select_texts
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data
@@ -77,3 +81,20 @@ def test_data_that_shrinks_between_two_passes_is_an_error(tmp_path: Path) -> Non
     path.write_text("one\n")
     with pytest.raises(InputError, match="the data changed while it was staged"):
         list(selection.train.read())
+
+
+@given(st.integers(1, 3_000), st.floats(0, 1), st.integers(0, 2**31 - 1))
+def test_the_mask_marks_the_sampled_rows(rows: int, share: float, seed: int) -> None:
+    count = int(rows * share)
+    ours, theirs = random.Random(seed), random.Random(seed)
+    mask = drawn_mask(ours, rows, count)
+    assert [row for row, bit in enumerate(mask) if bit] == sorted(theirs.sample(range(rows), count))
+    # The next class is drawn from the same generator.
+    assert ours.random() == theirs.random()
+
+
+@pytest.mark.parametrize(
+    ("rows", "share", "count"), [(1, 0.2, 0), (2, 0.2, 1), (2, 0.9, 1), (10, 0.2, 2), (15, 0.5, 8), (100, 0.001, 1)]
+)
+def test_each_side_has_a_row(rows: int, share: float, count: int) -> None:
+    assert validation_count(rows, share) == count

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -50,14 +49,6 @@ def test_the_data_set_names_the_labels(tmp_path: Path) -> None:
     rows = {"text": [f"t{at}" for at in range(6)], "label": [at % 2 for at in range(6)]}
     datasets.Dataset.from_dict(rows, features=features).to_parquet(folder / "train.parquet")
     assert stage(request_for(folder), tmp_path).label_names == ("no", "yes")
-
-
-def test_an_unlabelled_row_is_rejected_with_its_number(tmp_path: Path) -> None:
-    folder = tmp_path / "unlabelled"
-    folder.mkdir()
-    pq.write_table(pa.table({"text": ["a", "b"], "label": [1, -1]}), folder / "train.parquet")
-    with pytest.raises(InputError, match="split train row 2: label -1 must be a word or a whole number"):
-        stage(request_for(folder), tmp_path)
 
 
 def test_an_unknown_split_or_column_is_an_error(tmp_path: Path) -> None:
