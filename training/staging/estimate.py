@@ -59,12 +59,8 @@ class Estimate:
     """Rows of the data that an estimate comes from; None if the data itself was staged."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Sample:
-    rows: int
-    """Rows read."""
-    lengths: list[int]
-    """Length of each staged row that they make, in tokens."""
+_Sample = tuple[int, list[int]]
+"""Number of rows that were read, and the length in tokens of each staged row that they make."""
 
 
 def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress: Progress | None = None) -> Estimate:
@@ -86,9 +82,9 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     progress.begin("reading the first rows")
     tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
     with closing(source):
-        sample, rows = _sample_and_rows(source, request, columns, tokenizer, echo)
+        (sample_rows, lengths), rows = _sample_and_rows(source, request, columns, tokenizer, echo)
     check_rows(rows[0], request, source.description)
-    counts = dict(sorted(Counter(sample.lengths).items()))
+    counts = dict(sorted(Counter(lengths).items()))
     staged = Staged(
         key=key,
         channels=channel_folders(folder, model),
@@ -105,7 +101,7 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
         evaluation_key=evaluation_key(request, source, model),
         cached=False,
     )
-    return Estimate(staged=staged, sample_rows=sample.rows)
+    return Estimate(staged=staged, sample_rows=sample_rows)
 
 
 def _sample_and_rows(
@@ -189,15 +185,15 @@ def _sampled(table: Table, request: StagingRequest, tokenizer: Any) -> _Sample:
     lengths = TASKS[request.task].row_lengths(replace(table, rows=iter(rows)), request, tokenizer)
     if not lengths:
         raise InputError(f"the first {len(rows)} rows of {table.name} make no row to train on")
-    return _Sample(rows=len(rows), lengths=lengths)
+    return len(rows), lengths
 
 
 def _channel_rows(tables: Tables, starts: Sequence[Start], sample: _Sample, request: StagingRequest) -> tuple[int, int]:
     """Return the estimated rows of both channels. `tables.train` has been read up to the sample's end."""
     data = request.data
     train_start, validation_start = (*starts, None, None)[:2]
-    per_row = len(sample.lengths) / sample.rows
-    total = _row_count(train_start, data, tables.train, sample.rows)
+    read, lengths = sample
+    total = _row_count(train_start, data, tables.train, read)
     if tables.validation is not None:
         validation = _row_count(validation_start, data, tables.validation, 0)
         train = total
@@ -208,7 +204,7 @@ def _channel_rows(tables: Tables, starts: Sequence[Start], sample: _Sample, requ
         train = total - validation
     limits = ((train, data.train_rows), (validation, data.validation_rows))
     limited = (count if limit is None else min(count, limit) for count, limit in limits)
-    first, second = (max(1, round(count * per_row)) for count in limited)
+    first, second = (max(1, round(count * len(lengths) / read)) for count in limited)
     return first, second
 
 

@@ -75,12 +75,6 @@ def test_compilers_and_launchers_set_toolkit_flags(
     assert flags(built("demo", **overrides)) == expected
 
 
-def test_model_parallel_parameters_are_passed_on(built: Built) -> None:
-    smp = {**P4D, "machine.launcher": "smp", "machine.image": PYTORCH_2_1}
-    request = built("demo", **smp, **{"machine.model_parallel": "{partitions: 2, ddp: true}"})
-    assert toolkit.decoded(request["HyperParameters"])["mp_parameters"] == {"partitions": 2, "ddp": True}
-
-
 def test_network_keys_tags_and_limits_are_passed_on(built: Built) -> None:
     request = built(
         "demo",
@@ -175,8 +169,3 @@ def test_advice_is_logged_and_the_request_is_built(built: Built) -> None:
     built("demo", **four, compiler_debug="true")
     assert any("ml.p3.8xlarge has no Elastic Fabric Adapter" in line for line in built.log_lines)
     assert any("debug mode slows training down" in line for line in built.log_lines)
-
-
-def test_only_the_training_compiler_has_a_debug_mode(built: Built) -> None:
-    with pytest.raises(InputError, match="compiler_debug requires compiler 'trcomp'; the compiler is 'inductor'"):
-        built("demo", **G5, compiler="inductor", compiler_debug="true")

@@ -47,21 +47,6 @@ def test_an_estimate_agrees_with_the_staged_data(tmp_path: Path, name: str) -> N
 
 
 @pytest.mark.usefixtures("large")
-def test_shards_in_another_encoding_are_estimated(tmp_path: Path) -> None:
-    (tmp_path / "shards").mkdir()
-    for name in "ab":
-        text = written(tmp_path / "a.csv", 3000).read_text()
-        (tmp_path / "shards" / f"{name}.csv").write_text(text.replace(",", ";"), "utf-16")
-    data = Data(train=str(tmp_path / "shards"), encoding="utf-16")
-    request = StagingRequest(data=data, model=MODEL, max_length=16)
-    estimated, staged = stage_or_estimate(request, tmp_path / "home", nothing), stage(request, tmp_path / "home")
-    assert (estimated.sample_rows, estimated.staged.key) == (1000, staged.key)
-    assert staged.train_rows + staged.validation_rows == 6000
-    assert estimated.staged.train_rows == pytest.approx(staged.train_rows, rel=0.03)
-    assert staged.source == f"{tmp_path}/shards (2 files, utf-16, delimiter ';')"
-
-
-@pytest.mark.usefixtures("large")
 @pytest.mark.parametrize(
     "options", [{"packing": True, "max_length": 64}, {"packing": False, "max_length": 16}], ids=["packed", "rows"]
 )
@@ -124,7 +109,7 @@ def request(name: str, **data: str) -> StagingRequest:
 
 
 @pytest.mark.usefixtures("large_objects")
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.parquet"])
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
 def test_an_estimate_of_objects_agrees_with_the_staged_data(account: Account, tmp_path: Path, name: str) -> None:
     put(account, written(tmp_path / name, 6000), name)
     notes: list[str] = []

@@ -67,16 +67,6 @@ def test_a_channel_has_the_documented_files(tmp_path: Path) -> None:
     assert (staged.train_class_counts, staged.validation_class_counts) == ((4, 4), (1, 1))
 
 
-def test_pairs_have_token_types(tmp_path: Path) -> None:
-    rows = [{"a": "one two", "b": "three", "label": at % 2} for at in range(4)]
-    path = write(tmp_path / "a.jsonl", rows)
-    data = Data(train=str(path), columns=Columns(text="a", text_pair="b"))
-    table = pq.read_table(folder_of(stage(request_for(path, data=data), tmp_path).channels["train"]) / "data.parquet")
-    assert str(table.schema.field("token_type_ids").type) == "list<element: int8>"
-    # [CLS] one two [SEP] three [SEP]
-    assert table["token_type_ids"].to_pylist()[0] == [0, 0, 0, 0, 1, 1]
-
-
 def test_truncation_and_lengths_by_hand(tmp_path: Path) -> None:
     # "dog" is one token, three with [CLS] and [SEP]; the long text is truncated to 8.
     rows = [{"text": text, "label": label} for text in ("dog", "dog " * 40) for label in (0, 1)]
@@ -173,13 +163,6 @@ def test_old_unfinished_stagings_are_deleted(tmp_path: Path) -> None:
     assert (old.exists(), young.exists()) == (False, True)
 
 
-def test_a_home_that_cannot_be_written_is_an_error(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", ANIMALS)
-    (tmp_path / "home").write_text("a file where a folder should be")
-    with pytest.raises(InputError, match="cannot be written: not a directory; a part of the path is a file"):
-        stage(request_for(path), tmp_path / "home")
-
-
 STAGE_ONCE = """
 import sys
 from pathlib import Path
@@ -226,13 +209,6 @@ def saved_model(folder: Path, **tokenizer_files: str) -> Path:
     for name, content in tokenizer_files.items():
         (folder / name.replace("_json", ".json").replace("_txt", ".txt")).write_text(content)
     return folder
-
-
-def test_a_hub_model_without_a_network_is_an_error(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", ANIMALS)
-    request = StagingRequest(data=Data(train=str(path)), model="nobody/nothing", max_length=16)
-    with pytest.raises(InputError, match="the tokenizer of model 'nobody/nothing' cannot be loaded: "):
-        stage(request, tmp_path)
 
 
 def test_a_model_folder_may_have_only_a_vocabulary(tmp_path: Path) -> None:

@@ -104,13 +104,6 @@ def test_a_used_folder_cannot_be_deleted_until_its_user_is_killed(tmp_path: Path
     assert [path.name for path in folder.parent.iterdir()] == ["key"], "the lock file is deleted with its last holder"
 
 
-def test_only_one_process_can_delete_a_folder(tmp_path: Path) -> None:
-    folder = tmp_path / "sources" / "key"
-    folder.mkdir(parents=True)
-    with lock_for_deletion(folder) as first, lock_for_deletion(folder) as second:
-        assert (first, second) == (True, False)
-
-
 def test_a_waiting_user_learns_that_the_folder_was_deleted(tmp_path: Path) -> None:
     folder = tmp_path / "staged" / "key"
     folder.mkdir(parents=True)

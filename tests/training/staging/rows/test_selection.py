@@ -2,21 +2,18 @@
 
 from __future__ import annotations
 
-import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
 from tests.support.staging.prepared import prepared
 from tests.support.staging.tables import write
 from training.contract.errors import InputError
 from training.staging.formats.json_rows import SQUAD_COLUMNS
 from training.staging.rows.questions import select_questions
-from training.staging.rows.selection import drawn_mask, validation_count
+from training.staging.rows.selection import validation_count
 from training.staging.rows.texts import select_texts
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data
@@ -47,12 +44,6 @@ def test_a_limit_is_reached_despite_rounding_and_many_classes(tmp_path: Path) ->
     assert max(row.number for row in [*result.train, *result.validation]) < 40
 
 
-def test_a_limit_above_the_number_of_rows_splits_all_rows(tmp_path: Path) -> None:
-    path = numbered(tmp_path, "ab" * 10)
-    limited, whole = (prepared(Data(train=path, train_rows=rows)) for rows in (1_000, None))
-    assert limited == whole
-
-
 def test_a_class_that_the_limit_leaves_out_is_known(tmp_path: Path) -> None:
     path = numbered(tmp_path, [*"ababab", *"c" * 30])
     result = prepared(Data(train=path, train_rows=4, validation_rows=6))
@@ -81,16 +72,6 @@ def test_data_that_shrinks_between_two_passes_is_an_error(tmp_path: Path) -> Non
     path.write_text("one\n")
     with pytest.raises(InputError, match="the data changed while it was staged"):
         list(selection.train.read())
-
-
-@given(st.integers(1, 3_000), st.floats(0, 1), st.integers(0, 2**31 - 1))
-def test_the_mask_marks_the_sampled_rows(rows: int, share: float, seed: int) -> None:
-    count = int(rows * share)
-    ours, theirs = random.Random(seed), random.Random(seed)
-    mask = drawn_mask(ours, rows, count)
-    assert [row for row, bit in enumerate(mask) if bit] == sorted(theirs.sample(range(rows), count))
-    # The next class is drawn from the same generator.
-    assert ours.random() == theirs.random()
 
 
 @pytest.mark.parametrize(

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -83,18 +82,6 @@ def test_patterns_that_match_nothing_or_too_much_are_refused(
         assert refused(name, tmp_path).endswith("more than 2 files; join them into fewer")
 
 
-def test_what_is_not_a_file_with_content_is_refused(shards: Path, tmp_path: Path) -> None:
-    os.mkfifo(shards / "part-3.jsonl")
-    assert refused(shards, tmp_path) == "FOLDER/shards/part-3.jsonl is not a regular file"
-    (shards / "part-3.jsonl").unlink()
-    (shards / "part-3.jsonl").symlink_to("absent")
-    assert refused(shards / "*", tmp_path).endswith("part-3.jsonl is a link to nothing")
-    (shards / "part-3.jsonl").unlink()
-    (shards / "part-3.jsonl").touch()
-    assert refused(shards, tmp_path) == "FOLDER/shards/part-3.jsonl is empty"
-    assert "does not exist" in refused("a\0*", tmp_path)
-
-
 def test_the_key_covers_every_shard_and_its_order(shards: Path) -> None:
     def digest() -> str:
         return digest_files(find_data_files(str(shards)), DEFAULT_FORMAT)
@@ -141,21 +128,6 @@ def divided(lines: bytes, folder: Path, suffix: str) -> None:
     """Divide lines into shards as people do."""
     command = ["split", "-l", "4", "-d", f"--additional-suffix={suffix}", "-", "part-"]
     subprocess.run(command, input=lines, cwd=folder, check=True)
-
-
-def test_shards_of_split_are_read_in_order(tmp_path: Path) -> None:
-    content = write(tmp_path / "all.jsonl", ANIMALS).read_bytes()
-    (tmp_path / "shards").mkdir()
-    divided(content, tmp_path / "shards", ".jsonl")
-    rows = rows_of(tmp_path / "shards")
-    assert list(rows) == [(number, [row["text"], row["label"]]) for number, row in enumerate(ANIMALS, start=1)]
-    places = [rows.location(number).removeprefix(f"{tmp_path}/shards/") for number in (1, 4, 5, 10)]
-    assert places == [
-        "part-00.jsonl line 1",
-        "part-00.jsonl line 4",
-        "part-01.jsonl line 1",
-        "part-02.jsonl line 2",
-    ]
 
 
 def test_each_table_has_its_header_and_the_delimiter_of_the_first(tmp_path: Path) -> None:

@@ -74,21 +74,6 @@ def test_without_packing_rows_are_truncated_and_single_tokens_dropped(tmp_path: 
     assert packed.key != staged.key
 
 
-def test_without_validation_data_texts_are_set_aside(tmp_path: Path) -> None:
-    train = written(tmp_path / "a.txt", *(f"number {at} of twenty\n" for at in range(20)))
-    staged = stage(request_for(Data(train=train, validation_share=0.25), packing=False, max_length=16), tmp_path)
-    assert (staged.train_rows, staged.validation_rows) == (15, 5)
-    parts = [{tuple(row) for row in table_of(staged, channel)} for channel in ("train", "validation")]
-    assert not parts[0] & parts[1]
-
-
-def test_row_limits_count_texts(tmp_path: Path) -> None:
-    train = written(tmp_path / "a.txt", "hello world\n\n" * 100)
-    data = Data(train=train, validation=train, train_rows=16, validation_rows=8)
-    staged = stage(request_for(data), tmp_path)
-    assert (staged.train_rows, staged.validation_rows) == (6, 3)
-
-
 @pytest.mark.parametrize(
     ("fields", "content", "message"),
     [
