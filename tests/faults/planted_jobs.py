@@ -141,8 +141,8 @@ TRAINING = (
 MESSAGES = (
     Fault(
         "training/contract/plain_text.py",
-        '    return _QUERY.sub(lambda match: _without_values(match[0]), "".join(_shown_parts(text)))\n',
-        "    return _QUERY.sub(lambda match: _without_values(match[0]), text)\n",
+        "    text = _ADDRESS.sub(lambda match: _without_values(_without_user(match[0])), text)\n",
+        "",
         "The password in an address is printed.",
         "tests/training/contract/test_plain_text.py::test_no_password_is_shown",
     ),

@@ -14,7 +14,6 @@ from training.contract.errors import InputError
 from training.staging.formats.files import is_packed, read_start
 from training.staging.formats.readers import BINARY, reader_name
 from training.staging.formats.text import TextFormat
-from training.staging.models.starting_model import find_starting_model
 from training.staging.rows.labels import check_rows
 from training.staging.rows.selection import first_rows, validation_count
 from training.staging.sources.data_files import DataFiles
@@ -26,16 +25,14 @@ from training.staging.sources.sources import (
     Tables,
     file_table,
     find_files,
-    find_source,
     is_in_s3,
     is_offline,
     streamed_tables,
     tables_of,
 )
 from training.staging.sources.stored_files import LINES, Start, StoredFiles
-from training.staging.stage import buckets, channel_folders, evaluation_key, stage, staging_key
+from training.staging.stage import find_inputs, stage
 from training.staging.tasks import TASKS
-from training.staging.tokens.lengths import length_statistics
 from training.staging.tokens.staged import Staged, read_manifest
 from training.staging.tokens.tokenizing import load_tokenizer
 
@@ -70,45 +67,36 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     """
     if not is_in_s3(request.data) and is_small(request.data):
         return Estimate(staged=stage(request, home, echo, progress))
-    model = find_starting_model(request, home)
-    task = TASKS[request.task]
-    columns = task.required_columns(request.data.columns)
-    source = find_source(request.data, columns, home / "docstrings", request.account)
-    key = staging_key(request, source, model)
-    folder = home.absolute() / "staged" / key
-    if read_manifest(folder) is not None or (is_in_s3(request.data) and _is_small_source(source)):
+    inputs = find_inputs(request, home)
+    model, source = inputs.model, inputs.source
+    if read_manifest(inputs.folder) is not None or (is_in_s3(request.data) and _is_small_source(source)):
         return Estimate(staged=stage(request, home, echo, progress))
     progress = progress or Progress()
     progress.begin("reading the first rows")
     tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
     with closing(source):
-        (sample_rows, lengths), rows = _sample_and_rows(source, request, columns, tokenizer, echo)
-    check_rows(rows[0], request, source.description)
-    counts = dict(sorted(Counter(lengths).items()))
-    staged = Staged(
-        key=key,
-        channels=channel_folders(folder, model),
-        train_rows=rows[0],
-        validation_rows=rows[1],
+        (sample_rows, lengths), (train, validation) = _sample_and_rows(source, request, tokenizer, echo)
+    check_rows(train, request, source.description)
+    # Longer rows than those of the sample are likely, and the last bucket must hold them.
+    staged = inputs.staged(
+        dict(sorted(Counter(lengths).items())),
+        request.max_length,
+        cached=False,
+        train_rows=train,
+        validation_rows=validation,
         label_names=(),
         train_class_counts=(),
         validation_class_counts=(),
-        # Longer rows than those of the sample are likely, and the last bucket must hold them.
-        bucket_lengths=buckets(counts, request.max_length, request),
-        lengths=length_statistics(counts, request.max_length),
-        source=source.description,
-        digest=source.digest,
-        evaluation_key=evaluation_key(request, source, model),
-        cached=False,
     )
     return Estimate(staged=staged, sample_rows=sample_rows)
 
 
 def _sample_and_rows(
-    source: Source, request: StagingRequest, columns: list[str], tokenizer: Any, echo: Echo
+    source: Source, request: StagingRequest, tokenizer: Any, echo: Echo
 ) -> tuple[_Sample, tuple[int, int]]:
     """Return the sample and the estimated rows of both channels."""
     data = request.data
+    columns = TASKS[request.task].required_columns(data.columns)
     if not source.files:
         tables = streamed_tables(data.hub, columns) if data.hub is not None else source.open()
         sample = _sampled(tables.train, request, tokenizer)

@@ -1,4 +1,4 @@
-"""Estimates of staged data agree with the staged data, and stage nothing."""
+"""Estimates of data here and in S3 agree with the staged data, stage nothing, and copy no more than they need."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Staging end to end with a real tokenizer: channels, reuse, concurrency and interrupted stagings."""
+"""Staging end to end with a real tokenizer: channels, keys, reuse, damage, concurrency and interrupted stagings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Digests of shared folders: every kind of damage is noticed before use, and what can be made again is."""
+"""Shared folders: damage is noticed before use, what can be made again is, and no partial folder is ever seen."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Path of the state folder for each kind of tracking store."""
+"""Paths of the state folder, the compile cache and the slots, and their refusal where others could replace files."""
 
 from __future__ import annotations
 

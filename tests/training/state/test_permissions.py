@@ -1,4 +1,4 @@
-"""The file mode creation mask of programs that write state."""
+"""Files are private by default, and folders whose files other users could replace are refused."""
 
 from __future__ import annotations
 

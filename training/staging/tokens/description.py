@@ -1,4 +1,4 @@
-"""Description of staged data for people: rows, lengths, labels, duplicates and sample rows."""
+"""Description of staged data for people: rows, lengths, labels, duplicates, sample rows, and phrases about them."""
 
 from __future__ import annotations
 
@@ -11,6 +11,8 @@ from training.staging.tokens.lengths import LengthStatistics
 SAMPLES = 5
 SAMPLE_CHARACTERS = 200
 """Longest text of a sample row. Longer texts are cut, because a sample is stored with every run."""
+UNITS = {"classification": "row", "question-answering": "question", "causal-lm": "text"}
+"""Name of a row of the data, by task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,10 +110,6 @@ def _channel(fields: Mapping[str, Any]) -> ChannelDescription:
     channel = ChannelDescription(**{**fields, "class_counts": tuple(fields["class_counts"])})
     lengths = fields["lengths"]
     return channel if lengths is None else replace(channel, lengths=LengthStatistics(**lengths))
-
-
-UNITS = {"classification": "row", "question-answering": "question", "causal-lm": "text"}
-"""Name of a row of the data, by task."""
 
 
 def lines(data: DataDescription) -> list[str]:

@@ -21,7 +21,7 @@ MODEL = "model"
 
 
 @dataclass(frozen=True, kw_only=True)
-class _Rows:
+class Rows:
     """Rows of both channels."""
 
     train_rows: int
@@ -40,7 +40,7 @@ class _Rows:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest(_Rows):
+class Manifest(Rows):
     """Content of `staged.json`, which describes one staging."""
 
     task: str
@@ -55,7 +55,7 @@ class Manifest(_Rows):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staged(_Rows):
+class Staged(Rows):
     """Staged data of a job."""
 
     key: str

@@ -1,4 +1,4 @@
-"""The encodings are those of the tokenizer's own call, for every kind of fast tokenizer."""
+"""Encodings are those of the tokenizer's own call, for every kind of fast tokenizer. Batches are limited."""
 
 from __future__ import annotations
 
