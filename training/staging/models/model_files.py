@@ -1,4 +1,4 @@
-"""Location of a model's and a tokenizer's files: a folder, an installed package or the Hub. Imports no model library."""
+"""Files of models and tokenizers: a folder, an installed package or the Hub. Imports no model library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Lengths of sequences: their statistics, and the buckets to which they are padded so that a compiler sees few shapes."""
+"""Statistics of lengths, and the buckets to which sequences are padded so that a compiler sees few shapes."""
 
 from __future__ import annotations
 

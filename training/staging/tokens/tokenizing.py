@@ -16,7 +16,6 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-ROWS_PER_BATCH = 1_000
 # A tokenizer without a limit reports at least this number.
 NO_LIMIT_TOKENS = 1_000_000
 MAX_CHARACTERS = 500_000
