@@ -29,7 +29,7 @@ from reports.model.report import (
     Text,
     build_table,
 )
-from tracking.queries.duplicates import job_key
+from tracking.queries.job_tables import job_key
 from tracking.queries.metric_histories import number
 
 STATUSES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}

@@ -16,7 +16,7 @@ from reports.formats.html import html_page
 from reports.formats.markdown import markdown
 from reports.model.report import Report, texts_by_title
 from tracking.queries.mlflow_ui import job_charts
-from tracking.recording.run_tables import log_tables
+from tracking.recording.run_artifacts import log_tables
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
 from training.contract.plain_text import without_control_characters

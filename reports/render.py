@@ -30,11 +30,10 @@ from reports.sweep.sweep import is_sweep_table, sweep_of
 from reports.sweep.trials import CALIBRATION_COLUMNS, read_spec
 from reports.training import is_one_training, training_report, with_neutral_label
 from tracking.budgets.budget_tag import end_sentence, read_budget_end
-from tracking.groups.design_tag import read_design
-from tracking.groups.sweep_file import FILE
+from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.queries import job_tables
+from tracking.queries.job_tables import similar_jobs
 from tracking.queries.metric_histories import histories
-from tracking.queries.similar_jobs import similar_jobs
 from tracking.server.errors import is_final
 from training.contract.errors import InputError, TrackingError
 
@@ -95,17 +94,14 @@ def render_chosen(
     return _comparison_report(reader, with_arms, title_of_groups, title, options, design, is_selection=is_selection)
 
 
-def render_overview(
-    client: MlflowClient, *names: str, progress: Callable[[int], None] = lambda _: None
-) -> tuple[Overview, Report]:
+def render_overview(client: MlflowClient, *names: str) -> tuple[Overview, Report]:
     """Return the overview of the first of these MLflow experiments that exists, and its report.
 
-    `progress` is called with the number of runs read so far. Raises `InputError` if none of the experiments exists, and
-    `TrackingError` if the server does not answer.
+    Raises `InputError` if none of the experiments exists, and `TrackingError` if the server does not answer.
     """
     experiment = job_tables.experiment_named(client, *names)
     id = str(experiment.experiment_id)
-    overview = overview_of(job_tables.experiment_runs(client, id, progress=progress), experiment.name, id)
+    overview = overview_of(job_tables.experiment_runs(client, id), experiment.name, id)
     return overview, overview_report(overview, str(client.tracking_uri))
 
 
@@ -147,7 +143,7 @@ def _probe_report(reader: Reader, table: pd.DataFrame, group: str, title: str) -
 
 
 def _sweep_report(reader: Reader, table: pd.DataFrame, parent: Run | None, group: str, title: str) -> Report:
-    document = reader.artifact(parent.info.run_id, FILE) if parent else {}
+    document = reader.artifact(parent.info.run_id, SWEEP_FILE) if parent else {}
     jobs = [job_of(row) for row in table.to_dict("records")]
     calibrations = [job for job in jobs if job.text.get("role") == "calibration"]
     trials = [job for job in jobs if job.text.get("role") == "trial"][:_MAX_CURVES]

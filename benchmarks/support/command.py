@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracking.recording.run_description import ROOT
+from tracking.recording.run_artifacts import ROOT
 from training.contract.events import Event, EventReader
 from training.contract.failures import failure_of
 from training.services.local.job_folder import JobFolder

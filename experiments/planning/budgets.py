@@ -11,7 +11,7 @@ from experiments.schema.experiment import Experiment
 from judging.design import Design
 from reports.model.numbers import counted
 from tracking.budgets.budget_tag import GroupBudget
-from tracking.budgets.records import with_limit
+from tracking.budgets.reserving import with_limit
 from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import (
     SHORTEST_LIMIT_SECONDS,

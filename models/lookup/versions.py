@@ -11,8 +11,7 @@ from mlflow import MlflowClient
 from mlflow.entities.model_registry import ModelVersion
 
 from tracking.queries.job_tables import quoted
-from tracking.server.reachable import require_answer
-from tracking.server.store import Store
+from tracking.server.store import Store, require_answer
 from training.contract.errors import InputError
 
 MODEL_TAG = "platform.model"

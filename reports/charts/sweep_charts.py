@@ -29,7 +29,7 @@ from reports.sweep.messages import cost_name, cost_noun, quality_name
 from reports.sweep.sweep import Sweep, seconds_per_sample
 from reports.sweep.tables import peak_memory_gib
 from reports.sweep.trials import Setting, Size, Trial
-from tracking.groups.sweep_file import MIN_TRIALS
+from tracking.groups.plan_file import MIN_TRIALS
 
 _HEIGHT_INCHES = 3.5
 

@@ -17,10 +17,9 @@ from judging.disturbance import disturbances
 from judging.doomed import Death, doom_of
 from judging.quality import MEASURES
 from judging.summaries import Summary, summary
-from tracking.groups.metric_scales import COLUMN, read_scales
+from tracking.groups.plan_file import SCALES_COLUMN, read_scales
 from tracking.groups.planned_job import AGAIN, job_title
-from tracking.recording.compiler_check import warning
-from tracking.recording.deaths import EXCEPTION, MOMENT, recorded_death
+from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, recorded_death
 
 STEADY = "throughput_steady_samples_per_second"
 
@@ -168,7 +167,8 @@ class Arm:
         """Reasons why the figures do not represent the arm's compiler setting, without duplicates."""
         settings = {job.text.get("compiler_active"): job.text.get("compiler") or "" for job in self.succeeded}
         reasons = (
-            warning(setting, None if active is None else active == "true") for active, setting in settings.items()
+            compiler_warning(setting, None if active is None else active == "true")
+            for active, setting in settings.items()
         )
         return [reason for reason in reasons if reason]
 
@@ -203,7 +203,7 @@ class Arm:
         A cost that is not positive does not count, as in verdicts.
         """
         values = self.positive(column) if column in _COSTS else self.values(column)
-        is_score = column in _MEANS or any(column in read_scales(job.text.get(COLUMN)) for job in self.jobs)
+        is_score = column in _MEANS or any(column in read_scales(job.text.get(SCALES_COLUMN)) for job in self.jobs)
         return summary(values, fmean if is_score else None)
 
     def surcharge(self, column: str) -> float:

@@ -18,7 +18,7 @@ from tests.support.reports.reading import chart_names
 from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables
-from tracking.queries.selected_jobs import chosen_jobs
+from tracking.queries.job_tables import chosen_jobs
 
 BULK, SINGLE = "/metrics/get-history-bulk-interval", "/metrics/get-history"
 REFUSAL = b'{"error_code": "PERMISSION_DENIED", "message": "no right to read"}'

@@ -6,7 +6,7 @@ import pytest
 
 from experiments.planning.arms import check_token, without_pushes
 from experiments.planning.load import FOLDER, Experiment, arms, load
-from experiments.schema.rules import ThisMachine
+from experiments.schema.experiment import ThisMachine
 from experiments.schema.yaml_document import read_document
 from tests.support.requests.refused import refused
 from training.contract.errors import InputError

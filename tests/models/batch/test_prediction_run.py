@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from experiments.deployments.predict_file import predict_file
+from experiments.deployments.predict import predict_file
 from tests.support.models.tiny import modelled
 from tests.support.tracking.tracked import Tracked
 

@@ -16,7 +16,7 @@ import pytest
 import torch
 from mlflow import MlflowClient
 
-from experiments.deployments.predict_file import predict_file
+from experiments.deployments.predict import predict_file
 from models.inference.predictor import Predictor, load_predictor
 from tests.support.models.task_models import TEXTS
 from tests.support.staging.fast_tokenizers import CORPUS

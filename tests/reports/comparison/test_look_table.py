@@ -14,7 +14,7 @@ from reports.formats.markdown import markdown
 from reports.model.report import Report
 from reports.render import render
 from tests.support.reports.worked_cases import spread
-from tracking.groups.design_tag import DESIGN, write_design
+from tracking.groups.plan_file import DESIGN, write_design
 from training.contract.errors import InputError
 
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from experiments.schema.published_fields import Published as PublishedFields
+from experiments.schema.compare_fields import Published as PublishedFields
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.tables import PublishedRow, factorial_of, published_of, published_rows
 from reports.formats.html import html_page

@@ -14,7 +14,7 @@ from reports.render import CompareOptions, render, render_chosen
 from tests.support.reports.reading import markdown_text, page_text
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables
-from tracking.queries.selected_jobs import chosen_jobs
+from tracking.queries.job_tables import chosen_jobs
 from training.contract.errors import InputError
 
 BATCH = "hp.batch_size"

@@ -68,13 +68,6 @@ def test_paging_does_not_change_the_overview(made: Experiment, page_runs: int) -
     assert made.overview(page_runs) == made.overview()
 
 
-def test_progress_reports_the_number_of_runs_read(made: Experiment) -> None:
-    counts_read: list[int] = []
-    runs = list(experiment_runs(made.client, made.id, page_runs=4, progress=counts_read.append))
-    assert counts_read == list(range(1, len(runs) + 1))
-    assert len(runs) == 14
-
-
 def test_a_resumed_group_shows_its_last_launchers_run(empty: Experiment) -> None:
     first = empty.parent("g", "2026-01-01 00:00", "compare", "old", group_state="continued")
     second = empty.parent("g", "2026-01-01 02:00", "compare", "new", group_state="closed")

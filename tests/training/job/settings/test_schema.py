@@ -10,9 +10,8 @@ from pydantic.fields import FieldInfo
 
 from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.load import load
-from experiments.schema.compare_fields import Calibration, Probe
+from experiments.schema.compare_fields import Calibration, Probe, Target
 from experiments.schema.fields import ExperimentFields
-from experiments.schema.quality_metrics import Target
 from settings.arguments import CHOICES, FIELDS, REQUIRED, RULES, parse
 
 SECTIONS = {"probe": Probe, "calibration": Calibration, "target": Target}
