@@ -162,10 +162,3 @@ def test_a_broken_rule_is_an_error_before_any_upload(built: Built, overrides: di
         built("demo", **overrides)
     assert rule in str(error.value)
     assert built.uploaded() == before
-
-
-def test_advice_is_logged_and_the_request_is_built(built: Built) -> None:
-    four = {**ACCOUNT, "machine.instance_type": "ml.p3.8xlarge", "machine.devices": "4", "compiler": "trcomp"}
-    built("demo", **four, compiler_debug="true")
-    assert any("ml.p3.8xlarge has no Elastic Fabric Adapter" in line for line in built.log_lines)
-    assert any("debug mode slows training down" in line for line in built.log_lines)

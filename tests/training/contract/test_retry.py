@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
-from training.contract.retry import RetryPolicy, growing_pauses
+from training.contract.retry import RetryPolicy
 
 
 class Clock:
@@ -30,10 +28,6 @@ class Clock:
 
 def is_os_error(error: Exception) -> bool:
     return isinstance(error, OSError)
-
-
-def test_pauses_grow_up_to_the_longest() -> None:
-    assert list(itertools.islice(growing_pauses(1.0, 2.0, 5.0), 5)) == [1.0, 2.0, 4.0, 5.0, 5.0]
 
 
 def test_the_last_attempt_is_made_when_the_time_is_up() -> None:

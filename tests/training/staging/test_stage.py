@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import sys
@@ -200,28 +199,6 @@ def test_a_killed_staging_never_counts_as_complete(tmp_path: Path) -> None:
     staged = stage(StagingRequest(data=Data(train=str(path)), model=MODEL, max_length=64), home)
     assert staged.cached == bool(finished)
     assert pq.read_table(folder_of(staged.channels["train"]) / "data.parquet").num_rows == 16_000
-
-
-def saved_model(folder: Path, **tokenizer_files: str) -> Path:
-    folder.mkdir()
-    (folder / "config.json").write_text('{"model_type": "bert"}')
-    (folder / "model.safetensors").write_bytes(b"not read by staging")
-    for name, content in tokenizer_files.items():
-        (folder / name.replace("_json", ".json").replace("_txt", ".txt")).write_text(content)
-    return folder
-
-
-def test_a_model_folder_may_have_only_a_vocabulary(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", ANIMALS)
-    packaged = stage(request_for(path), tmp_path)
-    model = saved_model(tmp_path / "model with ü")
-    source = folder_of(packaged.channels["model"])
-    for name in ("config.json", "vocab.txt", "tokenizer_config.json"):
-        shutil.copy(source / name, model / name)
-    staged = stage(StagingRequest(data=Data(train=str(path)), model=str(model), max_length=16), tmp_path)
-    tables = [pq.read_table(folder_of(each.channels["train"]) / "data.parquet") for each in (packaged, staged)]
-    assert tables[0].equals(tables[1])
-    assert staged.key != packaged.key
 
 
 def test_real_data_is_staged(shared: Path, tmp_path: Path) -> None:

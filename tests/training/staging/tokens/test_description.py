@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from tests.support.requests.staged import staged as smallest
 from tests.support.staging.tables import MODEL, write
-from training.staging.sources.request import Columns, Data, StagingRequest
+from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
 from training.staging.tokens.channels import ChannelSummary
 from training.staging.tokens.description import SAMPLE_CHARACTERS, description_of, lines, preview
@@ -82,19 +82,6 @@ def test_a_staging_of_an_earlier_version_is_described_as_far_as_known(tmp_path: 
         "classes: 2; 'short' has 75.0% of the training rows, 'long' 25.0%",
     ]
     assert lines(describe(smallest()))[0].startswith("train: 1 rows")
-
-
-def test_pairs_and_long_texts_are_previewed(tmp_path: Path) -> None:
-    rows = [{"a": f"one {at} " * 100, "b": "two\n\tthree", "label": at % 2} for at in range(8)]
-    path = str(write(tmp_path / "a.jsonl", rows))
-    data = Data(train=path, columns=Columns(text="a", text_pair="b"))
-    staged = stage(StagingRequest(data=data, model=MODEL, max_length=16), tmp_path / "home")
-    samples = describe(staged).samples
-    assert len(samples) == 5
-    for sample in samples:
-        assert len(sample.text) <= SAMPLE_CHARACTERS
-        assert sample.text.endswith("… | two three")
-    assert describe(staged).train.cut_rows == staged.train_rows
 
 
 def test_questions_are_described(tmp_path: Path) -> None:

@@ -145,13 +145,6 @@ def test_windows_equal_those_of_the_tokenizer(kind: str, question: Question, roo
         ]
 
 
-def test_the_text_of_the_cls_token_in_a_question_is_not_the_cls_token() -> None:
-    question = question_of("The Broncos", "Broncos", question="Is <cls> a word? <cls>")
-    absent = Question(id="q", context="The Broncos", question=question.question, answers=())
-    windows = cut_windows(kind_of("left_padding"), [absent], max_length=64, doc_stride=8)
-    assert windows.start_position == [len(windows.input_ids[0]) - 1]
-
-
 def minilm() -> Any:
     return load_tokenizer(locate(MODEL), 384)
 
