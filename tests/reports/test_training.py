@@ -35,33 +35,27 @@ def test_one_training_states_its_outcome_without_comparing(tracked: Any) -> None
 
 
 @pytest.mark.parametrize(
-    ("status", "tags", "headline", "name"),
+    ("status", "failure", "headline", "name"),
     [
         (
             "FAILED",
-            {"platform.failure_class": "OutOfMemory", "platform.failure_message": "no memory is left"},
-            "The training failed after 7.00 billable seconds: OutOfMemory: no memory is left.",
-            "failed (train demo)",
+            "OutOfMemory: no memory is left",
+            "failed after 7.00 billable seconds: OutOfMemory: no memory",
+            "failed",
         ),
-        (
-            "KILLED",
-            {"platform.failure_class": "Stopped", "platform.failure_message": "it was stopped"},
-            "The training was stopped after 7.00 billable seconds.",
-            "stopped (train demo)",
-        ),
+        ("KILLED", "Stopped: it was stopped", "was stopped after 7.00 billable seconds.", "stopped"),
     ],
 )
-def test_a_training_without_success_says_why(
-    tracked: Any, status: str, tags: dict[str, str], headline: str, name: str
-) -> None:
-    all_tags = {**tags, "platform.role": "training"}
-    tracked.job("none", 0, status=status, metrics={"cost/billable_instance_seconds": 7.0}, tags=all_tags)
+def test_a_training_without_success_says_why(tracked: Any, status: str, failure: str, headline: str, name: str) -> None:
+    failure_class, _, message = failure.partition(": ")
+    tags = {"platform.failure_class": failure_class, "platform.failure_message": message, "platform.role": "training"}
+    tracked.job("none", 0, status=status, metrics={"cost/billable_instance_seconds": 7.0}, tags=tags)
     report = render(tracked.client, tracked.group, "demo")
     for form in forms(report):
-        assert headline in form
+        assert f"The training {headline}" in form
         assert COMPARING.findall(form) == []
         assert ("fail" in form) is (status == "FAILED")
-    assert name_with_answer("train demo", report) == name
+    assert name_with_answer("train demo", report) == f"{name} (train demo)"
     assert bool(report.results) is (status == "FAILED")
 
 
