@@ -81,7 +81,7 @@ def _only_name() -> str:
 
 def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
     """Log request and answer to MLflow. A failure is only reported, because the answer has already been printed."""
-    from models.endpoints.traces import trace
+    from models.mlflow_records import trace
     from tracking.server.store import open_store
 
     try:

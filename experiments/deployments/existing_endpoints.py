@@ -23,7 +23,7 @@ COLUMNS = ("endpoint", "service", "model", "status", "since", "USD/hour", "USD",
 def open_service(name: str, aws: Mapping[str, Any], echo: Echo, *, is_read_only: bool = False) -> Endpoints:
     """Return a service. A read-only service can plan a deployment, and changes nothing."""
     if name == "local":
-        from models.endpoints.local.endpoints import LocalEndpoints
+        from models.endpoints.local import LocalEndpoints
 
         return LocalEndpoints(home())
     from models.endpoints.sagemaker.endpoints import SageMakerEndpoints

@@ -15,10 +15,9 @@ from training.contract.errors import InputError, nearest
 from training.state.regular_files import user_path
 
 if TYPE_CHECKING:
-    from models.batch.prediction import OnRow
-    from models.batch.rows import Source
+    from models.batch import OnRow, Source
     from models.inference.predictor import Predictor
-    from models.lookup.trained_model import TrainedModel
+    from models.trained_model import TrainedModel
     from tracking.server.store import Store
     from training.staging.formats.text_format import TextFormat
 
@@ -46,8 +45,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
     parameters = _parameters(fields)
     store, trained, folder = _open_model(fields)
     predictor = _load_model(store, trained, folder, fields)
-    from models.batch.prediction import check
-    from models.batch.rows import Source
+    from models.batch import Source, check
 
     columns = {name.removeprefix(COLUMNS): value for name, value in fields.items() if name.startswith(COLUMNS)}
     source = Source(files=files, task=predictor.task, columns=columns, text=text)
@@ -59,7 +57,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
     run: AbstractContextManager[dict[str, float]] = nullcontext({})
     digest = digest_files(files, text)
     if store is not None and _is_tracked(fields):
-        from models.batch.prediction_run import recorded
+        from models.mlflow_records import recorded
 
         settings = {"model": trained.run_id if trained else str(folder), "file_digest": digest}
         name = trained.job_name if trained else fields["model"]
@@ -128,7 +126,7 @@ def _open_model(fields: Mapping[str, str]) -> tuple[Store | None, TrainedModel |
     if store is None or "model" in fields:
         return store, None, _folder(fields["model"])
     from models.logged.model_folder import model_folder
-    from models.lookup.trained_model import trained_model
+    from models.trained_model import trained_model
     from training.state.home import home
 
     trained = trained_model(store, fields["run"])
@@ -152,12 +150,10 @@ def _load_model(
     store: Store | None, trained: TrainedModel | None, folder: Path, fields: Mapping[str, str]
 ) -> Predictor:
     """Load the model with the settings of its evaluation, if known. Fields override precision and maximum length."""
-    from models.batch.prediction_run import evaluation_settings
+    from models.inference.evaluation import UNKNOWN, precision_message
     from models.inference.predictor import load_predictor
-    from models.loading.evaluation import UNKNOWN
-    from models.loading.precision import precision_message
 
-    evaluation = evaluation_settings(store, trained) if store and trained else UNKNOWN
+    evaluation = trained.evaluation if trained else UNKNOWN
     length = read.read_whole("max_length", fields["max_length"], 1, 1_000_000) if "max_length" in fields else None
     task, precision = fields.get("task") or (trained.task if trained else None) or None, fields.get("precision")
     predictor = load_predictor(folder, task=task, precision=precision, evaluation=evaluation, max_length=length)
@@ -185,7 +181,7 @@ def _predict(
     predictor: Predictor, source: Source, parameters: dict[str, Any] | None, output: Path, rows: int, digest: str
 ) -> float:
     """Write the output, and return the seconds that it took. `digest` is that of the files before."""
-    from models.batch.prediction import predict, private_output
+    from models.batch import predict, private_output
     from training.staging.sources.data_files import digest_files
 
     started = time.monotonic()

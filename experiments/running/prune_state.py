@@ -20,7 +20,7 @@ from typing import Any
 from rich.filesize import decimal
 
 from experiments.running.output import confirm, has_terminal, print_error, print_line
-from models.logged.kept_models import MODEL_TAG, holds_model, mark_model_deleted
+from models.logged.group_models import MODEL_TAG, holds_model, mark_model_deleted
 from tracking.groups.plan_file import FILE as PLAN
 from tracking.queries.duplicates import has_ended
 from tracking.queries.job_tables import quoted, runs_where

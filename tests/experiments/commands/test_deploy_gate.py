@@ -9,8 +9,8 @@ from mlflow import MlflowClient
 
 from experiments.deployments.deploy_model import read_spec, with_run
 from experiments.deployments.register_model import register
-from tests.support.models.group_models import parent
-from tests.support.models.tiny import modelled
+from tests.support.models.made_models import modelled
+from tests.support.models.place import parent
 from tests.support.tracking.tracked import Tracked
 from training.contract.errors import NotGoodEnough
 
