@@ -18,15 +18,13 @@ import torch
 from models.inference.inputs import BadInputs
 from models.inference.predictor import Predictor
 from training.contract.errors import InputError, nearest, short_text
+from training.staging.formats.json_rows import SQUAD_COLUMNS as SQUAD
 from training.staging.formats.json_rows import is_json_array
-from training.staging.formats.text_format import DEFAULT_FORMAT, TextFormat
-from training.staging.rows.examples import checked_text
-from training.staging.rows.questions import COLUMNS as SQUAD
-from training.staging.rows.squad_json import READERS as SQUAD_READERS
-from training.staging.sources.data_files import DataFiles
-from training.staging.sources.file_rows import FileRows
+from training.staging.formats.text import DEFAULT_FORMAT, TextFormat
+from training.staging.rows.texts import checked_text
+from training.staging.sources.data_files import DataFiles, FileRows
+from training.state.permissions import file_mode
 from training.state.system_errors import system_reason
-from training.state.umask import file_mode
 
 WINDOW_ROWS = 65_536
 """More than most validation files have: only rows of one window share batches, as in an evaluation."""
@@ -91,10 +89,10 @@ class Source:
         """Yield the rows in order. Raises `InputError` with file and line for a broken row."""
         if self.is_squad:
             at = {name: SQUAD.index(name) for name in ("id", "question", "context")}
-            rows = FileRows(self.files, [], self.text, SQUAD_READERS, keeps_rows=False)
+            rows = FileRows(self.files, SQUAD, self.text)
             return self._input_rows(rows, at)
         columns = self.columns_by_role
-        rows = FileRows(self.files, list(columns.values()), self.text, keeps_rows=False)
+        rows = FileRows(self.files, list(columns.values()), self.text)
         return self._input_rows(rows, {role: place for place, role in enumerate(columns)})
 
     @property

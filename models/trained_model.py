@@ -19,8 +19,7 @@ from models.inference.evaluation import UNKNOWN, Evaluation, evaluation_of
 from models.quality import EVALUATIONS
 from tracking.queries.job_tables import quoted, runs_where
 from tracking.queries.metric_histories import number
-from tracking.server.reachable import require_answer
-from tracking.server.store import Store
+from tracking.server.store import Store, require_answer
 from training.contract.errors import InputError, TrackingError
 
 MODEL_TAG = "platform.model"

@@ -16,8 +16,7 @@ from reports.probe.projections import is_probe_table
 from reports.sweep.messages import headline as sweep_headline
 from reports.sweep.sweep import Sweep, is_sweep_table, sweep_of
 from reports.sweep.trials import Trial
-from tracking.groups.design_tag import read_design
-from tracking.groups.sweep_file import FILE
+from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.queries import job_tables
 from training.contract.errors import InputError
 
@@ -51,7 +50,7 @@ def winner(client: MlflowClient, group: str, *, is_closing: bool = False) -> Win
         raise _no_winner(group, "its jobs are probes, which train only the first steps")
     design = read_design(parent.data.tags) if parent else None
     if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
-        spec = job_tables.json_artifact(client, parent.info.run_id, FILE) if parent else {}
+        spec = job_tables.json_artifact(client, parent.info.run_id, SWEEP_FILE) if parent else {}
         return _best_job(group, *_sweep_winner(sweep_of(table, group, spec, {}, {}, design)))
     return _best_job(group, *_comparison_winner(compare(table, group, design=design)))
 

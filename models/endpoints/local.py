@@ -28,9 +28,8 @@ from models.server.access import read_token
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
 from training.contract.price import Price
 from training.contract.retry import RetryPolicy
-from training.state.locks import exclusive_lock
+from training.state.locks import exclusive_lock, held_locks, lock_for_use
 from training.state.own_process import own_process
-from training.state.shared_folders import held_locks, lock_for_use
 
 PAUSE_SECONDS = 0.1
 REPORT_SECONDS = 5.0

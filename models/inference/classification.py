@@ -82,7 +82,7 @@ def outputs(loaded: Loaded, rows: Sequence[Row]) -> list[Any]:
 
 def answers(loaded: Loaded, encoded: Sequence[Encoded], outputs: Sequence[Any]) -> list[Any]:
     """Return `{"label", "score"}` for each input, or a list of them with `top_k`, given the logits of their rows."""
-    # In 64 bits, like the evaluation (`classification_scores.prediction_rows`): in 32, the seventh digit would differ.
+    # In 64 bits, like the evaluation (`classification.prediction_rows`): in 32, the seventh digit would differ.
     logits = torch.stack(list(outputs)).double()
     functions = [each.example.options.get("function_to_apply") or _function(loaded.model.config) for each in encoded]
     scores = {name: FUNCTIONS[name](logits).tolist() for name in set(functions)}

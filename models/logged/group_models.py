@@ -23,7 +23,7 @@ from tracking.server.errors import is_refusal
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError
 from training.contract.service import Service
-from training.state import deletion
+from training.state import folders as state_folders
 
 MODEL_TAG = "platform.model_uri"
 DELETED_MODEL_TAG = "platform.model_deleted"
@@ -123,10 +123,10 @@ def delete_artifacts(store: Store, group: Group, outcomes: Sequence[Outcome], ho
     sizes, error = list[int](), ""
     for run_id, folder in present.items():
         try:
-            size, _ = deletion.measure(folder)
+            size, _ = state_folders.measure(folder)
             if uri := runs[run_id].data.tags.get(MODEL_TAG):
                 mark_model_deleted(store, run_id, uri)  # first: no run may name a file that does not exist
-            deletion.delete(deletion.discard(folder, home.resolve()))
+            state_folders.delete(state_folders.discard(folder, home.resolve()))
             sizes.append(size)
         except (FileNotFoundError, KeyError):  # a prune deletes the folder, or the run was deleted
             continue

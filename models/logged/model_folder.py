@@ -18,7 +18,7 @@ from tracking.server.store import Store
 from training.contract.errors import InputError
 from training.services.artifact import unpack
 from training.services.local.service import LocalService
-from training.state import shared_folders
+from training.state import locks
 from training.state.system_errors import system_reason
 
 MODELS_FOLDER = "models"
@@ -39,7 +39,7 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = p
     """
     folder = folder_of(trained, home)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    while not (shared_folders.lock_for_use(home.absolute(), [folder]) and is_complete(folder)):
+    while not (locks.lock_for_use(home.absolute(), [folder]) and is_complete(folder)):
         _check_has_model(trained)
         _fetch(store, trained, folder, echo)
     return folder

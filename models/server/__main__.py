@@ -22,7 +22,7 @@ import uvicorn
 from models.server.access import access, in_url, read_token
 from models.server.app import App
 from training.contract.errors import InputError, TrainfareError
-from training.state.umask import set_umask
+from training.state.permissions import set_umask
 
 IDLE_SECONDS = 75
 """Longest time that a connection may be idle between two requests."""

@@ -21,7 +21,7 @@ import pytest
 import torch
 from mlflow import MlflowClient
 
-from experiments.deployments.predict_file import predict_file
+from experiments.deployments.predict import predict_file
 from models.batch import WINDOW_ROWS, InputRow, private_output, windows
 from models.inference.predictor import Predictor, load_predictor
 from tests.support.models.task_models import TEXTS

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from experiments.deployments.predict_file import predict_file
+from experiments.deployments.predict import predict_file
 from models.endpoints.protocol import EndpointState
 from models.mlflow_records import trace
 from tests.support.models.made_models import modelled

@@ -14,7 +14,7 @@ from reports.render import render
 from tests.support.models.place import arm, parent
 from tests.support.reports.made_sweeps import MadeSweep, sweep_json, whole_sweep
 from tests.support.tracking.tracked import Tracked
-from tracking.groups.design_tag import DESIGN, write_design
+from tracking.groups.plan_file import DESIGN, write_design
 from training.contract.errors import InputError
 
 

@@ -1,7 +1,6 @@
 """Make text from jobs, servers and users safe to show: without secrets, control characters and Markdown's markup.
 
-Standard library only.
-"""
+Standard library only."""
 
 from __future__ import annotations
 
@@ -10,7 +9,6 @@ from collections.abc import Iterator
 from urllib.parse import quote, unquote
 
 HIDDEN = "***"
-
 _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 """Sequence that colours a terminal's text or moves its cursor."""
 _CONTROL = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
@@ -31,6 +29,21 @@ _SHORTEST_TEXT = 6
 _LONGEST_PASSWORD = 1000
 
 
+def size_text(size_bytes: float) -> str:
+    """Return a number of bytes as text with three digits, such as `900 bytes`, `1.5 KiB` or `12 GiB`."""
+    size, units = float(size_bytes), ["bytes", "KiB", "MiB", "GiB", "TiB"]
+    while size >= 1024 and len(units) > 1:
+        size, units = size / 1024, units[1:]
+    return f"{size:.3g} {units[0]}" if size < 1000 else f"{size:.0f} {units[0]}"
+
+
+def duration_text(seconds: float) -> str:
+    """Return a duration as text with one unit, such as `41 s`, `7 min` or `2.5 h`."""
+    if seconds < 120:
+        return f"{seconds:.0f} s"
+    return f"{seconds / 60:.0f} min" if seconds < 7200 else f"{seconds / 3600:,.1f} h"
+
+
 def without_control_characters(text: str) -> str:
     """Return the text without effect on terminals, in a form that files and databases can store.
 
@@ -39,6 +52,14 @@ def without_control_characters(text: str) -> str:
     """
     text = _COLOUR.sub("", text).replace("\r\n", "\n").replace("\r", "\n")
     return _CONTROL.sub(lambda match: f"\\u{ord(match[0]):04x}", text)
+
+
+def without_markup(text: str) -> str:
+    """Return the text on one line, escaped so that Markdown shows it unchanged: no link, picture, table or heading."""
+    line = " ".join(without_control_characters(text).split())
+    escaped = "".join(f"\\{char}" if char in r"\`*_[]|#$~" else char for char in line)
+    escaped = escaped.replace("://", "\\://").replace("www.", "www\\.")
+    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def without_secrets(text: str, uri: str = "") -> str:
@@ -167,11 +188,3 @@ def _without_values(rest: str) -> str:
             item = HIDDEN
         shown += mark + item
     return shown
-
-
-def without_markup(text: str) -> str:
-    """Return the text on one line, escaped so that Markdown shows it unchanged: no link, picture, table or heading."""
-    line = " ".join(without_control_characters(text).split())
-    escaped = "".join(f"\\{char}" if char in r"\`*_[]|#$~" else char for char in line)
-    escaped = escaped.replace("://", "\\://").replace("www.", "www\\.")
-    return escaped.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")

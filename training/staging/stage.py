@@ -17,18 +17,15 @@ from pathlib import Path
 from typing import Any
 
 from training.staging.models.starting_model import StartingModel, find_starting_model
-from training.staging.rows.prepare import check_rows
+from training.staging.rows.labels import check_rows
 from training.staging.rows.selection import Channel
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Source, find_source
 from training.staging.tasks import TASKS
-from training.staging.tokens.buckets import choose_buckets, with_max_length
-from training.staging.tokens.channel_files import ChannelWriter
-from training.staging.tokens.channel_summary import ChannelSummary
-from training.staging.tokens.content import Content
+from training.staging.tokens.channels import ChannelSummary, ChannelWriter, Content
 from training.staging.tokens.description import DataDescription
-from training.staging.tokens.lengths import length_statistics
+from training.staging.tokens.lengths import choose_buckets, length_statistics, with_max_length
 from training.staging.tokens.staged import (
     CHANNELS,
     MODEL,
@@ -37,7 +34,7 @@ from training.staging.tokens.staged import (
     read_manifest,
     write_manifest,
 )
-from training.state.digests import UNFINISHED_PREFIX, is_usable, new_folder
+from training.state.folders import UNFINISHED_PREFIX, is_usable, new_folder
 
 STAGING_VERSION = 4
 """Version of the staged data. Increase it whenever the same request gives different data."""
@@ -64,7 +61,7 @@ def stage(
     model = find_starting_model(request, home)
     task = TASKS[request.task]
     columns = task.required_columns(request.data.columns)
-    source = find_source(request.data, columns, home / "docstrings", task.READERS, request.account)
+    source = find_source(request.data, columns, home / "docstrings", request.account)
     key = staging_key(request, source, model)
     folder = home.absolute() / "staged" / key
     manifest = read_manifest(folder) if is_usable(folder, echo) else None
@@ -243,19 +240,18 @@ def _staged(
     model: StartingModel,
     cached: bool,
 ) -> Staged:
-    channels: dict[str, str] = {name: (folder / name).as_uri() for name in CHANNELS}
-    if (model_folder := folder / MODEL if model.scratch else model.tokenizer.folder) is not None:
-        channels[MODEL] = model_folder.as_uri()
+    # Validation rows use the same buckets, so the last bucket must hold the longest row of both channels.
+    lengths = dict(manifest.length_counts)
     return Staged(
         key=key,
-        channels=channels,
+        channels=channel_folders(folder, model),
         train_rows=manifest.train_rows,
         validation_rows=manifest.validation_rows,
         label_names=manifest.label_names,
         train_class_counts=manifest.train_class_counts,
         validation_class_counts=manifest.validation_class_counts,
-        bucket_lengths=_buckets(manifest, request),
-        lengths=length_statistics(dict(manifest.length_counts), manifest.max_length),
+        bucket_lengths=buckets(lengths, manifest.longest_tokens, request),
+        lengths=length_statistics(lengths, manifest.max_length),
         source=source.description,
         digest=source.digest,
         evaluation_key=evaluation_key(request, source, model),
@@ -264,10 +260,16 @@ def _staged(
     )
 
 
-def _buckets(manifest: Manifest, request: StagingRequest) -> tuple[int, ...]:
+def channel_folders(folder: Path, model: StartingModel) -> dict[str, str]:
+    """Return the `file://` URI of each channel of a staging in this folder."""
+    channels: dict[str, str] = {name: (folder / name).as_uri() for name in CHANNELS}
+    if (model_folder := folder / MODEL if model.scratch else model.tokenizer.folder) is not None:
+        channels[MODEL] = model_folder.as_uri()
+    return channels
+
+
+def buckets(length_counts: Mapping[int, int], longest_tokens: int, request: StagingRequest) -> tuple[int, ...]:
+    """Return the bucket lengths, as requested or chosen for these lengths. The last one holds `longest_tokens`."""
     if request.bucket_lengths is not None:
         return with_max_length(request.bucket_lengths, max_length=request.max_length)
-    # Validation rows use the same buckets, so the last bucket must hold the longest row of both channels.
-    lengths = dict(manifest.length_counts)
-    lengths.setdefault(manifest.longest_tokens, 1)
-    return choose_buckets(lengths, max_length=manifest.max_length)
+    return choose_buckets({longest_tokens: 1, **length_counts}, max_length=request.max_length)

@@ -28,11 +28,10 @@ def verb(name: str) -> click.Command:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("option", ["--help", "-h"])
 def test_every_verb_has_help_with_options_and_an_example(
-    command: tuple[str, ...], option: str, capsys: pytest.CaptureFixture[str]
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*command, option]) == 0
+    assert main([*command, "-h"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: {' '.join(('trainfare', *command))} ")
     assert "--help" in shown
@@ -62,12 +61,6 @@ def test_summaries_are_not_truncated(monkeypatch: pytest.MonkeyPatch, capsys: py
         assert "..." not in capsys.readouterr().out.partition("Commands:")[2].partition("\n\n")[0]
 
 
-@pytest.mark.parametrize("name", ["train", "compare", "probe", "sweep"])
-def test_help_of_experiments_points_to_all_fields(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name, "--help"]) == 0
-    assert "docs/experiments.md describes all fields" in " ".join(capsys.readouterr().out.split())
-
-
 def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--version"]) == 0
     version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
@@ -92,20 +85,9 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
         (["jobs", "--service", "sagemker"], "jobs: Invalid value for '--service': 'sagemker' is not one of"),
         (["jobs", "stop"], "jobs stop needs one job name, or --group ID."),
         (["jobs", "log"], "jobs log: Missing argument 'NAME'."),
-        (["jobs", "stop", "a", "b"], "jobs stop: Got unexpected extra argument (b)"),
         (["ui", "--experment", "demo"], "unknown field 'experment' of ui: it must be one of experiment. Did you mean"),
-        (["report", "--grup", "x"], "unknown field 'grup' of report: it must be one of experiment, group, runs, "),
-        (["report", "--grup", "x"], "Did you mean 'group'?"),
-        (
-            ["register", "--rn", "x"],
-            "unknown field 'rn' of register: it must be one of experiment, group, run, name, alias, allow.",
-        ),
-        (
-            ["attach", "--grup", "x"],
-            "unknown field 'grup' of attach: it must be one of group, job, experiment, region, ",
-        ),
+        (["report", "--grup", "x"], "unknown field 'grup' of report: it must be one of .* Did you mean 'group'?"),
         (["train", "--compilr", "none"], "unknown field 'compilr' (override compilr=none). Did you mean 'compiler'?"),
-        (["train", "--compilr=none"], "unknown field 'compilr' (override compilr=none). Did you mean 'compiler'?"),
         (["train", "demo"], "unexpected argument 'demo': write fields as --name value."),
         (["train", "--compiler"], "--compiler has no value: write fields as --name value."),
         (["train", "--seed", "1", "--seed=2"], "--seed is set twice, to '1' and to '2'."),
@@ -133,13 +115,9 @@ def test_wrong_input_is_reported_in_one_sentence_with_exit_code_2(
         assert part in shown.err
 
 
-def test_a_dry_run_needs_no_value() -> None:
+def test_a_field_takes_the_argument_after_it_unless_it_is_a_flag() -> None:
     assert read_fields(["--dry-run", "--seed", "3"]) == {"dry-run": "true", "seed": "3"}
-    assert read_fields(["--seed", "3", "--dry-run"]) == {"seed": "3", "dry-run": "true"}
     assert read_fields(["--dry-run", "false", "--seed=3"]) == {"dry-run": "false", "seed": "3"}
-
-
-def test_a_field_takes_the_argument_after_it() -> None:
     assert read_fields(["--a.b", "-5", "--c=--d", "--e", "--f", "--g="]) == {
         "a.b": "-5",
         "c": "--d",
@@ -161,8 +139,6 @@ def test_field_names_are_unique() -> None:
     [
         ("train --experiment pipe.yaml", "experiment file 'pipe.yaml' cannot be read: it is not a regular file"),
         ("train --backend_config pipe.yaml", "backend configuration file 'pipe.yaml' cannot be read: it is not a"),
-        ("train --experiment ~nosuchuser/a.yaml", "experiment is '~nosuchuser/a.yaml', but no home folder is known"),
-        ("predict --run a --file ~nosuchuser", "data file is '~nosuchuser', but no home folder is known"),
         ("deploy --model ~nosuchuser", "--model is '~nosuchuser', but no home folder is known"),
     ],
 )
@@ -183,7 +159,6 @@ def test_a_path_that_cannot_be_read_is_one_sentence(
         ("trainfare com", "compare"),
         ("trainfare jobs pr", "prune"),
         ("trainfare compare --compare.rep", "--compare.repeats"),
-        ("trainfare train --data.col", "--data.columns"),
         ("trainfare train --compiler none --seed 1 --experiment dem", "demo"),
         ("trainfare jobs prune --every", "--everything"),
     ],
@@ -194,11 +169,3 @@ def test_shell_completion(words: str, expected: str) -> None:
     done = subprocess.run(command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert f"plain,{expected}" in done.stdout.splitlines()
-
-
-def test_the_line_in_the_help_enables_completion() -> None:
-    environment = os.environ | {"_TRAINFARE_COMPLETE": "bash_source"}
-    command = [sys.executable, "-m", "experiments"]
-    script = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-    assert "_TRAINFARE_COMPLETE=bash_complete" in script
-    assert "trainfare" in script

@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.staging.tables import MODEL
-from training.staging.rows.examples import Example
-from training.staging.rows.prepare import prepare
+from training.staging.rows.labels import Example, prepare
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import find_source

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from training.contract.exceptions import TRACEBACK, LastException, last_exception, repair_last_traceback
+from training.contract.failures import TRACEBACK, LastException, last_exception, repair_last_traceback
 
 
 def died(tmp_path: Path, source: str) -> LastException | None:

@@ -8,8 +8,14 @@ from typing import Any
 import pytest
 
 from training.contract.events import FAILURE_CLASSES, Event
-from training.contract.exceptions import last_exception, repair_last_traceback
-from training.contract.failures import failure_of, failure_text, one_line_reason, vanished_description
+from training.contract.failures import (
+    failure_of,
+    failure_text,
+    last_exception,
+    one_line_reason,
+    repair_last_traceback,
+    vanished_description,
+)
 
 
 def failed(reason: str) -> dict[str, Any]:

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from training.contract.durations import duration_text
-from training.contract.waiting import wait_of
+from training.contract.plain_text import duration_text
+from training.contract.service import wait_of
 
 CREATED = datetime(2026, 11, 1, 12, 0, tzinfo=UTC)
 

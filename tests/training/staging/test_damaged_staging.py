@@ -9,7 +9,7 @@ import pytest
 from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import stage
-from training.state.deletion import record_of
+from training.state.folders import record_of
 
 
 def request_in(folder: Path) -> StagingRequest:

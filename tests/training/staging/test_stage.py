@@ -21,7 +21,7 @@ from training.contract.errors import InputError
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import UNFINISHED_SECONDS, stage
 from training.staging.tokens.lengths import length_statistics
-from training.state.digests import UNFINISHED_PREFIX
+from training.state.folders import UNFINISHED_PREFIX
 
 # Token ids of MiniLM's vocabulary: [CLS] 101, [SEP] 102.
 CLS, SEP = 101, 102

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from training.state.deletion import TRASH_PREFIX, delete, discard
+from training.state.folders import TRASH_PREFIX, delete, discard
 
 
 def folder(home: Path, files: int = 3) -> Path:
@@ -69,7 +69,7 @@ def test_only_a_folder_of_the_state_can_be_discarded(tmp_path: Path, wrong: str)
 KILLED = """
 import sys
 from pathlib import Path
-from training.state.deletion import delete, discard
+from training.state.folders import delete, discard
 delete(discard(Path(sys.argv[1]), Path(sys.argv[2])))
 """
 

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 
 from training.contract.errors import InputError
-from training.state.deletion import discard, record_of
-from training.state.digests import damage, is_damaged, is_usable, new_folder, record
+from training.state.folders import damage, discard, is_damaged, is_usable, new_folder, record, record_of
 
 
 def whole(folder: Path) -> Path:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from training.state.safe_folder import reason_against
+from training.state.permissions import reason_against
 
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can act as two users")

@@ -8,12 +8,12 @@ import threading
 from pathlib import Path
 
 from tests.conftest import ROOT
-from training.state.shared_folders import lock_for_deletion, lock_for_use
+from training.state.locks import lock_for_deletion, lock_for_use
 
 USER = """
 import sys
 from pathlib import Path
-from training.state.shared_folders import lock_for_use
+from training.state.locks import lock_for_use
 print(lock_for_use(Path(sys.argv[1]), [Path(each) for each in sys.argv[2:]]), flush=True)
 sys.stdin.read()
 """

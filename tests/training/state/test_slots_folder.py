@@ -10,7 +10,7 @@ import pytest
 
 from training.contract.errors import InputError
 from training.services.local.slots import Machine, SlotRequest, wait_for_slot
-from training.state.slots_folder import slots_folder
+from training.state.home import slots_folder
 
 NOBODY = 65534
 AS_ROOT = pytest.mark.skipif(os.getuid() != 0, reason="only root can act as two users")

@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from tests.conftest import ROOT
-from training.state.umask import private_mode
+from training.state.permissions import private_mode
 
-PROGRAM = "import sys; from pathlib import Path; from training.state.umask import set_umask; set_umask(); "
+PROGRAM = "import sys; from pathlib import Path; from training.state.permissions import set_umask; set_umask(); "
 PROGRAM += "Path(sys.argv[1]).touch()"
 
 

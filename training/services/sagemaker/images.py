@@ -17,7 +17,7 @@ from pydantic import BaseModel, ConfigDict
 from training.contract.errors import InputError
 from training.contract.image_address import Image, read_image
 from training.contract.job_spec import JobSpec
-from training.contract.script_mode import TRAINING_COMPILER
+from training.contract.request import TRAINING_COMPILER
 from training.services.sagemaker.instance_types import VOLTA, all_types, family, is_arm, is_gpu, is_trainium
 
 TABLE = Path(__file__).with_name("published_images.json")

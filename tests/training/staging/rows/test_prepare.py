@@ -16,8 +16,7 @@ from hypothesis import strategies as st
 from tests.support.staging.prepared import prepared
 from tests.support.staging.tables import ANIMALS, write
 from training.contract.errors import InputError
-from training.staging.rows.examples import Example
-from training.staging.rows.labels import LabelSurvey
+from training.staging.rows.labels import Example, LabelSurvey
 from training.staging.sources.request import Columns, Data
 from training.staging.sources.sources import Table
 

@@ -17,16 +17,14 @@ from hypothesis import strategies as st
 
 from tests.support.staging.tables import write
 from training.contract.errors import InputError
-from training.staging.formats.expansion import Expansion
+from training.staging.formats.json_rows import SQUAD_COLUMNS
 from training.staging.formats.readers import read_rows
 from training.staging.rows.questions import (
-    COLUMNS,
     Answer,
     Question,
     QuestionSurvey,
     read_questions,
 )
-from training.staging.rows.squad_json import squad_rows
 from training.staging.sources.sources import Table
 
 CONTEXT = "  Denver beat Carolina \U0001f600 24–10."
@@ -67,7 +65,7 @@ def squad_file(folder: Path, document: Any, name: str = "squad.json") -> Path:
 
 
 def read(path: Path, limit: int | None = None) -> list[Question]:
-    return surveyed(Table(name=str(path), unit="question", rows=islice(squad_rows(path, Expansion(path)), limit)))
+    return surveyed(Table(name=str(path), unit="question", rows=islice(read_rows(path, SQUAD_COLUMNS), limit)))
 
 
 def surveyed(table: Table) -> list[Question]:
@@ -117,7 +115,7 @@ def test_questions_are_read_from_tables(tmp_path: Path, suffix: str, form: str) 
             answers = {key: [answer[key] for answer in answers] for key in ("text", "answer_start")}
         rows.append({"id": each.id, "context": each.context, "question": each.question, "answers": answers})
     path = write(tmp_path / f"flat.{suffix}", rows)
-    table = Table(name="flat", unit="line", rows=read_rows(path, COLUMNS, Expansion(path)))
+    table = Table(name="flat", unit="line", rows=read_rows(path, SQUAD_COLUMNS))
     assert surveyed(table) == QUESTIONS[:2]
 
 

@@ -11,7 +11,8 @@ import pytest
 from tests.support.staging.prepared import prepared
 from tests.support.staging.tables import write
 from training.contract.errors import InputError
-from training.staging.rows.questions import COLUMNS, select_questions
+from training.staging.formats.json_rows import SQUAD_COLUMNS
+from training.staging.rows.questions import select_questions
 from training.staging.rows.texts import select_texts
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data
@@ -60,7 +61,7 @@ def test_a_limit_reads_only_the_first_questions(tmp_path: Path) -> None:
     path = str(write(tmp_path / "a.jsonl", rows))
     with Path(path).open("a") as stream:
         stream.write("broken\n")
-    source = find_source(data := Data(train=path, train_rows=50), COLUMNS, tmp_path)
+    source = find_source(data := Data(train=path, train_rows=50), SQUAD_COLUMNS, tmp_path)
     selection = select_questions(source.open, data, Progress())
     train, validation = list(selection.train.read()), list(selection.validation.read())
     assert len(train) == 50

@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.staging.rows.split import drawn_mask, validation_count
+from training.staging.rows.selection import drawn_mask, validation_count
 
 
 @given(st.integers(1, 3_000), st.floats(0, 1), st.integers(0, 2**31 - 1))

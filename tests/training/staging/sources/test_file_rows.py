@@ -10,9 +10,8 @@ import pytest
 
 from tests.support.staging.tables import ANIMALS, write
 from training.contract.errors import InputError
-from training.staging.formats.text_format import DEFAULT_FORMAT
-from training.staging.sources.data_files import find_data_files
-from training.staging.sources.file_rows import FileRows
+from training.staging.formats.text import DEFAULT_FORMAT
+from training.staging.sources.data_files import FileRows, find_data_files
 
 COLUMNS = ["text", "label"]
 

@@ -7,7 +7,7 @@ from threading import Event
 
 import pytest
 
-from training.staging.tokens.batches import MAX_CHARACTERS, batches, encoded_batches
+from training.staging.tokens.tokenizing import MAX_CHARACTERS, batches, encoded_batches
 
 
 def test_batches_are_limited_by_rows_and_characters() -> None:

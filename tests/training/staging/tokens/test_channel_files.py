@@ -12,7 +12,7 @@ import pytest
 
 from data.channels import read_channel
 from tasks import classification
-from training.staging.tokens.channel_files import ChannelWriter, row_lengths, token_columns
+from training.staging.tokens.channels import ChannelWriter, token_columns, token_counts
 
 METADATA = {
     "task": "classification",
@@ -64,4 +64,4 @@ def test_a_large_channel_has_the_same_rows(tmp_path: Path, limits: dict[str, int
 
 
 def test_lengths_by_hand() -> None:
-    assert row_lengths(token_columns([[1, 2], [3], [4, 5, 6]], None)).tolist() == [2, 1, 3]
+    assert token_counts(token_columns([[1, 2], [3], [4, 5, 6]], None)).tolist() == [2, 1, 3]

