@@ -19,8 +19,8 @@ from training.contract.errors import InputError
 from training.contract.request import build
 from training.scripts.runtime_description import argument_words
 from training.services.local import toolkit
-from training.state.deletion import delete, discard
-from training.state.shared_folders import lock_for_deletion
+from training.state.folders import delete, discard
+from training.state.locks import lock_for_deletion
 
 TEXT = """\
 script:

@@ -12,7 +12,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from experiments.planning.load import FOLDER, Experiment, arms, experiment_names, find_in_user_folder, load, user_folder
-from experiments.schema.rules import ThisMachine, check_machine
+from experiments.schema.experiment import ThisMachine, check_machine
 from tests.conftest import ROOT
 from tests.support.requests.refused import refused
 from training.contract.errors import InputError

@@ -9,7 +9,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from experiments.schema.sweep_fields import SamplerName
+from experiments.schema.compare_fields import SamplerName
 from sweeps.cost_model.costs import Measurement, cost_model
 from sweeps.cost_model.trials import Search, free_points, records
 from sweeps.space.grid import Point, space

@@ -27,8 +27,7 @@ from sweeps.workers.worker import WorkerResult
 from tests.support.services.following import until
 from tests.support.sweeps.bench import LOSS, SECONDS, Bench, short
 from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedRunning
-from tracking.recording.job_run import JobRun
-from tracking.recording.recorder import OpenRun
+from tracking.recording.recorder import JobRun
 from training.contract.errors import BudgetFull, QuotaError
 from training.contract.events import Event
 
@@ -255,5 +254,5 @@ def test_a_curve_and_the_cost_of_a_trial_count_the_seconds_of_both_instances() -
 def test_a_cost_that_has_not_arrived_is_not_zero() -> None:
     """With a cost of 0, the trial would be the best one."""
     objective = replace(SECONDS, bound=0.7)
-    run = JobRun(opened=OpenRun("run"), has_ended=True, failure=None, death=None, metrics={"eval_loss": 0.6})
+    run = JobRun(id="run", has_ended=True, metrics={"eval_loss": 0.6})
     assert values_of(objective, outcome_of(run, objective)) is None

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import os
+import random
 import shutil
 from collections.abc import Callable
 from pathlib import Path
@@ -9,17 +11,33 @@ from pathlib import Path
 import pytest
 
 from experiments.running.manage_jobs import print_jobs, print_log
-from tests.support.attacks.damaged_state import WAYS
 from tests.support.services.following import ended, running
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobNotFound, ServiceError
 from training.services.launcher import submit
 from training.services.local.job_folder import MARK, JobFolder, LogMarker, LogTimes, marks_file, with_billing
 
+
+def _replaced(make: Callable[[Path], object]) -> Callable[[Path], object]:
+    def damage(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return damage
+
+
 DAMAGE: dict[str, Callable[[Path], object]] = {
-    **{name: way for name, way in WAYS.items() if name not in ("a link to itself", "no rights")},
+    "empty": lambda path: path.write_bytes(b""),
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
+    "random bytes": lambda path: path.write_bytes(random.Random(1).randbytes(max(300, path.stat().st_size))),
+    "other JSON": lambda path: path.write_text("[1, 2]"),
     "another object": lambda path: path.write_text("{}"),
+    "a folder": _replaced(Path.mkdir),
+    "a pipe": _replaced(os.mkfifo),
+    "a link to /dev/zero": _replaced(lambda path: path.symlink_to("/dev/zero")),
 }
+"""Ways to damage a file."""
+
 PRINTS_IN_PARTS = """
     import pathlib, sys, time
     print("running")
@@ -74,7 +92,7 @@ def test_a_damaged_file_fails_its_own_job(
     assert two_jobs.service.describe("job")["TrainingJobStatus"] == "Completed"
 
 
-@pytest.mark.parametrize("damage", [WAYS[way] for way in ("a folder", "a link to /dev/zero")])
+@pytest.mark.parametrize("damage", [DAMAGE[way] for way in ("a folder", "a link to /dev/zero")])
 def test_a_log_that_is_no_file_is_refused(two_jobs: LocalHarness, damage: Callable[[Path], object]) -> None:
     path = two_jobs.job_folder() / "log.txt"
     path.rename(path.with_name("kept"))
