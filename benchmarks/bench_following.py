@@ -17,7 +17,7 @@ from pathlib import Path
 from benchmarks.support.results import figure, write
 from tests.support.aws.serve import Served, served
 from tests.support.aws.talking import KEYS, points, study
-from tracking.recording.run_description import ROOT
+from tracking.recording.run_artifacts import ROOT
 
 JOBS = int(os.environ.get("BENCH_JOBS", 200))
 STEPS = 120

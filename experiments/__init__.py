@@ -1,6 +1,6 @@
 """Experiment files, and the code that turns them into jobs.
 
 `schema` defines the fields, `planning` turns an experiment into jobs, `running` starts and follows them, and
-`commands` has one file for each verb of the command line. Open `commands/` first. Training and measuring belong in
+`commands` has the verbs of the command line. Open `commands/` first. Training and measuring belong in
 `training`.
 """

@@ -1,4 +1,4 @@
-"""The command line: `trainfare VERB`, or `python -m experiments VERB`. A verb is a file in `experiments.commands`."""
+"""The command line: `trainfare VERB`, or `python -m experiments VERB`. The verbs are in `experiments.commands`."""
 
 from __future__ import annotations
 
@@ -11,20 +11,17 @@ from pathlib import Path
 import click
 from click.shell_completion import shell_complete
 
-from experiments.commands.verb import CONTEXT_SETTINGS
-from experiments.commands.verb_group import LazyVerbGroup
-from experiments.running.output import print_error, print_line
-from experiments.running.system_errors import sentence
+from experiments.commands.jobs import attach, jobs, report, ui
+from experiments.commands.models import deploy, endpoints, predict, register, undeploy
+from experiments.commands.training import compare, plan, probe, sweep, train
+from experiments.commands.verb import CONTEXT_SETTINGS, VerbGroup
+from experiments.running.output import print_error, print_line, sentence
 from training.contract.errors import InputError, TrainfareError
-from training.state.umask import set_umask
+from training.state.permissions import set_umask
 
 NAME = "trainfare"
 COMPLETION_VARIABLE = "_TRAINFARE_COMPLETE"
 """Variable with which click's completion scripts request completions."""
-VERBS = (
-    *("train", "compare", "probe", "sweep", "plan", "attach", "report", "register", "deploy", "predict", "undeploy"),
-    *("endpoints", "ui", "jobs"),
-)
 NOT_IN_MLPROJECT = ("attach", "ui", "jobs")
 """Verbs that are not entry points of `MLproject`: they only follow or show what other commands started."""
 EPILOG = f"""\
@@ -62,10 +59,12 @@ def _print_version(ctx: click.Context, _: click.Parameter, is_requested: bool) -
         ctx.exit()
 
 
-cli = LazyVerbGroup(
+cli = VerbGroup(
     name=NAME,
-    package="experiments.commands",
-    names=VERBS,
+    commands=[
+        *(train, compare, probe, sweep, plan, attach, report, register, deploy, predict, undeploy),
+        *(endpoints, ui, jobs),
+    ],
     help="Find the setting that trains a model for the fewest billable seconds, and report how sure the answer is.",
     epilog=EPILOG,
     subcommand_metavar="VERB [--FIELD VALUE ...]",
@@ -81,6 +80,7 @@ cli = LazyVerbGroup(
         )
     ],
 )
+VERBS = tuple(cli.commands)
 
 
 def main(arguments: Sequence[str]) -> int:

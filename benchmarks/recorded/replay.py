@@ -10,7 +10,7 @@ import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from benchmarks.recorded.grid_table import Grid, Run, succeeded
-from experiments.schema.sweep_fields import Sweep
+from experiments.schema.compare_fields import Sweep
 from sweeps.cost_model.ending import choose, finalists
 from sweeps.cost_model.trials import best_trial, records
 from sweeps.space.grid import Point

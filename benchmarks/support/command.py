@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tracking.recording.run_description import ROOT
+from tracking.recording.run_artifacts import ROOT
 from training.contract.events import Event, EventReader
 from training.contract.failures import failure_of
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
-from training.state.slots_folder import VARIABLE
+from training.state.home import SLOTS_VARIABLE
 
 
 class NoJob(Exception):
@@ -78,7 +78,7 @@ def attempt(
             "TRAINFARE_HOME": str(folder / "home"),
             "MLFLOW_TRACKING_URI": f"sqlite:///{folder / 'mlflow.db'}",
             **({"HF_HUB_OFFLINE": "1"} if offline else {}),
-            **({VARIABLE: str(slots)} if slots else {}),
+            **({SLOTS_VARIABLE: str(slots)} if slots else {}),
         },
         capture_output=True,
         text=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 
-from tracking.recording.run_description import ROOT
+from tracking.recording.run_artifacts import ROOT
 
 DATA = ROOT.parent / "shared" / "data"
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from operator import itemgetter
 from typing import Any
 
-from tracking.recording.run_description import ROOT
+from tracking.recording.run_artifacts import ROOT
 
 FOLDER = ROOT / "benchmarks" / "results"
 PAGE = ROOT / "docs" / "benchmarks.md"

@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tracking.recording.run_description import ROOT
+from tracking.recording.run_artifacts import ROOT
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -13,7 +13,7 @@ from typing import Any
 
 from benchmarks.support.page import FOLDER, PAGE, page
 from judging.intervals import paired_interval
-from tracking.recording.run_description import ROOT, environment
+from tracking.recording.run_artifacts import ROOT, environment
 
 
 @dataclass(frozen=True, kw_only=True)

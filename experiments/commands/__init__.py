@@ -1,5 +1,6 @@
-"""The command line: one file for each verb, with its options, help and examples.
+"""The command line: the verbs with their options, help and examples.
 
-Open the file named after the verb. It imports only click, so that `--help` answers immediately; when it runs, it
-imports the function that does the work. `verb.py` and `verb_group.py` contain the code that the verbs share.
+`training.py` has the verbs that run an experiment, `jobs.py` those of started jobs, and `models.py` those of trained
+models; `verb.py` is what they share. The files import only click, so that `--help` answers immediately; a verb imports
+the function that does the work when it runs.
 """

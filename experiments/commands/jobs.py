@@ -1,19 +1,98 @@
-"""The verb `jobs`: list and stop jobs, print their logs, and delete local state that is no longer needed."""
+"""Verbs of started jobs: `attach`, `report`, `ui`, and `jobs`, which lists and stops them and deletes old state."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import Any, TypeVar
+import re
+from collections.abc import Mapping
 
 import click
 
-from experiments.commands.prune import command as prune
-from experiments.commands.verb import CONTEXT_SETTINGS, Verb
-from experiments.commands.verb_group import VerbGroup
+from experiments.commands.verb import (
+    CONTEXT_SETTINGS,
+    TRUST,
+    FieldVerb,
+    Verb,
+    VerbGroup,
+    experiment_field,
+    fail_on_option,
+    field,
+)
+from experiments.running.options import SERVICES, read_flag
 from training.contract.errors import InputError
 
-SERVICES = ("local", "sagemaker")
-Function = TypeVar("Function", bound=Callable[..., Any])
+
+@click.command("attach", cls=FieldVerb, is_closed=True)
+@field("group", "Group id, as printed by the command that started the jobs.", metavar="ID")
+@field("job", "Training job of the AWS account that others started.", metavar="NAME")
+@field("experiment", "MLflow experiment of --job.", metavar="NAME", default="sagemaker-jobs")
+@field("region", "AWS region of --job.")
+@field("prices", "Table of prices for --job, instead of AWS's price list.", metavar="FILE")
+@field(
+    TRUST,
+    "Start the group's jobs without asking, even if the plan was made elsewhere. The plan is still shown.",
+    is_flag=True,
+)
+@fail_on_option
+def attach(fields: Mapping[str, str]) -> int:
+    """Follow jobs that another command or person started.
+
+    A group may have been started on another machine. If the group's plan was not made with this state folder, attach
+    shows what would start and asks first. A training job of the AWS account that others started is recorded in MLflow
+    once: its metrics, log, billable seconds and price.
+
+    \b
+    Examples:
+      trainfare attach --group demo-261101-120000-ab12
+      trainfare attach --job huggingface-pytorch-training-2026-11-01-12-00-00-000
+    """
+    if "group" in fields and "job" in fields:
+        raise InputError("--group and --job cannot be combined: attach follows one of them.")
+    if "job" in fields:
+        from experiments.running.attach_job import attach_job
+
+        return attach_job(fields)
+    from experiments.running.attach_group import attach
+
+    return attach(fields, is_trusted=read_flag(fields, TRUST))
+
+
+@click.command("report", cls=FieldVerb, is_closed=True)
+@experiment_field("Experiment whose latest group is reported on.")
+@field("group", "Report on the group of this id.", metavar="ID")
+@field("runs", "Report on these run ids, job names and group ids, separated by commas.", metavar="NAMES")
+@field("overview", "true reports on all groups of an MLflow experiment and their cost.", metavar="true|false")
+@field("baseline", "Arm, job or run that the others are compared with.", metavar="NAME")
+@field("allow", "Differences between the jobs' work to ignore, separated by commas.", metavar="KINDS")
+@field("format", "Format of the output.", metavar="text|markdown|json", default="text", show_default=True)
+@fail_on_option
+def report(fields: Mapping[str, str]) -> int:
+    """Report on tracked jobs: a group, or any runs.
+
+    \b
+    Examples:
+      trainfare report
+      trainfare report --group demo-261101-120000-ab12 --format markdown
+      trainfare report --runs RUN_ID,JOB_NAME --baseline JOB_NAME
+      trainfare report --experiment demo --overview true
+    """
+    from experiments.running.write_report import report
+
+    return report(fields)
+
+
+@click.command("ui", cls=FieldVerb, is_closed=True)
+@field("experiment", "Experiment to show. Default: the experiment of the latest command.", metavar="NAME")
+def ui(fields: Mapping[str, str]) -> int:
+    """Open MLflow's UI on the runs of an experiment.
+
+    \b
+    Examples:
+      trainfare ui
+      trainfare ui --experiment demo
+    """
+    from experiments.running.open_ui import ui
+
+    return ui(fields)
 
 
 def _remember(ctx: click.Context, param: click.Parameter, value: str | None) -> None:
@@ -22,26 +101,20 @@ def _remember(ctx: click.Context, param: click.Parameter, value: str | None) -> 
         ctx.meta[f"jobs.{param.name}"] = value
 
 
-def service_option(function: Function) -> Function:
-    """Declare `--service`, for `jobs` and for each of its verbs."""
-    return click.option(
-        "--service",
-        type=click.Choice(SERVICES),
-        expose_value=False,
-        callback=_remember,
-        help="Service of the jobs.  [default: local]",
-    )(function)
-
-
-def prices_option(function: Function) -> Function:
-    """Declare `--prices`."""
-    return click.option(
-        "--prices",
-        metavar="FILE",
-        expose_value=False,
-        callback=_remember,
-        help="Table of prices, instead of AWS's price list.",
-    )(function)
+service_option = click.option(
+    "--service",
+    type=click.Choice(SERVICES),
+    expose_value=False,
+    callback=_remember,
+    help="Service of the jobs.  [default: local]",
+)
+prices_option = click.option(
+    "--prices",
+    metavar="FILE",
+    expose_value=False,
+    callback=_remember,
+    help="Table of prices, instead of AWS's price list.",
+)
 
 
 def chosen_service(ctx: click.Context) -> str:
@@ -49,11 +122,11 @@ def chosen_service(ctx: click.Context) -> str:
     return str(ctx.meta.get("jobs.service", "local"))
 
 
-@click.group(cls=VerbGroup, invoke_without_command=True, context_settings=CONTEXT_SETTINGS)
+@click.group("jobs", cls=VerbGroup, invoke_without_command=True, context_settings=CONTEXT_SETTINGS)
 @service_option
 @prices_option
 @click.pass_context
-def command(ctx: click.Context) -> None:
+def jobs(ctx: click.Context) -> None:
     """List, stop and inspect jobs; delete unneeded local state.
 
     \b
@@ -64,22 +137,27 @@ def command(ctx: click.Context) -> None:
       trainfare jobs prune --older-than 7d
     """
     if ctx.invoked_subcommand is None:
-        with list_jobs.make_context("list", [], parent=ctx) as list_context:
-            list_jobs.invoke(list_context)
+        ctx.invoke(list_jobs)
 
 
-@command.command("list", cls=Verb, examples=("trainfare jobs list", "trainfare jobs list --service sagemaker"))
+@jobs.command("list", cls=Verb)
 @service_option
 @prices_option
 @click.pass_context
 def list_jobs(ctx: click.Context) -> None:
-    """List jobs, with the cost so far of those that are running."""
+    """List jobs, with the cost so far of those that are running.
+
+    \b
+    Examples:
+      trainfare jobs list
+      trainfare jobs list --service sagemaker
+    """
     from experiments.running.manage_jobs import print_jobs
 
     print_jobs(chosen_service(ctx), ctx.meta.get("jobs.prices"))
 
 
-@command.command("stop", cls=Verb, examples=("trainfare jobs stop NAME", "trainfare jobs stop --group ID"))
+@jobs.command("stop", cls=Verb)
 @click.argument("name", required=False)
 @click.option(
     "--group",
@@ -93,6 +171,11 @@ def stop(ctx: click.Context, name: str | None, group: str | None) -> int:
 
     A job has 120 s to save its model. The command waits for that. A job that waits for instances at SageMaker starts no
     further attempt.
+
+    \b
+    Examples:
+      trainfare jobs stop NAME
+      trainfare jobs stop --group ID
     """
     from experiments.running.manage_jobs import stop
 
@@ -101,15 +184,84 @@ def stop(ctx: click.Context, name: str | None, group: str | None) -> int:
     return stop(chosen_service(ctx), name=name, group=group)
 
 
-@command.command("log", cls=Verb, examples=("trainfare jobs log NAME",))
+@jobs.command("log", cls=Verb)
 @click.argument("name")
 @service_option
 @click.pass_context
 def log(ctx: click.Context, name: str) -> None:
-    """Print the log of a job."""
+    """Print the log of a job.
+
+    \b
+    Examples:
+      trainfare jobs log NAME
+    """
     from experiments.running.manage_jobs import print_log
 
     print_log(chosen_service(ctx), name)
 
 
-command.add_command(prune)
+PRUNE_EPILOG = (
+    "Folders that a running job, an open group or an open run may need are always kept. If the tracking server does "
+    "not answer, nothing is deleted."
+)
+_UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0}
+
+
+@jobs.command("prune", cls=Verb, epilog=PRUNE_EPILOG)
+@click.option(
+    "--everything",
+    is_flag=True,
+    help="Also delete the only copies of models and results: model artifacts that MLflow does not hold, checkpoints of "
+    "trainings that did not complete, output and copies of scripts, and folders of jobs without a run.",
+)
+@click.option(
+    "--older-than",
+    metavar="AGE",
+    default="7d",
+    show_default=True,
+    help="Only folders of at least this age in hours or days, such as 12h.",
+)
+@click.option("--group", metavar="ID", help="Only folders of this group's jobs.")
+@click.option("--yes", is_flag=True, help="Delete without asking.")
+@click.option("--what", hidden=True)
+@click.option("--service", hidden=True)
+@click.pass_context
+def prune(
+    ctx: click.Context,
+    everything: bool,
+    older_than: str,
+    group: str | None,
+    yes: bool,
+    what: str | None,
+    service: str | None,
+) -> int:
+    """Delete old local state that no job or group needs.
+
+    The command lists the folders that can be deleted and asks for confirmation. By default, only folders that can be
+    recreated, or that MLflow has a copy of, are deleted.
+
+    \b
+    Examples:
+      trainfare jobs prune
+      trainfare jobs prune --older-than 30d --yes
+      trainfare jobs prune --group demo-261101-120000-ab12 --everything
+    """
+    if what is not None:
+        raise InputError(
+            "--what no longer exists: jobs prune keeps the only copies of models and results, unless --everything."
+        )
+    if (service := service or ctx.meta.get("jobs.service", "local")) != "local":
+        raise InputError(f"--service is '{service}': jobs prune deletes only local state.")
+    if group is not None and group.startswith("-"):
+        raise InputError(f"--group is '{group}': it must be the id of a group.")
+    from experiments.running.prune_state import PruneOptions, prune
+
+    options = PruneOptions(everything=everything, older_than_seconds=_seconds(older_than), group=group)
+    return prune(options, is_confirmed=yes)
+
+
+def _seconds(text: str) -> float:
+    match = re.fullmatch(r"([0-9]{1,6})([hd])", text)
+    if not match:
+        raise InputError(f"--older-than is '{text}': it must be a number of hours or days, such as 12h or 7d.")
+    return int(match[1]) * _UNIT_SECONDS[match[2]]

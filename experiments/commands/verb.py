@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import click
 from click.shell_completion import CompletionItem
 
-from experiments.commands.verb_group import usage_errors_of
+from experiments.running.options import read_flag
 from training.contract.errors import InputError, nearest
 
 HELP_NAMES = ("-h", "--help")
@@ -21,24 +22,44 @@ FLAGS = frozenset({DRY_RUN, TRUST})
 """Fields that are true without a value."""
 
 
-class Verb(click.Command):
-    """A command with examples in its help."""
+@contextmanager
+def usage_errors_of(ctx: click.Context) -> Iterator[None]:
+    """Attach this command's context to usage errors. Click's parser raises them without one."""
+    try:
+        yield
+    except click.UsageError as error:
+        error.ctx = error.ctx or ctx
+        raise
 
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
-        super().__init__(*args, **attributes)
-        self.examples = examples
+
+class VerbGroup(click.Group):
+    """A group whose verbs are listed in the order of their declaration."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return list(self.commands)
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the options. Raises `click.UsageError`."""
         with usage_errors_of(ctx):
             return super().parse_args(ctx, args)
 
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, then the epilog."""
-        if self.examples:
-            with formatter.section("Examples"):
-                formatter.write("".join(f"  {line}\n" for line in self.examples))
-        super().format_epilog(ctx, formatter)
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the verb. Raises `InputError` for an unknown one."""
+        names = self.list_commands(ctx)
+        if args[0] not in names and not ctx.resilient_parsing:
+            outer = "" if ctx.parent is None else f"{ctx.info_name} "
+            hint = nearest(args[0], names)
+            raise InputError(f"unknown command '{outer}{args[0]}': it must be one of {', '.join(names)}.{hint}")
+        return super().resolve_command(ctx, args)
+
+
+class Verb(click.Command):
+    """A command whose usage errors name it."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        with usage_errors_of(ctx):
+            return super().parse_args(ctx, args)
 
 
 class FieldVerb(Verb):
@@ -83,7 +104,9 @@ class FieldVerb(Verb):
         fields = dict(ctx.params.get("fields", {}))
         if not self.has_dry_run or not {DRY_RUN, FORMAT} & fields.keys():
             return super().invoke(ctx)
-        if not read_flag(DRY_RUN, fields.pop(DRY_RUN, "false")):
+        is_dry = read_flag(fields, DRY_RUN)
+        fields.pop(DRY_RUN, None)
+        if not is_dry:
             if FORMAT in fields:
                 raise InputError(f"--{FORMAT} needs --{DRY_RUN}, or the verb plan.")
             ctx.params = {"fields": fields}
@@ -93,19 +116,23 @@ class FieldVerb(Verb):
         return dry_run(str(ctx.info_name), fields)
 
     def checked_fields(self, verb: str, fields: Mapping[str, str]) -> Mapping[str, str]:
-        """Return the fields with underscores. Raises `InputError` for a name that this verb lacks, if it is closed."""
-        fields = with_underscores(fields, self.field_names)
-        if self.is_closed:
-            self._check_names(verb, fields)
-        return fields
+        """Return the fields by the names of their declaration: `--max-usd` also sets `max_usd`.
 
-    def _check_names(self, verb: str, fields: Mapping[str, str]) -> None:
+        Raises `InputError` for a field that is set under both spellings, and for a name that a closed verb lacks.
+        """
         known = [param.opts[0].removeprefix("--") for param in self.params if not getattr(param, "hidden", False)]
-        for name in fields:
-            if name not in self.field_names and not name.startswith(self.prefixes):
+        checked: dict[str, str] = {}
+        for name, value in fields.items():
+            # A key of a mapping, such as a script's hyperparameter, may contain a hyphen.
+            full = name if name in self.field_names or "." in name else name.replace("-", "_")
+            if full in checked:
+                raise InputError(f"--{full} is set twice, to '{checked[full]}' and to '{value}'.")
+            if self.is_closed and full not in self.field_names and not full.startswith(self.prefixes):
                 raise InputError(
-                    f"unknown field '{name}' of {verb}: it must be one of {', '.join(known)}.{nearest(name, known)}"
+                    f"unknown field '{full}' of {verb}: it must be one of {', '.join(known)}.{nearest(full, known)}"
                 )
+            checked[full] = value
+        return checked
 
     def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
         """Complete the declared options and, where they are accepted, all fields of an experiment."""
@@ -143,31 +170,9 @@ def read_fields(arguments: Sequence[str]) -> Mapping[str, str]:
     return fields
 
 
-def with_underscores(fields: Mapping[str, str], declared: Sequence[str]) -> Mapping[str, str]:
-    """Return the fields with names in which `-` stands for `_`, as in `--max-usd`, written like the field.
-
-    The names in `declared` stay as they are. Raises `InputError` for a field that is set under both spellings.
-    """
-    renamed: dict[str, str] = {}
-    for name, value in fields.items():
-        # A key of a mapping, such as a script's hyperparameter, may contain a hyphen.
-        full = name if name in declared or "." in name else name.replace("-", "_")
-        if full in renamed:
-            raise InputError(f"--{full} is set twice, to '{renamed[full]}' and to '{value}'.")
-        renamed[full] = value
-    return renamed
-
-
 def field(name: str, help: str, **attributes: Any) -> Callable[[Any], Any]:
     """Return the decorator that declares the option `--name` of a `FieldVerb`; the name may have dots."""
     return click.option(f"--{name}", re.sub(r"[.-]", "_", name), help=help, **attributes)
-
-
-def read_flag(name: str, text: str) -> bool:
-    """Return the value of one of `FLAGS`. Raises `InputError`."""
-    if text not in {"true", "false"}:
-        raise InputError(f"--{name} is '{text}': it must be true or false.")
-    return text == "true"
 
 
 def experiment_field(
@@ -181,3 +186,19 @@ def _names(_: click.Context, __: click.Parameter, incomplete: str) -> list[str]:
     from experiments.planning.load import experiment_names
 
     return [name for name in experiment_names() if name.startswith(incomplete)]
+
+
+dry_run_option = field(
+    DRY_RUN,
+    "Show what would run, what it would cost and what would be refused, and change nothing; see the verb plan.",
+    is_flag=True,
+)
+
+format_option = field(FORMAT, "With --dry-run: json also shows the requests.", metavar="text|json")
+
+fail_on_option = field(
+    "fail-on",
+    "Exit with code 3 if any arm (of a sweep, the winner) has one of these results, separated by commas: dearer, worse "
+    "(in quality), inconclusive, failed (a job).",
+    metavar="RESULTS",
+)

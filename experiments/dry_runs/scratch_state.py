@@ -10,20 +10,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from pathlib import Path
 
-from experiments.dry_runs.refusals import Refusals
 from experiments.planning.arms import Arm
+from experiments.planning.command_plan import Refusal
 from experiments.planning.inputs import Echo, Inputs, inputs_in
-from experiments.running.output import print_error
-from experiments.running.preparation import Preparation, Result
+from experiments.running.launch import Preparation, Result
+from experiments.running.output import print_error, sentence
 from experiments.running.service_context import ServiceContext, open_service_context
 from experiments.schema.experiment import Experiment
+from training.contract.errors import TrainfareError, messages_of
 from training.contract.job_spec import JobSpec
 from training.staging.estimate import Estimate, stage_or_estimate
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged
+from training.state.locks import SHARED
 from training.state.regular_files import user_path
-from training.state.shared_folders import SHARED
 
 LINKED = (*SHARED, "docstrings", "tokenizers")
 """Folders of the state whose entries never change once they are complete."""
@@ -41,12 +42,22 @@ class ScratchState(Preparation):
     """The temporary one."""
     _estimates: dict[str, Estimate] = field(default_factory=dict)
     """Estimates so far by their request. Arms often share one."""
-    refusals: Refusals = field(default_factory=Refusals)
+    refused: dict[str, Refusal] = field(default_factory=dict)
+    """Errors with which the command would end, by their messages, in the order in which it would meet them."""
     notes: list[str] = field(default_factory=list)
 
     def attempt(self, step: Callable[[], Result]) -> Result | None:
-        """Return the result of a step, or None if it is refused."""
-        return self.refusals.attempt(step)
+        """Return the result of a step, or None if it raises an error of a user, which the plan lists."""
+        try:
+            return step()
+        except TrainfareError as error:
+            for message in messages_of(error):
+                self.refused.setdefault(message, Refusal(message=message, exit_code=error.exit_code))
+        except Exception as error:
+            if (text := sentence(error)) is None:
+                raise
+            self.refused.setdefault(text, Refusal(message=text, exit_code=1))
+        return None
 
     def echo(self, text: str) -> None:
         """Collect a note."""

@@ -1,25 +1,36 @@
-"""A plan in a terminal, readable at 80 columns."""
+"""A plan in a terminal, readable at 80 columns, and as JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, replace
 from itertools import groupby
+from typing import Any
 
-from experiments.dry_runs.cost_text import arms_by, cost_definitions
-from experiments.dry_runs.endpoint_text import endpoint_definitions
-from experiments.dry_runs.search_plan import search_definitions
-from experiments.planning.command_plan import CommandPlan, InputPlan, JobEntry
+from experiments.planning.budgets import WorstCase, worst_case_by_look
+from experiments.planning.command_plan import CommandPlan, EndpointPlan, InputPlan, JobEntry, SearchPlan
 from experiments.planning.expected_cost import ExpectedCost
+from reports.formats.figures import json_value
 from reports.formats.terminal import print_blocks
 from reports.model.numbers import NONE, counted, durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
-from training.contract.budget import Amount
-from training.contract.sizes import size_text
+from reports.probe.spot import spot_lines
+from training.contract.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
+from training.contract.plain_text import size_text
 from training.services.sagemaker.instance_types import described
 
-WIDTH = 80
 MAX_ROUNDS = 12
 """Rounds that are listed one by one."""
+UNKNOWN = "unknown: no earlier job or probe of this setting in MLflow; `trainfare probe` measures it"
+UNKNOWN_SCRIPT = "unknown: no earlier job of this setting in MLflow; run `trainfare train` once, and plans use its time"
+NEARLY = 0.9
+"""Share of the time limit from which a job is expected to reach it: times of equal jobs differ by a tenth."""
+ACTIONS = {
+    "create": "is created",
+    "replace": "is replaced: the model that it serves now answers until the new one does",
+    "keep": "serves this model already, and stays as it is",
+}
 SIZE_COLUMNS: tuple[Column[JobEntry], ...] = (
     Column("steps", "steps", "", lambda job: f"{job.size.steps:,}" if job.size else NONE),
     Column("samples", "samples", "", lambda job: f"{job.size.samples:,}" if job.size else NONE),
@@ -29,8 +40,7 @@ SIZE_COLUMNS: tuple[Column[JobEntry], ...] = (
 
 
 def print_plan(plan: CommandPlan) -> None:
-    """Print the plan."""
-    print_blocks(blocks(plan), width=WIDTH)
+    print_blocks(blocks(plan), width=80)
 
 
 def blocks(plan: CommandPlan) -> Iterator[Block]:
@@ -108,10 +118,9 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
     if plan.endpoint:
         yield from endpoint_definitions(plan.endpoint)
     if plan.jobs:
-        machines = _with_arms(arms_by(plan.jobs, _machine))
-        yield Definition("Machine", "\n".join([*machines, f"{counted(plan.parallel, 'job')} at a time"]))
-    if images := arms_by(plan.jobs, lambda job: job.planned.spec.image.removeprefix("local")):
-        yield Definition("Image", "\n".join(_with_arms(images)))
+        yield Definition("Machine", f"{_by_arm(plan, _machine)}\n{counted(plan.parallel, 'job')} at a time")
+    if images := _by_arm(plan, lambda job: job.planned.spec.image.removeprefix("local")):
+        yield Definition("Image", images)
     if plan.uploads or plan.new_bucket:
         yield Definition("Uploads", _uploads(plan))
     for line in plan.jobs[0].runtime if plan.jobs else ():  # the other jobs differ in their arguments at most
@@ -132,6 +141,16 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         yield Definition("Note", note.removeprefix("Note: "))
 
 
+def _by_arm(plan: CommandPlan, text_of: Callable[[JobEntry], str]) -> str:
+    """Return the texts about jobs, each with its arms unless it is that of all jobs. An empty text is left out."""
+    arms: dict[str, dict[str, None]] = {}
+    for job in plan.jobs:
+        arms.setdefault(text_of(job), {})[job.planned.arm] = None
+    if len(arms) <= 1:
+        return next(iter(arms), "")
+    return "\n".join(f"{joined(list(labels))}: {text}" for text, labels in arms.items() if text)
+
+
 def _input_text(plan: CommandPlan, inputs: InputPlan) -> str:
     arms = "" if len(plan.inputs) == 1 else f" ({joined(list(inputs.arms))})"
     state = "staged already" if inputs.is_staged else "not staged yet"
@@ -140,11 +159,6 @@ def _input_text(plan: CommandPlan, inputs: InputPlan) -> str:
     rows = inputs.sample_rows
     estimate = [] if rows is None else [f"estimated from the first {rows:,} rows and the size of the file"]
     return "\n".join([f"{inputs.source}{arms}, {state}", *inputs.lines, *estimate])
-
-
-def _with_arms(texts: dict[str, str]) -> list[str]:
-    """Return the texts about jobs, with their arms if there are several texts."""
-    return [text if len(texts) == 1 else f"{text}: {arms}" for text, arms in texts.items()]
 
 
 def _machine(job: JobEntry) -> str:
@@ -179,3 +193,215 @@ def _rounds(jobs: Sequence[JobEntry]) -> Iterator[str]:
         yield f"and {len(first) - MAX_ROUNDS} more repeats, up to seed {first[-1][0].seed}"
     if len(first) < len(rounds):
         yield "then each job that others disturbed, once more"
+
+
+def search_definitions(search: SearchPlan) -> Iterator[Definition]:
+    """Yield the objective, the space, and the order of the jobs."""
+    yield Definition("Objective", search.objective)
+    sizes = ", ".join(map(str, search.batch_sizes))
+    rates = "" if len(search.multipliers) == 1 else f"; rate x {', '.join(f'{each:g}' for each in search.multipliers)}"
+    points = counted(len(search.batch_sizes) * len(search.multipliers), "point")
+    yield Definition("Space", f"batch {sizes}{rates}: {points} for each of {joined(search.compilers)}")
+    yield Definition("Order", "\n".join(_phases(search)))
+
+
+def _phases(search: SearchPlan) -> Iterator[str]:
+    if search.calibration_seconds:
+        yield f"calibration of each compiler: {figure(search.calibration_seconds)} s for each batch size"
+    first = f", first {joined(search.first_points)}" if search.first_points else ""
+    yield f"at most {counted(search.trials, 'trial')} of each compiler{first}; sampler {search.sampler}"
+    if search.finalists:
+        yield f"a second training of at most {search.finalists} settings of each compiler"
+    if search.repeats:
+        yield f"at most {counted(search.repeats, 'repeat')} of the winner and of each control"
+
+
+def endpoint_definitions(endpoint: EndpointPlan) -> Iterator[Definition]:
+    """Yield the model, the machine, the effect, the cost and the requests."""
+    yield Definition("Endpoint", f"{endpoint.name} {ACTIONS[endpoint.action]}")
+    yield Definition("Model", endpoint.model + ("" if endpoint.is_fetched else ", not fetched yet"))
+    machine = "this machine" if endpoint.service == "local" else f"{endpoint.machines} x {endpoint.machine}"
+    yield Definition("Machine", machine)
+    if endpoint.image:
+        yield Definition("Image", endpoint.image)
+    if endpoint.service != "local":
+        price = f"{endpoint.usd_per_hour:.4g} USD per hour ({endpoint.price_source}), until it is undeployed"
+        unknown = "unknown: the price of the instance type is unknown"
+        yield Definition("Cost", unknown if endpoint.usd_per_hour is None else price)
+    if endpoint.requests:
+        yield Definition("Requests", "\n".join(_operation(*each) for each in endpoint.requests))
+
+
+def _operation(operation: str, request: Mapping[str, Any]) -> str:
+    """Return an operation with the name of what it makes."""
+    return " ".join([operation, *(str(text) for name, text in request.items() if name.endswith("Name"))][:2])
+
+
+def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
+    """Yield the expected cost with its source, and the worst case with its rule."""
+    if plan.jobs:
+        yield Definition("Expected", "\n".join(_of_search(plan) if plan.search else _expected(plan)))
+    if late := _by_arm(plan, _late):
+        yield Definition("Warning", late)
+    if on_spot := _by_arm(plan, lambda job: "\n".join(spot_lines(job.spot)) if job.spot else ""):
+        yield Definition("On spot", on_spot)
+    if plan.worst is not None:
+        yield Definition("At most", "\n".join(_worst(plan, plan.worst)))
+    if plan.budget:
+        yield Definition("Budget", "\n".join(each.removeprefix("Budget of ") for each in plan.budget))
+
+
+def _expected(plan: CommandPlan) -> Iterator[str]:
+    reason = UNKNOWN_SCRIPT if any(job.planned.script for job in plan.jobs) else UNKNOWN
+    if all(job.expected for job in plan.jobs):
+        first, every = plan.first_jobs, [job for job in plan.jobs if not job.planned.is_again]
+        yield (
+            f"{_total(first)} up to the first look, {_total(every)} in all"
+            if len(first) < len(every)
+            else _total(every)
+        )
+    yield _by_arm(plan, lambda job: f"from {job.expected.source}" if job.expected else reason)
+
+
+def _of_search(plan: CommandPlan) -> Iterator[str]:
+    expected = expected_of_search(plan)
+    if expected is None:
+        yield UNKNOWN
+        return
+    count, cost = expected
+    yield f"{_cost(cost)} for all {counted(count, 'training run')}, if none is skipped"
+    yield "and each takes as long as the first one with the same compiler setting"
+    if calibrations := sum(map(_is_calibration, plan.jobs)):
+        yield f"{counted(calibrations, 'calibration')} not included"
+    yield f"from {cost.source}"
+
+
+def expected_of_search(plan: CommandPlan) -> tuple[int, ExpectedCost] | None:
+    """Return the most trainings of a sweep, and their cost if each costs as much as its compiler's first training.
+
+    None if the cost of a first training is unknown. Calibrations are not counted.
+    """
+    first = [job for job in plan.jobs if not _is_calibration(job)]
+    cost = expected_total(first)
+    if cost is None or plan.search is None:
+        return None
+    trainings = plan.search.max_jobs - (len(plan.jobs) - len(first))
+    factor = trainings / len(first)
+    return trainings, replace(cost, seconds=cost.seconds * factor, usd=None if cost.usd is None else cost.usd * factor)
+
+
+def _is_calibration(job: JobEntry) -> bool:
+    return job.planned.tags.get("platform.role") == "calibration"
+
+
+def _total(jobs: Sequence[JobEntry]) -> str:
+    cost = expected_total(jobs)
+    return f"{_cost(cost)} ({counted(len(jobs), 'job')})" if cost else UNKNOWN
+
+
+def expected_total(jobs: Sequence[JobEntry]) -> ExpectedCost | None:
+    """Return the expected cost of the jobs, without those that run again; None if that of any is unknown."""
+    costs = [job.expected for job in jobs if not job.planned.is_again]
+    known = [cost for cost in costs if cost is not None]
+    if not known or len(known) < len(costs):
+        return None
+    usd = None if any(cost.usd is None for cost in known) else sum(cost.usd or 0.0 for cost in known)
+    sources = list(dict.fromkeys(cost.source for cost in known))
+    return ExpectedCost(seconds=sum(cost.seconds for cost in known), usd=usd, source=joined(sources))
+
+
+def _cost(cost: ExpectedCost) -> str:
+    return durations(cost.seconds)[0] + ("" if cost.usd is None else f", {money(cost.usd)} USD")
+
+
+def _late(job: JobEntry) -> str:
+    """Return a warning about the time limit if the job is expected to reach it, or an empty text."""
+    spec = job.planned.spec
+    if job.expected is None or job.expected.seconds / spec.instance_count < NEARLY * spec.max_run_seconds:
+        return ""
+    limit = durations(spec.max_run_seconds)[0]
+    return (
+        f"the expected time is close to machine.max_run_seconds ({limit}) or above it, and a job that reaches it is "
+        "stopped"
+    )
+
+
+def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:
+    again = f", {worst.again} of them only if a job is disturbed" if worst.again else ""
+    yield f"{_amount(worst.amount)} ({counted(worst.jobs + worst.again, 'job')}{again})"
+    if plan.search is None and plan.design and len(plan.design.looks) > 1:
+        [look, first], *_ = worst_case_by_look([job.planned for job in plan.jobs], plan.design)
+        yield f"{_amount(first.amount)} up to the first look, after {look} repeats"
+    if limits := dict.fromkeys(durations(job.planned.spec.max_run_seconds)[0] for job in plan.jobs):
+        most = f"{GRACE_SECONDS + UPLOAD_SECONDS:.0f} s"
+        yield f"each job: at most {joined(list(limits))} (machine.max_run_seconds), and up to {most} to stop and upload"
+
+
+def _amount(amount: Amount) -> str:
+    dollars = f", {money(amount.usd)} USD" if amount.usd else ""
+    return f"{durations(amount.seconds)[0]} of billed time{dollars}"
+
+
+def json_text(plan: CommandPlan) -> str:
+    return json.dumps(json_value(_fields(plan)), indent=1, ensure_ascii=False)
+
+
+def _fields(plan: CommandPlan) -> dict[str, Any]:
+    return {
+        "verb": plan.verb,
+        "name": plan.name,
+        "service": plan.service,
+        "would_start": plan.exit_code == 0,
+        "exit_code": plan.exit_code,
+        "refusals": [asdict(each) for each in plan.refusals],
+        "notes": plan.notes,
+        "resumes": plan.resumes,
+        "inputs": [asdict(each) for each in plan.inputs],
+        "uploads": [{"uri": uri, "bytes": size} for uri, size in plan.uploads.items()],
+        "new_bucket": plan.new_bucket,
+        "looks": plan.design and plan.design.looks,
+        "quality": plan.quality or None,
+        "parallel": plan.parallel,
+        "expected": _expected_fields(plan),
+        "worst_case": plan.worst and _amount_fields(plan.worst.amount),
+        "budget": plan.budget,
+        "jobs": [_job_fields(each) for each in plan.jobs],
+        "search": plan.search and asdict(plan.search),
+        "endpoint": plan.endpoint and asdict(plan.endpoint),
+    }
+
+
+def _job_fields(entry: JobEntry) -> dict[str, Any]:
+    planned = entry.planned
+    return {
+        "name": planned.spec.name,
+        "title": planned.run_name,
+        "arm": planned.arm,
+        "repeat": planned.repeat,
+        "role": planned.tags.get("platform.role"),
+        "seed": entry.seed,
+        "batch_size": entry.experiment.batch_size,
+        "global_batch_size": entry.experiment.global_batch_size,
+        "learning_rate": entry.experiment.optimiser.learning_rate,
+        "size": entry.size and asdict(entry.size),
+        "price": planned.price and asdict(planned.price),
+        "expected": entry.expected and asdict(entry.expected),
+        "spot": entry.spot and asdict(entry.spot),
+        "worst_case": _amount_fields(entry.worst),
+        "runtime": entry.runtime,
+        "estimated_fields": entry.estimated,
+        "request": entry.request,
+    }
+
+
+def _amount_fields(amount: Amount) -> dict[str, Any]:
+    return {"billable_instance_seconds": amount.seconds, "usd": amount.usd}
+
+
+def _expected_fields(plan: CommandPlan) -> dict[str, Any]:
+    """Return the expected cost up to the first look and of all jobs; None where that of any job is unknown."""
+    if plan.search:
+        search = expected_of_search(plan)
+        return {"at_least": None, "at_most": search and asdict(search[1])}
+    costs = {"at_least": expected_total(plan.first_jobs), "at_most": expected_total(plan.jobs)}
+    return {name: cost and asdict(cost) for name, cost in costs.items()}

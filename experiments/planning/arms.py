@@ -10,17 +10,14 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.schema.compare_fields import Probe
-from experiments.schema.experiment import Experiment
+from experiments.schema.compare_fields import INDUCTOR_OPTIONS, Probe
+from experiments.schema.experiment import Experiment, ThisMachine, check_machine, this_machine
 from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.messages import messages
 from experiments.schema.overrides import Tree, is_entry, is_field, unknown_field, with_values
-from experiments.schema.rules import ThisMachine, check_machine, this_machine
 from experiments.schema.script_rules import referenced_fields
-from experiments.schema.sweep_fields import OPTIONS
 from experiments.schema.yaml_document import Document
-from training.contract.errors import InputError, InputErrors, each_result, nearest
-from training.staging.rows.examples import short_text
+from training.contract.errors import InputError, InputErrors, each_result, nearest, short_text
 
 NOT_IN_ARMS = (
     "compare",
@@ -37,7 +34,7 @@ NOT_IN_ARMS = (
     *BUDGET_FIELDS,
 )
 MIN_STEPS = 25
-"""Fewest steady steps for a projection; see training/job/measuring/projection.py."""
+"""Fewest steady steps for a projection; see training/job/estimating/projection.py."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -152,7 +149,7 @@ def _labels(variants: Sequence[Experiment]) -> list[str]:
         ", ".join(
             _part(name, setting.get(name))
             for name in differing
-            if name not in OPTIONS or setting["compiler"] == "inductor"
+            if name not in INDUCTOR_OPTIONS or setting["compiler"] == "inductor"
         )
         for setting in settings
     ]

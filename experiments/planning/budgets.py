@@ -11,19 +11,20 @@ from experiments.schema.experiment import Experiment
 from judging.design import Design
 from reports.model.numbers import counted
 from tracking.budgets.budget_tag import GroupBudget
-from tracking.budgets.records import with_limit
+from tracking.budgets.reserving import with_limit
 from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import (
     SHORTEST_LIMIT_SECONDS,
     Amount,
     Budget,
+    amount_text,
+    budget_text,
     certain_starts,
     longest_limit,
     overhead_seconds,
     total,
     worst_case,
 )
-from training.contract.budget_text import amount_text, budget_text
 from training.contract.errors import InputError
 
 WITHOUT_PRICE = "Without a price, set max_billable_seconds, such as --max-billable-seconds 36000"

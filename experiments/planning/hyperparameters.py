@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from experiments.schema.compare_fields import TARGET_METRICS
 from experiments.schema.experiment import Experiment
-from experiments.schema.quality_metrics import TARGET_METRICS
 from training.contract.job_spec import Scalar
 from training.services.sagemaker.s3_location import AccountFields
 from training.staging.sources.request import StagingRequest

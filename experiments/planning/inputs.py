@@ -17,7 +17,7 @@ from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import Script
 from experiments.schema.script_rules import hyperparameters
 from training.contract.errors import InputError
-from training.contract.script_entry import ScriptEntry, is_shell_safe
+from training.contract.job_spec import ScriptEntry, is_shell_safe
 from training.scripts.channels import Channels, find_channels
 from training.scripts.environments import ScriptEnvironment, planned_environment, requirement_notes, script_environment
 from training.scripts.runtime_description import network_uses
@@ -29,7 +29,7 @@ from training.staging.sources.progress import Progress, shown
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged, describe
 from training.state.home import home
-from training.state.shared_folders import lock_for_use
+from training.state.locks import lock_for_use
 
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
 """Launchers that start several processes of a Python file only."""
@@ -107,7 +107,7 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *,
     """
     if experiment.script is not None:
         return script_inputs(experiment, folder, echo, is_planned=is_planned)
-    from training.staging.tokens.description_lines import lines
+    from training.staging.tokens.description import lines
 
     with shown(sys.stderr) as progress:
         staged = stage(staging_request(experiment), folder, echo, progress)

@@ -11,13 +11,10 @@ from typing import Any
 from pydantic import ValidationError
 
 from experiments.planning.arms import Arm, arms, arms_unchecked, flat
-from experiments.schema.backend_file import PARAMETER as BACKEND_CONFIG
-from experiments.schema.backend_file import backend_values
-from experiments.schema.experiment import Experiment
+from experiments.schema.experiment import Experiment, broken_rules, check_machine, this_machine
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.messages import messages, rule_message
-from experiments.schema.overrides import Tree, read_overrides, with_values
-from experiments.schema.rules import broken_rules, check_machine, this_machine
+from experiments.schema.overrides import BACKEND_CONFIG, Tree, backend_values, read_overrides, with_values
 from experiments.schema.yaml_document import Document, read_document
 from training.contract.errors import InputError, InputErrors, nearest
 from training.scripts.channels import BUILTIN_PREFIX

@@ -19,10 +19,10 @@ from experiments.schema.compare_fields import Compare
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.machine_fields import Image
-from experiments.schema.script_metric_fields import declared_scales
+from experiments.schema.script_fields import declared_scales
 from judging.design import Design
 from judging.round_order import round_order
-from tracking.groups.metric_scales import METRIC_SCALES, write_scales
+from tracking.groups.plan_file import METRIC_SCALES, write_scales
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES

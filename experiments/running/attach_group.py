@@ -8,17 +8,17 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-from experiments.running.fail_on import read_fail_on
 from experiments.running.follow_group import follow, jobs_phrase
+from experiments.running.options import read_fail_on
 from experiments.running.output import confirm, has_terminal, print_line
 from experiments.schema.messages import printable
 from reports.model.numbers import counted
 from tracking.following.group_session import run_jobs
-from tracking.groups.group import Group, child_runs, find_group
+from tracking.groups.group import child_runs, find_group
 from tracking.groups.plan_file import read_plan
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import is_incomplete
-from tracking.server.store import Store, open_store
+from tracking.server.store import open_store
 from training.contract.errors import AccessError, InputError, JobNotFound
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
@@ -26,7 +26,7 @@ from training.contract.service import Service
 from training.scripts.runtime_description import command_line
 from training.services.local.container import SECRET_VARIABLES
 from training.services.local.toolkit import local_path
-from training.state.digests import damage
+from training.state.folders import damage
 from training.state.home import home
 
 IMPORT_VERB = "attach"
@@ -39,10 +39,14 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
     Of a group that has ended, only records that were missing are read: the end of a log, or billed seconds. Unless it
     `is_trusted`, the user is asked about a plan that no command of this state folder made, if jobs of it may start.
     """
+    from experiments.running.push_model import push_of
+    from experiments.running.write_report import report_group  # importing the charts takes long
+    from reports.charts.class_charts import PngClassCharts
+
     group_id = fields.get("group")
     if group_id is None:
         raise InputError("attach needs --group ID (the command that started the jobs printed it) or --job NAME.")
-    fail_on = read_fail_on(fields.get("fail-on", ""))
+    fail_on = read_fail_on(fields)
     store = open_store(echo=print_line)
     group = find_group(store, group_id=group_id, experiment_name="")
     if group.verb == "sweep":
@@ -61,29 +65,32 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
     jobs = [job for job in plan.jobs if job.spec.name in incomplete] if incomplete else plan.jobs
     service = _service(plan.jobs[0].spec, group.id)
     startable = [] if is_own else [job.spec for job in jobs if _may_start(service, job.spec)]
-    if startable and not _is_accepted(startable, group.id, is_trusted=is_trusted):
-        print_line("Nothing was started.")
-        return 1
-    if not (is_own or is_trusted or incomplete):
-        _check_pushes(jobs, group.id)
+    if startable:
+        _show(startable, group.id)
+        if not (is_trusted or has_terminal()):
+            raise InputError(
+                f"{_foreign(group_id)}. There is no terminal to ask: read above what it would start, and add --trust "
+                "if you trust it."
+            )
+        if not (is_trusted or confirm("Start it?")):
+            print_line("Nothing was started.")
+            return 1
     if incomplete:
-        return _complete(store, service, group, jobs)
+        print_line(f"Reading the missing records of {counted(len(jobs), 'job')} of {group.id}")
+        run_jobs(store, service, group, jobs, parallel=len(jobs), echo=print_line, charts=PngClassCharts())
+        report_group(store, group, group.experiment_name)
+        return 0
+    for push in () if is_own or is_trusted else filter(None, map(push_of, jobs)):  # with this user's token
+        raise InputError(
+            f"{_foreign(group_id)}. It pushes its model to {push.repository}: add --trust if you trust it."
+        )
     print_line(f"Resuming {group.id}: {jobs_phrase(plan.jobs, plan.design)}")
     if service.name == "local":
-        _check_inputs([each for job in plan.jobs for each in (job.spec.source_uri, *job.spec.channels.values())])
+        for uri in sorted({each for job in jobs for each in (job.spec.source_uri, *job.spec.channels.values())}):
+            if text := damage(local_path(uri)):
+                raise InputError(f"{text}. Run the command that started the group again: it makes the files again.")
         check_secrets(plan.jobs, {job["TrainingJobName"] for job in service.jobs()}, os.environ)
-    return follow(store, service, group, plan.jobs, plan.parallel, print_line, plan.design, fail_on)
-
-
-def _complete(store: Store, service: Service, group: Group, jobs: Sequence[PlannedJob]) -> int:
-    """Read the missing records of jobs whose group has ended, and report again."""
-    from experiments.running.write_report import report_group  # importing the charts takes long
-    from reports.charts.class_charts import PngClassCharts
-
-    print_line(f"Reading the missing records of {counted(len(jobs), 'job')} of {group.id}")
-    run_jobs(store, service, group, jobs, parallel=len(jobs), echo=print_line, charts=PngClassCharts())
-    report_group(store, group, group.experiment_name)
-    return 0
+    return follow(store, service, group, plan.jobs, plan.parallel, plan.design, fail_on)
 
 
 def _may_start(service: Service, spec: JobSpec) -> bool:
@@ -95,35 +102,14 @@ def _may_start(service: Service, spec: JobSpec) -> bool:
     return service.name == "sagemaker" and bool(spec.capacity_retry_minutes) and "TrainingStartTime" not in description
 
 
-def _is_accepted(specs: Sequence[JobSpec], group_id: str, *, is_trusted: bool) -> bool:
-    """Print what jobs would start with, and return whether the user accepts it. Raises InputError without a terminal.
-
-    Everything is text of the tracking server. No line of it can pass for a line of ours, or change one.
-    """
+def _show(specs: Sequence[JobSpec], group_id: str) -> None:
+    """Print what jobs would start with: text of the tracking server, no line of which can pass for one of ours."""
     print_line(f"{_foreign(group_id)}.")
     print_line(f"It would start {counted(len(specs), 'job')} with:")
     lines = list(dict.fromkeys(line for spec in specs for line in _settings(spec)))
     order = list(dict.fromkeys(name for name, _ in lines))
     for name, text in sorted(lines, key=lambda line: order.index(line[0])):
         print_line(f"  {name}: {printable(text)}")
-    if is_trusted:
-        return True
-    if not has_terminal():
-        raise InputError(
-            f"{_foreign(group_id)}. There is no terminal to ask: read above what it would start, and add --trust if "
-            "you trust it."
-        )
-    return confirm("Start it?")
-
-
-def _check_pushes(jobs: Sequence[PlannedJob], group_id: str) -> None:
-    """Raise InputError for a plan that pushes a model with this user's token, and that somebody else may have made."""
-    from experiments.running.push_model import push_of
-
-    for push in filter(None, map(push_of, jobs)):
-        raise InputError(
-            f"{_foreign(group_id)}. It pushes its model to {push.repository}: add --trust if you trust it."
-        )
 
 
 def _foreign(group_id: str) -> str:
@@ -174,13 +160,6 @@ def _check_account(spec: JobSpec, group_id: str, account: str) -> None:
             f"the jobs of group {group_id} belong to AWS account {owner}, but the credentials belong to account "
             f"{account}: set AWS_PROFILE to a profile of account {owner}. attach does not read aws.profile."
         )
-
-
-def _check_inputs(uris: Sequence[str]) -> None:
-    """Raise InputError if staged data or a script's copy is damaged: only the group's command can make it again."""
-    for uri in sorted(set(uris)):
-        if text := damage(local_path(uri)):
-            raise InputError(f"{text}. Run the command that started the group again: it makes the files again.")
 
 
 def check_secrets(jobs: Sequence[PlannedJob], started: set[str], variables: Mapping[str, str]) -> None:

@@ -1,91 +1,46 @@
-"""List jobs of this machine or of SageMaker, stop them, and print their logs."""
+"""List jobs of this machine or of SageMaker with their costs, stop them, and print their logs."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import time
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from datetime import UTC, datetime
 
 from rich.table import Table
 
-from experiments.running import job_costs
-from experiments.running.output import print_line
-from experiments.running.stop_jobs import stop_group, stop_job
+from experiments.running.output import print_line, status_writer
+from experiments.running.service_context import PriceOf, open_service, price_of
 from reports.formats.terminal import PlainConsole
-from training.contract.errors import TrackingError
+from reports.model.numbers import counted, joined
+from training.contract.budget import GRACE_SECONDS, GRACE_VARIABLE
+from training.contract.errors import InputError, TrackingError
 from training.contract.failures import lacks_capacity, one_line_reason
-from training.contract.price import Price
-from training.contract.service import Description, Service
-from training.services.local.service import LocalService
-from training.state.home import home
+from training.contract.plain_text import duration_text
+from training.contract.price import Price, instance_seconds
+from training.contract.service import TERMINAL_STATUSES, Description, Service, instance_count
+from training.services.launcher import stop_all
 
 MAX_DESCRIBED = 50
 """Ended jobs of SageMaker whose costs are listed. Each takes a call."""
+UPLOAD_SECONDS = 60.0
+"""Seconds allowed for the upload of what a stopped job saved, after its grace."""
+STILL_STOPPING = 1
+"""Exit code if a job has not ended in time."""
 
 
 def print_jobs(service: str, prices: str | None) -> None:
     """Print a table of the service's jobs; `prices` is a file that replaces AWS's price list."""
-    opened = _open_service(service)
+    opened = open_service(service)
     descriptions = _all_jobs(opened)
-    known = job_costs.prices(descriptions, job_costs.price_of(service, prices, print_line))
+    known = known_prices(descriptions, price_of(service, prices, print_line))
     # A truncated name cannot be passed to `stop`: print whole names, also if the output is not a terminal.
     PlainConsole(width=200).print(_table(descriptions, known))
-    if summary := job_costs.total(descriptions, known):
+    if summary := total(descriptions, known):
         print_line(summary)
-    ended = sum(not job_costs.is_running(each) for each in descriptions)
+    ended = sum(not is_running(each) for each in descriptions)
     if opened.name != "local" and ended > MAX_DESCRIBED:
         print_line(f"Times and costs are shown for the newest {MAX_DESCRIBED} of {ended} ended jobs.")
-
-
-def stop(service: str, *, name: str | None, group: str | None) -> int:
-    """Stop a job or the running jobs of a group, and print their outcomes; return the exit code.
-
-    Jobs of SageMaker that wait for instances start no further attempt.
-    """
-    opened = _open_service(service)
-    # Requests come first, so that no attempt starts after the running jobs were listed.
-    last_attempts = _request_stop(name, group) if opened.name != "local" else []
-    if group is not None:
-        code = stop_group(opened, group)
-    else:
-        code = max(stop_job(opened, each) for each in last_attempts or [str(name)])
-    for each in last_attempts:
-        if lacks_capacity(opened.describe(each)):
-            print_line(f"{each}: there were no instances for it, and it does not start again")
-    return code
-
-
-def _request_stop(name: str | None, group: str | None) -> Sequence[str]:
-    """Record in the runs of jobs that they are to stop. Return the names of their last attempts."""
-    from tracking.following.stop_request import request_stop
-    from tracking.server.store import open_existing_store
-
-    try:
-        store = open_existing_store(otherwise="A job that waits for instances starts again.")
-        return request_stop(store, group=group, job_name=name) if store else []
-    except TrackingError as error:
-        print_line(str(error))
-        return []
-
-
-def print_log(service: str, name: str) -> None:
-    """Print the log of a job."""
-    opened = _open_service(service)
-    opened.describe(name)
-    cursor = None
-    while (page := opened.logs(name, cursor)).lines:
-        # A progress bar rewrites its line: its last state is shown, as a terminal would.
-        print_line("\n".join(line.rstrip("\r").rpartition("\r")[2] for line in page.lines))
-        cursor = page.cursor
-
-
-def _open_service(name: str) -> Service:
-    if name == "sagemaker":
-        from training.services.sagemaker.clients import Clients, account_of
-        from training.services.sagemaker.service import SageMakerService
-
-        clients = Clients()
-        account_of(clients)  # fails immediately without credentials or network
-        return SageMakerService(clients)
-    return LocalService(home())
 
 
 def _all_jobs(service: Service) -> list[Description]:
@@ -103,30 +58,198 @@ def _all_jobs(service: Service) -> list[Description]:
 
 def _table(descriptions: Sequence[Description], known: dict[str, Price]) -> Table:
     table = Table(box=None, header_style="bold")
-    names, statuses = (
-        max((len(description[field]) for description in descriptions), default=0)
-        for field in ("TrainingJobName", "SecondaryStatus")
-    )
-    # Only the reason may be cut off.
-    table.add_column("job", no_wrap=True, min_width=names)
-    table.add_column("status", no_wrap=True, min_width=statuses)
+    for title, field in (("job", "TrainingJobName"), ("status", "SecondaryStatus")):  # only the reason may be cut off
+        table.add_column(title, no_wrap=True, min_width=max((len(each[field]) for each in descriptions), default=0))
     table.add_column("started", no_wrap=True, min_width=16)
     table.add_column("billable s", no_wrap=True, justify="right")
     table.add_column("USD", no_wrap=True, justify="right")
     table.add_column("reason", overflow="ellipsis", no_wrap=True)
     for description in descriptions:
+        so_far = " so far" if is_running(description) else ""
+        seconds, cost = billed_seconds(description), usd(description, known)
         table.add_row(
             description["TrainingJobName"],
             description["SecondaryStatus"],
             f"{description['CreationTime'].astimezone():%Y-%m-%d %H:%M}",
-            _figure(job_costs.billed_seconds(description), ".0f", description),
-            _figure(job_costs.usd(description, known), ".2f", description),
+            "" if seconds is None else f"{seconds:.0f}{so_far}",
+            "" if cost is None else f"{cost:.2f}{so_far}",
             one_line_reason(str(description.get("FailureReason", ""))),
         )
     return table
 
 
-def _figure(value: float | None, form: str, description: Description) -> str:
-    if value is None:
-        return ""
-    return f"{value:{form}}{' so far' if job_costs.is_running(description) else ''}"
+def known_prices(descriptions: Iterable[Description], price_of: PriceOf) -> dict[str, Price]:
+    """Return the price of each instance type of a billed job; each is looked up once."""
+    types = {_instance_type(each) for each in descriptions if billed_seconds(each)}
+    return {each: price for each in sorted(types) if each and (price := price_of(each))}
+
+
+def total(descriptions: Iterable[Description], known: dict[str, Price]) -> str:
+    """Return a line with the total cost of running and ended jobs, or an empty text if no price is known."""
+    costs = {True: list[float](), False: list[float]()}
+    for each in descriptions:
+        if (cost := usd(each, known)) is not None:
+            costs[is_running(each)].append(cost)
+    words = ((costs[True], "running", " so far"), (costs[False], "ended", ""))
+    parts = [f"{len(each)} {word}, {sum(each):.2f} USD{end}" for each, word, end in words if each]
+    sources = sorted({f"{price.source}, {price.date}" for price in known.values()})
+    return f"{'; '.join(parts)} ({'; '.join(sources)})" if parts else ""
+
+
+def usd(description: Description, known: dict[str, Price]) -> float | None:
+    """Return the cost of a job in USD, so far if it runs; None if unknown.
+
+    For a running job on spot capacity it is an upper bound: the discount is known at its end.
+    """
+    seconds, price = billed_seconds(description), known.get(_instance_type(description))
+    if seconds is None or price is None:
+        return None
+    return price.usd(instance_seconds(seconds, instance_count(description)))
+
+
+def billed_seconds(description: Description) -> float | None:
+    """Return the billed seconds of each instance of a job, so far if it runs; None if they are not known."""
+    if (billed := description.get("BillableTimeInSeconds")) is not None:
+        return float(billed)
+    started = description.get("TrainingStartTime")
+    if started is None or not is_running(description):
+        return None
+    return float((datetime.now(UTC) - started).total_seconds())
+
+
+def is_running(description: Description) -> bool:
+    return description["TrainingJobStatus"] not in TERMINAL_STATUSES
+
+
+def _instance_type(description: Description) -> str:
+    resources = description.get("ResourceConfig", {})
+    return str(resources.get("SelectedInstanceType") or resources.get("InstanceType", ""))
+
+
+def print_log(service: str, name: str) -> None:
+    """Print the log of a job."""
+    opened = open_service(service)
+    opened.describe(name)
+    cursor = None
+    while (page := opened.logs(name, cursor)).lines:
+        # A progress bar rewrites its line: its last state is shown, as a terminal would.
+        print_line("\n".join(line.rstrip("\r").rpartition("\r")[2] for line in page.lines))
+        cursor = page.cursor
+
+
+def stop(service: str, *, name: str | None, group: str | None) -> int:
+    """Stop a job or the running jobs of a group, and print their outcomes; return the exit code.
+
+    Jobs of SageMaker that wait for instances start no further attempt.
+    """
+    opened = open_service(service)
+    # Requests come first, so that no attempt starts after the running jobs were listed.
+    last_attempts = _request_stop(name, group) if opened.name != "local" else []
+    if group is not None:
+        code = stop_group(opened, group)
+    else:
+        code = max(stop_job(opened, each) for each in last_attempts or [str(name)])
+    for each in last_attempts:
+        if lacks_capacity(opened.describe(each)):
+            print_line(f"{each}: there were no instances for it, and it does not start again")
+    return code
+
+
+def _request_stop(name: str | None, group: str | None) -> Sequence[str]:
+    """Record in the runs of jobs that they are to stop. Return the names of their last attempts."""
+    from tracking.following.followed_job import request_stop
+    from tracking.server.store import open_existing_store
+
+    try:
+        store = open_existing_store(otherwise="A job that waits for instances starts again.")
+        return request_stop(store, group=group, job_name=name) if store else []
+    except TrackingError as error:
+        print_line(str(error))
+        return []
+
+
+def stop_job(service: Service, name: str) -> int:
+    """Stop one job; return the exit code."""
+    return _stop(service, [service.describe(name)])
+
+
+def stop_group(service: Service, group: str) -> int:
+    """Stop all running jobs of a group; return the exit code. Raises `InputError` if the group has no jobs."""
+    # The list of all jobs is limited, so running ones are also listed by themselves.
+    listed = {each["TrainingJobName"]: each for each in (*service.jobs(), *service.jobs(running_only=True))}
+    members = [each for name, each in listed.items() if name.startswith(f"{group}-")]
+    if not members:
+        raise InputError(f"jobs stop --group {group}: this group has no jobs here.")
+    ended = [each for each in members if not is_running(each)]
+    running = [service.describe(each["TrainingJobName"]) for each in members if each not in ended]
+    if ended:
+        outcomes = [f"{count} {outcome}" for outcome, count in Counter(map(_outcome, ended)).most_common()]
+        print_line(f"{group}: {counted(len(ended), 'job')} had already ended ({joined(outcomes)}).")
+    return _stop(service, running)
+
+
+def outcome_text(description: Description, *, had_ended: bool) -> str:
+    """Return the outcome of a job, such as `stopped after 12 s` or `had already completed`.
+
+    `had_ended` is True for a job that had ended before anybody tried to stop it.
+    """
+    status = _outcome(description)
+    if had_ended:
+        return f"had already {'been stopped' if status == 'stopped' else status}"
+    if status != "stopped":
+        return f"{status} before it could be stopped"
+    if "TrainingStartTime" not in description:
+        return "stopped before it started"
+    seconds = description.get("BillableSecondsExact", description.get("TrainingTimeInSeconds"))
+    return "stopped" if seconds is None else f"stopped after {duration_text(float(seconds))}"
+
+
+def _stop(service: Service, descriptions: Sequence[Description]) -> int:
+    """Stop jobs and wait for them. Prints each outcome as soon as it is known."""
+    running = [each for each in descriptions if is_running(each)]
+    for each in descriptions:
+        if each not in running:
+            print_line(f"{each['TrainingJobName']}: {outcome_text(each, had_ended=True)}")
+    if not running:
+        return 0
+    names = [each["TrainingJobName"] for each in running]
+    grace_seconds = max(_grace_seconds(service, each) for each in running)
+    stop_all([lambda name=name: service.stop(name) for name in names])  # type: ignore[misc]
+    print_line(f"Stopping {counted(len(names), 'job')}. Each job has {grace_seconds:.0f} s to end.")
+    try:
+        left = _wait(service, names, grace_seconds + UPLOAD_SECONDS)
+    except KeyboardInterrupt as end:
+        end.add_note("The jobs stop by themselves.")
+        raise
+    for name in left:
+        print_line(f"{name}: still stopping. It ends by itself; `{service.jobs_command} list` shows when.")
+    return STILL_STOPPING if left else 0
+
+
+def _wait(service: Service, names: Iterable[str], limit_seconds: float) -> list[str]:
+    """Print the outcome of each job when it ends. Return the names of those that have not ended in time."""
+    show, left, started = status_writer() or (lambda _: None), list(names), time.monotonic()
+    while left and time.monotonic() < started + limit_seconds:
+        for name in list(left):
+            description = service.describe(name)
+            if not is_running(description):
+                print_line(f"{name}: {outcome_text(description, had_ended=False)}")
+                left.remove(name)
+        if left:
+            show(f"waiting for {counted(len(left), 'job')}, {duration_text(time.monotonic() - started)}")
+            time.sleep(max(service.pauses_seconds[0], 0.2))
+    show("")
+    return left
+
+
+def _outcome(description: Description) -> str:
+    if description["SecondaryStatus"] in ("MaxRuntimeExceeded", "MaxWaitTimeExceeded"):
+        return "reached its time limit"
+    return str(description["TrainingJobStatus"]).lower()
+
+
+def _grace_seconds(service: Service, description: Description) -> float:
+    """Return the seconds between SIGTERM and SIGKILL: a variable of a local job may change them."""
+    if service.name != "local":
+        return GRACE_SECONDS
+    return float(description.get("Environment", {}).get(GRACE_VARIABLE, GRACE_SECONDS))

@@ -1,6 +1,7 @@
-"""Print lines for the commands, without the control characters of jobs, servers and other members.
+"""Output of the commands: lines, questions, sentences about errors, and exit codes.
 
-A closed terminal or pipe does not end a running command.
+Lines have no control characters of jobs, servers and other members. A closed terminal or pipe does not end a running
+command.
 """
 
 from __future__ import annotations
@@ -10,14 +11,20 @@ import os
 import shutil
 import sys
 from collections.abc import Callable
-from typing import TextIO
+from typing import TYPE_CHECKING, TextIO
 
 from training.contract.plain_text import without_control_characters
+
+if TYPE_CHECKING:
+    from reports.model.report import Report
+from training.state.system_errors import database_hint, system_reason
 
 _CLEAR = "\r\x1b[K"
 """Returns to the start of a terminal's line and clears it."""
 _status = ""
 """Status line that the terminal shows now."""
+UNWANTED_RESULT = 3
+"""Exit code if a result occurred that `--fail-on` names."""
 
 
 def print_line(text: str) -> None:
@@ -48,6 +55,20 @@ def _show_status(text: str) -> None:
     _write(f"{_CLEAR}{status}", sys.stdout, end="")
 
 
+def print_error(text: str) -> None:
+    """Print a line on standard error."""
+    _write(without_control_characters(text), sys.stderr)
+
+
+def _write(text: str, stream: TextIO, end: str = "\n") -> None:
+    try:
+        print(text, file=stream, flush=True, end=end)
+    except OSError:
+        # Otherwise Python would write the buffer again at exit.
+        with contextlib.suppress(OSError, AttributeError):
+            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+
+
 def has_terminal() -> bool:
     """Return whether a person can read a question and answer it."""
     return bool(sys.stdin and sys.stdin.isatty() and sys.stdout.isatty())
@@ -61,15 +82,27 @@ def confirm(question: str) -> bool:
     return answer.strip().lower() in {"y", "yes"}
 
 
-def print_error(text: str) -> None:
-    """Print a line on standard error."""
-    _write(without_control_characters(text), sys.stderr)
+def exit_code(report: Report, fail_on: frozenset[str]) -> int:
+    """Print the results that occurred and that `fail_on` names to standard error. Return 3 if there are any, else 0."""
+    from reports.comparison.report import fail_sentences
+
+    sentences = list(fail_sentences(report.results, fail_on))
+    for sentence in sentences:
+        print_error(sentence)
+    return UNWANTED_RESULT if sentences else 0
 
 
-def _write(text: str, stream: TextIO, end: str = "\n") -> None:
-    try:
-        print(text, file=stream, flush=True, end=end)
-    except OSError:
-        # Otherwise Python would write the buffer again at exit.
-        with contextlib.suppress(OSError, AttributeError):
-            os.dup2(os.open(os.devnull, os.O_WRONLY), stream.fileno())
+def sentence(error: Exception) -> str | None:
+    """Return the message for a user, or None if the error is a bug in trainfare."""
+    if isinstance(error, OSError):
+        path = error.filename2 or error.filename
+        subject = os.fsdecode(path) if isinstance(path, (str, bytes, os.PathLike)) else ""
+        return f"{system_reason(error, subject=subject)}."
+    if type(error).__module__.split(".")[0] not in {"sqlite3", "sqlalchemy", "alembic"}:
+        return None
+    from tracking.server.store import database_name
+    from training.contract.plain_text import without_secrets
+
+    first = without_secrets((str(error).strip().splitlines() or [type(error).__name__])[0].rstrip("."))
+    hint = database_hint(first) or "run the same command again: it resumes"
+    return f"a database cannot be used (the tracking database is {database_name()}): {first}; {hint}."

@@ -11,8 +11,8 @@ import os
 import re
 import tempfile
 import time
-from collections.abc import Iterator, Mapping, Sequence
-from contextlib import AbstractContextManager, ExitStack, nullcontext
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,23 +20,22 @@ from typing import Any
 from rich.filesize import decimal
 
 from experiments.running.output import confirm, has_terminal, print_error, print_line
-from models.logged.kept_models import MODEL_TAG, holds_model, mark_model_deleted
-from tracking.groups.plan_file import FILE as PLAN
-from tracking.queries.duplicates import has_ended
-from tracking.queries.job_tables import quoted, runs_where
+from models.logged.group_models import MODEL_TAG, holds_model, mark_model_deleted
+from tracking.groups.plan_file import PLAN_FILE as PLAN
+from tracking.queries.job_tables import has_ended, quoted, runs_where
 from tracking.server.store import Store, open_store
 from training.contract.errors import ServiceError, TrackingError
 from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
-from training.state import shared_folders
-from training.state.deletion import TRASH_PREFIX, delete, discard, measure
+from training.state import locks
+from training.state.folders import TRASH_PREFIX, delete, discard, measure
 from training.state.home import home
 
 JOB_KINDS = ("jobs", "checkpoints", "outputs")
 """Folders of the state folder whose entries belong to one job: work folders, checkpoints and artifacts."""
-KINDS = (*JOB_KINDS, *shared_folders.SHARED)
+KINDS = (*JOB_KINDS, *locks.SHARED)
 KEY_PATTERN = r"(m-)?[0-9a-f]{32,64}"
 """Pattern of the other names: a hash, or an MLflow id."""
 UNFINISHED_PATTERN = r"\.unfinished-[0-9a-f]{32}|\.[a-zA-Z0-9-]+-[a-z0-9_]{8}"
@@ -123,7 +122,13 @@ def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
     print_line(f"{_count_and_size(deletable) if deletable else 'Nothing'} can be deleted.")
     for why in dict.fromkeys(each.kept for each in folders if each.kept):
         print_line(f"Kept {_count_and_size([each for each in folders if each.kept == why])}: {why}")
-    if not deletable or not (is_confirmed or _ask(deletable)):
+    if not deletable:
+        return 0
+    if not (is_confirmed or has_terminal()):
+        print_line(f"{NOTHING_DELETED} Without a terminal, confirm the deletion with --yes.")
+        return 0
+    if not (is_confirmed or confirm(f"Delete {_count_and_size(deletable)}?")):
+        print_line(NOTHING_DELETED)
         return 0
     deleted, errors = delete_selected(deletable, root, store, options)
     print_line(f"Deleted {_count_and_size(deleted)}." if deleted else NOTHING_DELETED)
@@ -132,16 +137,6 @@ def prune(options: PruneOptions, *, is_confirmed: bool) -> int:
     for error in errors:
         print_error(f"error: {error}")
     return 1 if errors else 0
-
-
-def _ask(deletable: Sequence[Folder]) -> bool:
-    if has_terminal():
-        if confirm(f"Delete {_count_and_size(deletable)}?"):
-            return True
-        print_line(NOTHING_DELETED)
-    else:
-        print_line(f"{NOTHING_DELETED} Without a terminal, confirm the deletion with --yes.")
-    return False
 
 
 def _count_and_size(folders: Sequence[Folder]) -> str:
@@ -155,11 +150,10 @@ def select(root: Path, store: Store, options: PruneOptions) -> list[Folder]:
     `root` must not contain symbolic links. Raises TrackingError.
     """
     folders = sorted(_folders(root), key=lambda each: -each.size_bytes)
-    jobs = _jobs(root)
     try:
-        needs = [_Need(why, text, f"{name}-") for name, (text, why) in jobs.items() if why] + _open_groups(store)
+        needs = [*_running_jobs(root), *_open_groups(store)]
         return [
-            _with_decision(store, each, folders, needs, jobs, options)
+            _with_decision(store, each, folders, needs, options)
             for each in folders
             if options.group is None or (each.kind in JOB_KINDS and each.name.startswith(f"{options.group}-"))
         ]
@@ -175,9 +169,8 @@ def _folders(root: Path) -> Iterator[Folder]:
         for path in [] if parent.is_symlink() or not parent.is_dir() else sorted(parent.iterdir()):
             is_trash = path.name.startswith(TRASH_PREFIX)
             is_unfinished = re.fullmatch(UNFINISHED_PATTERN, path.name) and not is_trash
-            if path.is_symlink() or not path.is_dir():
-                continue
-            if not (is_trash or is_unfinished or re.fullmatch(pattern, path.name)):
+            is_ours = is_trash or is_unfinished or re.fullmatch(pattern, path.name)
+            if path.is_symlink() or not path.is_dir() or not is_ours:
                 continue
             try:
                 size_bytes, changed = measure(path)
@@ -187,32 +180,28 @@ def _folders(root: Path) -> Iterator[Folder]:
                 yield Folder(path=path, size_bytes=size_bytes, changed=changed)
 
 
-def _jobs(root: Path) -> dict[str, tuple[str | None, str]]:
-    """Return the text of each local job's request, which names all that it reads, and why it needs that now."""
-    jobs: dict[str, tuple[str | None, str]] = {}
+def _running_jobs(root: Path) -> Iterator[_Need]:
+    """Yield the local jobs that have not ended. A job's request names all that it reads."""
     for path in (path for path in (root / "jobs").glob("[!.]*") if path.is_dir()):
         folder = JobFolder(path)
         try:
             folder.state()  # the service describes a damaged job as failed, but it may still be running
             status = LocalService(root).describe(path.name)["TrainingJobStatus"]
-            is_over = status in TERMINAL_STATUSES and not folder.is_supervised()
-            jobs[path.name] = json.dumps(folder.request()), "" if is_over else f"job {path.name} has not ended"
+            text = json.dumps(folder.request())
+            if status not in TERMINAL_STATUSES or folder.is_supervised():
+                yield _Need(f"job {path.name} has not ended", text, f"{path.name}-")
         except (OSError, ValueError, TypeError, LookupError, ServiceError):
-            jobs[path.name] = None, f"the state of job {path.name} cannot be read, so it is unknown what it needs"
-    return jobs
+            why = f"the state of job {path.name} cannot be read, so it is unknown what it needs"
+            yield _Need(why, None, f"{path.name}-")
 
 
-def _open_groups(store: Store) -> list[_Need]:
-    """Return the open groups, with their plans and the data keys of their jobs: a sweep has no plan."""
-    needs = []
+def _open_groups(store: Store) -> Iterator[_Need]:
+    """Yield the open groups, with their plans and the data keys of their jobs: a sweep has no plan."""
     for parent in store.call(runs_where, store.client, _is(kind="group", group_state="open")):
         group = parent.data.tags.get("platform.group", "")
         runs = store.call(runs_where, store.client, _is(kind="job", group=group))
         text = "\n".join([_plan(store, parent), *(run.data.tags.get("platform.data_key", "") for run in runs)])
-        needs.append(
-            _Need(f"group {group} is open, and its command or `trainfare attach` resumes it", text, f"{group}-")
-        )
-    return needs
+        yield _Need(f"group {group} is open, and its command or `trainfare attach` resumes it", text, f"{group}-")
 
 
 def _plan(store: Store, parent: Any) -> str:
@@ -248,7 +237,6 @@ def _with_decision(
     folder: Folder,
     folders: Sequence[Folder],
     needs: Sequence[_Need],
-    jobs: Mapping[str, tuple[str | None, str]],
     options: PruneOptions,
 ) -> Folder:
     """Return the folder with its runs and the reason why it is kept."""
@@ -256,9 +244,7 @@ def _with_decision(
         return folder
     if folder.kind != "models" and (need := next((each for each in needs if each.includes(folder)), None)):
         return replace(folder, kept=need.why)
-    readers = [name for name, (text, _) in jobs.items() if folder.kind not in JOB_KINDS and folder.name in (text or "")]
-    changed = max([folder.changed, *(each.changed for each in folders if each.kind == "jobs" and each.name in readers)])
-    if time.time() - changed < options.older_than_seconds:
+    if time.time() - folder.changed < options.older_than_seconds:
         return replace(folder, kept="younger than --older-than")
     if folder.kind in JOB_KINDS:
         folder = replace(folder, runs=store.call(runs_where, store.client, _is(kind="job", job_name=folder.name)))
@@ -301,8 +287,12 @@ def delete_selected(
     """
     errors: list[str] = []
     discarded: list[tuple[Folder, Path]] = []
-    with ExitStack() as locks:
-        locked = {each.path for each in selected if locks.enter_context(_lock(each))}
+    with ExitStack() as held:
+        locked = {
+            each.path
+            for each in selected
+            if each.kind in JOB_KINDS or held.enter_context(locks.lock_for_deletion(each.path))
+        }
         for folder in select(root, store, options):
             if folder.path in locked and not folder.kept and (trash := _discard(folder, root, store, errors)):
                 discarded.append((folder, trash))
@@ -314,10 +304,6 @@ def delete_selected(
         except OSError as error:
             errors.append(f"{trash} is only partly deleted: {error}. The next prune deletes the rest.")
     return deleted, errors
-
-
-def _lock(folder: Folder) -> AbstractContextManager[bool]:
-    return nullcontext(True) if folder.kind in JOB_KINDS else shared_folders.lock_for_deletion(folder.path)
 
 
 def _discard(folder: Folder, root: Path, store: Store, errors: list[str]) -> Path | None:

@@ -11,16 +11,15 @@ import json
 import os
 import re
 import shutil
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from typing import Any
 
 import yaml
 
-from experiments.running.model_card import hub_name, model_card
 from experiments.running.output import print_line
 from experiments.schema.fields import PushToHub
-from models.logged.kept_models import MODEL_TAG
+from models.logged.group_models import MODEL_TAG
 from models.logged.model_folder import MODELS_FOLDER, new_unfinished
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group
@@ -38,6 +37,15 @@ IGNORED_FILES = ("training_args.bin", "checkpoint-*")
 MESSAGE_CHARACTERS = 400
 _TOKEN = re.compile(r"[!-~]+")
 _ARN_REGION = re.compile(r"arn:[^:]+:secretsmanager:([^:]+):.+")
+PIPELINES = {
+    "classification": "text-classification",
+    "question-answering": "question-answering",
+    "causal-lm": "text-generation",
+}
+"""The Hub's name for each task."""
+HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
+HIDDEN_SETTINGS = ("model", "model_revision", "push_")
+HIDDEN_METRICS = ("_runtime", "_per_second")
 
 
 def open_repository(push: PushToHub, region: str | None = None, profile: str | None = None) -> tuple[Any, str]:
@@ -155,11 +163,11 @@ def find_token(push: PushToHub, region: str | None = None, profile: str | None =
         source, text = f"environment variable {push.token_variable}", os.environ.get(push.token_variable, "")
     else:
         source, text = f"secret {push.token_secret}", _secret(push.token_secret, push.token_variable, region, profile)
-    if not text.strip():
+    if not (token := text.strip()):
         raise InputError(f"push_to_hub needs a token, but {source} is empty")
-    if not _TOKEN.fullmatch(text.strip()):
+    if not _TOKEN.fullmatch(token):
         raise InputError(f"push_to_hub needs a token, but {source} contains characters that no token can have")
-    return text.strip()
+    return token
 
 
 def _secret(name: str, key: str, region: str | None, profile: str | None) -> str:
@@ -175,3 +183,38 @@ def _secret(name: str, key: str, region: str | None, profile: str | None) -> str
     except ValueError:
         return text
     return str(fields.get(key, "")) if isinstance(fields, dict) else text
+
+
+def model_card(title: str, base_model: str | None, settings: Mapping[str, Any], metrics: Mapping[str, Any]) -> str:
+    """Return the README.md of a model. `base_model` is a name on the Hub; None hides the path of a private model."""
+    task = str(settings["task"])
+    head = ["library_name: transformers", "tags: [trainfare]"]
+    head += [f"pipeline_tag: {PIPELINES[task]}"] if task in PIPELINES else []
+    head += [f"base_model: {json.dumps(base_model)}"] if base_model else []
+    start = f"[{base_model}](https://huggingface.co/{base_model})" if base_model else "a private model"
+    origin = "from the architecture of" if settings.get("weights") == "random" else "from"
+    scores = [
+        (name, value)
+        for name, value in sorted(metrics.items())
+        if name == "train_loss" or (name.startswith("eval_") and not name.endswith(HIDDEN_METRICS))
+    ]
+    shown = [
+        (name, str(value).replace("|", "\\|").replace("\n", " "))
+        for name, value in sorted(settings.items())
+        if value is not None and value != () and not name.startswith(HIDDEN_SETTINGS)
+    ]
+    return "\n".join(
+        [
+            *("---", *head, "---", "", f"# {title}", "", f"Trained for {task}, {origin} {start}.", ""),
+            *("## Evaluation", "", "| metric | value |", "| --- | --- |"),
+            *(f"| {name} | {value:.4g} |" for name, value in scores),
+            *("", "## Settings", "", "| setting | value |", "| --- | --- |"),
+            *(f"| {name} | {text} |" for name, text in shown),
+            "",
+        ]
+    )
+
+
+def hub_name(model: str) -> str | None:
+    """Return a model's name on the Hub, or None for a path."""
+    return model if HUB_NAME.fullmatch(model) else None

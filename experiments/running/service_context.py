@@ -7,17 +7,20 @@ from dataclasses import dataclass, field, replace
 from functools import cache
 from typing import TYPE_CHECKING
 
-from experiments.running.job_costs import PriceOf, sagemaker_price
-from experiments.schema.aws_fields import has_instance_groups
 from experiments.schema.experiment import Experiment
+from experiments.schema.machine_fields import has_instance_groups
 from training.contract.job_spec import JobSpec
+from training.contract.price import Price
 from training.contract.service import Service
 from training.state.home import home
 
 if TYPE_CHECKING:
     from tracking.groups.planned_job import PlannedJob
+    from training.services.sagemaker.clients import Clients
 
 Echo = Callable[[str], None]
+PriceOf = Callable[[str], Price | None]
+"""Function from instance type to price; None if the price is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,7 +54,8 @@ def open_service_context(experiment: Experiment, echo: Echo, *, is_read_only: bo
 
     A read-only context changes nothing: its `upload` returns the URIs of the uploads without making them.
     """
-    return OPENERS[experiment.service](experiment, echo, is_read_only)
+    openers = {"local": _local, "sagemaker": _sagemaker}
+    return openers[experiment.service](experiment, echo, is_read_only)
 
 
 def _local(_: Experiment, __: Echo, is_read_only: bool) -> ServiceContext:
@@ -63,7 +67,7 @@ def _local(_: Experiment, __: Echo, is_read_only: bool) -> ServiceContext:
         service.check_folders(spec.environment, create=not is_read_only)
         return spec
 
-    return ServiceContext(service=service, check=check, upload=_unchanged, price=lambda _: None)
+    return ServiceContext(service=service, check=check, upload=lambda spec: spec, price=lambda _: None)
 
 
 def _sagemaker(experiment: Experiment, echo: Echo, is_read_only: bool) -> ServiceContext:
@@ -83,9 +87,36 @@ def _sagemaker(experiment: Experiment, echo: Echo, is_read_only: bool) -> Servic
     )
 
 
-def _unchanged(spec: JobSpec) -> JobSpec:
-    return spec
+def open_service(name: str) -> Service:
+    """Return a service in the region and account of the environment. Raises AccessError, InputError."""
+    if name == "sagemaker":
+        from training.services.sagemaker.clients import Clients, account_of
+        from training.services.sagemaker.service import SageMakerService
+
+        clients = Clients()
+        account_of(clients)  # fails immediately without credentials or network
+        return SageMakerService(clients)
+    from training.services.local.service import LocalService
+
+    return LocalService(home())
 
 
-OPENERS: Mapping[str, Callable[[Experiment, Echo, bool], ServiceContext]] = {"local": _local, "sagemaker": _sagemaker}
-"""Openers by the experiment's `service`."""
+def price_of(service: str, table: str | None, echo: Callable[[str], None]) -> PriceOf:
+    """Return the price function of a service. Local jobs have no price."""
+    if service == "local":
+        return lambda _: None
+    from training.services.sagemaker.clients import Clients
+
+    return sagemaker_price(Clients(), table, echo)
+
+
+def sagemaker_price(
+    clients: Clients, table: str | None, echo: Callable[[str], None], *, is_read_only: bool = False
+) -> PriceOf:
+    """Return the price function of SageMaker: from a user's table, or AWS's price list."""
+    from training.services.sagemaker.prices import listed_price, table_price
+
+    if table:
+        return lambda instance_type: table_price(table, instance_type)
+    file = home() / "prices.json"
+    return lambda instance_type: listed_price(clients, instance_type, file, echo, is_read_only=is_read_only)

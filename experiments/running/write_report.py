@@ -1,135 +1,122 @@
-"""Write the report of a group or of chosen runs."""
+"""Write the report of a group, of chosen runs or of all groups of an experiment."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+import os
+from collections.abc import Callable, Mapping, Sequence
 from hashlib import sha256
 from pathlib import Path
 
-from experiments.running.fail_on import exit_code, read_fail_on
-from experiments.running.output import print_error, print_line
-from experiments.running.write_overview import RETRY_SECONDS, overview
-from reports.comparison.equal_work import KINDS, Kind
+from rich.console import Console
+
+from experiments.running import options as read
+from experiments.running.output import exit_code, print_error, print_line
+from reports.comparison.equal_work import KINDS
 from reports.formats.figures import summary_text
+from reports.formats.html import html_page
 from reports.formats.markdown import markdown
 from reports.formats.terminal import print_report
 from reports.model.report import Report
-from reports.publish import log_separately, publish, tolerate_rejection, write
-from reports.render import CompareOptions, render, render_chosen
+from reports.publish import log_separately, publish, separate_run, tolerate_rejection, write, write_files
+from reports.render import CompareOptions, render, render_chosen, render_overview
 from tracking.groups.group import Group, find_group
+from tracking.queries.job_tables import chosen_jobs
 from tracking.queries.mlflow_ui import LOCAL, run_table
-from tracking.queries.selected_jobs import chosen_jobs
 from tracking.server.database import database_file
 from tracking.server.store import Store, open_store
-from training.contract.errors import InputError, nearest
+from training.contract.errors import InputError
 from training.state.home import home
 
 REPOSITORY = Path(__file__).resolve().parents[2]
-
 FORMATS = ("text", "markdown", "json")
-_NAMES = {"experiment": "an experiment's name", "group": "a group's id", "baseline": "an arm, a job or a run"}
-"""Fields that must not be empty, with their meaning. An unset shell variable makes a field empty."""
+RETRY_SECONDS = 10.0
+"""Short, because a person waits, and the report can be repeated at any time."""
 DEFAULT = CompareOptions()
 
 
-@dataclass(frozen=True, kw_only=True)
-class ReportRequest:
-    """Subject and format of a report."""
-
-    experiment: str = "demo"
-    """Experiment whose latest group is reported on; ignored if `group` or `runs` is set."""
-    group: str | None = None
-    """Id of the group to report on."""
-    runs: tuple[str, ...] = ()
-    """Run ids, job names and group ids. A group id selects all jobs of the group."""
-    overview: bool = False
-    """Report on all groups of the MLflow experiment of that name, with their cost."""
-    options: CompareOptions = DEFAULT
-    format: str = "text"
-    """Printed format, one of FORMATS; `text` is a summary."""
-    fail_on: frozenset[str] = frozenset()
-    """Results for which the command fails; see `reports.comparison.report`."""
-
-
 def report(fields: Mapping[str, str]) -> int:
-    """Report on the latest group of an experiment, on another group, or on any jobs; see `ReportRequest`."""
-    request = read_request(fields)
-    if request.overview:
-        overview(request.experiment)
-        return 0
-    store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="No report was made.")
-    rendered = _report_chosen(store, request) if request.runs else _report_one_group(store, request)
-    return exit_code(rendered, request.fail_on)
+    """Report on the latest group of `experiment`, on the group `group`, or on any `runs`: run ids, jobs and groups.
 
-
-def _report_one_group(store: Store, request: ReportRequest) -> Report:
-    title = Path(request.experiment).stem
-    group = find_group(store, group_id=request.group, experiment_name=title)
-    name = group.experiment_name or title
-    store.subject = f"the experiment of group '{group.id}'"
-    rendered = render(store.client, group.id, name, request.options)
-    folder = _folder(group.id, request.options)
-    _print_report(store, rendered, folder, group.experiment_id, request.format)
-    with tolerate_rejection(_location_printer(request.format)):
-        log_separately(store, group.experiment_id, name, [group.id], rendered, folder)
-        if request.options == DEFAULT:
-            publish(store, group.run_id, rendered, folder, group.name)
-    return rendered
-
-
-def report_group(store: Store, group: Group, title: str) -> Report:
-    """Write, print, log and return the report of a group. If the server refuses to log it, print the refusal."""
-    store.subject = f"the experiment of group '{group.id}'"
-    rendered = render(store.client, group.id, title)
-    folder = _folder(group.id)
-    _print_report(store, rendered, folder, group.experiment_id, "text")
-    with tolerate_rejection(print_line):
-        publish(store, group.run_id, rendered, folder, group.name)
-    return rendered
-
-
-def read_request(fields: Mapping[str, str]) -> ReportRequest:
-    """Read the fields of the command line. Raises `InputError`."""
-    for name, description in _NAMES.items():
-        if not fields.get(name, description).strip():
-            raise InputError(f"--{name} is empty: it must be {description}.")
-    runs = _split_names(fields.get("runs", ""))
+    `overview` reports on all groups of an MLflow experiment. Returns 3 for a result that `fail-on` names.
+    """
+    read.check_not_empty(fields)
+    runs = read.read_list(fields.get("runs", ""))
     if "runs" in fields and not runs:
         raise InputError("--runs is empty: name runs, jobs or groups, separated by commas.")
     if runs and "group" in fields:
         raise InputError("--runs and --group cannot be combined: --runs also accepts group ids.")
-    chosen = fields.get("format", "text")
-    if chosen not in FORMATS:
-        raise InputError(f"--format is '{chosen}': it must be one of {', '.join(FORMATS)}.{nearest(chosen, FORMATS)}")
-    options = CompareOptions(
-        baseline=fields.get("baseline") or None, allowed=frozenset(_kinds(fields.get("allow", "")))
-    )
-    is_overview = _is_true("overview", fields.get("overview", "false"))
-    if is_overview and (others := [name for name in fields if name not in ("experiment", "overview")]):
-        raise InputError(f"--overview and --{others[0]} cannot be combined: an overview covers all groups.")
-    return ReportRequest(
-        experiment=fields.get("experiment", "demo"),
-        overview=is_overview,
-        group=fields.get("group") or None,
-        runs=runs,
-        options=options,
-        format=chosen,
-        fail_on=read_fail_on(fields.get("fail-on", "")),
-    )
+    allowed = read.read_choices("allow", fields.get("allow", ""), KINDS)
+    options = CompareOptions(baseline=fields.get("baseline"), allowed=allowed)
+    chosen, fail_on = read.one_of("format", fields.get("format", "text"), FORMATS), read.read_fail_on(fields)
+    experiment = fields.get("experiment", "demo")
+    if read.read_flag(fields, "overview"):
+        if others := [name for name in fields if name not in ("experiment", "overview")]:
+            raise InputError(f"--overview and --{others[0]} cannot be combined: an overview covers all groups.")
+        overview(experiment)
+        return 0
+    store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="No report was made.")
+    if runs:
+        return exit_code(_report_chosen(store, runs, options, chosen), fail_on)
+    title = Path(experiment).stem
+    group = find_group(store, group_id=fields.get("group"), experiment_name=title)
+    rendered = report_group(store, group, group.experiment_name or title, options, chosen, is_repeated=True)
+    return exit_code(rendered, fail_on)
 
 
-def _report_chosen(store: Store, request: ReportRequest) -> Report:
-    table = chosen_jobs(store.client, request.runs)
+def report_group(
+    store: Store,
+    group: Group,
+    title: str,
+    options: CompareOptions = DEFAULT,
+    chosen: str = "text",
+    *,
+    is_repeated: bool = False,
+) -> Report:
+    """Write, print, log and return the report of a group. If the server refuses to log it, print the refusal.
+
+    A report that `is_repeated` is also logged to a run of its own.
+    """
+    store.subject = f"the experiment of group '{group.id}'"
+    rendered = render(store.client, group.id, title, options)
+    folder = _folder(group.id, options)
+    _print_report(store, rendered, folder, group.experiment_id, chosen)
+    with tolerate_rejection(_location_printer(chosen)):
+        if is_repeated:
+            log_separately(store, group.experiment_id, title, [group.id], rendered, folder)
+        if options == DEFAULT:
+            publish(store, group.run_id, rendered, folder, group.name)
+    return rendered
+
+
+def _report_chosen(store: Store, runs: Sequence[str], options: CompareOptions, chosen: str) -> Report:
+    table = chosen_jobs(store.client, runs)
     experiment_id = str(table["experiment_id"].iloc[0])
     title = str(store.call(store.client.get_experiment, experiment_id).name)
-    rendered = render_chosen(store.client, table, title, request.options, request.runs)
+    rendered = render_chosen(store.client, table, title, options, runs)
     store.subject = f"experiment '{title}'"
-    folder = _folder(f"runs-{_digest(*sorted(table['run_id']))}", request.options)
-    _print_report(store, rendered, folder, experiment_id, request.format)
-    with tolerate_rejection(_location_printer(request.format)):
-        log_separately(store, experiment_id, title, request.runs, rendered, folder)
+    folder = _folder(f"runs-{_digest(*sorted(table['run_id']))}", options)
+    _print_report(store, rendered, folder, experiment_id, chosen)
+    with tolerate_rejection(_location_printer(chosen)):
+        log_separately(store, experiment_id, title, runs, rendered, folder)
     return rendered
+
+
+def overview(name: str) -> None:
+    """Print and write the overview of the MLflow experiment `name`, which may also be the path of an experiment file.
+
+    The overview is also logged to the run that `mlflow run` opened for the command, if any.
+    """
+    store = open_store(echo=print_line, retry_seconds=RETRY_SECONDS, otherwise="No overview was made.")
+    with Console(stderr=True).status("Reading the runs"):
+        made, report = render_overview(store.client, name, Path(name).stem)
+    print_report(report)
+    folder = home() / "reports" / f"overview-{made.experiment_id}"
+    write_files(folder, {"overview.html": html_page(report), "groups.csv": report.rows_csv})
+    print_line(f"\nOverview: {folder / 'overview.html'}")
+    if "MLFLOW_RUN_ID" in os.environ:
+        store.subject = f"experiment '{made.name}'"
+        with tolerate_rejection(print_line), separate_run(store, made.experiment_id, name, [made.name]) as run_id:
+            store.call(store.client.log_artifacts, run_id, str(folder), "report")
 
 
 def _folder(name: str, options: CompareOptions = DEFAULT) -> Path:
@@ -163,24 +150,6 @@ def _print_report(store: Store, rendered: Report, folder: Path, experiment_id: s
 
 def _location_printer(chosen: str) -> Callable[[str], None]:
     return print_line if chosen == "text" else print_error
-
-
-def _split_names(text: str) -> tuple[str, ...]:
-    return tuple(name for part in text.split(",") if (name := part.strip()))
-
-
-def _is_true(name: str, text: str) -> bool:
-    if text not in {"true", "false"}:
-        raise InputError(f"--{name} is '{text}': it must be true or false.")
-    return text == "true"
-
-
-def _kinds(text: str) -> tuple[Kind, ...]:
-    names = _split_names(text)
-    for name in names:
-        if name not in KINDS:
-            raise InputError(f"--allow contains '{name}': it may contain {', '.join(KINDS)}.{nearest(name, KINDS)}")
-    return tuple(kind for kind in KINDS if kind in names)
 
 
 def _ui_location(uri: str, experiment_id: str) -> str:

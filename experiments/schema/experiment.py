@@ -1,11 +1,43 @@
-"""Experiment: all fields, checked by the rules between them."""
+"""Experiment: all fields, checked by the rules between them, and by the limits of this machine."""
 
 from __future__ import annotations
 
+import os
+import shutil
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
 from pydantic import model_validator
 
+from experiments.schema.compare_fields import BEST_POSSIBLE, TARGET_METRICS, Target, check_metric
 from experiments.schema.fields import ExperimentFields
-from experiments.schema.rules import check_fields
+from experiments.schema.machine_fields import Machine, check_group_budget
+from experiments.schema.overrides import COMPILER_OPTIONS
+from experiments.schema.script_rules import check_script
+from training.contract.errors import InputError
+
+Check = Callable[[ExperimentFields], None]
+MAX_TASK_LEARNING_RATE = 10.0
+"""Largest learning rate of our own tasks, which train with AdamW. A script may have any rate."""
+SAGEMAKER_ONLY = (
+    *("fallback_instance_types", "launcher", "mpi_options", "model_parallel", "spot", "max_wait_seconds"),
+    *("keep_alive_seconds", "image", "spot_discount_percent", "capacity_retry_minutes"),
+)
+"""Fields of `machine` that have no effect on this machine."""
+LOCAL_ONLY = ("cores", "memory_gib")
+NEEDS_GPU = {
+    ("precision", "fp16"): "'auto', 'bf16' or 'fp32'",
+    ("precision", "fp8"): "'auto', 'bf16' or 'fp32'",
+    ("kernels", "liger"): "'torch'",
+}
+"""Values that need an NVIDIA GPU, and those to use without one."""
+CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
+"""Modes of inductor that record CUDA graphs."""
+SHARDING_SINCE = (2, 6)
+"""First version of torch with `fully_shard`."""
 
 
 class Experiment(ExperimentFields):
@@ -13,5 +45,296 @@ class Experiment(ExperimentFields):
 
     @model_validator(mode="after")
     def _check_rules(self) -> Experiment:
-        check_fields(self)
+        for check in _checks(self):
+            check(self)
         return self
+
+
+def broken_rules(experiment: ExperimentFields) -> list[str]:
+    """Return the messages of all rules between fields that an experiment breaks."""
+    broken: dict[str, None] = {}
+    for check in _checks(experiment):
+        try:
+            check(experiment)
+        except ValueError as error:
+            broken[str(error)] = None
+    return list(broken)
+
+
+def _checks(experiment: ExperimentFields) -> tuple[Check, ...]:
+    """Return the checks that apply, each of which raises `ValueError`."""
+    if experiment.script is not None:
+        return (_check_order, _check_service, check_script)
+    if experiment.data is None:
+        return (_check_order, _check_data)
+    return (
+        *(_check_order, _check_model, _check_learning_rates, _check_length_of_training, _check_push, _check_service),
+        *(_check_xla, _check_sharding, _check_padding_free, _check_stride, _check_labels, _check_best, _check_metrics),
+        *(_check_calibration, _check_cadences),
+    )
+
+
+def _check_order(experiment: ExperimentFields) -> None:
+    _check_ascending("compare.looks", experiment.compare.looks)
+    _check_ascending("bucket_lengths", experiment.bucket_lengths or ())
+
+
+def _check_data(_: ExperimentFields) -> None:
+    raise ValueError("data is missing")
+
+
+def _check_model(experiment: ExperimentFields) -> None:
+    if (experiment.model is None) == (experiment.model_type is None):
+        problem = "neither is set" if experiment.model is None else "both are set"
+        raise ValueError(f"exactly one of model and model_type is required, but {problem}")
+    if experiment.model_type is not None:
+        _check_model_type(experiment)
+    if experiment.first_weights == "pretrained":
+        if experiment.model_overrides:
+            raise ValueError(
+                "model_overrides requires weights: random, because pretrained weights fit only their own configuration"
+            )
+        if experiment.tokenizer is not None:
+            raise ValueError(
+                "tokenizer requires weights: random, because pretrained weights fit only their own tokenizer"
+            )
+    if experiment.packing is not None and experiment.task != "causal-lm":
+        raise ValueError(f"packing requires task causal-lm; the task is {experiment.task}")
+
+
+def _check_model_type(experiment: ExperimentFields) -> None:
+    name = experiment.model_type
+    if experiment.weights == "pretrained":
+        raise ValueError(
+            f"weights must be 'random' if model_type is set: architecture {name!r} has no pretrained weights"
+        )
+    if experiment.model_revision is not None:
+        raise ValueError(f"model_revision requires a model of the Hub, not model_type {name!r}")
+    if experiment.tokenizer is None:
+        raise ValueError(f"tokenizer is required with model_type {name!r}: an architecture has no tokenizer of its own")
+
+
+def _check_learning_rates(experiment: ExperimentFields) -> None:
+    for name in ("base_learning_rate", "max_learning_rate"):
+        rate = getattr(experiment, name)
+        if rate is not None and rate > MAX_TASK_LEARNING_RATE:
+            raise ValueError(f"{name} must be at most {MAX_TASK_LEARNING_RATE:g} for a task, not {rate:g}")
+
+
+def _check_length_of_training(experiment: ExperimentFields) -> None:
+    if experiment.epochs is None and experiment.max_steps is None:
+        raise ValueError("one of epochs and max_steps is required, but neither is set")
+    if experiment.epochs is not None and experiment.max_steps is not None:
+        raise ValueError(
+            f"epochs {experiment.epochs:g} and max_steps {experiment.max_steps} cannot be combined: set only one"
+        )
+
+
+def _check_ascending(name: str, values: Sequence[int]) -> None:
+    for first, second in pairwise(values):
+        if first >= second:
+            raise ValueError(f"{name} must be ascending, but {second} follows {first}")
+
+
+def _check_push(experiment: ExperimentFields) -> None:
+    if experiment.push_to_hub is not None and not experiment.save_model:
+        raise ValueError("push_to_hub needs the trained model, but save_model is false")
+
+
+def _check_service(experiment: ExperimentFields) -> None:
+    _check_options(experiment)
+    if experiment.service == "sagemaker":
+        _check_sagemaker(experiment)
+        check_group_budget(experiment.aws.request, experiment.max_usd, experiment.max_billable_seconds)
+        return
+    for name in SAGEMAKER_ONLY:
+        if getattr(experiment.machine, name) != Machine.model_fields[name].get_default(call_default_factory=True):
+            raise ValueError(f"machine.{name} requires service 'sagemaker'; the service is 'local'")
+    if experiment.compiler in {"trcomp", "trcomp-off"}:
+        raise ValueError(
+            f"compiler {experiment.compiler!r} does not run on the local service: it exists only in SageMaker's "
+            f"Training Compiler images. To compile here, use 'inductor'"
+        )
+    machine = experiment.machine
+    if machine.instance_type != "local":
+        raise ValueError(f"machine.instance_type {machine.instance_type!r} must be 'local' on the local service")
+    if machine.instance_count != 1:
+        raise ValueError(f"machine.instance_count {machine.instance_count} must be 1: the local service is one machine")
+
+
+def _check_sagemaker(experiment: ExperimentFields) -> None:
+    """Check our own rules. SageMaker's rules follow in training.services.sagemaker.job_rules."""
+    machine = experiment.machine
+    if machine.instance_type == "local":
+        raise ValueError("machine.instance_type is 'local', but service 'sagemaker' needs one such as ml.g5.xlarge")
+    for name in LOCAL_ONLY:
+        if getattr(machine, name) is not None:
+            raise ValueError(f"machine.{name} requires service 'local': on SageMaker the instance type sets it")
+    restarts = experiment.script is not None or experiment.calibration is not None
+    if machine.spot and not restarts and experiment.save_strategy == "none":
+        raise ValueError("machine.spot needs checkpoints to resume from, but save_strategy is none")
+
+
+def _check_options(experiment: ExperimentFields) -> None:
+    for name, compiler in COMPILER_OPTIONS.items():
+        value = getattr(experiment, name)
+        if value == ExperimentFields.model_fields[name].default or experiment.compiler == compiler:
+            continue
+        raise ValueError(f"{name} requires compiler {compiler!r}; the compiler is {experiment.compiler!r}")
+
+
+def _check_xla(experiment: ExperimentFields) -> None:
+    if experiment.compiler != "trcomp":
+        return
+    for name, value, others in (("precision", "fp8", "'bf16'"), ("kernels", "liger", "'torch'")):
+        if getattr(experiment, name) == value:
+            raise ValueError(f"compiler 'trcomp' cannot use {name} {value!r}: use {others}")
+
+
+def _check_sharding(experiment: ExperimentFields) -> None:
+    """The job checks its version of torch."""
+    if experiment.sharding == "none":
+        return
+    if experiment.compiler not in ("none", "inductor"):
+        raise ValueError(f"sharding 'fsdp2' needs compiler 'none' or 'inductor', not {experiment.compiler!r}")
+    if experiment.compile_scope != "layers":
+        raise ValueError(f"sharding 'fsdp2' needs compile_scope 'layers', not {experiment.compile_scope!r}")
+    if experiment.compile_mode in CUDA_GRAPH_MODES:
+        raise ValueError(
+            f"sharding 'fsdp2' does not work with compile_mode {experiment.compile_mode!r}, which records CUDA graphs: "
+            "use 'default' or 'max-autotune-no-cudagraphs'"
+        )
+    machine = experiment.machine
+    if machine.launcher in ("smddp", "smp", "xla"):
+        raise ValueError(
+            f"sharding 'fsdp2' needs machine.launcher 'torchrun' or 'pytorchddp', not {machine.launcher!r}"
+        )
+    version = machine.image.versions().get("pytorch", "") if machine.image else ""
+    if "." in version and tuple(int(part) for part in version.split(".")[:2]) < SHARDING_SINCE:
+        raise ValueError(f"sharding 'fsdp2' needs torch 2.6 or later, but machine.image.pytorch is {version}")
+    if experiment.calibration is not None and machine.devices * machine.instance_count > 1:
+        raise ValueError(
+            "calibration and sharding 'fsdp2' cannot be combined on several devices: a calibration takes steps on one "
+            "device at a time"
+        )
+
+
+def _check_padding_free(experiment: ExperimentFields) -> None:
+    if experiment.padding != "none":
+        return
+    if experiment.compiler != "none":
+        raise ValueError(
+            f"padding 'none' and compiler {experiment.compiler!r} cannot be combined: the number of tokens changes at "
+            f"every step. Use compiler 'none', or padding 'auto'"
+        )
+    if experiment.attention != "auto":
+        raise ValueError(
+            f"padding 'none' needs attention 'auto', not {experiment.attention!r}: it has its own implementation"
+        )
+    if experiment.machine.model_parallel:
+        raise ValueError("padding 'none' and machine.model_parallel cannot be combined: the library splits the layers")
+
+
+def _check_stride(experiment: ExperimentFields) -> None:
+    if experiment.task == "question-answering" and experiment.doc_stride >= experiment.max_length:
+        raise ValueError(
+            f"doc_stride {experiment.doc_stride} must be smaller than max_length {experiment.max_length}: otherwise "
+            f"the windows do not advance"
+        )
+
+
+def _check_labels(experiment: ExperimentFields) -> None:
+    for name in ("labels", "label_map", "skip_labels"):
+        if experiment.task != "classification" and getattr(experiment.data, name) is not None:
+            raise ValueError(f"data.{name} requires task classification; {experiment.task} has no labels")
+
+
+def _check_best(experiment: ExperimentFields) -> None:
+    if experiment.best_metric is None:
+        return
+    evaluates = _cadence(*experiment.evaluation)
+    saves = _cadence(experiment.save_strategy, experiment.save_steps)
+    if evaluates != saves:
+        raise ValueError(
+            f"best_metric {experiment.best_metric!r} needs a checkpoint after every evaluation: the job evaluates "
+            f"{evaluates} and saves {saves}"
+        )
+
+
+def _cadence(strategy: str, steps: int | None) -> str:
+    phrases = {"end": "at the end", "none": "never", "epoch": "every epoch", "steps": f"every {steps} steps"}
+    return phrases[strategy]
+
+
+def _check_metrics(experiment: ExperimentFields) -> None:
+    if experiment.target is not None:
+        check_metric("target.metric", experiment.target.metric, experiment.task)
+        _check_reachable(experiment.target)
+    if experiment.best_metric is not None:
+        check_metric("best_metric", experiment.best_metric, experiment.task)
+
+
+def _check_reachable(target: Target) -> None:
+    best, lower_is_better = BEST_POSSIBLE[target.metric], TARGET_METRICS[target.metric] == "min"
+    if (target.direction or TARGET_METRICS[target.metric]) != TARGET_METRICS[target.metric]:
+        return  # the experiment sets the opposite direction on purpose
+    if target.value < best if lower_is_better else target.value > best:
+        raise ValueError(f"target.value {target.value:g} cannot be reached: {target.metric} is at best {best:g}")
+
+
+def _check_calibration(experiment: ExperimentFields) -> None:
+    if experiment.calibration is None:
+        return
+    _check_ascending("calibration.batch_sizes", experiment.calibration.batch_sizes)
+    for name in ("probe", "push_to_hub"):
+        if getattr(experiment, name) is not None:
+            raise ValueError(f"calibration and {name} cannot be combined: a calibration trains nothing")
+    if experiment.machine.model_parallel:
+        raise ValueError("calibration and machine.model_parallel cannot be combined: the library runs its own steps")
+
+
+def _check_cadences(experiment: ExperimentFields) -> None:
+    for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
+        if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
+            raise ValueError(f"{strategy} 'steps' requires {steps}, the number of steps in between")
+    if experiment.eval_strategy == "samples" and experiment.eval_samples is None:
+        raise ValueError("eval_strategy 'samples' requires eval_samples, the number of samples in between")
+
+
+@dataclass(frozen=True, kw_only=True)
+class ThisMachine:
+    """Resources of this machine."""
+
+    cores: int
+    """CPU cores that this process may use."""
+    has_gpu: bool
+    """True if an NVIDIA GPU is visible."""
+    cxx: str
+    """C++ compiler that `torch.compile` calls on a CPU."""
+    has_cxx: bool
+    """True if that compiler is installed."""
+
+
+def this_machine() -> ThisMachine:
+    """Return the resources of this machine, without importing torch."""
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+    cxx = os.environ.get("CXX") or ("clang++" if sys.platform == "darwin" else "g++")
+    has_gpu = any(Path("/dev").glob("nvidia[0-9]*"))
+    return ThisMachine(cores=cores, has_gpu=has_gpu, cxx=cxx, has_cxx=shutil.which(cxx) is not None)
+
+
+def check_machine(experiment: ExperimentFields, machine: ThisMachine) -> None:
+    """Raise InputError for an experiment that the local service cannot run on this machine."""
+    if experiment.service != "local":
+        return
+    cores = experiment.machine.cores
+    if cores is not None and cores > machine.cores:
+        raise InputError(f"machine.cores is {cores}, but this machine has {machine.cores}")
+    for (name, value), usable in NEEDS_GPU.items():
+        if getattr(experiment, name) == value and not machine.has_gpu:
+            raise InputError(f"{name} {value!r} needs a GPU, which this machine does not have: use {usable}")
+    if experiment.compiler == "inductor" and not machine.has_gpu and not machine.has_cxx:
+        raise InputError(
+            f"compiler 'inductor' needs a C++ compiler on a CPU, but {machine.cxx!r} is not installed: install g++ "
+            f"(Debian and Ubuntu: apt-get install g++) or set CXX"
+        )

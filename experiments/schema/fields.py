@@ -6,13 +6,19 @@ from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, Field
 
-from experiments.schema.aws_fields import Aws
-from experiments.schema.compare_fields import BatchSize, Calibration, Compare, Count, Probe
-from experiments.schema.machine_fields import Machine
-from experiments.schema.published_fields import Published
-from experiments.schema.quality_metrics import QualityMetric, Target
+from experiments.schema.compare_fields import (
+    BatchSize,
+    Calibration,
+    Compare,
+    Count,
+    Probe,
+    Published,
+    QualityMetric,
+    Sweep,
+    Target,
+)
+from experiments.schema.machine_fields import Aws, Machine
 from experiments.schema.script_fields import Script
-from experiments.schema.sweep_fields import Sweep
 from sweeps.space.scaling import Optimiser, ScalingRule, scale
 from training.contract.job_spec import CompileMode, Compiler
 from training.staging.sources.request import Data, Frozen, ModelOverrides, Name, Task

@@ -10,8 +10,7 @@ from pydantic import ValidationError
 
 from experiments.schema.overrides import is_field, keys_of, known_fields, unknown_field
 from experiments.schema.yaml_document import Document
-from training.contract.errors import nearest
-from training.staging.rows.examples import short_text
+from training.contract.errors import nearest, short_text
 
 LONGEST_KEY = 80
 """Characters of a key that a message shows."""

@@ -1,25 +1,22 @@
-"""Overrides from the command line and from arms, applied by dotted name to the tree of an experiment."""
+"""Overrides from the command line, from arms and from backend files, applied by dotted name to an experiment's tree."""
 
 from __future__ import annotations
 
 import copy
 import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from functools import cache
 from typing import Annotated, Any, Literal, Union, get_args, get_origin
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from experiments.schema.compiler_rules import OPTIONS
 from experiments.schema.fields import ExperimentFields
-from experiments.schema.other_names import FORMER_FIELDS, meant_field
-from experiments.schema.yaml_document import parse, scalar
-from training.contract.errors import InputError, InputErrors
+from experiments.schema.yaml_document import Document, KeyPath, parse, scalar
+from training.contract.errors import InputError, InputErrors, nearest_name
 
 Tree = dict[str, Any]
 UNIONS = (Union, types.UnionType)
-
 ALTERNATIVES = (
     ("model", "model_type"),
     ("epochs", "max_steps"),
@@ -33,6 +30,13 @@ DEPENDENT_FIELDS = {
     "data.train": ("data.validation", "data.encoding", "data.delimiter"),
 }
 """Fields that are removed together with another field. A compiler also removes the options of others."""
+COMPILER_OPTIONS = {
+    "compiler_debug": "trcomp",
+    "compile_scope": "inductor",
+    "compile_mode": "inductor",
+    "compile_dynamic": "inductor",
+}
+"""Options of one compiler -> that compiler."""
 SHORTHANDS = {"arguments": "style", "image": "uri"}
 """Section that may be written as a text -> its field that holds the text."""
 
@@ -57,6 +61,25 @@ def read_overrides(overrides: Mapping[str, str]) -> tuple[dict[str, Any], list[s
     return values, errors
 
 
+def read_override(name: str, text: str) -> Any:
+    """Return the value of `name=text`: text for a text field, else a YAML value. A list may also be written `32,64`."""
+    kinds = known_fields().get(name)
+    if kinds is None and is_field(name):
+        return scalar(text.strip())
+    if kinds is None:
+        override = f"{name}={text}"[:80]
+        raise InputError(unknown_field(name, f"override {override if override.isprintable() else repr(override)}"))
+    if types.NoneType in kinds and text in {"", "~", "null"}:
+        return None
+    if str in kinds:
+        return text
+    if kinds & {tuple, dict}:
+        if text.lstrip().startswith(("[", "{")):
+            return parse(text, f"override {name}")[0]
+        return [scalar(item.strip()) for item in text.split(",")] if tuple in kinds else text
+    return scalar(text.strip())
+
+
 def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
     """Return the tree with values set by dotted name, without the fields that these values exclude."""
     merged = copy.deepcopy(tree)
@@ -68,29 +91,12 @@ def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
             if chosen and field not in chosen:
                 for removed in (field, *DEPENDENT_FIELDS.get(field, ())):
                     _remove(merged, removed)
-    for option, compiler in OPTIONS.items():
+    for option, compiler in COMPILER_OPTIONS.items():
         if values.get("compiler", compiler) != compiler and option not in values:
             _remove(merged, option)
     for name, value in values.items():
         _set(merged, keys_of(name), value)
     return merged
-
-
-def keys_of(name: str) -> list[str]:
-    """Return the keys of a dotted name. A key of an open mapping may contain dots."""
-    dots = (at for at, letter in enumerate(name) if letter == ".")
-    outer = next((name[:at] for at in dots if _is_open(name[:at])), None)
-    return name.split(".") if outer is None else [*outer.split("."), name[len(outer) + 1 :]]
-
-
-def is_field(name: str) -> bool:
-    """Return True if a dotted name is a field or an entry of an open mapping."""
-    return name in known_fields() or is_entry(name)
-
-
-def is_entry(name: str) -> bool:
-    """Return True if a dotted name is an entry of an open mapping."""
-    return _is_open(".".join(keys_of(name)[:-1]))
 
 
 def _is_under(name: str, field: str) -> bool:
@@ -114,23 +120,21 @@ def _remove(tree: Tree, name: str) -> None:
     tree.pop(last, None)
 
 
-def read_override(name: str, text: str) -> Any:
-    """Return the value of `name=text`: text for a text field, else a YAML value. A list may also be written `32,64`."""
-    kinds = known_fields().get(name)
-    if kinds is None and is_field(name):
-        return scalar(text.strip())
-    if kinds is None:
-        override = f"{name}={text}"[:80]
-        raise InputError(unknown_field(name, f"override {override if override.isprintable() else repr(override)}"))
-    if types.NoneType in kinds and text in {"", "~", "null"}:
-        return None
-    if str in kinds:
-        return text
-    if kinds & {tuple, dict}:
-        if text.lstrip().startswith(("[", "{")):
-            return parse(text, f"override {name}")[0]
-        return [scalar(item.strip()) for item in text.split(",")] if tuple in kinds else text
-    return scalar(text.strip())
+def keys_of(name: str) -> list[str]:
+    """Return the keys of a dotted name. A key of an open mapping may contain dots."""
+    dots = (at for at, letter in enumerate(name) if letter == ".")
+    outer = next((name[:at] for at in dots if _is_open(name[:at])), None)
+    return name.split(".") if outer is None else [*outer.split("."), name[len(outer) + 1 :]]
+
+
+def is_field(name: str) -> bool:
+    """Return True if a dotted name is a field or an entry of an open mapping."""
+    return name in known_fields() or is_entry(name)
+
+
+def is_entry(name: str) -> bool:
+    """Return True if a dotted name is an entry of an open mapping."""
+    return _is_open(".".join(keys_of(name)[:-1]))
 
 
 def _is_open(name: str) -> bool:
@@ -139,13 +143,10 @@ def _is_open(name: str) -> bool:
     return dict in known.get(name, ()) and not any(field.startswith(f"{name}.") for field in known)
 
 
-def unknown_field(name: str, location: str) -> str:
-    """Return the message for a field that does not exist, with a suggestion."""
-    if name in FORMER_FIELDS:
-        return f"field {name!r} no longer exists ({location}): remove it. {FORMER_FIELDS[name]}"
-    meant = meant_field(name, known_fields())
-    hint = f" Did you mean '{meant}'?" if meant else ""
-    return f"unknown field {name[:80]!r} ({location}).{hint}"
+@cache
+def known_fields() -> dict[str, frozenset[Any]]:
+    """Return all fields by dotted name, each with the types of its values."""
+    return {name: frozenset(_kinds(field.annotation)) for name, field in fields_of(ExperimentFields)}
 
 
 def fields_of(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, FieldInfo]]:
@@ -160,12 +161,6 @@ def section_of(field: FieldInfo) -> type[BaseModel] | None:
     """Return the model of a field that groups other fields; None for any other field."""
     kinds = get_args(field.annotation) if get_origin(field.annotation) in UNIONS else (field.annotation,)
     return next(filter(_is_model, kinds), None)
-
-
-@cache
-def known_fields() -> dict[str, frozenset[Any]]:
-    """Return all fields by dotted name, each with the types of its values."""
-    return {name: frozenset(_kinds(field.annotation)) for name, field in fields_of(ExperimentFields)}
 
 
 def _kinds(annotation: Any) -> Iterator[Any]:
@@ -184,3 +179,108 @@ def _kinds(annotation: Any) -> Iterator[Any]:
 
 def _is_model(kind: Any) -> bool:
     return isinstance(kind, type) and issubclass(kind, BaseModel)
+
+
+def unknown_field(name: str, location: str) -> str:
+    """Return the message for a field that does not exist, with a suggestion."""
+    if name in FORMER_FIELDS:
+        return f"field {name!r} no longer exists ({location}): remove it. {FORMER_FIELDS[name]}"
+    meant = meant_field(name, known_fields())
+    hint = f" Did you mean '{meant}'?" if meant else ""
+    return f"unknown field {name[:80]!r} ({location}).{hint}"
+
+
+def meant_field(name: str, known: Collection[str]) -> str | None:
+    """Return the field in `known` that a user most likely meant by `name`, or None if no name is close.
+
+    A name that is right but for its section counts first, then the name of another tool, then the closest spelling.
+    """
+    leaf = name.rpartition(".")[2]
+    inner = next((field for field in known if field.rpartition(".")[2] == leaf), None)
+    match = inner or (leaf if leaf in OTHER_NAMES else nearest_name(name, [*known, *OTHER_NAMES]))
+    return OTHER_NAMES.get(match, match) if match else None
+
+
+OTHER_NAMES = {
+    "learning_rate": "base_learning_rate",
+    "lr": "base_learning_rate",
+    "lr_scheduler_type": "lr_scheduler",
+    "train_batch_size": "batch_size",
+    "per_device_train_batch_size": "batch_size",
+    "per_device_eval_batch_size": "eval_batch_size",
+    "num_train_epochs": "epochs",
+    "num_epochs": "epochs",
+    "warmup_steps": "warmup_samples",
+    "warmup_ratio": "warmup_samples",
+    "optim": "optimizer",
+    "fp16": "precision",
+    "bf16": "precision",
+    "torch_compile": "compiler",
+    "torch_compile_mode": "compile_mode",
+    "attn_implementation": "attention",
+    "use_liger_kernel": "kernels",
+    "fsdp": "sharding",
+    "group_by_length": "length_grouping",
+    "pad_to_max_length": "padding",
+    "max_seq_length": "max_length",
+    "dataloader_num_workers": "dataloader_workers",
+    "dataloader_drop_last": "drop_last",
+    "metric_for_best_model": "best_metric",
+    "model_name": "model",
+    "model_name_or_path": "model",
+    "tokenizer_name": "tokenizer",
+    "dataset_name": "data.hub.name",
+    "dataset_config_name": "data.hub.config",
+    "train_file": "data.train",
+    "validation_file": "data.validation",
+    "text_column_name": "data.columns.text",
+    "label_column_name": "data.columns.label",
+    "max_train_samples": "data.train_rows",
+    "max_eval_samples": "data.validation_rows",
+    "hub_model_id": "push_to_hub.repository",
+    "max_run": "machine.max_run_seconds",
+    "max_wait": "machine.max_wait_seconds",
+    "use_spot_instances": "machine.spot",
+    "volume_size": "machine.volume_gib",
+    "keep_alive_period_in_seconds": "machine.keep_alive_seconds",
+}
+"""Name elsewhere -> field of an experiment."""
+FORMER_FIELDS = {
+    "allocator": "Every job keeps the memory that a step has freed.",
+    "compile_cache": "Jobs keep what they compile; to compile again, delete compile-cache in the state folder.",
+    "dropout": "PyTorch draws the random numbers of dropout.",
+}
+"""Field of earlier versions -> what holds instead."""
+BACKEND_CONFIG = "backend_config"
+"""Override that names a backend configuration."""
+BACKEND_FIELDS = ("service", "machine", "aws")
+"""Fields that a backend configuration may set."""
+
+
+def backend_values(document: Document) -> tuple[dict[str, Any], dict[str, str]]:
+    """Return the values of a backend configuration and their locations, by dotted name. Raises InputError.
+
+    The file sets where jobs run, for any experiment. MLflow's local backend does not pass `--backend-config` to the
+    project: the parameter `backend_config` names the file instead.
+    """
+    values, locations = {}, {}
+    for name, value, path in _flat(document.tree, ()):
+        location = f"{document.name} line {document.lines[path]}"
+        if name.split(".")[0] not in BACKEND_FIELDS:
+            raise InputError(
+                f"{name[:80]} is not a field of a backend configuration ({location}). It may set only "
+                f"{', '.join(BACKEND_FIELDS)}"
+            )
+        if not is_field(name):
+            raise InputError(unknown_field(name, location))
+        values[name], locations[name] = value, location
+    return values, locations
+
+
+def _flat(tree: Mapping[str, Any], path: KeyPath) -> Iterator[tuple[str, Any, KeyPath]]:
+    for key, value in tree.items():
+        inner = (*path, key)
+        if isinstance(value, Mapping):
+            yield from _flat(value, inner)
+        else:
+            yield ".".join(map(str, inner)), value, inner

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-import types
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from pathlib import Path
-from typing import Annotated, Any, Literal, get_args, get_origin
+from typing import Any, get_args
 
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
+from experiments.schema.compare_fields import QualityMetric
 from experiments.schema.fields import ExperimentFields
-from experiments.schema.overrides import UNIONS, fields_of, section_of
-from experiments.schema.quality_metrics import QualityMetric
+from experiments.schema.overrides import fields_of, section_of
 
 PAGE = Path(__file__).resolve().parents[2] / "docs" / "experiments.md"
 
@@ -22,8 +21,8 @@ NOT_SET = "not set"
 """Default None."""
 SHOWN_BY_DEFAULT = ("text", "true or false", "mapping")
 """Types that a default value shows."""
-TYPES = {str: "text", int: "integer", float: "number", bool: "true or false"}
-LIMITS = {"ge": "at least", "gt": "above", "le": "at most", "lt": "below"}
+TYPES = {"string": "text", "integer": "integer", "number": "number", "boolean": "true or false"}
+LIMITS = {"minimum": "at least", "exclusiveMinimum": "above", "maximum": "at most", "exclusiveMaximum": "below"}
 
 HEADINGS = {
     "description": "Task, model and data",
@@ -73,21 +72,19 @@ def markdown() -> str:
     for prefix, model in models.items():
         if prefix:
             lines.append(f"\n## `{prefix}`\n")
+        schemas = model.model_json_schema()["properties"]
         for name, field in model.model_fields.items():
             if name in HEADINGS and not prefix:
                 lines.append(f"\n## {HEADINGS[name]}\n")
-            lines.append(_item(f"{prefix}.{name}" if prefix else name, field))
+            full = f"{prefix}.{name}" if prefix else name
+            notes = f"[section](#{full.replace('.', '')})" if section_of(field) else _notes(field, schemas[name])
+            lines.append(f"- **`{full}`** ({notes}): {' '.join((field.description or '').split())}")
     return "\n".join(lines) + "\n"
 
 
-def _item(name: str, field: FieldInfo) -> str:
-    notes = f"[section](#{name.replace('.', '')})" if section_of(field) else _notes(field)
-    return f"- **`{name}`** ({notes}): {_one_line(field.description)}"
-
-
-def _notes(field: FieldInfo) -> str:
+def _notes(field: FieldInfo, schema: Mapping[str, Any]) -> str:
     """Return the type and the default of a field, as far as the one does not show the other."""
-    kind = _type_and_range(field)
+    kind = ", ".join(filter(None, [_type(schema), _range(schema)]))
     short = kind.replace(QUALITY, "quality metric")
     if field.is_required():
         return f"{short}; required"
@@ -99,16 +96,34 @@ def _notes(field: FieldInfo) -> str:
     return f"default: {default}" if short in SHOWN_BY_DEFAULT else f"{short}; default: {default}"
 
 
-def _one_line(text: str | None) -> str:
-    return " ".join((text or "").split())
+def _type(schema: Mapping[str, Any]) -> str:
+    """Return the type in a JSON schema, in words."""
+    if kinds := [each for each in schema.get("anyOf", ()) if each.get("type") != "null"]:
+        return " | ".join(dict.fromkeys(map(_type, kinds)))
+    if choices := schema.get("enum", [schema["const"]] if "const" in schema else []):
+        return " | ".join(choices)
+    if schema.get("type") == "array":
+        return f"list of {_type(schema['items'])}"
+    return TYPES.get(schema.get("type", ""), "mapping")
+
+
+def _range(schema: Mapping[str, Any]) -> str:
+    """Return the allowed range of a number. Lengths of texts and lists are not shown."""
+    parts = [schema, *schema.get("anyOf", ())]
+    limits = {name: _limit(part[name]) for name in LIMITS for part in parts if name in part}
+    if {"minimum", "maximum"} <= limits.keys():
+        return f"{limits['minimum']} to {limits['maximum']}"
+    return ", ".join(f"{LIMITS[name]} {limit}" for name, limit in limits.items())
+
+
+def _limit(value: float) -> str:
+    return f"{value:,}" if isinstance(value, int) else f"{value:,.12g}"
 
 
 def _value(value: Any) -> str:
     """Return a default value as YAML."""
     if value is None:
         return NOT_SET
-    if isinstance(value, BaseModel):
-        return "the defaults of its fields"
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, float):
@@ -120,48 +135,5 @@ def _value(value: Any) -> str:
     return str(value) or "empty"
 
 
-def _type_and_range(field: FieldInfo) -> str:
-    parts = [_type(field.annotation), _range([*field.metadata, *_constraints(field.annotation)])]
-    return ", ".join(filter(None, parts))
-
-
-def _type(annotation: Any) -> str:
-    origin, arguments = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
-        return _type(arguments[0])
-    if origin is Literal:
-        return " | ".join(map(str, arguments))
-    if origin in UNIONS:
-        kinds = [_type(each) for each in arguments if each is not types.NoneType]
-        return " | ".join(dict.fromkeys(kinds))
-    if origin is tuple:
-        return f"list of {_type(arguments[0])}"
-    return TYPES.get(origin or annotation, "mapping")
-
-
-def _constraints(annotation: Any) -> Iterator[Any]:
-    """Yield the constraints of an optional value. The constraints of list items belong to the items."""
-    for each in get_args(annotation) if get_origin(annotation) in UNIONS else ():
-        for part in getattr(each, "__metadata__", ()):
-            yield from getattr(part, "metadata", (part,))
-
-
-def _range(constraints: Sequence[Any]) -> str:
-    """Return the allowed range of a number, or the allowed number of items in a list. Text lengths are not shown."""
-    limits = {name: getattr(each, name) for each in constraints for name in LIMITS if hasattr(each, name)}
-    if "ge" in limits and "le" in limits:
-        return f"{_limit(limits['ge'])} to {_limit(limits['le'])}"
-    return ", ".join(f"{words} {_limit(limits[name])}" for name, words in LIMITS.items() if name in limits)
-
-
-def _limit(value: float) -> str:
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.12g}"
-
-
-def main() -> None:
-    """Write the reference."""
-    PAGE.write_text(markdown(), encoding="utf-8")
-
-
 if __name__ == "__main__":
-    main()
+    PAGE.write_text(markdown(), encoding="utf-8")

@@ -1,26 +1,110 @@
-"""Fields of an experiment that runs a user's own training script."""
+"""Fields of an experiment that runs a user's own training script: its inputs, its arguments and its metrics."""
 
 from __future__ import annotations
 
+import re
 import shlex
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
 
-from pydantic import Field, model_validator
+from pydantic import BeforeValidator, Field, JsonValue, model_validator
 
-from experiments.schema.script_input_fields import (
-    Hyperparameters,
-    Requirements,
-    ScriptArguments,
-    Secrets,
-    Variables,
-    check_entry_point,
-    check_names,
-    check_plain_values,
-    check_values,
-    check_variables,
-)
-from experiments.schema.script_metric_fields import ScriptMetrics, check_metrics
+from experiments.schema.compare_fields import TARGET_METRICS
+from training.contract.errors import InputError
+from training.contract.job_spec import MetricDefinition, Style
+from training.contract.request import NAME_PATTERNS, check_metric
 from training.scripts.channels import ScriptChannels, check_channels
+from training.scripts.likely_secrets import is_likely_secret
 from training.staging.sources.request import Frozen, Name
+
+RESERVED_PREFIXES = ("SM_", "SAGEMAKER_", "TRAINFARE_")
+"""Prefixes of the variables that a service sets itself."""
+VARIABLE_PATTERN = r"^[A-Za-z_][A-Za-z0-9_]{0,127}$"
+
+
+def _text(value: Any) -> Any:
+    """Return a variable's value as text. YAML reads `1` and `true` as a number and a truth value."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    return str(value) if isinstance(value, int | float) else value
+
+
+def _named(value: Any) -> Any:
+    """Return a list of variables as a mapping from each variable to no secret's name."""
+    if isinstance(value, str):
+        value = [name.strip() for name in value.split(",")]
+    return dict.fromkeys(value) if isinstance(value, list) and all(isinstance(each, str) for each in value) else value
+
+
+Hyperparameters = dict[Name, JsonValue]
+VariableName = Annotated[str, Field(pattern=VARIABLE_PATTERN)]
+Variables = dict[VariableName, Annotated[str, BeforeValidator(_text)]]
+SecretName = Annotated[str, Field(pattern=r"^[A-Za-z0-9/_+=.@:-]{1,512}$")]
+Secrets = Annotated[dict[VariableName, SecretName | None], BeforeValidator(_named)]
+Requirements = Literal["list", "install"]
+
+
+class ScriptArguments(Frozen):
+    """Form of a script's named arguments."""
+
+    style: Style = "space"
+    """Named arguments as `--name value`, as `--name=value` (`equals`), or as `name=value` (`assign`)."""
+    booleans: Literal["auto", "value", "flag"] = "auto"
+    """Form of true and false: `value` (`--name True`) or `flag` (`--name` or nothing). `auto` is `value`, and refused
+    if the program seems to declare flags."""
+    forms: dict[Name, JsonValue] = Field(default={})
+    """No longer used; must be empty."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _from_style(cls, value: Any) -> Any:
+        value = {"style": value} if isinstance(value, str) else value
+        fields = value if isinstance(value, dict) else {}
+        if fields.get("forms") or fields.get("booleans") == "no-flag":
+            gone = "forms no longer exists" if fields.get("forms") else "booleans can no longer be 'no-flag'"
+            raise ValueError(
+                f"script.arguments.{gone}: write such arguments after the program in script.entry_point, such as "
+                "'train.py config.yaml --no-amp', or as the text that the script reads in script.hyperparameters, or "
+                "set script.arguments.booleans to flag"
+            )
+        return value
+
+
+PROGRESS = ("step", "epoch", "samples")
+"""Names that give the position in the training."""
+
+
+def _check_expression(value: Any) -> Any:
+    try:
+        check_metric(MetricDefinition(name="metric", regex=str(value)))
+    except InputError as error:
+        raise ValueError(str(error).removeprefix("Metric 'metric': ").rstrip(".")) from error
+    return str(value)
+
+
+Expression = Annotated[str, BeforeValidator(_check_expression)]
+
+
+class ScriptMetric(Frozen):
+    """One metric of a script."""
+
+    pattern: Expression | None = None
+    """Regular expression with one group that matches the number. None for a metric that the log shows by itself."""
+    unit: Literal["fraction", "percent", "number"] | None = None
+    """Unit of the values: `fraction` (0 to 1), `percent` (0 to 100) or `number` (any other). None means that the unit
+    is taken from the values where they leave no doubt."""
+    better: Literal["higher", "lower"] | None = None
+    """Better direction of the values. None means that of the metrics that every task reports, such as eval_accuracy."""
+
+
+def _from_text(value: Any) -> Any:
+    """Return the short form, a regular expression alone, as a metric."""
+    return value if isinstance(value, dict | ScriptMetric) else {"pattern": value}
+
+
+MetricName = Annotated[str, Field(pattern=r"^[A-Za-z_][A-Za-z0-9_.-]{0,249}$")]
+"""Name without a slash: names with a slash are reserved for our own metrics."""
+ScriptMetrics = dict[MetricName, Annotated[ScriptMetric, BeforeValidator(_from_text)]]
 
 
 class Script(Frozen):
@@ -60,8 +144,7 @@ class Script(Frozen):
     @model_validator(mode="after")
     def _check(self) -> Script:
         check_entry_point(self.entry_point)
-        check_names(self.hyperparameters)
-        check_values(self.hyperparameters)
+        check_hyperparameters(self.hyperparameters)
         check_plain_values("script.hyperparameters", self.hyperparameters)
         check_plain_values("script.environment", self.environment)
         check_variables(self.environment, self.secrets)
@@ -85,3 +168,92 @@ class Script(Frozen):
     def patterns(self) -> dict[str, str]:
         """The regular expressions by metric name."""
         return {name: metric.pattern for name, metric in self.metrics.items() if metric.pattern is not None}
+
+
+def declared_scales(metrics: Mapping[str, ScriptMetric]) -> dict[str, dict[str, str]]:
+    """Return the declared unit and direction of each metric that has either, in the order of the file."""
+    declared = {
+        name: metric.model_dump(include={"unit", "better"}, exclude_none=True) for name, metric in metrics.items()
+    }
+    return {name: each for name, each in declared.items() if each}
+
+
+def check_entry_point(entry_point: str) -> None:
+    """Raise ValueError for words that no shell could split, that are likely to be secrets, or that name a field."""
+    try:
+        words = shlex.split(entry_point)
+    except ValueError as error:
+        raise ValueError(f"script.entry_point {entry_point[:80]!r} has an open quote: close it") from error
+    if not words:
+        raise ValueError("script.entry_point must name a program, such as train.py")
+    options = [
+        (name.lstrip("-"), value or after)
+        for (name, _, value), after in zip((word.partition("=") for word in words), [*words[1:], ""], strict=True)
+    ]
+    if any(is_likely_secret(name, value) for name, value in [*options, *(("", word) for word in words)]):
+        raise ValueError(_secret("script.entry_point"))
+    if any(word.startswith("$") for _, word in options):
+        raise ValueError(
+            f"script.entry_point {entry_point[:80]!r} cannot insert fields: pass $NAME through script.hyperparameters"
+        )
+
+
+def check_hyperparameters(hyperparameters: Mapping[str, Any]) -> None:
+    """Raise ValueError for a name that no service accepts, and for a value that is neither plain nor a list of such."""
+    for name, value in hyperparameters.items():
+        if not re.fullmatch(NAME_PATTERNS["hyperparameters"], name):
+            raise ValueError(
+                f"script.hyperparameters: the name {name[:60]!r} must not contain blanks, line ends or '='"
+            )
+        parts = value if isinstance(value, list) else [*value.values()] if isinstance(value, dict) else ()
+        if any(isinstance(part, dict | list) or part is None for part in parts):
+            raise ValueError(
+                f"script.hyperparameters.{name[:60]} has a list, a mapping or null within its value: write it as "
+                "the text that the script reads, such as JSON"
+            )
+
+
+def check_plain_values(field: str, values: Mapping[str, Any]) -> None:
+    """Raise ValueError for a value that is likely to be a secret. The message does not contain it."""
+    for name, value in values.items():
+        if is_likely_secret(name, value):
+            raise ValueError(_secret(f"{field}.{name[:60]}"))
+
+
+def _secret(field: str) -> str:
+    return (
+        f"{field} looks like a secret, which would be written to the request, the log and MLflow: remove it, let the "
+        "script read an environment variable, and list that in script.secrets (on SageMaker with the name of a secret "
+        "in AWS Secrets Manager, {HF_TOKEN: team/hub-token})"
+    )
+
+
+def check_variables(environment: Mapping[str, str], secrets: Mapping[str, Any]) -> None:
+    """Raise ValueError for a variable that the service sets itself, and for one that is set twice."""
+    for field, names in (("script.environment", environment), ("script.secrets", secrets)):
+        for name in names:
+            if name.upper().startswith(RESERVED_PREFIXES):
+                raise ValueError(f"{field}.{name} uses a reserved prefix: {', '.join(RESERVED_PREFIXES)}")
+    for name in secrets:
+        if name in environment:
+            raise ValueError(f"script.secrets.{name} is also in script.environment: keep one of them")
+
+
+def check_metrics(metrics: Mapping[str, ScriptMetric]) -> None:
+    """Raise ValueError for a metric without content, and for a unit or a direction that cannot be used."""
+    for name, metric in metrics.items():
+        if metric.pattern is None and metric.unit is None and metric.better is None:
+            raise ValueError(f"script.metrics.{name} is empty: it needs a pattern, or a unit and a direction")
+        if name in PROGRESS and (metric.unit or metric.better or not metric.pattern):
+            raise ValueError(f"script.metrics.{name} gives the position in the training: it takes only a pattern")
+        _check_direction(name, metric)
+
+
+def _check_direction(name: str, metric: ScriptMetric) -> None:
+    known = {"min": "lower", "max": "higher"}.get(str(TARGET_METRICS.get(name)))
+    if known and metric.better and metric.better != known:
+        raise ValueError(f"script.metrics.{name}: better is '{metric.better}', but {known} values of {name} are better")
+    if metric.unit and not metric.better and not known:
+        raise ValueError(
+            f"script.metrics.{name} has the unit '{metric.unit}' but no direction: add better: higher or better: lower"
+        )

@@ -100,8 +100,18 @@ def value_of(experiment: ExperimentFields, name: str) -> Scalar:
 def check_script(experiment: ExperimentFields) -> None:
     """Raise ValueError for an unknown `$name`, and for a field that would have no effect."""
     assert experiment.script is not None
-    _check_secrets(experiment)
-    _check_channels(experiment)
+    missing = [name for name, secret in experiment.script.secrets.items() if secret is None]
+    if experiment.service == "sagemaker" and missing:
+        raise ValueError(
+            f"script.secrets.{missing[0]} needs the name of a secret in AWS Secrets Manager on SageMaker, because jobs "
+            "do not get variables of this machine"
+        )
+    for name, channel in experiment.script.channels.items():
+        if experiment.service == "local" and (reason := channel.only_on_sagemaker):
+            raise ValueError(
+                f"script.channels.{_cut(name)} {reason} is read only on SageMaker: set service to sagemaker, or "
+                "download the data and name its folder"
+            )
     fields = referenced_fields(experiment.script)
     for hyperparameter, field in fields.items():
         if field not in referable_names():
@@ -110,7 +120,11 @@ def check_script(experiment: ExperimentFields) -> None:
                 f"{nearest(field, referable_names())}"
             )
         value_of(experiment, field)
-    _check_compiler(experiment, set(fields.values()))
+    if experiment.compiler == "inductor" and "compiler" not in fields.values():
+        raise ValueError(
+            f"compiler 'inductor' would have no effect, because the script itself must compile. Pass the compiler by "
+            f"script.hyperparameters, for example torch_compile_backend: {SIGN}compiler"
+        )
     used = set(fields.values()).union(*(DERIVED.get(field, ()) for field in fields.values()))
     for field in sorted(experiment.model_fields_set - INDEPENDENT_OF_SCRIPT - used):
         if getattr(experiment, field) is not None:
@@ -122,37 +136,9 @@ def check_script(experiment: ExperimentFields) -> None:
         )
 
 
-def _check_secrets(experiment: ExperimentFields) -> None:
-    secrets = experiment.script.secrets if experiment.script else {}
-    missing = [name for name, secret in secrets.items() if secret is None]
-    if experiment.service == "sagemaker" and missing:
-        raise ValueError(
-            f"script.secrets.{missing[0]} needs the name of a secret in AWS Secrets Manager on SageMaker, because jobs "
-            "do not get variables of this machine"
-        )
-
-
-def _check_channels(experiment: ExperimentFields) -> None:
-    channels = experiment.script.channels if experiment.script else {}
-    for name, channel in channels.items():
-        if experiment.service == "local" and (reason := channel.only_on_sagemaker):
-            raise ValueError(
-                f"script.channels.{_cut(name)} {reason} is read only on SageMaker: set service to sagemaker, or "
-                "download the data and name its folder"
-            )
-
-
 def _cut(name: str) -> str:
     """Return a name short enough for a message."""
     return name if len(name) <= _NAME_CHARACTERS else f"{name[: _NAME_CHARACTERS - 3]}..."
-
-
-def _check_compiler(experiment: ExperimentFields, used: set[str]) -> None:
-    if experiment.compiler == "inductor" and "compiler" not in used:
-        raise ValueError(
-            f"compiler 'inductor' would have no effect, because the script itself must compile. Pass the compiler by "
-            f"script.hyperparameters, for example torch_compile_backend: {SIGN}compiler"
-        )
 
 
 def _without_effect(field: str) -> str:

@@ -67,7 +67,9 @@ def read_document(path: Path, kind: str = "experiment") -> Document:
         raise InputError(f"{path} line {line} is not UTF-8: byte 0x{content[error.start]:02x}") from error
     value, lines = parse(text, str(path))
     if not isinstance(value, dict):
-        raise InputError(f"{path} must contain a mapping of fields, not {_kind(value)}")
+        kinds = {type(None): "nothing", list: "a list"}
+        kind = kinds.get(type(value), f"the single value {str(value)[:40]!r}")
+        raise InputError(f"{path} must contain a mapping of fields, not {kind}")
     return Document(name=str(path), tree=value, lines=lines)
 
 
@@ -112,10 +114,6 @@ _Dumper.add_representer(
         "tag:yaml.org,2002:str", text, style=None if scalar(text) is text else '"'
     ),
 )
-
-
-def _kind(value: Any) -> str:
-    return {"NoneType": "nothing", "list": "a list"}.get(type(value).__name__, f"the single value {str(value)[:40]!r}")
 
 
 @dataclass(frozen=True)

@@ -22,7 +22,7 @@ from tracking.following.followed_job import Outcome
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.job_run import JobRun, find_job_run
+from tracking.recording.recorder import JobRun, find_job_run
 from tracking.server.store import Store, open_store
 from training.state.home import home
 

@@ -16,11 +16,11 @@ from experiments.planning.arms import Arm
 from experiments.planning.budgets import budget_of, check_budget, why_no_price
 from experiments.planning.inputs import Inputs
 from experiments.planning.load import load
-from experiments.running.fail_on import read_fail_on
+from experiments.running.launch import Preparation, Prepared
+from experiments.running.options import read_fail_on
 from experiments.running.output import print_line
-from experiments.running.preparation import Preparation, Prepared
+from experiments.schema.compare_fields import with_full_names
 from experiments.schema.overrides import is_field
-from experiments.schema.sweep_fields import with_full_names
 from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, label, most_jobs, plan_sweep
 from sweeps.space.grid import Point
 from tracking.groups.planned_job import PlannedJob
@@ -101,7 +101,7 @@ def full_names(overrides: Mapping[str, str]) -> dict[str, str]:
 
 
 def _read(overrides: Mapping[str, str]) -> PreparedSweep:
-    fail_on = read_fail_on(overrides.get("fail-on", ""))  # no field of the experiment: it changes no job
+    fail_on = read_fail_on(overrides)  # no field of the experiment: it changes no job
     name = overrides.get("experiment", "demo")
     sweep = plan_sweep(load(name, full_names(overrides)))
     # Data that is smaller than the largest batch is refused.

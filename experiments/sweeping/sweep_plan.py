@@ -12,10 +12,9 @@ from typing import Any, cast, get_args
 from experiments.planning.arms import Arm, variant
 from experiments.planning.plan import design_of, job, source_digest
 from experiments.running.service_context import ServiceContext
+from experiments.schema.compare_fields import INDUCTOR_OPTIONS, METRICS_OF_TASKS, TARGET_METRICS, Sweep, compiler_fields
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields
-from experiments.schema.quality_metrics import METRICS_OF_TASKS, TARGET_METRICS
-from experiments.schema.sweep_fields import OPTIONS, Sweep, compiler_fields
 from judging.design import Design
 from judging.round_order import round_order
 from sweeps.cost_model.ending import Setting
@@ -203,8 +202,8 @@ class SweepPlan:
     def _compiler(self, setting: str) -> dict[str, Any]:
         """Return the fields of a compiler setting. A setting of inductor without options has the experiment's."""
         fields = compiler_fields(setting)
-        none = {name: ExperimentFields.model_fields[name].default for name in OPTIONS}
-        own = {name: getattr(self.experiment, name) for name in OPTIONS}
+        none = {name: ExperimentFields.model_fields[name].default for name in INDUCTOR_OPTIONS}
+        own = {name: getattr(self.experiment, name) for name in INDUCTOR_OPTIONS}
         options = own if fields == {"compiler": "inductor"} else none
         texts = {name: text == "true" if name == "compile_dynamic" else text for name, text in fields.items()}
         return {**options, **texts}

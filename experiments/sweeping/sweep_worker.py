@@ -6,9 +6,8 @@ import math
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from experiments.running.fail_on import exit_code
-from experiments.running.follow_group import log_trained
-from experiments.running.waves import run_waves
+from experiments.running.follow_group import log_trained, run_waves
+from experiments.running.output import exit_code
 from experiments.running.write_report import report_group
 from experiments.sweeping.open_sweep import OpenSweep
 from experiments.sweeping.sweep_metadata import BestPoints, metadata, winner, winner_file
@@ -31,9 +30,8 @@ from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import run_worker
 from tracking.budgets.budget_tag import end_sentence
 from tracking.following.followed_job import Outcome
-from tracking.groups.design_tag import DESIGN, read_design, write_design
 from tracking.groups.group import close_group
-from tracking.groups.sweep_file import write_sweep
+from tracking.groups.plan_file import DESIGN, read_design, write_design, write_sweep
 from tracking.queries import job_tables
 from training.contract.errors import InputError
 from training.state.home import home

@@ -11,15 +11,14 @@ from pathlib import Path
 import yaml
 from mlflow.artifacts import download_artifacts
 
-from models.loading.answer_spans import answer_spans
-from models.logged.checkpoint import is_needed
-from models.lookup.artifact_location import deleted_reason, find_artifact_location
-from models.lookup.trained_model import TrainedModel
+from models.inference.tasks import answer_spans
+from models.logged.flavor import is_needed
+from models.trained_model import TrainedModel, deleted_reason, find_artifact_location
 from tracking.server.store import Store
 from training.contract.errors import InputError
 from training.services.artifact import unpack
 from training.services.local.service import LocalService
-from training.state import shared_folders
+from training.state import locks
 from training.state.system_errors import system_reason
 
 MODELS_FOLDER = "models"
@@ -40,7 +39,7 @@ def model_folder(store: Store, trained: TrainedModel, home: Path, echo: Echo = p
     """
     folder = folder_of(trained, home)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    while not (shared_folders.lock_for_use(home.absolute(), [folder]) and is_complete(folder)):
+    while not (locks.lock_for_use(home.absolute(), [folder]) and is_complete(folder)):
         _check_has_model(trained)
         _fetch(store, trained, folder, echo)
     return folder

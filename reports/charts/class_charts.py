@@ -7,7 +7,7 @@ from functools import lru_cache
 
 
 class PngClassCharts:
-    """`tracking.recording.run_tables.ClassCharts` as PNG. Matplotlib is imported when the first chart is drawn."""
+    """`tracking.recording.run_artifacts.ClassCharts` as PNG. Matplotlib is imported when the first chart is drawn."""
 
     def distribution(self, label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> bytes:
         """Return bars with each class's number of rows, by split."""

@@ -41,7 +41,7 @@ from sqlalchemy.exc import TimeoutError as PoolTimeout
 from training.contract.errors import InputError, StorageError
 from training.contract.plain_text import without_secrets
 from training.contract.retry import RetryPolicy
-from training.state.database_files import create, exists
+from training.state.folders import create_database, database_exists
 from training.state.system_errors import database_hint
 
 HEARTBEAT_SECONDS = 15
@@ -176,8 +176,8 @@ def _opened(
     with wait_for_lock(lock, "tables", _CREATING_SECONDS):
         if address.get_backend_name() == "sqlite":
             file = Path(str(address.database)).resolve()
-            if not exists(file):
-                create(file, lambda new: RDBStorage(sqlite_url(new)).engine.dispose())
+            if not database_exists(file):
+                create_database(file, lambda new: RDBStorage(sqlite_url(new)).engine.dispose())
         rdb = RDBStorage(
             address.render_as_string(hide_password=False),
             engine_kwargs=dict(engine_options),

@@ -16,7 +16,7 @@ from optuna.trial import FrozenTrial, TrialState
 from sweeps.space.grid import Space
 from sweeps.space.objective import Objective
 from sweeps.study.storage import Storage, wait_for_lock
-from tracking.groups.sweep_file import MIN_TRIALS
+from tracking.groups.plan_file import MIN_TRIALS
 from training.contract.errors import InputError
 
 MAX_RETRIES = 20

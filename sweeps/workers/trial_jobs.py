@@ -15,10 +15,9 @@ from tracking.budgets.ledger import Ledger, with_worst_case
 from tracking.following.followed_job import FollowedJob, record_refusal
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries import job_tables
-from tracking.recording.job_run import JobRun, find_job_run
-from tracking.recording.recorder import open_run
-from tracking.recording.run_tables import ClassCharts
+from tracking.queries.metric_histories import histories
+from tracking.recording.recorder import JobRun, find_job_run, open_run
+from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store
 from training.contract.errors import InputError, QuotaError, TrackingError
 from training.contract.events import Event
@@ -77,18 +76,15 @@ class TrialJobs:
         planned = self._job(compiler, point)
         run = find_job_run(self._store, self._group, planned.spec.name)
         if run is not None and run.has_ended:
-            self._store.tag(run.opened.id, {"platform.trial": str(trial_number), "platform.role": "trial"})
+            self._store.tag(run.id, {"platform.trial": str(trial_number), "platform.role": "trial"})
             return _EndedJob(planned.spec.name, outcome_of(run, self._objective))
         planned = replace(planned, tags={**planned.tags, "platform.trial": str(trial_number)})
         ledger = Ledger(self._store, self._service, self._group)
         is_limited = ledger.is_limited
         if is_limited and run is None:
             ledger.check_room(planned, self._jobs_at_once)
-        opened = (
-            run.opened
-            if run
-            else open_run(self._store, self._group, planned if is_limited else with_worst_case(planned))
-        )
+        labelled = planned if is_limited else with_worst_case(planned)
+        opened = run or open_run(self._store, self._group, labelled)
         limit = ledger.limit_seconds(planned, opened, self._jobs_at_once) if is_limited else None
         try:
             followed = FollowedJob(
@@ -102,7 +98,7 @@ class TrialJobs:
 
     def conclude(self, job_name: str, end: str) -> None:
         """Write the trial's `end` to its job's run."""
-        self._store.tag(self._read(job_name).opened.id, {"platform.end": end})
+        self._store.tag(self._read(job_name).id, {"platform.end": end})
 
     def _read(self, job_name: str) -> JobRun:
         run = find_job_run(self._store, self._group, job_name)
@@ -193,7 +189,7 @@ def outcome_of(run: JobRun, objective: Objective) -> TrialOutcome:
         steady_samples_per_second=metrics.get("throughput/steady_samples_per_second", math.nan),
         quality=metrics.get(objective.quality.metric, math.nan) if objective.quality else math.nan,
         reached=None if objective.target is None else bool(metrics.get("target/reached")),
-        run_id=run.opened.id,
+        run_id=run.id,
     )
 
 
@@ -203,7 +199,7 @@ def calibrated_costs(store: Store, run: JobRun) -> CostModel:
     In the metrics of a calibration, the step is the batch size.
     """
     keys = [f"calibration/{name}" for name in FIGURES]
-    table = store.call(job_tables.history, store.client, run.opened.id, keys, 0.0)
+    table = store.call(histories, store.client, {run.id: 0.0}, keys)[run.id]
     by_size: dict[int, dict[str, float]] = {}
     for size, key, value in zip(table["step"], table["key"], table["value"], strict=True):
         by_size.setdefault(int(size), {})[FIGURES[str(key).removeprefix("calibration/")]] = float(value)

@@ -46,7 +46,7 @@ class CommandLine:
             self.command(verb, fields), cwd=ROOT, env=self.environment, capture_output=True, text=True, timeout=560
         )
         lines = done.stderr.splitlines(keepends=True)
-        done.stderr = "".join(line for line in lines if not line.startswith(("Staging: ", "Reading: ")))
+        done.stderr = "".join(line for line in lines if not line.startswith("Staging: "))
         return done
 
     def by_mlflow(self, verb: str, fields: Mapping[str, object]) -> subprocess.CompletedProcess[str]:

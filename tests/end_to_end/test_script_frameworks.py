@@ -14,7 +14,7 @@ from mlflow.entities import Run
 
 from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine
-from tracking.groups.metric_scales import METRIC_SCALES, read_scales
+from tracking.groups.plan_file import METRIC_SCALES, read_scales
 
 SCRIPTS = ROOT / "tests" / "support" / "scripts"
 

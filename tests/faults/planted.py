@@ -66,7 +66,7 @@ JUDGING = (
         "    if len(values) < len(arm.compared) or len(others) < len(baseline.compared):\n        return None\n",
         "",
         "Jobs whose quality is not a number are left out of the verdict.",
-        "tests/reports/comparison/test_verdict.py::test_a_loss_that_is_not_a_number_is_not_kept",
+        "tests/reports/comparison/test_comparison.py::test_a_loss_that_is_not_a_number_is_not_kept",
     ),
 )
 PLANNING = (
@@ -96,7 +96,7 @@ PLANNING = (
         'update={"seed": arm.experiment.seed + repeat}',
         'update={"seed": arm.experiment.seed}',
         "All repeats have the same seed.",
-        "tests/experiments/planning/test_script_inputs.py::test_a_job_runs_an_unchanged_copy_of_the_script",
+        "tests/experiments/planning/test_inputs.py::test_a_job_runs_an_unchanged_copy_of_the_script",
     ),
     Fault(
         "experiments/schema/overrides.py",
@@ -129,7 +129,7 @@ COSTS = (
         "tests/training/contract/test_budget.py::test_a_job_costs_at_most_its_limit_the_grace_and_the_upload",
     ),
     Fault(
-        "tracking/budgets/records.py",
+        "tracking/budgets/reserving.py",
         "        return record.worst or (unknown if record.is_submitted else NOTHING)\n",
         "        return NOTHING\n",
         "Running jobs take nothing of the budget.",
@@ -153,18 +153,18 @@ RECORDING = (
         RECORDER,
     ),
     Fault(
-        "tracking/recording/deduplicate.py",
+        "tracking/recording/metric_points.py",
         "            if key not in self._recorded:\n",
         "            if key:\n",
         "A line that the log agent sends twice is recorded twice.",
-        "tests/tracking/recording/test_deduplicate.py::test_an_event_that_is_sent_again_is_not_new",
+        "tests/tracking/recording/test_metric_points.py::test_an_event_that_is_sent_again_is_not_new",
     ),
     Fault(
-        "tracking/recording/deduplicate.py",
+        "tracking/recording/metric_points.py",
         "            self._last_steps_before_start = dict(self._last_steps)\n",
         "            self._last_steps_before_start = {}\n",
         "Steps that a resumed job repeats are recorded again.",
-        "tests/tracking/recording/test_deduplicate.py::test_steps_before_a_restart_are_not_recorded_again",
+        "tests/tracking/recording/test_metric_points.py::test_steps_before_a_restart_are_not_recorded_again",
     ),
     Fault(
         "tracking/recording/metric_points.py",
@@ -174,7 +174,7 @@ RECORDING = (
         RECORDER,
     ),
     Fault(
-        "tracking/recording/metric_points.py",
+        "tracking/recording/costs.py",
         "instance_seconds(float(billable), instance_count(description))",
         "instance_seconds(float(billable), 1)",
         "A run states the cost of one machine.",
@@ -191,8 +191,8 @@ RECORDING = (
 FOLLOWING = (
     Fault(
         "tracking/following/group_session.py",
-        "if job.spec.name not in outcomes and not jobs.attach(job)",
-        "if not jobs.attach(job)",
+        "if job.spec.name not in outcomes and not self._attach(job)",
+        "if not self._attach(job)",
         "A job whose outcome is recorded is followed or started again.",
         "tests/tracking/following/test_group_session.py::test_a_recorded_job_is_not_started_again",
     ),
@@ -215,7 +215,7 @@ FOLLOWING = (
         '        "repeats": repeats,\n        "arms": [',
         '        "arms": [',
         "A command with more repeats continues a group of fewer.",
-        "tests/experiments/planning/test_model_plans.py::test_more_repeats_are_another_group",
+        "tests/experiments/planning/test_plan.py::test_more_repeats_are_another_group",
     ),
 )
 FAULTS = (*JUDGING, *PLANNING, *COSTS, *RECORDING, *FOLLOWING)

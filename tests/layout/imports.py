@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Iterator, Mapping
 from functools import cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
@@ -53,35 +54,13 @@ def room_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def circles(graph: Graph) -> list[list[str]]:
-    """Return every set of nodes that import each other in a circle: strongly connected components of two or more.
-
-    Tarjan, SIAM Journal on Computing 1 (1972).
-    """
-    order: dict[str, int] = {}
-    lowest: dict[str, int] = {}
-    stack: list[str] = []
-    components: list[list[str]] = []
-
-    def visit(node: str) -> None:
-        order[node] = lowest[node] = len(order)
-        stack.append(node)
-        for target in sorted(graph.get(node, ())):
-            if target not in order:
-                visit(target)
-                lowest[node] = min(lowest[node], lowest[target])
-            elif target in stack:
-                lowest[node] = min(lowest[node], order[target])
-        if lowest[node] == order[node]:
-            members = stack[stack.index(node) :]
-            del stack[stack.index(node) :]
-            if len(members) > 1:
-                components.append(sorted(members))
-
-    for node in sorted(graph):
-        if node not in order:
-            visit(node)
-    return components
+def circle(graph: Graph) -> list[str]:
+    """Return nodes that import each other in a circle, or an empty list."""
+    try:
+        TopologicalSorter(graph).prepare()
+    except CycleError as error:
+        return list(error.args[1])
+    return []
 
 
 def _module(path: str) -> str:

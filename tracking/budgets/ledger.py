@@ -9,34 +9,44 @@ from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from functools import cached_property
 
-from mlflow.entities import Metric
+from mlflow.entities import Metric, Run, ViewType
 
 from tracking.budgets.budget_tag import BudgetEnd, GroupBudget, group_budget, read_budget_end, set_budget_end
-from tracking.budgets.records import (
+from tracking.budgets.reserving import (
     WITHDRAWN,
     JobRecord,
+    NoRoom,
     Records,
+    Request,
     Reservation,
+    Step,
+    Write,
     charge,
+    read_reservation,
     recorded_cost,
     reservation,
+    reserve,
+    room,
 )
-from tracking.budgets.reserving import NoRoom, Request, Step, Write, reserve, room
-from tracking.budgets.run_records import RESERVED, UNLIMITED, read_records
-from tracking.groups.group import Group
+from tracking.groups.group import Group, search_runs
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import OpenRun
-from tracking.recording.warm_pools import record_warm_pool_costs
+from tracking.queries.job_tables import counted_run, has_ended
+from tracking.recording.costs import OPEN_POOL, WARM_POOL, record_warm_pool_costs
+from tracking.recording.recorder import DESCRIBED, JobRun
 from tracking.server.store import Store
-from training.contract.budget import NOTHING, Amount, Spending, total
-from training.contract.budget_text import budget_sentence
+from training.contract.budget import NOTHING, Amount, Spending, budget_sentence, total
 from training.contract.errors import BudgetFull, JobNotFound
+from training.contract.price import InstanceSeconds
 from training.contract.service import Service
 from training.state.home import home, home_id
 from training.state.locks import exclusive_lock
 
 LIMIT = "platform.max_run_seconds"
 """Tag with the time limit of a job that a budget lowered."""
+RESERVED = "platform.reserved."
+"""Start of a tag with the reservation of one launcher's state folder; the folder's id follows."""
+UNLIMITED = "platform.worst_case"
+"""Tag with the worst case of a job that was started without a budget, in the form of a reservation."""
 
 
 @dataclass(frozen=True)
@@ -60,7 +70,7 @@ class Ledger:
         """Return the records of all jobs of the group."""
         return read_records(self.store, self.group)
 
-    def limit_seconds(self, planned: PlannedJob, run: OpenRun, jobs: int = 1) -> int:
+    def limit_seconds(self, planned: PlannedJob, run: JobRun, jobs: int = 1) -> int:
         """Reserve the worst case of a job before it is submitted, and return the time limit with which it fits.
 
         `jobs` could start now and share what is left. Raises BudgetFull.
@@ -95,7 +105,11 @@ class Ledger:
         """Return whether a job would fit now. Reserves nothing. `jobs` could start now and share what is left."""
         request, records = self._request(planned, jobs), self.records()
         answer = room(request, records)
-        if isinstance(answer, NoRoom) and self.service.name == "sagemaker" and _has_open_pool(records):
+        if (
+            isinstance(answer, NoRoom)
+            and self.service.name == "sagemaker"
+            and any(map(_may_hold_pool, records.values()))
+        ):
             record_warm_pool_costs(self.store, self.service)  # a pool that has closed costs less than it could
             answer = room(request, self.records())
         return answer
@@ -163,9 +177,7 @@ class Ledger:
 
     def spending(self, running: Amount = NOTHING) -> Spending:
         """Return the state of the budget; `running` is the cost so far of the jobs that have not ended."""
-        return self._spending(self.records(), running)
-
-    def _spending(self, records: Records, running: Amount) -> Spending:
+        records = self.records()
         # A job that recorded no worst case was started by an earlier version: nothing is known about it here.
         known = [charge(record, NOTHING) for record in records.values()]
         spent = recorded_cost(records) + running
@@ -211,9 +223,58 @@ def spending_metrics(spending: Spending) -> dict[str, float]:
     return {name: float(value) for name, value in values.items() if value is not None}
 
 
-def _has_open_pool(records: Records) -> bool:
-    return any(_holds_pool(record) for record in records.values())
-
-
-def _holds_pool(record: JobRecord) -> bool:
+def _may_hold_pool(record: JobRecord) -> bool:
     return record.has_ended and record.pool_cost is None and any(r.pool.seconds for r in record.reserved.values())
+
+
+def read_records(store: Store, group: Group) -> dict[str, JobRecord]:
+    """Return the records of all jobs of a group by name. Deleted runs count, because their jobs were billed."""
+    by_job: dict[str, list[Run]] = {}
+    query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.kind\" = 'job'"
+    for run in search_runs(store, group.experiment_id, query, ViewType.ALL):
+        by_job.setdefault(run.data.tags.get("platform.job_name", ""), []).append(run)
+    return {name: _record(runs) for name, runs in by_job.items()}
+
+
+def _record(runs: list[Run]) -> JobRecord:
+    """Return the record of a job. It has one run, unless an earlier version opened more, or a user deleted one."""
+    run = counted_run(runs)
+    tags, failed = run.data.tags, run.info.status != "FINISHED"
+    ended, cost = has_ended(run), _cost(run, "cost/billable_instance_seconds", "cost/usd")
+    pool_cost = _cost(run, "cost/warm_pool_instance_seconds", "cost/warm_pool_usd")
+    failure_class = tags.get("platform.failure_class", "Error") if ended and failed else None
+    unlimited = read_reservation(tags[UNLIMITED]) if UNLIMITED in tags else None
+    return JobRecord(
+        arm=tags.get("platform.arm", ""),
+        reserved={
+            tag.removeprefix(RESERVED): reserved
+            for each in runs
+            for tag, text in each.data.tags.items()
+            if tag.startswith(RESERVED) and (reserved := read_reservation(text))
+        },
+        unlimited=unlimited.worst if unlimited else None,
+        is_submitted=any(DESCRIBED in each.data.tags for each in runs),
+        has_ended=ended,
+        was_billed=cost is not None or not (ended and _never_ran(run, failure_class)),
+        cost=cost,
+        pool_cost=None if tags.get(WARM_POOL) in OPEN_POOL else pool_cost,
+        billable_seconds=run.data.metrics.get("cost/billable_seconds"),
+        failure_class=failure_class,
+    )
+
+
+def _never_ran(run: Run, failure_class: str | None) -> bool:
+    """Return whether an ended job was refused, got no instance, or was stopped before it started.
+
+    A vanished one may have run.
+    """
+    if failure_class == "Refused":
+        return True
+    return failure_class in {"Stopped", "Capacity"} and "platform.training_start_time" not in run.data.tags
+
+
+def _cost(run: Run, seconds_name: str, usd_name: str) -> Amount | None:
+    seconds = run.data.metrics.get(seconds_name)
+    if seconds is None:
+        return None
+    return Amount(seconds=InstanceSeconds(seconds), usd=run.data.metrics.get(usd_name))

@@ -1,39 +1,50 @@
-"""Record the events of one running job in its run, until the job has ended and its log is read to the end."""
+"""Record the events of one running job in its run, until the job has ended and its log is read to the end.
+
+A job for which the service had no instances is started again, a few times and never twice at once. While it waits, its
+service has nothing to stop. So a request to stop it is a tag of its run, which every launcher reads before and after it
+starts an attempt. A request counts for good, also for a command that attaches later.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
+
+from mlflow.entities import Run
 
 from judging.doomed import Death
-from tracking.budgets.records import budget_failure, with_limit
-from tracking.following.attempts import Attempts
+from tracking.budgets.reserving import budget_failure, with_limit
 from tracking.following.progress import Progress
-from tracking.following.stop_request import is_stop_requested
-from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import OpenRun, Recorder, missing_text
-from tracking.recording.run_tables import ClassCharts
+from tracking.groups.planned_job import IMPORTED, PlannedJob
+from tracking.queries.job_tables import has_ended, quoted, runs_where
+from tracking.recording.costs import SERVICE_NAME
+from tracking.recording.recorder import JobRun, Recorder, job_run, missing_text
+from tracking.recording.run_artifacts import ClassCharts
 from tracking.recording.script_log import ScriptLogReader
-from tracking.recording.system_metrics import job_sampler
+from tracking.recording.system_metrics import system_sampler
 from tracking.server.store import Store
 from training.contract import request
 from training.contract.budget import NOTHING, Amount
-from training.contract.durations import duration_text
-from training.contract.errors import InputError, QuotaError
+from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
 from training.contract.failures import lacks_capacity, one_line_reason
+from training.contract.job_spec import JobSpec
+from training.contract.plain_text import duration_text
 from training.contract.price import InstanceSeconds, instance_seconds
-from training.contract.service import TERMINAL_STATUSES, Service, end_of
-from training.contract.waiting import Wait, wait_of
+from training.contract.service import TERMINAL_STATUSES, Description, Service, Wait, end_of, wait_of
 from training.services import launcher
-from training.services.launcher import Follower, Job, Update
+from training.services.launcher import Follower, Job, Update, submit
 
 QUOTA_PAUSE_SECONDS = 60.0
 """Pause before the next attempt, after the account's quota had no room for it."""
 STOP_CHECK_SECONDS = 15.0
 """Pause between two looks for a request to stop a job that waits for its next attempt."""
+STOP_REQUESTED = "platform.stop_requested"
+"""Tag of a job's run: the time in UTC at which somebody asked to stop the job."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,7 +71,7 @@ class FollowedJob:
         store: Store,
         service: Service,
         planned: PlannedJob,
-        run: OpenRun,
+        run: JobRun,
         echo: Callable[[str], None],
         charts: ClassCharts | None = None,
         *,
@@ -88,7 +99,7 @@ class FollowedJob:
         """Time of the next attempt, in seconds of the monotonic clock."""
         self._is_stopped = False
         self._script_log = _script_log(planned)
-        self._sampler = job_sampler(service, planned.spec.name)
+        self._sampler = system_sampler(service, planned.spec.name)
 
     @property
     def events(self) -> Iterable[Event]:
@@ -275,6 +286,16 @@ class FollowedJob:
             self._sampler.close()
 
 
+def record_refusal(
+    store: Store, planned: PlannedJob, run_id: str, refusal: InputError | QuotaError, echo: Callable[[str], None]
+) -> Outcome:
+    """End the run of a job that the service refused to start. No later launcher then waits for the job."""
+    failure = "Refused", str(refusal)
+    Recorder(store, run_id, planned).finish_refused(failure)
+    Progress(planned.run_name, echo, usd_per_second=_usd_per_second(planned)).show_outcome({}, failure)
+    return Outcome(planned=planned, run_id=run_id, failure=failure, refusal=refusal)
+
+
 def cost_of(metrics: Mapping[str, float]) -> Amount:
     """Return the cost in the metrics of a job that has ended."""
     return Amount(
@@ -287,15 +308,115 @@ def _script_log(planned: PlannedJob) -> ScriptLogReader | None:
     return ScriptLogReader(planned.script.regexes, planned.script.batch) if planned.script else None
 
 
-def record_refusal(
-    store: Store, planned: PlannedJob, run_id: str, refusal: InputError | QuotaError, echo: Callable[[str], None]
-) -> Outcome:
-    """End the run of a job that the service refused to start. No later launcher then waits for the job."""
-    failure = "Refused", str(refusal)
-    Recorder(store, run_id, planned).finish_refused(failure)
-    Progress(planned.run_name, echo, usd_per_second=_usd_per_second(planned)).show_outcome({}, failure)
-    return Outcome(planned=planned, run_id=run_id, failure=failure, refusal=refusal)
-
-
 def _usd_per_second(planned: PlannedJob) -> float | None:
     return planned.price.usd(instance_seconds(1.0, planned.spec.instance_count)) if planned.price else None
+
+
+class Attempts:
+    """The attempts of one job.
+
+    It keeps no state that another launcher would need: the first attempt has the job's name, each failed attempt is
+    followed by the next, and names follow from the job's name. A launcher that attaches later reads the failed attempts
+    and ends at the one that runs. An attempt without an instance costs nothing, so the part of a budget that is
+    reserved for the job suffices for the attempt that runs.
+    """
+
+    def __init__(self, spec: JobSpec, service: Service) -> None:
+        self._spec, self._service = spec, service
+        self.number = 0
+        """Number of the current attempt; the first is 0."""
+        self.is_waiting = False
+        """True while the next attempt is planned and not submitted."""
+
+    @property
+    def position(self) -> str:
+        """Number of the next attempt and of all, such as `attempt 2 of 4`."""
+        return f"attempt {self.number + 2} of {len(self._spec.capacity_retry_minutes) + 1}"
+
+    def plan(self, description: Description, now: float) -> float | None:
+        """Return the seconds until the next attempt of a job with this final description; None if it has none.
+
+        The pause counts from the end of the failed attempt, which another launcher may have followed. `now` is in
+        seconds since the epoch.
+        """
+        minutes = self._spec.capacity_retry_minutes
+        if not lacks_capacity(description) or self.number >= len(minutes):
+            return None
+        self.is_waiting = True
+        ended = description["LastModifiedTime"].timestamp()
+        return float(max(0.0, ended + 60 * minutes[self.number] - now))
+
+    def start(self, failed: Description) -> Job:
+        """Submit the next attempt, or attach to it. It has the time limit of the failed one.
+
+        Raises QuotaError or InputError if the service refuses it.
+        """
+        limited = with_limit(self._spec, int(failed["StoppingCondition"]["MaxRuntimeInSeconds"]))
+        spec = limited.model_copy(update={"name": self._next_name})
+        return self._started(submit(self._service, request.build(spec)))
+
+    def existing(self) -> Job | None:
+        """Return the next attempt if a launcher has submitted it, or None. Submits nothing."""
+        job = Job(self._service, self._next_name)
+        try:
+            job.describe()
+        except JobNotFound:
+            return None
+        return self._started(job)
+
+    @property
+    def _next_name(self) -> str:
+        return attempt_name(self._spec.name, self.number + 1)
+
+    def _started(self, job: Job) -> Job:
+        self.number += 1
+        self.is_waiting = False
+        return job
+
+
+MAX_NAME_CHARACTERS = 63
+"""Longest name of a job: `training.contract.job_spec.JOB_NAME_PATTERN`."""
+_DIGEST_CHARACTERS = 8
+
+
+def attempt_name(job_name: str, attempt: int) -> str:
+    """Return the service's name of a job's attempt; the first attempt, number 0, has the job's own name.
+
+    The name follows from the job's name alone, and a service accepts each name once. So all launchers of a job start
+    the same attempt, and none runs twice.
+    """
+    if attempt == 0:
+        return job_name
+    suffix = f"-c{attempt}"
+    if len(job_name) + len(suffix) <= MAX_NAME_CHARACTERS:
+        return job_name + suffix
+    digest = hashlib.sha256(job_name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
+    start = job_name[: MAX_NAME_CHARACTERS - len(suffix) - len(digest) - 1].rstrip("-")
+    return f"{start}-{digest}{suffix}"
+
+
+def request_stop(store: Store, *, group: str | None = None, job_name: str | None = None) -> Sequence[str]:
+    """Record the request in the open runs of a group's jobs or of one job. Return the names of their last attempts.
+
+    Jobs that were never submitted are left out: a command that follows the group starts them. So are imported jobs,
+    which trainfare does not start. `job_name` may also be the name of a further attempt.
+    """
+    selections = [("group", group)] if group else [("job_name", job_name), ("service_name", job_name)]
+    filters = [f"tags.`platform.{tag}` = {quoted(str(value))}" for tag, value in selections]
+    open_runs = [run for each in filters for run in _job_runs(store, each)]
+    runs = [run for run in open_runs if job_run(run).is_described and run.data.tags.get("platform.role") != IMPORTED]
+    for run in runs:
+        store.tag(run.info.run_id, {STOP_REQUESTED: f"{datetime.now(UTC):%Y-%m-%d %H:%M:%S} UTC"})
+    return [str(run.data.tags.get(SERVICE_NAME) or run.data.tags["platform.job_name"]) for run in runs]
+
+
+def _job_runs(store: Store, selection: str) -> list[Run]:
+    query = f"{selection} and tags.`platform.kind` = 'job' and attributes.status = 'RUNNING'"
+    runs: list[Run] = store.call(lambda: list(runs_where(store.client, query)))
+    return runs
+
+
+def is_stop_requested(store: Store, run_id: str) -> bool:
+    """Return whether somebody asked to stop the job of a run, or another launcher has recorded its outcome."""
+    run = store.call(store.client.get_run, run_id)
+    return STOP_REQUESTED in run.data.tags or has_ended(run)

@@ -7,23 +7,25 @@ from __future__ import annotations
 
 import re
 import time
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
+from statistics import fmean
 
 from tracking.following.followed_job import FollowedJob, Outcome
-from tracking.following.group_estimate import ExpectedSeconds, amount_left
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import Amount, Spending, total
-from training.contract.budget_text import budget_text
-from training.contract.durations import duration_text
-from training.contract.waiting import Wait
+from training.contract.budget import Amount, Spending, budget_text, total
+from training.contract.plain_text import duration_text
+from training.contract.price import InstanceSeconds
+from training.contract.service import Wait
 
 TERMINAL_SECONDS = 1.0
 LOG_SECONDS = 60.0
 """Pause between two updates, on a terminal and in a log."""
 SHORT_WAIT_SECONDS = 3.0
 """Wait that a log does not mention at once."""
+ExpectedSeconds = Callable[[PlannedJob], float | None]
+"""Returns the billable instance seconds of a job as earlier runs suggest them, or None."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -182,3 +184,41 @@ class GroupProgress:
 def _kind(reason: str) -> str:
     """Return a reason without its details, which change often."""
     return reason.partition(" (")[0]
+
+
+def amount_left(
+    jobs: Sequence[PlannedJob],
+    outcomes: Iterable[Outcome],
+    running: Mapping[str, Amount],
+    expected: ExpectedSeconds,
+) -> Amount | None:
+    """Return the expected cost of what remains, or None if it is unknown.
+
+    `running` is the cost so far of the running jobs by name. A job costs what the successful jobs of its arm have cost
+    on average; else what `expected` says; else what the jobs of the other arms have cost. A job that runs longer than
+    that is about to end.
+    """
+    ended, costs = set[str](), dict[str, list[float]]()
+    for outcome in outcomes:
+        ended.add(outcome.planned.spec.name)
+        if outcome.failure is None and outcome.cost.seconds > 0:
+            costs.setdefault(outcome.planned.arm, []).append(outcome.cost.seconds)
+    left = []
+    for job in jobs:
+        if job.spec.name in ended:
+            continue
+        seconds = _expected_seconds(job, costs, expected)
+        if seconds is None:
+            return None
+        so_far = running.get(job.spec.name)
+        billable = InstanceSeconds(max(0.0, seconds - (so_far.seconds if so_far else 0.0)))
+        left.append(Amount(seconds=billable, usd=job.price.usd(billable) if job.price else None))
+    return total(left)
+
+
+def _expected_seconds(job: PlannedJob, costs: Mapping[str, Sequence[float]], expected: ExpectedSeconds) -> float | None:
+    if job.arm in costs:
+        return fmean(costs[job.arm])
+    if (seconds := expected(job)) is not None:
+        return seconds
+    return fmean([fmean(each) for each in costs.values()]) if costs else None

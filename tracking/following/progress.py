@@ -6,8 +6,7 @@ import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
 from training.contract.events import Event
-from training.contract.exceptions import TRACEBACK
-from training.contract.failures import failure_text
+from training.contract.failures import TRACEBACK, failure_text
 
 _QUIET_SECONDS = 10.0
 """Shortest time between two lines that report a step."""

@@ -21,8 +21,7 @@ from dataclasses import dataclass, field
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
-from tracking.queries.duplicates import counted_run, has_ended
-from tracking.queries.job_tables import quoted
+from tracking.queries.job_tables import counted_run, has_ended, quoted
 from tracking.server.store import Store
 from training.state.home import home, home_id
 from training.state.locks import exclusive_lock

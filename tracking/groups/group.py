@@ -17,8 +17,7 @@ from mlflow.entities import RunStatus as Status
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from tracking.groups.claim import Subject, find_or_open, launch_lock, mark_duplicate
-from tracking.queries.duplicates import counted_run, without_duplicates
-from tracking.queries.job_tables import all_experiment_ids, quoted
+from tracking.queries.job_tables import all_experiment_ids, counted_run, quoted, without_duplicates
 from tracking.server.store import Store
 from training.contract.errors import InputError
 
@@ -164,7 +163,7 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
     Further runs of the same job, which launchers of earlier versions opened, are marked as duplicates.
     """
     query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.kind\" = 'job'"
-    every = _search(store, group.experiment_id, query)
+    every = search_runs(store, group.experiment_id, query)
     runs = {run.data.tags["platform.job_name"]: run for run in without_duplicates(every)}
     for run in every:
         counted = runs[run.data.tags["platform.job_name"]].info.run_id
@@ -179,7 +178,9 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
 def child_run(store: Store, group: Group, job_name: str) -> Run | None:
     """Return the run of one of the group's jobs."""
     query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.job_name\" = '{job_name}'"
-    runs = [run for run in _search(store, group.experiment_id, query) if run.data.tags.get("platform.kind") == "job"]
+    runs = [
+        run for run in search_runs(store, group.experiment_id, query) if run.data.tags.get("platform.kind") == "job"
+    ]
     return counted_run(runs) if runs else None
 
 
@@ -205,7 +206,7 @@ def _describe_experiment(store: Store, experiment_id: str, description: str) -> 
 
 def _join_group(store: Store, experiment_id: str, key: str, experiment_name: str, verb: str) -> Group | None:
     query = f"tags.\"platform.group_key\" = '{key}' and tags.\"platform.kind\" = 'group'"
-    runs = _search(store, experiment_id, query)
+    runs = search_runs(store, experiment_id, query)
     if not runs:
         return None
     run_id, group_id = str(runs[-1].info.run_id), runs[-1].data.tags["platform.group"]
@@ -219,19 +220,17 @@ def _join_group(store: Store, experiment_id: str, key: str, experiment_name: str
 
 def _open_runs(store: Store, experiment_id: str, key: str) -> list[Run]:
     query = f"tags.\"platform.group_key\" = '{key}' and tags.\"platform.group_state\" = 'open'"
-    return [run for run in _search(store, experiment_id, query) if run.data.tags.get("platform.kind") == "group"]
+    return [run for run in search_runs(store, experiment_id, query) if run.data.tags.get("platform.kind") == "group"]
 
 
-def _search(store: Store, experiment_id: str, query: str) -> list[Run]:
+def search_runs(store: Store, experiment_id: str, query: str, view: int = ViewType.ACTIVE_ONLY) -> list[Run]:
+    """Return all runs that match a filter in MLflow's language, newest first."""
     runs: list[Run] = []
-    token: str | None = None
+    order, token = ["attributes.start_time DESC"], None
     while True:
-        page = store.call(
-            store.client.search_runs, [experiment_id], query, order_by=["attributes.start_time DESC"], page_token=token
-        )
+        page = store.call(store.client.search_runs, [experiment_id], query, view, order_by=order, page_token=token)
         runs += page
-        token = page.token
-        if not token:
+        if not (token := page.token):
             return runs
 
 

@@ -1,23 +1,40 @@
-"""Plan of a group, stored with its parent run. With it any launcher can follow the group and start missing jobs."""
+"""What a group's run keeps for later commands and reports: plan, looks, results of a sweep, units of metrics.
+
+With the plan any launcher can follow the group and start missing jobs. Reports judge the group by the looks that it ran
+under.
+"""
 
 from __future__ import annotations
 
 import hashlib
+import json
+import math
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from mlflow.exceptions import MlflowException
 from pydantic import TypeAdapter, ValidationError
 
-from judging.design import Design
+from judging.design import RULES, Design
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store
 from training.contract.errors import InputError
 
-FILE = "plan.json"
+PLAN_FILE = "plan.json"
+SWEEP_FILE = "sweep.json"
+MIN_TRIALS = 4
+"""Fewest completed trials of a compiler for which the importance of each parameter is computed."""
+DESIGN = "platform.design"
+FIRST_WITH_LOOKS = 2
+"""First version of the rules that has looks. Groups of version 1 have no tag."""
+METRIC_SCALES = "platform.metric_scales"
+"""Tag of a script's run with the declared `unit` and `better` by metric name, as JSON."""
+SCALES_COLUMN = "metric_scales"
+"""Column of that tag in the table of jobs."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -43,9 +60,11 @@ def write_plan(
     digest = _digest_file(home, group, text)
     digest.parent.mkdir(parents=True, exist_ok=True)
     digest.touch()
-    if group.continued and any(each.path == FILE for each in store.call(store.client.list_artifacts, group.run_id)):
+    if group.continued and any(
+        each.path == PLAN_FILE for each in store.call(store.client.list_artifacts, group.run_id)
+    ):
         return
-    store.call(store.client.log_text, group.run_id, text.decode(), FILE)
+    store.call(store.client.log_text, group.run_id, text.decode(), PLAN_FILE)
 
 
 def read_plan(store: Store, group: Group, home: Path) -> tuple[Plan, bool]:
@@ -55,16 +74,16 @@ def read_plan(store: Store, group: Group, home: Path) -> tuple[Plan, bool]:
     """
     try:
         with tempfile.TemporaryDirectory() as folder:
-            path = store.call(store.client.download_artifacts, group.run_id, FILE, folder)
+            path = store.call(store.client.download_artifacts, group.run_id, PLAN_FILE, folder)
             text = Path(path).read_bytes()
             return _PLAN.validate_json(text), _digest_file(home, group, text).exists()
     except (OSError, MlflowException) as error:
-        raise InputError(f"the {FILE} of group {group.id} cannot be read: {str(error).splitlines()[0]}") from error
+        raise InputError(f"the {PLAN_FILE} of group {group.id} cannot be read: {str(error).splitlines()[0]}") from error
     except ValidationError as error:
         first = error.errors()[0]
-        field = ".".join(map(str, first["loc"]))
+        problem = f"{'.'.join(map(str, first['loc']))}: {first['msg']}"
         raise InputError(
-            f"the {FILE} of group {group.id} was written by another version of trainfare ({field}: {first['msg']}): "
+            f"the {PLAN_FILE} of group {group.id} was written by another version of trainfare ({problem}): "
             "run the command that started the group again"
         ) from error
 
@@ -72,3 +91,86 @@ def read_plan(store: Store, group: Group, home: Path) -> tuple[Plan, bool]:
 def _digest_file(home: Path, group: Group, text: bytes) -> Path:
     """Return the empty file that exists if a command that used this state folder planned this group in this way."""
     return home / "plans" / hashlib.sha256(group.id.encode() + b"\0" + text).hexdigest()
+
+
+def write_sweep(store: Store, group: Group, results: Mapping[str, Any]) -> None:
+    """Write the results to the group's parent run; numbers that are not finite become null."""
+    text = json.dumps(_finite(results), indent=1, ensure_ascii=False)
+    store.call(store.client.log_text, group.run_id, text, SWEEP_FILE)
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {str(key): _finite(item) for key, item in value.items()}
+    if isinstance(value, (list, tuple)):
+        return [_finite(item) for item in value]
+    return None if isinstance(value, float) and not math.isfinite(value) else value
+
+
+_DESIGN = TypeAdapter(Design)
+
+
+def write_design(design: Design) -> str:
+    """Return a design as the tag's text."""
+    return _DESIGN.dump_json(design).decode()
+
+
+def read_design(tags: Mapping[str, str]) -> Design | None:
+    """Return the design in a run's tags; None for a group that ran all its repeats.
+
+    Raises `InputError` for a damaged tag or unknown rules: other looks or rules could give another verdict.
+    """
+    if DESIGN not in tags:
+        return None
+    try:
+        design = _DESIGN.validate_json(tags[DESIGN])
+    except ValidationError as error:
+        raise _unreadable(tags, "it must be a JSON object as `trainfare compare` writes it") from error
+    if not FIRST_WITH_LOOKS <= design.rules <= RULES:
+        known = f"versions {FIRST_WITH_LOOKS} to {RULES}"
+        raise _unreadable(tags, f"its rules have version {design.rules}, and this version of trainfare has {known}")
+    if not design.looks or list(design.looks) != sorted({each for each in design.looks if each > 0}):
+        raise _unreadable(tags, "its looks must be ascending numbers of repeats")
+    return design
+
+
+def _unreadable(tags: Mapping[str, str], rule: str) -> InputError:
+    group, text = tags.get("platform.group", "unknown"), tags[DESIGN]
+    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+    return InputError(
+        f"tag {DESIGN} of group '{group}' is '{shown}': {rule}. Restore the tag in MLflow; the artifact plan.json of a "
+        "comparison's run holds its value as `design`."
+    )
+
+
+Scales = Mapping[str, Mapping[str, str]]
+"""Declared `unit` and `better` by column of the table of jobs."""
+
+
+def write_scales(scales: Scales) -> str:
+    """Return the tag's text."""
+    return json.dumps(scales)
+
+
+def read_scales(text: str | None) -> Scales:
+    """Return the declarations; empty if the run has none, or if they are damaged."""
+    try:
+        scales: Any = json.loads(text or "{}")
+    except ValueError:
+        return {}
+    if not isinstance(scales, dict) or not all(isinstance(each, dict) for each in scales.values()):
+        return {}
+    return {name.replace(".", "_").replace("/", "_"): each for name, each in scales.items()}
+
+
+def common_scales(every: list[Scales]) -> Scales:
+    """Return the declarations of several runs. A metric with contradicting declarations has an empty one."""
+    scales: dict[str, Mapping[str, str]] = {}
+    contradicted: set[str] = set()
+    for of_run in every:
+        for column, scale in of_run.items():
+            contradicted |= {column} if scales.setdefault(column, scale) != scale else set()
+    return {column: {} if column in contradicted else scale for column, scale in scales.items()}
+
+
+_SHOWN_CHARACTERS = 80

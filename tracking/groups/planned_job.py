@@ -13,8 +13,6 @@ from training.staging.tokens.description import DataDescription
 
 MODEL_ID = "platform.model_id"
 """Tag of a run with the id of the logged model that its job trained."""
-
-
 AGAIN = "again"
 """Role of a job that runs because the measurement of an equal job was disturbed."""
 

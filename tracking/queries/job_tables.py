@@ -2,31 +2,34 @@
 
 Column names follow one rule: a tag loses its prefix `platform.`, and every other `.` or `/` becomes `_`
 (`hp.batch_size` -> `hp_batch_size`, `time/load_seconds` -> `time_load_seconds`).
+
+MLflow accepts any number of runs with equal tags, and earlier versions opened one for each launcher that followed a
+job. All readers choose the one that counts with the same rule, so that no job counts twice.
 """
 
 from __future__ import annotations
 
 import json
-import math
 import os
+import re
 import tempfile
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
-
-# A progress bar for one small file only clutters the terminal. MLflow reads the variable at each download.
-os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
 
 import pandas as pd
 from mlflow import MlflowClient
 from mlflow.artifacts import download_artifacts, list_artifacts
-from mlflow.entities import Experiment, Run, ViewType
+from mlflow.entities import Experiment, Run, RunStatus, ViewType
 from mlflow.exceptions import MlflowException
 
-from tracking.queries.duplicates import without_duplicates
-from tracking.queries.metric_histories import curve_table, number, points_of
+from tracking.queries.metric_histories import number
 from tracking.server.errors import is_foreign, translated
 from training.contract.errors import InputError, nearest
+
+# A progress bar for one small file only clutters the terminal. MLflow reads the variable at each download.
+os.environ.setdefault("MLFLOW_ENABLE_ARTIFACTS_PROGRESS_BAR", "false")
+
 
 TEXT_COLUMNS = [
     "run_id",
@@ -48,7 +51,6 @@ TEXT_COLUMNS = [
     "data_key",
 ]
 """Text columns of every table of jobs; None where a run has no value."""
-
 NUMBER_COLUMNS = [
     "start_time_ms",
     "training_start_time",
@@ -74,15 +76,14 @@ NUMBER_COLUMNS = [
     "target_seconds",
 ]
 """Number columns of every table of jobs; NaN where a run has no value."""
-
 EARLIER_PARAMETERS = {
     "hp.per_device_batch_size": "hp.batch_size",
     "hp.per_device_eval_batch_size": "hp.eval_batch_size",
 }
 """Parameter names in runs of earlier versions -> current names. No other code reads the earlier names."""
-
 _MAX_LISTED = 10
 """Largest number of experiments that an error message lists."""
+_RUN_ID = re.compile(r"[0-9a-f]{32}")
 
 
 def jobs(
@@ -94,6 +95,157 @@ def jobs(
     """
     query = f"tags.`platform.group` = {quoted(group)} and tags.`platform.kind` = 'job'"
     return table_of(runs_where(client, query, experiment_ids, page_runs=page_runs))
+
+
+def chosen_jobs(client: MlflowClient, names: Sequence[str]) -> pd.DataFrame:
+    """Return the table of all jobs that `names` select, oldest first and without duplicates; see `job_tables.jobs`.
+
+    Raises `InputError` for an unknown name, and `TrackingError` if the tracking server does not answer.
+    """
+    runs = {run.info.run_id: run for name in names for run in _runs_of(client, name)}
+    return table_of(sorted(runs.values(), key=lambda run: run.info.start_time))
+
+
+def similar_jobs(client: MlflowClient, jobs: Iterable[Mapping[str, str | None]]) -> pd.DataFrame:
+    """Return the table of all successful jobs with the models and instance types of `jobs`, in their experiments.
+
+    `jobs` are text columns of rows of `jobs`. A job without a model or an instance type has no similar jobs.
+    Raises `TrackingError` if the server fails.
+    """
+    columns = ("experiment_id", "hp_model", "instance_type")
+    machines = {tuple(job.get(column) or "" for column in columns) for job in jobs}
+    runs: list[Run] = []
+    for experiment_id, model, instance_type in sorted(machine for machine in machines if all(machine)):
+        runs += _successful(client, experiment_id, instance_type, f" and params.`hp.model` = {quoted(model)}")
+    return table_of(runs)
+
+
+def ended_jobs(client: MlflowClient, experiment_id: str, instance_types: Iterable[str]) -> pd.DataFrame:
+    """Return the table of all successful jobs of an MLflow experiment on these instance types.
+
+    Raises `TrackingError` if the server fails.
+    """
+    types = sorted(set(instance_types))
+    return table_of(run for each in types for run in _successful(client, experiment_id, each))
+
+
+def _successful(client: MlflowClient, experiment_id: str, instance_type: str, more: str = "") -> list[Run]:
+    query = "tags.`platform.kind` = 'job' and attributes.status = 'FINISHED'"
+    query += f" and tags.`platform.instance_type` = {quoted(instance_type)}{more}"
+    return runs_where(client, query, [experiment_id])
+
+
+def table_of(runs: Iterable[Run]) -> pd.DataFrame:
+    """Return one row for each job, see `jobs`. A job with several runs has one row."""
+    return _typed(pd.DataFrame(map(_row, without_duplicates(runs))))
+
+
+def _row(run: Run) -> dict[str, object]:
+    info, data = run.info, run.data
+    tags = {key.removeprefix("platform."): value for key, value in data.tags.items() if key.startswith("platform.")}
+    numbers = {key: number(value) for key, value in data.metrics.items()}
+    columns: Mapping[str, object] = {**_current_names(data.params), **numbers, **tags}
+    return {
+        **{_column(key): value for key, value in columns.items()},
+        "run_id": info.run_id,
+        "run_name": info.run_name,
+        "experiment_id": info.experiment_id,
+        "status": info.status,
+        "start_time_ms": info.start_time,
+    }
+
+
+def _current_names(params: Mapping[str, str]) -> dict[str, str]:
+    """Return a run's parameters under their current names. If a run has both names, the current one counts."""
+    return {EARLIER_PARAMETERS.get(name, name): value for name, value in params.items()} | {
+        name: params[name] for name in EARLIER_PARAMETERS.values() if name in params
+    }
+
+
+def _column(key: str) -> str:
+    return key.replace(".", "_").replace("/", "_")
+
+
+def _typed(frame: pd.DataFrame) -> pd.DataFrame:
+    """Return the table with its fixed columns first, numbers as floats and missing text as None."""
+    others = sorted(set(frame.columns) - set(TEXT_COLUMNS) - set(NUMBER_COLUMNS))
+    frame = frame.reindex(columns=[*TEXT_COLUMNS, *NUMBER_COLUMNS, *others])
+    for name in NUMBER_COLUMNS:
+        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
+    for name in TEXT_COLUMNS:
+        frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
+    return frame
+
+
+def counted_run(runs: Iterable[Run]) -> Run:
+    """Return the run that counts among runs of the same job: an ended one if there is one, and then the oldest.
+
+    Raises ValueError without runs.
+    """
+    return min(runs, key=_order)
+
+
+def _order(run: Run) -> tuple[bool, int, str]:
+    return not has_ended(run), run.info.start_time or 0, run.info.run_id
+
+
+def without_duplicates(runs: Iterable[Run]) -> list[Run]:
+    """Return the runs without duplicates of jobs, in the same order. Runs that are not of a job are kept."""
+    listed = list(runs)
+    by_job: dict[tuple[str, str], list[Run]] = {}
+    for run in listed:
+        if key := job_key(run):
+            by_job.setdefault(key, []).append(run)
+    counted = {counted_run(same).info.run_id for same in by_job.values()}
+    return [run for run in listed if job_key(run) is None or run.info.run_id in counted]
+
+
+def job_key(run: Run) -> tuple[str, str] | None:
+    """Return the group's id and the name of the run's job, or None if the run is not of a job."""
+    tags = run.data.tags
+    name = tags.get("platform.job_name")
+    return (tags.get("platform.group", ""), name) if name else None
+
+
+def has_ended(run: Run) -> bool:
+    """Return whether the run's outcome is recorded."""
+    return bool(RunStatus.is_terminated(RunStatus.from_string(run.info.status)))
+
+
+def _runs_of(client: MlflowClient, name: str) -> list[Run]:
+    if _RUN_ID.fullmatch(name):
+        return _job_runs(client, _run(client, name))
+    runs = _jobs_with(client, "group", name) or _jobs_with(client, "job_name", name)
+    if not runs:
+        raise InputError(f"runs: '{name}' is not a run, job or group on the tracking server.")
+    return runs
+
+
+def _run(client: MlflowClient, run_id: str) -> Run:
+    try:
+        run = client.get_run(run_id)
+    except MlflowException as error:
+        if error.error_code == "RESOURCE_DOES_NOT_EXIST":
+            raise InputError(f"runs: the tracking server has no run '{run_id}'.") from error
+        raise translated(error, client.tracking_uri, task=f"show run {run_id}") from error
+    if run.info.lifecycle_stage == "deleted":
+        raise InputError(f"runs: run '{run_id}' is deleted; restore it with `mlflow runs restore --run-id {run_id}`.")
+    return run
+
+
+def _job_runs(client: MlflowClient, run: Run) -> list[Run]:
+    """Return a job's own run, or the runs of the jobs under a group's run."""
+    kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
+    if kind == "job":
+        return [run]
+    if group and (runs := _jobs_with(client, "group", group)):
+        return runs
+    subject = f"the run of group '{group}', which has no jobs" if group else "not the run of a job or of a group"
+    raise InputError(f"runs: run '{run.info.run_id}' is {subject}.")
+
+
+def _jobs_with(client: MlflowClient, tag: str, value: str) -> list[Run]:
+    return runs_where(client, f"tags.`platform.{tag}` = {quoted(value)} and tags.`platform.kind` = 'job'")
 
 
 def runs_where(
@@ -110,24 +262,27 @@ def runs_where(
         raise translated(error, client.tracking_uri, task=f"list the runs where {query}") from error
 
 
-def table_of(runs: Iterable[Run]) -> pd.DataFrame:
-    """Return one row for each job, see `jobs`. A job with several runs has one row."""
-    return _typed(pd.DataFrame(map(_row, without_duplicates(runs))))
+def experiment_runs(client: MlflowClient, experiment_id: str, *, page_runs: int = 500) -> Iterator[Run]:
+    """Yield the active runs of an MLflow experiment, oldest first, with one page in memory at a time.
 
-
-def history(
-    client: MlflowClient, run_id: str, keys: Sequence[str], training_start_time: float | None = None
-) -> pd.DataFrame:
-    """Return all points of the metrics `keys` of one run, see `metric_histories.curve_table`.
-
-    `billable_seconds` counts from `training_start_time`, in seconds since the epoch; None reads the run's tag.
+    Raises `TrackingError` if the server fails.
     """
     try:
-        start = _training_start_time(client, run_id) if training_start_time is None else training_start_time
-        points = {key: points_of(client.get_metric_history(run_id, key)) for key in {"samples", *keys}}
+        yield from _runs(client, [experiment_id], "", page_runs)
     except MlflowException as error:
-        raise translated(error, client.tracking_uri, task=f"return the curves of run {run_id}") from error
-    return curve_table(points, keys, start)
+        raise translated(error, client.tracking_uri, task=f"list the runs of experiment {experiment_id}") from error
+
+
+def _runs(client: MlflowClient, experiment_ids: list[str], query: str, page_runs: int) -> Iterator[Run]:
+    token = None
+    while True:
+        page = client.search_runs(
+            experiment_ids, query, max_results=page_runs, order_by=["attributes.start_time ASC"], page_token=token
+        )
+        yield from page
+        token = page.token
+        if not token:
+            return
 
 
 def parent_run(client: MlflowClient, group: str) -> Run | None:
@@ -147,21 +302,6 @@ def deleted_jobs(client: MlflowClient, group: str, experiment_id: str) -> list[s
     except MlflowException as error:
         raise translated(error, client.tracking_uri, task=f"list the deleted runs of group {group!r}") from error
     return [str(run.info.run_name) for run in runs]
-
-
-def experiment_runs(
-    client: MlflowClient, experiment_id: str, *, page_runs: int = 500, progress: Callable[[int], None] = lambda _: None
-) -> Iterator[Run]:
-    """Yield the active runs of an MLflow experiment, oldest first, with one page in memory at a time.
-
-    `progress` is called after each run with the number of runs so far. Raises `TrackingError` if the server fails.
-    """
-    try:
-        for count, run in enumerate(_runs(client, [experiment_id], "", page_runs), start=1):
-            yield run
-            progress(count)
-    except MlflowException as error:
-        raise translated(error, client.tracking_uri, task=f"list the runs of experiment {experiment_id}") from error
 
 
 def experiment_named(client: MlflowClient, *names: str) -> Experiment:
@@ -225,59 +365,3 @@ def quoted(value: str) -> str:
     if '"' not in value:
         return f'"{value}"'
     raise InputError(f"the name {value!r} contains both kinds of quotes, which the tracking server cannot search for.")
-
-
-def _runs(client: MlflowClient, experiment_ids: list[str], query: str, page_runs: int) -> Iterator[Run]:
-    token = None
-    while True:
-        page = client.search_runs(
-            experiment_ids, query, max_results=page_runs, order_by=["attributes.start_time ASC"], page_token=token
-        )
-        yield from page
-        token = page.token
-        if not token:
-            return
-
-
-def _row(run: Run) -> dict[str, object]:
-    info, data = run.info, run.data
-    tags = {key.removeprefix("platform."): value for key, value in data.tags.items() if key.startswith("platform.")}
-    numbers = {key: number(value) for key, value in data.metrics.items()}
-    columns: Mapping[str, object] = {**_current_names(data.params), **numbers, **tags}
-    return {
-        **{_column(key): value for key, value in columns.items()},
-        "run_id": info.run_id,
-        "run_name": info.run_name,
-        "experiment_id": info.experiment_id,
-        "status": info.status,
-        "start_time_ms": info.start_time,
-    }
-
-
-def _current_names(params: Mapping[str, str]) -> dict[str, str]:
-    """Return a run's parameters under their current names. If a run has both names, the current one counts."""
-    return {EARLIER_PARAMETERS.get(name, name): value for name, value in params.items()} | {
-        name: params[name] for name in EARLIER_PARAMETERS.values() if name in params
-    }
-
-
-def _column(key: str) -> str:
-    return key.replace(".", "_").replace("/", "_")
-
-
-def _typed(frame: pd.DataFrame) -> pd.DataFrame:
-    """Return the table with its fixed columns first, numbers as floats and missing text as None."""
-    others = sorted(set(frame.columns) - set(TEXT_COLUMNS) - set(NUMBER_COLUMNS))
-    frame = frame.reindex(columns=[*TEXT_COLUMNS, *NUMBER_COLUMNS, *others])
-    for name in NUMBER_COLUMNS:
-        frame[name] = pd.to_numeric(frame[name], errors="coerce").astype("float64")
-    for name in TEXT_COLUMNS:
-        frame[name] = frame[name].astype(object).where(frame[name].notna(), None)
-    return frame
-
-
-def _training_start_time(client: MlflowClient, run_id: str) -> float:
-    try:
-        return float(client.get_run(run_id).data.tags.get("platform.training_start_time", "nan"))
-    except ValueError:
-        return math.nan

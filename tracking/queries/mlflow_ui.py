@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import random
 import signal
 import socket
 import subprocess
@@ -25,8 +24,6 @@ from training.contract.errors import InputError, TrackingError, nearest
 from training.contract.plain_text import without_secrets
 
 HOST, PORT = "127.0.0.1", 5000
-OTHER_PORTS = range(5100, 6000)
-"""Ports for a second server. Linux does not give them to programs that ask for any free port."""
 LOCAL = f"http://{HOST}:{PORT}"
 """Default address of MLflow's UI on the user's machine."""
 _PAUSE_SECONDS = 0.2
@@ -127,8 +124,8 @@ def _newest_groups(store: Store, experiment_ids: list[str], extra_filter: str, m
 
 
 def _free_port() -> int:
-    """Return 5000, or another free port, which should still be free when the server listens."""
-    for port in (PORT, *random.SystemRandom().sample(OTHER_PORTS, 20), 0):
+    """Return 5000, or another port that is free now."""
+    for port in (PORT, 0):
         with socket.socket() as probe:
             probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # a port that was just released is free
             with suppress(OSError):

@@ -1,4 +1,4 @@
-"""Convert events and job descriptions to MLflow points. Pure: the same log always gives the same points.
+"""Convert events to MLflow points, each once. Pure: the same log always gives the same points.
 
 Points carry the job's own clock. Reading a log again yields identical points, which MLflow stores once.
 """
@@ -6,15 +6,14 @@ Points carry the job's own clock. Reading a log again yields identical points, w
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Iterable, Mapping, Set
-from datetime import datetime
 from typing import Any
 
 from mlflow.entities import Metric, Param
 
 from training.contract.events import Event
-from training.contract.price import InstanceSeconds, Price, instance_seconds
-from training.contract.service import DOWNLOAD_STATUSES, QUEUE_STATUSES, Description, instance_count
+from training.contract.service import Description
 
 
 def metric_points(event: Event) -> list[Metric]:
@@ -96,110 +95,9 @@ def last_samples(events: Iterable[Event]) -> float | None:
     return count
 
 
-def cost_metrics(description: Description) -> dict[str, float]:
-    """Return the `cost/*` metrics of an ended job, and the phases that the service measured.
-
-    `cost/billable_seconds` is defined as SageMaker's BillableTimeInSeconds: wall clock of one instance from the start
-    of the download to the end of the upload, without provisioning. `cost/billable_instance_seconds` is that value times
-    the number of instances, and is charged.
-    """
-    billable = description.get("BillableSecondsExact", description.get("BillableTimeInSeconds"))
-    metrics: dict[str, float] = {}
-    if billable is not None:
-        metrics["cost/billable_seconds"] = float(billable)
-        metrics["cost/billable_instance_seconds"] = instance_seconds(float(billable), instance_count(description))
-    trained = description.get("TrainingTimeInSeconds")
-    if trained is not None and trained != description.get("BillableTimeInSeconds"):  # with spot
-        metrics["cost/training_seconds"] = float(trained)
-    if description.get("EnableManagedSpotTraining"):
-        metrics |= _spot_metrics(description)
-    metrics.update(_transition_seconds(description.get("SecondaryStatusTransitions", [])))
-    return metrics
-
-
 def machine_load(description: Description) -> dict[str, float]:
     """Return the `machine/*` metrics that the local service measured beside a user's script."""
     return {name: float(value) for name, value in description.get("MachineLoadMetrics", {}).items()}
-
-
-def _spot_metrics(description: Description) -> dict[str, float]:
-    """Return the savings of a spot job in percent, and the number of its interruptions.
-
-    SageMaker reports the spot discount as fewer billable seconds: the saved share is 1 - billable / training.
-    """
-    training, billable = description.get("TrainingTimeInSeconds"), description.get("BillableTimeInSeconds")
-    statuses = [each["Status"] for each in description.get("SecondaryStatusTransitions", [])]
-    metrics = {"cost/spot_interruptions": float(statuses.count("Interrupted"))}
-    if training and billable is not None:
-        metrics["cost/spot_savings_percent"] = 100 * (1 - billable / training)
-    return metrics
-
-
-def warm_pool_metrics(description: Description, price: Price | None) -> dict[str, float]:
-    """Return the cost of the instances that a job kept warm; empty until the warm pool is closed.
-
-    The warm pool is charged in addition to the job's billable seconds, for each of its instances.
-    """
-    pool = description.get("WarmPoolStatus", {})
-    seconds = pool.get("ResourceRetainedBillableTimeInSeconds")
-    if pool.get("Status") not in {"Terminated", "Reused"} or seconds is None:
-        return {}
-    pool_seconds = instance_seconds(float(seconds), _instances(description))
-    metrics = {"cost/warm_pool_seconds": float(seconds), "cost/warm_pool_instance_seconds": pool_seconds}
-    return metrics | ({"cost/warm_pool_usd": price.usd(pool_seconds)} if price else {})
-
-
-def _instances(description: Description) -> int:
-    """Return the number of instances; with fallback instance types, the number for the selected type."""
-    resources = description.get("ResourceConfig", {})
-    return int(resources.get("SelectedInstanceCount", resources.get("InstanceCount", 1)))
-
-
-def cost_in_usd(billable_instance_seconds: float | None, price: Price | None) -> dict[str, float]:
-    """Return `cost/usd`, if the seconds and the price are known."""
-    if billable_instance_seconds is None or price is None:
-        return {}
-    return {"cost/usd": price.usd(InstanceSeconds(billable_instance_seconds))}
-
-
-def projected_cost(figures: Mapping[str, float], instances: int, price: Price | None) -> dict[str, float]:
-    """Return the projected cost, with its interval, of the full training of a probe; empty for other jobs.
-
-    `figures` are the job's own metrics and its cost. On spot capacity, the remaining seconds get the same discount as
-    the seconds so far.
-    """
-    billable = figures.get("cost/billable_seconds")
-    share = 1 - figures.get("cost/spot_savings_percent", 0.0) / 100
-    costs: dict[str, float] = {}
-    for bound in ("", "_low", "_high"):
-        remaining = figures.get(f"projected/remaining_seconds{bound}")
-        if billable is not None and remaining is not None:
-            seconds = billable + remaining * share
-            costs[f"projected/billable_seconds{bound}"] = seconds
-            costs[f"projected/billable_instance_seconds{bound}"] = instance_seconds(seconds, instances)
-            if price:
-                costs[f"projected/usd{bound}"] = price.usd(instance_seconds(seconds, instances))
-    return costs
-
-
-def end_to_end(samples: float | None, billable_seconds: float | None) -> dict[str, float]:
-    """Return the samples per billable second, if both numbers are known."""
-    if not samples or not billable_seconds:
-        return {}
-    return {"throughput/end_to_end_samples_per_second": samples / billable_seconds}
-
-
-def _transition_seconds(transitions: Iterable[Mapping[str, Any]]) -> dict[str, float]:
-    groups = {"time/queue_seconds": QUEUE_STATUSES, "time/download_seconds": DOWNLOAD_STATUSES}
-    groups["time/upload_seconds"] = frozenset({"Uploading"})
-    groups["time/script_seconds"] = frozenset({"Training"})
-    totals: dict[str, float] = {}
-    for transition in transitions:
-        start, end = transition.get("StartTime"), transition.get("EndTime")
-        for name, statuses in groups.items():
-            if transition.get("Status") in statuses and isinstance(start, datetime) and isinstance(end, datetime):
-                totals[name] = totals.get(name, 0.0) + (end - start).total_seconds()
-    return totals
 
 
 def _is_number(value: Any) -> bool:
@@ -208,3 +106,61 @@ def _is_number(value: Any) -> bool:
 
 def _milliseconds(seconds: float) -> int:
     return math.floor(seconds * 1000)
+
+
+PROGRESS = ("epoch", "samples")
+"""Metrics that events state in addition to their values."""
+_RECENT_EVENTS = 20_000
+"""Events in which a repeated one is looked for: more than a log agent sends at once."""
+
+
+class Deduplicator:
+    """Filter for the events of one job, which must be passed in order."""
+
+    def __init__(self) -> None:
+        self._recent: deque[tuple[int, float]] = deque()
+        self._recorded: set[tuple[int, float]] = set()
+        """The recent events, by number and time."""
+        self._last_steps: dict[str, int] = {}
+        """Last step of each metric."""
+        self._last_steps_before_start: dict[str, int] = {}
+        """Last step of each metric at the latest start of the job."""
+        self._last_progress: dict[str, tuple[int, float]] = {}
+        """Step and value of the last point of each metric in `PROGRESS`."""
+
+    @property
+    def curves(self) -> Set[str]:
+        """Metrics that have points."""
+        return self._last_steps.keys()
+
+    def new_events(self, events: Iterable[Event]) -> list[Event]:
+        """Return the events that are not among the recent ones. Number and time together identify an event."""
+        new = []
+        for event in events:
+            key = (event.seq, event.time)
+            if key not in self._recorded:
+                self._remember(key)
+                new.append(event)
+        return new
+
+    def _remember(self, key: tuple[int, float]) -> None:
+        self._recorded.add(key)
+        self._recent.append(key)
+        if len(self._recent) > _RECENT_EVENTS:
+            self._recorded.remove(self._recent.popleft())
+
+    def new_points(self, event: Event) -> list[Metric]:
+        """Return the metric points of a new event, without steps that were recorded before the job restarted."""
+        if event.kind == "start":
+            self._last_steps_before_start = dict(self._last_steps)
+        if event.kind != "metric":
+            return []
+        points = [point for point in metric_points(event) if self._is_new(point)]
+        self._last_steps |= {point.key: point.step for point in points}
+        self._last_progress |= {point.key: (point.step, point.value) for point in points if point.key in PROGRESS}
+        return points
+
+    def _is_new(self, point: Metric) -> bool:
+        if point.step <= self._last_steps_before_start.get(point.key, -1):
+            return False
+        return self._last_progress.get(point.key) != (point.step, point.value)

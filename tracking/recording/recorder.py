@@ -8,29 +8,39 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any
 
 from mlflow.entities import Metric, Param, Run
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from judging.disturbance import disturbances
-from judging.doomed import Death
+from judging.doomed import MOMENTS, Death, Moment
 from tracking.groups.claim import Subject, find_or_open, launch_lock
-from tracking.groups.group import Group
+from tracking.groups.group import Group, child_run
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.duplicates import has_ended
-from tracking.recording import compiler_check, data_page, metric_points, script_metadata
-from tracking.recording.deaths import death_of, tags_of
-from tracking.recording.deduplicate import Deduplicator
-from tracking.recording.event_copy import EventCopy
-from tracking.recording.log_copy import LogCopy
-from tracking.recording.run_description import environment, job_note
-from tracking.recording.run_tables import ClassCharts, log_class_distribution, log_confusion_matrix, log_tables
-from tracking.recording.warm_pools import SERVICE_NAME, pool_tags
+from tracking.queries.job_tables import has_ended
+from tracking.recording import costs, metric_points
+from tracking.recording.costs import SERVICE_NAME, pool_tags
+from tracking.recording.job_copies import EventCopy, LogCopy
+from tracking.recording.metric_points import Deduplicator
+from tracking.recording.run_artifacts import (
+    DATA_FILE,
+    ClassCharts,
+    cache_state,
+    data_markdown,
+    dataset_input,
+    environment,
+    job_note,
+    log_class_distribution,
+    log_confusion_matrix,
+    log_tables,
+    start_event,
+)
 from tracking.server.store import Store
 from training.contract.events import Event
+from training.contract.failures import LastException, last_exception
 from training.contract.plain_text import without_markup
 from training.contract.price import Price
 from training.contract.service import Description, end_of
@@ -43,10 +53,85 @@ MISSING = "platform.missing"
 """Tag of the run of a job at SageMaker: records that had not arrived when its run ended (`log`, `billing`), or `no`."""
 CAPACITY_RETRIES = "platform.capacity_retries"
 """Tag of the run of a job that got no instances at first: the number of further attempts."""
-_DESCRIBED = "platform.described"
+EXCEPTION, MOMENT = "platform.exception", "platform.exception_moment"
+DESCRIBED = "platform.described"
+"""Tag of a run whose job was submitted."""
 _BATCH_METRICS = 1000
 _BATCH_PARAMS = 100
 """Limits of MLflow for one `log_batch` call."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobRun:
+    """Run of a job."""
+
+    id: str
+    is_described: bool = False
+    """True if the job was submitted and everything known before its start is written."""
+    has_ended: bool = False
+    """True if the job's outcome is recorded."""
+    failure: tuple[str, str] | None = None
+    """(class, reason) of a job that ended without completing."""
+    death: Death | None = None
+    """Exception of which the job died."""
+    metrics: Mapping[str, float] = field(default_factory=dict)
+    """Last value of each metric."""
+
+
+def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
+    """Return the job's run under its group, or open it. A job has one run, however many launchers follow the group."""
+    spec = planned.spec
+    tags = {
+        MLFLOW_PARENT_RUN_ID: group.run_id,
+        MLFLOW_RUN_NAME: planned.run_name,
+        "platform.kind": "job",
+        "platform.group": group.id,
+        "platform.arm": planned.arm,
+        **({"platform.baseline": "true"} if planned.is_baseline else {}),
+        "platform.repeat": str(planned.repeat),
+        "platform.job_name": spec.name,
+        "platform.compiler": spec.compiler,
+        "platform.service": "local" if spec.instance_type == "local" else "sagemaker",
+        "platform.instance_type": spec.instance_type,
+        "platform.image": spec.image,
+        "platform.data_key": planned.data_key,
+        **({"platform.evaluation_key": key} if (key := planned.data.evaluation_key) else {}),
+        **(_measured_outside(planned) if planned.script else _requests(planned)),
+        **planned.tags,
+    }
+    identity = {name: tags[name] for name in ("platform.group", "platform.job_name")}
+    with launch_lock():
+        return job_run(find_or_open(store, Subject(group.experiment_id, identity, tags)))
+
+
+def job_run(run: Run) -> JobRun:
+    """Return the state of a run, which any launcher may have opened."""
+    tags, is_ended = run.data.tags, has_ended(run)
+    failure = tags.get("platform.failure_class", "Error"), tags.get("platform.failure_message", "")
+    return JobRun(
+        id=str(run.info.run_id),
+        is_described=DESCRIBED in tags,
+        has_ended=is_ended,
+        failure=failure if is_ended and run.info.status != "FINISHED" else None,
+        death=recorded_death(tags),
+        metrics=dict(run.data.metrics),
+    )
+
+
+def _measured_outside(planned: PlannedJob) -> dict[str, str]:
+    return {"platform.measured": "outside", "platform.cache_state": cache_state(planned)}
+
+
+def _requests(planned: PlannedJob) -> dict[str, str]:
+    """Return the precision that the experiment requests. The job reports the one that it uses as `hp.precision`."""
+    precision = planned.spec.hyperparameters.get("precision")
+    return {} if precision is None else {"platform.requested_precision": str(precision)}
+
+
+def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
+    """Return the run of one of a group's jobs, or None if the job was never started."""
+    run = child_run(store, group, job_name)
+    return job_run(run) if run else None
 
 
 class Recorder:
@@ -63,7 +148,7 @@ class Recorder:
         self.death: Death | None = None
         """Exception of which the job died, once its run has ended."""
         self.log = LogCopy()
-        self._compiler_active = compiler_check.was_active(self._planned.spec.compiler, [])
+        self._compiler_active = compiler_was_active(self._planned.spec.compiler, [])
         self._deduplicator = Deduplicator()
 
     def open(self, request: dict[str, Any]) -> None:
@@ -73,12 +158,13 @@ class Recorder:
         self._log_batch(params=[Param(f"job.{name}", str(value)) for name, value in params.items()])
         self._log_text(self._planned.experiment_yaml, "experiment.yaml")
         self._log_json(request, "request.json")
-        dataset = data_page.dataset_input(self._planned.data, self._planned.data_key)
+        dataset = dataset_input(self._planned.data, self._planned.data_key)
         self._store.call(self._store.client.log_inputs, self.run_id, [dataset])
         if self._planned.script:
-            self._on_start(script_metadata.start_event(self._planned))
-            if pins := script_metadata.pinned_packages(self._planned):
-                self._log_text(pins, script_metadata.PACKAGES_FILE)
+            self._on_start(start_event(self._planned))
+            if packages := self._planned.script.packages:
+                pins = "".join(f"{name}=={version}\n" for name, version in packages.items())
+                self._log_text(pins, "script-requirements.txt")
 
     def log_attempt(self, service_name: str, number: int) -> None:
         """Write the service's name and the number of a further attempt of a job that got no instances before."""
@@ -86,17 +172,17 @@ class Recorder:
 
     def log_data(self) -> None:
         """Write the description and the class distribution of the job's data, and mark the run as described."""
-        if (page := data_page.data_markdown(self._planned.data)) is not None:
-            self._log_text(page, data_page.FILE)
+        if (page := data_markdown(self._planned.data)) is not None:
+            self._log_text(page, DATA_FILE)
         log_class_distribution(self._store, self.run_id, self._planned.data, self._charts)
-        self._store.tag(self.run_id, {_DESCRIBED: "true"})
+        self._store.tag(self.run_id, {DESCRIBED: "true"})
 
     def record(self, lines: Sequence[str], events: Sequence[Event], system: Sequence[Metric] = ()) -> None:
         """Write new lines, events and system metrics."""
         events = self._deduplicator.new_events(events)
         self.log.append(lines)
         if self._compiler_active is False:
-            self._compiler_active = compiler_check.was_active(self._planned.spec.compiler, lines)
+            self._compiler_active = compiler_was_active(self._planned.spec.compiler, lines)
         self.events.append(events)
         metrics = [point for event in events for point in self._deduplicator.new_points(event)]
         self._log_batch(metrics=[*metrics, *system])
@@ -122,13 +208,13 @@ class Recorder:
         finals = {**metric_points.phase_totals(self.events), **metric_points.machine_load(description)}
         finals |= metric_points.seconds_per_checkpoint(self.events)
         finals |= result.fields.get("metrics", {}) if result else {}
-        cost = metric_points.cost_metrics(description)
+        cost = costs.cost_metrics(description)
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
-        cost |= metric_points.cost_in_usd(cost.get("cost/billable_instance_seconds"), price)
-        cost |= metric_points.warm_pool_metrics(description, price)
+        cost |= costs.cost_in_usd(cost.get("cost/billable_instance_seconds"), price)
+        cost |= costs.warm_pool_metrics(description, price)
         samples = metric_points.last_samples(self.events)
-        finals |= {**cost, **metric_points.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
-        finals |= metric_points.projected_cost(finals, self._planned.spec.instance_count, price)
+        finals |= {**cost, **costs.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
+        finals |= costs.projected_cost(finals, self._planned.spec.instance_count, price)
         step = int(result.fields.get("steps", 0)) if result else 0
         self._log_batch(metrics=metric_points.final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
         tags = _final_tags(description, result, failure)
@@ -136,7 +222,7 @@ class Recorder:
         tags |= {MISSING: ", ".join(missing) or "no"} if self._planned.spec.instance_type != "local" else {}
         tags |= {} if reasons is None else {DISTURBED: ", ".join(reasons) or "no"}
         self.death = death_of(failure, self.events, self.log.tail()) if failure else None
-        self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag(), **tags_of(self.death)})
+        self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag(), **death_tags(self.death)})
         self._log_artifacts(description, result)
         note = job_note(self._planned, finals, failure, self.log.tail(20), log_location)
         if self.compiler_warning:
@@ -157,7 +243,7 @@ class Recorder:
     @property
     def compiler_warning(self) -> str | None:
         """Reason why the job's figures do not match its compiler setting according to its log, or None."""
-        return compiler_check.warning(self._planned.spec.compiler, self._compiler_active)
+        return compiler_warning(self._planned.spec.compiler, self._compiler_active)
 
     def _compiler_tag(self) -> dict[str, str]:
         active = self._compiler_active
@@ -196,64 +282,6 @@ class Recorder:
         self._log_text(json.dumps(value, indent=1, ensure_ascii=False, default=str), path)
 
 
-def missing_text(missing: Iterable[str]) -> str:
-    """Return the names of missing records, such as `the end of its log and its billed seconds`."""
-    return " and ".join({"log": "the end of its log", "billing": "its billed seconds"}[name] for name in missing)
-
-
-def is_incomplete(run: Run) -> bool:
-    """Return whether records of an ended job are missing in its run; `attach` reads them if they have arrived."""
-    return run.data.tags.get(MISSING, "no") != "no"
-
-
-@dataclass(frozen=True)
-class OpenRun:
-    """An open run of a job."""
-
-    id: str
-    is_described: bool = False
-    """True if the job was submitted and everything known before its start is written."""
-    has_ended: bool = False
-    """True if the job's outcome is recorded."""
-
-
-def existing_run(run: Run) -> OpenRun:
-    """Return the state of a run, which any launcher may have opened."""
-    return OpenRun(str(run.info.run_id), is_described=_DESCRIBED in run.data.tags, has_ended=has_ended(run))
-
-
-def open_run(store: Store, group: Group, planned: PlannedJob) -> OpenRun:
-    """Return the job's run under its group, or open it. A job has one run, however many launchers follow the group."""
-    spec = planned.spec
-    tags = {
-        MLFLOW_PARENT_RUN_ID: group.run_id,
-        MLFLOW_RUN_NAME: planned.run_name,
-        "platform.kind": "job",
-        "platform.group": group.id,
-        "platform.arm": planned.arm,
-        **({"platform.baseline": "true"} if planned.is_baseline else {}),
-        "platform.repeat": str(planned.repeat),
-        "platform.job_name": spec.name,
-        "platform.compiler": spec.compiler,
-        "platform.service": "local" if spec.instance_type == "local" else "sagemaker",
-        "platform.instance_type": spec.instance_type,
-        "platform.image": spec.image,
-        "platform.data_key": planned.data_key,
-        **({"platform.evaluation_key": key} if (key := planned.data.evaluation_key) else {}),
-        **(script_metadata.tags(planned) if planned.script else _requests(planned)),
-        **planned.tags,
-    }
-    identity = {name: tags[name] for name in ("platform.group", "platform.job_name")}
-    with launch_lock():
-        return existing_run(find_or_open(store, Subject(group.experiment_id, identity, tags)))
-
-
-def _requests(planned: PlannedJob) -> dict[str, str]:
-    """Return the precision that the experiment requests. The job reports the one that it uses as `hp.precision`."""
-    precision = planned.spec.hyperparameters.get("precision")
-    return {} if precision is None else {"platform.requested_precision": str(precision)}
-
-
 def _version_tag(event: Event) -> dict[str, str]:
     """Return the tag with the library versions. Figures of two jobs are comparable only with equal versions."""
     versions = event.fields.get("versions", {})
@@ -287,3 +315,70 @@ def _final_tags(description: Description, result: Event | None, failure: tuple[s
 
 def _failure_tags(failure: tuple[str, str]) -> dict[str, str]:
     return {"platform.failure_class": failure[0], "platform.failure_message": failure[1]}
+
+
+def missing_text(missing: Iterable[str]) -> str:
+    """Return the names of missing records, such as `the end of its log and its billed seconds`."""
+    return " and ".join({"log": "the end of its log", "billing": "its billed seconds"}[name] for name in missing)
+
+
+def is_incomplete(run: Run) -> bool:
+    """Return whether records of an ended job are missing in its run; `attach` reads them if they have arrived."""
+    return run.data.tags.get(MISSING, "no") != "no"
+
+
+_CLASSES = frozenset({"Error", "OutOfMemory"})
+"""Failure classes of jobs that ended themselves. Others were stopped, killed, or had no room or no data."""
+
+
+def death_of(failure: tuple[str, str], events: Iterable[Event], log_tail: Sequence[str]) -> Death | None:
+    """Return the exception of which a job died; None if it did not die of one. `failure` is (class, reason)."""
+    if failure[0] not in _CLASSES:
+        return None
+    exception = _exception(events, log_tail)
+    if exception is None:
+        return None
+    has_stepped = any(each.kind == "metric" and each.fields.get("step", 0) > 0 for each in events)
+    moment: Moment = "import" if exception.is_at_import else "later" if has_stepped else "start"
+    return Death(exception=str(exception), moment=moment)
+
+
+def _exception(events: Iterable[Event], log_tail: Sequence[str]) -> LastException | None:
+    """Return the exception in the job's own failure event, or else at the end of its log."""
+    traceback = ""
+    for event in events:
+        if event.kind == "failure":
+            traceback = str(event.fields.get("traceback") or "") or traceback
+    return last_exception(traceback.splitlines() if traceback else log_tail)
+
+
+def death_tags(death: Death | None) -> dict[str, str]:
+    """Return the tags of a run whose job died of this exception."""
+    return {EXCEPTION: death.exception, MOMENT: death.moment} if death else {}
+
+
+def recorded_death(tags: Mapping[str, str | None]) -> Death | None:
+    """Return the exception in a run's tags, or None."""
+    exception, moment = tags.get(EXCEPTION), tags.get(MOMENT)
+    known = next((each for each in MOMENTS if each == moment), None)
+    return Death(exception=exception, moment=known) if exception and known else None
+
+
+ACTIVE_LINES = ("Found configuration for Training Compiler", "Configuring SM Training Compiler")
+"""Lines that the image prints when the compiler is on. Source: AWS's FAQ of the compiler."""
+
+
+def compiler_was_active(compiler: str, lines: Iterable[str]) -> bool | None:
+    """Return whether a job's log shows that the compiler ran; None if the job does not use the compiler's image."""
+    if compiler not in {"trcomp", "trcomp-off"}:
+        return None
+    return any(phrase in line for line in lines for phrase in ACTIVE_LINES)
+
+
+def compiler_warning(compiler: str, active: bool | None) -> str | None:
+    """Return the reason why a job's figures do not match its compiler setting, or None."""
+    if compiler == "trcomp" and active is False:
+        return "its log does not show that SageMaker Training Compiler ran, so it counts as not compiled"
+    if compiler == "trcomp-off" and active:
+        return "its log shows that SageMaker Training Compiler ran, although it was turned off"
+    return None

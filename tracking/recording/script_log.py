@@ -1,23 +1,35 @@
 """Convert the log of a user's script to the events that our own job emits. Pure: equal lines give equal events.
 
-Trainer's log dicts and final tables, the lines of the formats in `script_formats` and the matches of the user's regular
+Trainer's log dicts and final tables, the lines of the formats in `log_formats` and the matches of the user's regular
 expressions become `metric` events. The step of a line is the latest match of the expression named `step`; without that
 expression it comes from the format, and in logs without a known format, lines with numbers are counted from 1. Samples
 are the latest match of the expression named `samples`, or else the steps times the batch size, or Trainer's summary.
+
+The steady rate is measured at the times of the lines that show steps. The first tenth of the steps is left out: it
+contains the start of the data loaders, compilation and warm-up. An evaluation whose duration is known is subtracted.
+Otherwise the interval between the two lines around it is left out.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from itertools import pairwise
 from typing import Any, Literal
 
 from tracking.groups.planned_job import BatchSizes
-from tracking.recording import log_lines
-from tracking.recording.script_formats.reading import Reading
-from tracking.recording.script_position import ScriptPosition, samples_per_step
-from tracking.recording.script_rates import SteadyRate
-from tracking.recording.script_samples import Training, samples_at
+from tracking.recording.log_formats import (
+    Announcement,
+    LogFormats,
+    Reading,
+    TablePart,
+    TrainerSteps,
+    Unit,
+    split_after_bar,
+    table_part,
+    trainer_values,
+)
 from training.contract.events import Event
 from training.contract.metric_expressions import MetricExpressions
 from training.contract.service import OTHER_INSTANCE_PREFIX
@@ -26,10 +38,16 @@ FINAL_PREFIXES = ("eval_", "train_", "test_", "predict_")
 """Prefixes of the metrics that describe a whole training: their last values are the result."""
 MAX_STEPS = 2**53
 """Numbers from this one up are not accepted as a step."""
-
 RateUnknown = Literal["steps", "samples", "short"]
 """Reason why the steady samples/s are not known: the log shows no steps, what a step contains is not known, or the log
 shows too few steps over too short a time."""
+LINE_RESOLUTION_SECONDS = 0.2
+"""Uncertainty of a line's time: the local service marks a log that has grown this often."""
+BAR_RESOLUTION_SECONDS = 1.0
+"""Progress bars display whole seconds."""
+_WARM_UP_SHARE = 0.1
+_LEAST_TICKS = 10
+"""Least duration of a measurement in units of its resolution: an error of at most a tenth."""
 
 
 @dataclass(frozen=True)
@@ -112,11 +130,11 @@ class ScriptLogReader:
         return self._events
 
     def _read_part(self, part: str, time: float) -> None:
-        if table := log_lines.table_part(part):
+        if table := table_part(part):
             self._release(None)
             self._read_table(*table, time)
             return
-        by_trainer = log_lines.trainer_values(part)
+        by_trainer = trainer_values(part)
         reading = None if by_trainer else self._position.read(part, time)
         if self._position.is_trainer and (step := self._position.trainer.read(part)) is not None:
             self._release(step)
@@ -234,7 +252,7 @@ class ScriptLogReader:
         self._position.trainer.restart()
         self._position.rate.add_evaluation(None)
 
-    def _read_table(self, kind: log_lines.Kind, name: str, value: float, time: float) -> None:
+    def _read_table(self, kind: TablePart, name: str, value: float, time: float) -> None:
         """Emit a row of a table, unless a dict of the same training already reported it."""
         if kind == "header":
             self._line_count += 1
@@ -298,3 +316,165 @@ class ScriptLogReader:
     def _emit(self, kind: str, time: float, **fields: Any) -> None:
         self._events.append(Event(kind=kind, seq=self._event_count, time=time, fields=fields))
         self._event_count += 1
+
+
+@dataclass(frozen=True)
+class Training:
+    """A training that has ended."""
+
+    epochs: float
+    samples: float
+    """Samples of all epochs."""
+    steps: int | None
+    """Steps of all epochs, if the log shows them."""
+
+
+def samples_at(training: Training, step: int, epoch: float, per_step: int) -> float:
+    """Return the samples after `step` steps, which end at `epoch`, with at most `per_step` samples a step.
+
+    All steps of an epoch are whole batches, except the last one. If this does not explain the number of all steps, as
+    in a resumed training, or `per_step` is 0 because it is not known, the samples are in proportion to the epochs.
+    """
+    rows, whole = training.samples / training.epochs, math.floor(epoch + 1e-6)
+    steps = math.ceil(rows / per_step) if per_step else 0
+    if not steps or training.epochs % 1 or steps * training.epochs != training.steps or whole >= training.epochs:
+        return training.samples * min(1.0, epoch / training.epochs)
+    return whole * rows + min(rows, (step - whole * steps) * per_step)
+
+
+class ScriptPosition:
+    """Steps and samples so far. Pass every part of the log to `read`."""
+
+    def __init__(self, batch: BatchSizes | None) -> None:
+        self._batch = batch
+        self.announcement = Announcement()
+        self.trainer = TrainerSteps(self.announcement)
+        self.formats = LogFormats(self.announcement)
+        self.rate = SteadyRate()
+        self.is_trainer = False
+        """True if Trainer's dicts give the steps."""
+        self._epochs = 0
+
+    def read(self, part: str, time: float) -> Reading | None:
+        """Read a part that is not one of Trainer's dicts. Return its content, or None."""
+        self.announcement.read(part)
+        self.trainer.watch(part)
+        if self.is_trainer:
+            return None
+        bar, text = split_after_bar(part)
+        first, second = self._read(bar, time), self._read(text, time) if text else None
+        if first is None or second is None:
+            return first or second
+        return replace(first, values={**first.values, **second.values}, is_due=True)
+
+    def _read(self, part: str, time: float) -> Reading | None:
+        reading = self.formats.read(part)
+        if reading is None:
+            return None
+        if reading.is_evaluation:
+            self.rate.add_evaluation(None)
+        elif reading.step is not None and reading.bar_seconds is None:
+            self.rate.add_steps(reading.done, time)
+        elif reading.step is not None:
+            self.rate.add_steps(reading.done, float(reading.bar_seconds or 0), reading.bar)
+        self._epochs = max(self._epochs, reading.epochs)
+        return reading
+
+    def begin_trainer(self) -> None:
+        """Take all further steps from Trainer's dicts. Its bars are no longer those of an unknown script."""
+        self.is_trainer, self.rate = True, SteadyRate()
+
+    def samples_after(self, steps: int) -> int | None:
+        """Return the samples of so many steps, each with a whole batch unless the log shows how many rows there are."""
+        if (samples := self.announcement.samples_after(steps)) is not None:
+            return samples
+        per_step = self._samples_per_step()
+        return steps * per_step if per_step else None
+
+    def fewest_samples_after(self, steps: int) -> int | None:
+        """Return the samples of so many steps if the last batch of each epoch has a single sample."""
+        samples, per_step = self.samples_after(steps), self._samples_per_step()
+        if samples is None or per_step is None or self.announcement.samples_after(steps) is not None:
+            return samples
+        return max(0, samples - self._epochs * (per_step - 1))
+
+    def _samples_per_step(self) -> int | None:
+        source = self.formats.source
+        if self.formats.is_ambiguous or self.is_trainer or source is None:
+            return None
+        if self.announcement.batch_size:
+            return self.announcement.batch_size
+        if (logged := source.logged_batch_size) is not None:
+            return logged
+        return samples_per_step(self._batch, source.unit) if self._batch else None
+
+
+def samples_per_step(batch: BatchSizes, unit: Unit) -> int | None:
+    """Return the samples of one step of a log; None if it is not certain what a step is."""
+    if batch.per_update == batch.per_batch or unit == "update":
+        return batch.per_update
+    return batch.per_batch if unit == "batch" else None
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Mark:
+    """A step and the time at which the log showed it."""
+
+    time: float
+    steps: int
+    clock: int | None
+    """Number of the progress bar that displayed the time; None for the time of a line."""
+    eval_seconds: float | None
+    """Duration of the evaluations since the previous mark; None if one ran and its duration is not known."""
+
+
+class SteadyRate:
+    """Meter of a training's steps, or of its samples."""
+
+    def __init__(self) -> None:
+        self._marks: list[_Mark] = []
+        self._eval_seconds: float | None = 0.0
+
+    def add_evaluation(self, seconds: float | None) -> None:
+        """Note that an evaluation ran since the last step; None if its duration is not known."""
+        known = self._eval_seconds is not None and seconds is not None
+        self._eval_seconds = (self._eval_seconds or 0.0) + (seconds or 0.0) if known else None
+
+    def add_steps(self, steps: int, time: float, clock: int | None = None) -> None:
+        """Note that so many steps had ended at this time."""
+        if self._marks and steps <= self._marks[-1].steps:
+            return
+        self._marks.append(_Mark(time=time, steps=steps, clock=clock, eval_seconds=self._eval_seconds))
+        self._eval_seconds = 0.0
+
+    def per_second(self) -> float | None:
+        """Return the steady rate; None if too few lines, over too short a time, show it."""
+        steps, seconds, least_seconds = 0, 0.0, 0.0
+        is_joined = False
+        for before, after in pairwise(self._after_warm_up()):
+            if not self._is_measured(before, after):
+                is_joined = False
+                continue
+            resolution = LINE_RESOLUTION_SECONDS if after.clock is None else BAR_RESOLUTION_SECONDS
+            least_seconds += 0.0 if is_joined else _LEAST_TICKS * resolution
+            is_joined = True
+            steps += after.steps - before.steps
+            seconds += after.time - before.time - (after.eval_seconds or 0.0)
+        enough = steps > 0 and seconds > 0 and math.isfinite(seconds) and seconds >= least_seconds
+        return steps / seconds if enough else None
+
+    @property
+    def has_steps(self) -> bool:
+        """True if any line showed a step."""
+        return bool(self._marks)
+
+    def _after_warm_up(self) -> list[_Mark]:
+        if not self._marks:
+            return []
+        # The steps before the first line with a finished step, the slowest of all, are never counted.
+        warm = max(1, _WARM_UP_SHARE * self._marks[-1].steps)
+        return [mark for mark in self._marks if mark.steps >= warm]
+
+    @staticmethod
+    def _is_measured(before: _Mark, after: _Mark) -> bool:
+        return before.clock == after.clock and after.eval_seconds is not None and after.time >= before.time

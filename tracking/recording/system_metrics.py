@@ -24,46 +24,6 @@ from training.state.locks import exclusive_lock
 
 
 class SystemSampler:
-    """Sampling thread that runs from construction to `close`; `drain` returns the points since the last call."""
-
-    def __init__(self, interval_seconds: float | None = None) -> None:
-        self._interval_seconds = interval_seconds or float(os.environ.get("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", 5))
-        self._monitors = _monitors()
-        self._points: list[Metric] = []
-        self._lock = threading.Lock()
-        self._closed = threading.Event()
-        self._thread = threading.Thread(target=self._run, name="system-metrics", daemon=True)
-        self._thread.start()
-
-    def drain(self) -> list[Metric]:
-        """Return the points sampled since the last call."""
-        with self._lock:
-            points, self._points = self._points, []
-        return points
-
-    def close(self) -> None:
-        """Stop sampling."""
-        self._closed.set()
-        self._thread.join()
-
-    def _run(self) -> None:
-        started = time.monotonic()
-        while not self._closed.wait(self._interval_seconds):
-            self._sample(step=round(time.monotonic() - started))
-
-    def _sample(self, step: int) -> None:
-        now_ms = int(time.time() * 1000)
-        for monitor in self._monitors:
-            monitor.collect_metrics()
-            points = [
-                Metric(f"system/{name}", value, now_ms, step) for name, value in monitor.aggregate_metrics().items()
-            ]
-            monitor.clear_metrics()
-            with self._lock:
-                self._points += points
-
-
-class JobSampler:
     """Sampling of system metrics for one job by one of its followers.
 
     Of all launchers that follow the job, the one that holds the lock samples. When it ends, another one continues.
@@ -72,24 +32,41 @@ class JobSampler:
     def __init__(self, lock_file: Path) -> None:
         self._lock_file = lock_file
         self._descriptor: int | None = None
-        self._sampler: SystemSampler | None = None
+        self._points: list[Metric] = []
+        self._lock = threading.Lock()
+        self._closed = threading.Event()
+        self._thread = threading.Thread(target=self._run, name="system-metrics", daemon=True)
 
     def drain(self) -> list[Metric]:
         """Return the points sampled since the last call; none while another launcher samples."""
-        if self._sampler is None:
+        if self._descriptor is None:
             try:
                 self._descriptor = exclusive_lock(self._lock_file)
             except (BlockingIOError, FileNotFoundError):  # another launcher samples, or the folder is deleted
                 return []
-            self._sampler = SystemSampler()
-        return self._sampler.drain()
+            self._thread.start()
+        with self._lock:
+            points, self._points = self._points, []
+        return points
 
     def close(self) -> None:
         """Stop sampling, and let another launcher sample."""
-        if self._sampler is not None and self._descriptor is not None:
-            self._sampler.close()
+        if self._descriptor is not None and not self._closed.is_set():
+            self._closed.set()
+            self._thread.join()
             os.close(self._descriptor)
-            self._descriptor = None
+
+    def _run(self) -> None:
+        interval_seconds = float(os.environ.get("MLFLOW_SYSTEM_METRICS_SAMPLING_INTERVAL", 5))
+        monitors, started = _monitors(), time.monotonic()
+        while not self._closed.wait(interval_seconds):
+            now_ms, step = int(time.time() * 1000), round(time.monotonic() - started)
+            for monitor in monitors:
+                monitor.collect_metrics()
+                values = monitor.aggregate_metrics()
+                monitor.clear_metrics()
+                with self._lock:
+                    self._points += [Metric(f"system/{name}", each, now_ms, step) for name, each in values.items()]
 
 
 def _monitors() -> list[BaseMetricsMonitor]:
@@ -101,11 +78,11 @@ def _monitors() -> list[BaseMetricsMonitor]:
     return monitors
 
 
-def job_sampler(service: Service, job_name: str) -> JobSampler | None:
+def system_sampler(service: Service, job_name: str) -> SystemSampler | None:
     """Return the sampler of this machine's metrics for a local job, or None."""
     if service.name != "local":
         return None
     try:
-        return JobSampler(Path(service.log_location(job_name)).with_name("sampled.lock"))
+        return SystemSampler(Path(service.log_location(job_name)).with_name("sampled.lock"))
     except JobNotFound:  # the follower reports the deleted job
         return None

@@ -19,9 +19,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from training.contract.errors import InputError, TrackingError, TrainfareError
-from training.state.database_files import create, exists, lock_database
+from training.state.folders import create_database, database_exists, lock_database
+from training.state.permissions import set_umask
 from training.state.system_errors import system_reason
-from training.state.umask import set_umask
 
 _PREFIX = "sqlite:///"
 
@@ -44,11 +44,11 @@ def prepare(uri: str) -> None:
         return
     _check_path(path)
     try:
-        if not exists(path):
+        if not database_exists(path):
             path.parent.mkdir(parents=True, exist_ok=True)
             with lock_database(path):
-                if not exists(path):  # another process may just have created it
-                    create(path, _initialize)
+                if not database_exists(path):  # another process may just have created it
+                    create_database(path, _initialize)
         revision = _revision(path)
     except OSError as error:
         reason = system_reason(error, variable="MLFLOW_TRACKING_URI", place="a database in a folder")

@@ -1,7 +1,6 @@
 """MLflow client that waits while the tracking server does not answer: logging is delayed, and nothing is lost.
 
-Waiting is always safe, because the job's log is the durable copy. Nothing is dropped, and the order is kept.
-"""
+Waiting is always safe, because the job's log is the durable copy. Nothing is dropped, and the order is kept."""
 
 from __future__ import annotations
 
@@ -12,28 +11,32 @@ import time
 from collections.abc import Callable, Mapping
 from typing import Any, TypeVar
 
+from mlflow import MlflowClient, get_tracking_uri
+from mlflow.entities import Metric, Param, RunTag
+from mlflow.exceptions import MlflowException
+from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, MAX_PARAM_VAL_LENGTH, MAX_TAG_VAL_LENGTH, path_not_unique
+from sqlalchemy.engine import create_engine
+from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
+
+from tracking.server.database import database_file, prepare
+from tracking.server.errors import is_final, is_foreign, reason, translated, user_of
 from training.contract.errors import TrackingError
 from training.contract.plain_text import without_control_characters, without_secrets
 from training.contract.retry import RetryPolicy
-from training.state.database_files import exists
+from training.state.folders import database_exists
 
 # MLflow's own retries are silent and take minutes; ours are reported. MLflow reads these variables at each request.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_TIMEOUT", "15")
 # Otherwise MLflow prints the address of every run that ends, with the server's password in it.
 os.environ.setdefault("MLFLOW_SUPPRESS_PRINTING_URL_TO_STDOUT", "true")
+# Seconds after which PostgreSQL's drivers give up a connection, here and in MLflow.
+os.environ.setdefault("PGCONNECT_TIMEOUT", "10")
 
-from mlflow import MlflowClient, get_tracking_uri
-from mlflow.entities import Metric, Param, RunTag
-from mlflow.exceptions import MlflowException
-from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, MAX_PARAM_VAL_LENGTH, MAX_TAG_VAL_LENGTH, path_not_unique
-
-from tracking.server.database import database_file, prepare
-from tracking.server.errors import is_final, is_foreign, reason, translated, user_of
-from tracking.server.reachable import require_answer
 
 Result = TypeVar("Result")
 
+_CONNECT_SECONDS = 3.0
 _SILENT_SECONDS = 2.0
 """Shorter waits, such as for a locked database, are not reported."""
 _FORBIDDEN = re.compile(r"[^/\w.\- :]")
@@ -198,7 +201,7 @@ def open_existing_store(uri: str | None = None, *, otherwise: str = "Nothing was
     Raises `TrackingError` if the server does not answer. `otherwise` is the last sentence of that error.
     """
     path = database_file(uri or get_tracking_uri())
-    if path is not None and not exists(path):
+    if path is not None and not database_exists(path):
         return None
     return open_store(uri, echo=lambda _: None, retry_seconds=10.0, otherwise=otherwise)
 
@@ -212,3 +215,33 @@ def database_name() -> str:
     """Return the path of the tracking database, or the address of a tracking server without its secrets."""
     uri = get_tracking_uri()
     return str(database_file(uri) or without_secrets(uri, uri))
+
+
+def require_answer(uri: str) -> None:
+    """Connect to the PostgreSQL server that a tracking URI names, before MLflow opens its store there.
+
+    MLflow itself tries for more than a minute, and prints each attempt. Other stores are not checked.
+
+    Raises `TrackingError` if it does not accept a connection, and ImportError if the driver is not installed.
+    """
+    if not uri.startswith(("postgresql:", "postgresql+")):
+        return
+    try:
+        engine = create_engine(uri)
+    except (ArgumentError, ValueError) as error:
+        raise TrackingError(
+            f"The tracking server {without_secrets(uri, uri)} is not an address of a database: write special "
+            "characters of the password as %40 for @, %2F for / and %3A for :."
+        ) from error
+    policy = RetryPolicy(total_seconds=_CONNECT_SECONDS)
+    started = policy.clock()
+    try:
+        policy.call(lambda: engine.connect().close(), is_transient=lambda error: isinstance(error, OperationalError))
+    except DBAPIError as error:
+        seconds = policy.clock() - started
+        raise TrackingError(
+            f"The tracking server {without_secrets(uri, uri)} has not answered for {seconds:.0f} s: "
+            f"{reason(error.orig or error, uri)}."
+        ) from error
+    finally:
+        engine.dispose()

@@ -1,8 +1,7 @@
-"""Arithmetic of a budget: the worst case of a job, and the time limit with which it certainly fits. Pure.
+"""A budget: the worst case of a job, the time limit with which it certainly fits, and texts about it. Pure.
 
 A service stops a job at its time limit with SIGTERM and kills it after a grace. Then it uploads what the job saved. All
-of that is billed, for each instance. So a job costs at most its limit, the grace, the upload and its warm pool.
-"""
+of that is billed, for each instance. So a job costs at most its limit, the grace, the upload and its warm pool."""
 
 from __future__ import annotations
 
@@ -80,12 +79,10 @@ class Budget:
 
     def left(self, spent: Amount) -> Budget:
         """Return the rest of the budget after `spent`, at least 0. If the spent dollars are unknown, none are left."""
-        usd = self.max_usd if spent.usd is not None else 0.0
+        usd, seconds = self.max_usd, self.max_billable_seconds
         return Budget(
-            max_usd=None if usd is None or self.max_usd is None else max(0.0, usd - (spent.usd or 0.0)),
-            max_billable_seconds=None
-            if self.max_billable_seconds is None
-            else max(0.0, self.max_billable_seconds - spent.seconds),
+            max_usd=None if usd is None else 0.0 if spent.usd is None else max(0.0, usd - spent.usd),
+            max_billable_seconds=None if seconds is None else max(0.0, seconds - spent.seconds),
         )
 
 
@@ -126,8 +123,8 @@ class Spending:
 
 def overhead_seconds(spec: JobSpec) -> float:
     """Return the seconds of one instance that may be billed beyond the time limit: the grace and the upload."""
-    grace = float(spec.environment.get(GRACE_VARIABLE, GRACE_SECONDS)) if spec.instance_type == "local" else None
-    return (GRACE_SECONDS if grace is None else grace) + UPLOAD_SECONDS
+    grace = spec.environment.get(GRACE_VARIABLE) if spec.instance_type == "local" else None
+    return (GRACE_SECONDS if grace is None else float(grace)) + UPLOAD_SECONDS
 
 
 def worst_case(spec: JobSpec, price: Price | None) -> Amount:
@@ -183,3 +180,28 @@ def fitting_limit(
         if limit >= shortest:
             return math.floor(limit)
     return None
+
+
+def amount_text(amount: Amount, budget: Budget | None = None) -> str:
+    """Return an amount, such as `1,500 s and 1.25 USD`; with a budget, only in the units that it limits."""
+    limits = budget if budget and budget.is_limited else Budget(max_usd=0.0, max_billable_seconds=0.0)
+    seconds = None if limits.max_billable_seconds is None else amount.seconds
+    usd = None if limits.max_usd is None else amount.usd
+    return _joined(seconds, usd) or "an unknown number of dollars"
+
+
+def budget_text(budget: Budget) -> str:
+    """Return the limits of a budget, such as `5.00 USD`."""
+    return _joined(budget.max_billable_seconds, budget.max_usd) or "no limit"
+
+
+def budget_sentence(state: Spending) -> str:
+    """Return the spent and the remaining part of a budget, without its full stop."""
+    spent = amount_text(state.spent, state.budget)
+    return f"Budget of {budget_text(state.budget)}: {spent} spent, {budget_text(state.left)} left"
+
+
+def _joined(seconds: float | None, usd: float | None) -> str:
+    texts = [] if seconds is None else [f"{seconds:,.0f} s" if seconds >= 100 else f"{seconds:,.1f} s"]
+    texts += [] if usd is None else [f"{usd:,.2f} USD" if usd >= 0.1 else f"{usd:,.4f} USD"]
+    return " and ".join(texts)

@@ -2,42 +2,44 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
-from typing import Literal, get_args
+from typing import Any, Literal, get_args
 
 from pydantic import BaseModel, ConfigDict, Field, JsonValue
 
-from training.contract.script_entry import ScriptEntry
-
 Compiler = Literal["none", "inductor", "trcomp", "trcomp-off"]
 COMPILERS: tuple[str, ...] = get_args(Compiler)
-
 CompileMode = Literal["default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"]
 """Modes of `torch.compile`."""
-
 Launcher = Literal["torchrun", "pytorchddp", "smddp", "smp", "xla"]
 """Program that starts a job's processes: PyTorch's torchrun, the toolkit's runner for DDP, SageMaker's libraries for
 data and model parallelism, or PyTorch/XLA's spawner."""
-
 Scalar = str | int | float | bool
-
 InputMode = Literal["File", "FastFile", "Pipe"]
 DataType = Literal["S3Prefix", "ManifestFile", "AugmentedManifestFile"]
 Distribution = Literal["FullyReplicated", "ShardedByS3Key"]
 FILE_SYSTEMS = {"fsxlustre": "FSxLustre", "efs": "EFS"}
 """Scheme of a channel's URI to the file system's type: `fsxlustre://fs-0123abcd/mount/rows`."""
-
 DAY = 86_400
 LONGEST_SECONDS = 28 * DAY
 """Longest run of a training job on SageMaker."""
-
 JOB_NAME_PATTERN = r"^[a-zA-Z0-9](-*[a-zA-Z0-9]){0,62}$"
+ENTRY_FILE = "trainfare_entry.py"
+"""Name of our entry point in the source of a job. It starts the scripts that SageMaker's toolkit alone cannot start."""
+ENTRY_KEY = "sagemaker_trainfare_entry"
+"""Hyperparameter that holds the settings. The toolkit passes no name that starts with `sagemaker_` to the script."""
+Style = Literal["space", "equals", "assign"]
+"""Named arguments as `--name value`, `--name=value` or `name=value`."""
+_SHELL_SAFE = re.compile(r"[A-Za-z0-9_@%+=:,./-]+")
 
 
-class MetricDefinition(BaseModel):
-    """Metric that the service reads from the log."""
-
+class _Frozen(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid")
+
+
+class MetricDefinition(_Frozen):
+    """Metric that the service reads from the log."""
 
     name: str
     """Name under which the service reports the last value."""
@@ -45,10 +47,8 @@ class MetricDefinition(BaseModel):
     """Regular expression with one group, matched against each log line."""
 
 
-class ChannelOptions(BaseModel):
+class ChannelOptions(_Frozen):
     """Options of a channel on SageMaker. Values are those of CreateTrainingJob."""
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     mode: InputMode = "File"
     """Copy the data before the start, read it when it is opened, or stream it through named pipes."""
@@ -62,13 +62,38 @@ class ChannelOptions(BaseModel):
     """Access to a file system."""
 
 
-class JobSpec(BaseModel):
+class ScriptEntry(_Frozen):
+    """Settings of our entry point for one script. The toolkit passes them on unchanged.
+
+    `training/scripts/trainfare_entry.py` reads them in the job.
+    """
+
+    style: Style = "space"
+    """Style of named arguments."""
+    flags: bool = False
+    """True if the names of true values are passed alone, and false values not at all."""
+    words: tuple[str, ...] = ()
+    """Arguments before all named ones."""
+    secrets: Mapping[str, str] = {}
+    """Environment variable to the secret of AWS Secrets Manager that holds its value, by name or ARN."""
+    values: Mapping[str, JsonValue] = {}
+    """Hyperparameters that the toolkit's shell would change. These settings carry them instead of the request's own
+    hyperparameters."""
+
+    def carrying(self, hyperparameters: Mapping[str, JsonValue]) -> ScriptEntry:
+        """Return the settings with the values of a job: those of other repeats may differ, such as a seed."""
+        return self.model_copy(update={"values": {name: hyperparameters[name] for name in self.values}})
+
+    def settings(self, program: str) -> dict[str, Any]:
+        """Return the value of the hyperparameter `ENTRY_KEY` for this program, without settings that have no effect."""
+        return {"program": program, **self.model_dump(mode="json", exclude_defaults=True)}
+
+
+class JobSpec(_Frozen):
     """Complete specification of one job: everything that `training.contract.request` needs.
 
     Planning passes resolved values. A test compares the defaults with those of the experiment schema.
     """
-
-    model_config = ConfigDict(frozen=True, extra="forbid")
 
     name: str = Field(pattern=JOB_NAME_PATTERN)
     """Job name, unique within a service: 1 to 63 letters, digits and inner hyphens (CreateTrainingJob's rule)."""
@@ -168,3 +193,12 @@ class JobSpec(BaseModel):
         if not self.spot:
             return None
         return self.max_wait_seconds or max(self.max_run_seconds, min(self.max_run_seconds + DAY, LONGEST_SECONDS))
+
+
+def is_shell_safe(word: str) -> bool:
+    """Return whether a shell passes a word on as it is.
+
+    The toolkit joins a command's words with blanks and gives them to a shell, without quotes (sagemaker-training 5.1.1,
+    `process.py`; aws/sagemaker-training-toolkit#128, open). Blanks split a word there, and `$`, `;` and others act.
+    """
+    return _SHELL_SAFE.fullmatch(word) is not None

@@ -1,21 +1,61 @@
-"""Build the `CreateTrainingJob` request of a JobSpec. Pure.
+"""Build the `CreateTrainingJob` request of a JobSpec, within the API's limits. Pure.
 
-The request follows the script-mode contract of the SageMaker training toolkit: every hyperparameter is a
-JSON-encoded string, and keys that start with `sagemaker_` control the toolkit.
+The request follows the script-mode contract of the SageMaker training toolkit: every hyperparameter is a JSON-encoded
+string, and keys that start with `sagemaker_` control the toolkit, in the form of SageMaker's SDK v2 (2.257.7), the last
+SDK with this contract.
+
+Source of the limits: botocore 1.44.5, sagemaker/2017-07-24. AWS checks them only after the data and the source have
+been uploaded. The local service has the same limits.
 """
 
 from __future__ import annotations
 
 import json
 import math
-from collections.abc import Mapping
+import re
+import warnings
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from training.contract.errors import InputError
-from training.contract.job_spec import FILE_SYSTEMS, ChannelOptions, JobSpec
-from training.contract.limits import check_limits, check_text
-from training.contract.script_mode import CODE_CHANNEL, toolkit_hyperparameters
+from training.contract.job_spec import (
+    ENTRY_FILE,
+    ENTRY_KEY,
+    FILE_SYSTEMS,
+    ChannelOptions,
+    JobSpec,
+    Launcher,
+    MetricDefinition,
+)
 from training.contract.service import Request
+
+INFO_LOG_LEVEL = 20
+TRAINING_COMPILER = ("trcomp", "trcomp-off")
+CODE_CHANNEL = "code"
+"""Channel of the source of a job without a network, which cannot download its source (SDK v2, `job.py`)."""
+CODE_ARCHIVE = f"/opt/ml/input/data/{CODE_CHANNEL}/sourcedir.tar.gz"
+"""Path of that source in the container (SDK v2, `CONTAINER_CODE_CHANNEL_SOURCEDIR_PATH`)."""
+
+MAX_ENTRIES = {
+    "hyperparameters": 100,
+    "environment": 100,
+    "channels": 20,
+    "tags": 50,
+    "metric_definitions": 40,
+    "subnets": 16,
+    "security_groups": 5,
+    # CreateTrainingJob allows five instance types; `instance_type` is the first.
+    "fallback_instance_types": 4,
+}
+MAX_NAME_CHARACTERS = {"hyperparameters": 256, "environment": 512, "channels": 64, "tags": 128}
+MAX_VALUE_CHARACTERS = {"hyperparameters": 2500, "environment": 512, "tags": 256}
+MAX_METRIC_CHARACTERS = {"name": 255, "regex": 500}
+NAME_PATTERNS = {
+    "hyperparameters": r"[^=\s\0]+",
+    "environment": r"[a-zA-Z_][a-zA-Z0-9_]*",
+    "channels": r"[A-Za-z0-9._-]+",
+    "tags": r"[\w .:/=+\-@]+",
+}
 
 
 def build(spec: JobSpec) -> Request:
@@ -151,3 +191,152 @@ def _check_value(name: str, value: Any) -> None:
         check_text("hyperparameters", name, value)
     for part in [*value, *value.values()] if isinstance(value, dict) else value if isinstance(value, list) else ():
         _check_value(name, part)
+
+
+def toolkit_hyperparameters(spec: JobSpec) -> dict[str, Any]:
+    """Return the hyperparameters that the toolkit reads, before they are encoded as JSON."""
+    return {
+        "sagemaker_program": spec.program if spec.entry is None else ENTRY_FILE,
+        "sagemaker_submit_directory": CODE_ARCHIVE if spec.isolate_network else spec.source_uri,
+        "sagemaker_container_log_level": INFO_LOG_LEVEL,
+        "sagemaker_job_name": spec.name,
+        "sagemaker_region": spec.region,
+        **_compiler(spec),
+        **_launcher(spec),
+        **({} if spec.entry is None else {ENTRY_KEY: spec.entry.settings(spec.program)}),
+    }
+
+
+def launcher_of(spec: JobSpec) -> Launcher | None:
+    """Return the launcher of the job's processes, or None for a single process, which needs no launcher."""
+    if spec.launcher is None and spec.devices * spec.instance_count == 1:
+        return None
+    return spec.launcher or ("xla" if spec.compiler in TRAINING_COMPILER else "torchrun")
+
+
+def _compiler(spec: JobSpec) -> dict[str, Any]:
+    """Return the hyperparameters that SageMaker documents for the Training Compiler.
+
+    `trcomp-off` keeps the image and disables the compiler.
+    """
+    if spec.compiler not in TRAINING_COMPILER:
+        return {}
+    return {
+        "sagemaker_training_compiler_enabled": spec.compiler == "trcomp",
+        "sagemaker_training_compiler_debug_mode": spec.compiler_debug,
+    }
+
+
+def _launcher(spec: JobSpec) -> Mapping[str, Any]:
+    launcher = launcher_of(spec)
+    if launcher is None:
+        return {}
+    if launcher == "xla":
+        return {"sagemaker_pytorch_xla_multi_worker_enabled": True}
+    return {**_launcher_flags(spec, launcher), "sagemaker_instance_type": spec.instance_type}
+
+
+def _launcher_flags(spec: JobSpec, launcher: Launcher) -> dict[str, Any]:
+    if launcher == "pytorchddp":
+        return {"sagemaker_pytorch_ddp_enabled": True}
+    if launcher == "smddp":
+        return {
+            "sagemaker_distributed_dataparallel_enabled": True,
+            "sagemaker_distributed_dataparallel_custom_mpi_options": spec.mpi_options,
+        }
+    if launcher == "smp":
+        return {
+            "sagemaker_mpi_enabled": True,
+            "sagemaker_mpi_num_of_processes_per_host": spec.devices,
+            "sagemaker_mpi_custom_mpi_options": spec.mpi_options,
+            "sagemaker_distributed_dataparallel_enabled": False,
+            "mp_parameters": dict(spec.model_parallel),
+        }
+    # The toolkit counts the GPUs of an instance. On this machine, this key of its torchrun launcher sets the number of
+    # processes.
+    processes = {"sagemaker_mpi_num_of_processes_per_host": spec.devices} if spec.instance_type == "local" else {}
+    return {"sagemaker_torch_distributed_enabled": True, **processes}
+
+
+def check_limits(spec: JobSpec, hyperparameters: Mapping[str, str]) -> None:
+    """Raise InputError for a name, a value or a count that the API would reject.
+
+    `hyperparameters` are all hyperparameters of the request, encoded as JSON.
+    """
+    for name in spec.hyperparameters:
+        if name.startswith("sagemaker_"):
+            raise InputError(
+                f"Hyperparameter '{name}' is reserved: names that start with 'sagemaker_' are set automatically."
+            )
+    _check_map("hyperparameters", hyperparameters)
+    _check_map("environment", spec.environment)
+    _check_map("channels", spec.channels)
+    _check_map("tags", spec.tags)
+    check_tags(spec.tags)
+    for field in ("metric_definitions", "subnets", "security_groups", "fallback_instance_types"):
+        _check_count(field, getattr(spec, field))
+    for definition in spec.metric_definitions:
+        check_metric(definition)
+
+
+def check_text(field: str, name: str, value: str) -> None:
+    """Raise InputError for text that cannot be passed in a command line or an environment variable."""
+    if "\0" in value or any("\ud800" <= character <= "\udfff" for character in value):
+        raise InputError(
+            f"Value of '{name}' in {field} contains a NUL or an unpaired surrogate; it must be plain text."
+        )
+
+
+def check_metric(definition: MetricDefinition) -> None:
+    """Raise InputError for an invalid regular expression, or one that does not have exactly one group."""
+    import regex  # with the package that searches the log
+
+    for part, limit in MAX_METRIC_CHARACTERS.items():
+        _check_metric_text(definition, part, getattr(definition, part), limit)
+    try:
+        with warnings.catch_warnings():  # Python warns on the terminal of brackets that may mean more in the future
+            warnings.simplefilter("ignore", FutureWarning)
+            groups = max(re.compile(definition.regex).groups, regex.compile(definition.regex).groups)
+    except (re.error, regex.error, RecursionError) as error:
+        raise InputError(
+            f"Metric '{definition.name}': '{definition.regex[:500]}' is not a regular expression: {error}."
+        ) from error
+    if groups != 1:
+        raise InputError(
+            f"Metric '{definition.name}': '{definition.regex}' has {groups} groups; it must have exactly one."
+        )
+
+
+def check_tags(tags: Iterable[str]) -> None:
+    """Raise InputError for a tag whose name AWS reserves, in any case of letters (API reference, `Tag.Key`)."""
+    for name in tags:
+        if name.lower().startswith("aws:"):
+            raise InputError(f"Name '{name}' in tags is not allowed: AWS reserves names that start with 'aws:'.")
+
+
+def _check_metric_text(definition: MetricDefinition, part: str, text: str, limit: int) -> None:
+    if len(text) > limit:
+        raise InputError(
+            f"Metric {definition.name[:60]!r}: the {part} has {len(text)} characters; at most {limit} are allowed."
+        )
+    if not text or "\n" in text or "\r" in text:
+        problem = "contains a line break" if text else "is empty"
+        raise InputError(f"Metric {definition.name[:60]!r}: the {part} {problem}, which SageMaker does not allow.")
+
+
+def _check_map(field: str, entries: Mapping[str, str]) -> None:
+    _check_count(field, entries)
+    for name, value in entries.items():
+        if not re.fullmatch(NAME_PATTERNS[field], name) or len(name) > MAX_NAME_CHARACTERS[field]:
+            rule = f"match {NAME_PATTERNS[field]} and have at most {MAX_NAME_CHARACTERS[field]} characters"
+            raise InputError(f"Name {name[:100]!r} in {field} is not allowed: it must {rule}.")
+        limit = MAX_VALUE_CHARACTERS.get(field)
+        if limit is not None and len(value) > limit:
+            raise InputError(f"Value of '{name}' in {field} has {len(value)} characters; at most {limit} are allowed.")
+        check_text(field, name, value)
+
+
+def _check_count(field: str, entries: Iterable[object]) -> None:
+    count = len(list(entries))
+    if count > MAX_ENTRIES[field]:
+        raise InputError(f"There are {count} {field}; at most {MAX_ENTRIES[field]} are allowed.")

@@ -8,7 +8,7 @@ A training goes through these steps:
 1. `train.py` opens the event log and starts to listen for SIGTERM (`processes/signals.py`). After that, it imports
    torch and transformers, which takes seconds.
 2. `training_run.run` reads the arguments and channels, trains, evaluates and saves. It emits events throughout.
-3. If anything fails, `main` reports it (`reporting/failure.py`) in three places: a `failure` event, the file `failure`,
+3. If anything fails, `main` reports it (`reporting/errors.py`) in three places: a `failure` event, the file `failure`,
    which SageMaker shows as the failure reason, and the exit code. A job that was stopped ends with exit code 143.
 """
 
@@ -20,9 +20,8 @@ from typing import Optional
 import compilation.lean_imports  # noqa: F401
 from processes import ranks
 from processes.signals import StopRequest
-from reporting.errors import Stopped
+from reporting.errors import Stopped, another_process_failed, report
 from reporting.events import Events
-from reporting.failure import another_process_failed, report
 
 
 def main() -> int:

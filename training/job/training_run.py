@@ -16,31 +16,36 @@
 import platform
 import shutil
 from dataclasses import replace
-from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
+from typing import Any, Dict, Mapping, Sequence, Tuple
 
 import numpy
 import pyarrow
 import torch
 import transformers
 
-from checkpoints.retention import CheckpointKeeper
+from checkpoints.checkpoint_files import CheckpointKeeper
 from compilation.stored_programs import open_stored_programs, setting_of
-from data.batch_shapes import planned_shapes
 from data.channels import check_tokens
-from data.padding import NO_WORK, Collator, Work
+from data.padding import NO_WORK, Collator, Work, planned_shapes
 from data.sampler import TrainSampler
 from estimating.calibration import CalibrationFinished, calibrate
 from estimating.probe import Probe
 from loop.compile_phase import compile_shapes, is_dynamic
-from loop.job_trainer import JobTrainer
+from loop.job_trainer import JobTrainer, eval_sampler, train_sampler
 from loop.prepared_model import prepare
-from loop.samplers import eval_sampler, train_sampler
 from loop.trainer_callback import Reporter
-from measuring import hardware, result_metrics
-from measuring.clocks import clock_for
+from measuring import hardware
 from measuring.machine_load import MachineLoad
-from measuring.meter import Meter
-from processes import hosts, ranks
+from measuring.meter import (
+    Meter,
+    attention_flops_per_pair,
+    clock_for,
+    multiplied_parameters,
+    padding_metrics,
+    throughput_metrics,
+    time_metrics,
+)
+from processes import ranks
 from processes.signals import StopRequest
 from reporting.events import Events
 from settings.job_settings import Settings, resolve_settings
@@ -53,17 +58,23 @@ from weights.pretrained import save_tokenizer, supports_token_types
 def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, stop: StopRequest) -> None:
     """Train with these arguments. The last event is the result."""
     set_threads(environment)
-    hosts.configure_host()
+    ranks.configure_host()
     settings = resolve_settings(argv, environment, events)
     model = _load_model(settings)
     parameters = model.num_parameters()
     settings = _drop_unsupported_token_types(settings, model)
+
+    def emit_phase(name: str, seconds: float) -> None:
+        events.emit("phase", phase=name, seconds=seconds)
+
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
-    meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, _phase_logger(events))
+    meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, emit_phase)
     settings = prepare(model, settings)
     trainer, sampler = _trainer(settings, model, meter)
     reporter = _reporter(settings, trainer, sampler, events, stop)
-    probe = _probe(settings, trainer, sampler, events)
+    probe = Probe(settings, sampler, trainer, events) if settings.is_probe else None
+    if probe:
+        trainer.add_callback(probe)
     events.emit("start", **_start_fields(settings, model, parameters))
     try:
         trainer.train_from(settings.resumed[0] if settings.resumed else None)
@@ -84,11 +95,7 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
         **(probe.metrics() if probe else {}),
         **load.metrics(),
     }
-    _emit_result(settings, trainer, {**metrics, **result_metrics.time_metrics(trainer.meter.phase_seconds)}, events)
-
-
-def _phase_logger(events: Events) -> Any:
-    return lambda name, seconds: events.emit("phase", phase=name, seconds=seconds)
+    _emit_result(settings, trainer, {**metrics, **time_metrics(trainer.meter.phase_seconds)}, events)
 
 
 def _load_model(settings: Settings) -> Any:
@@ -105,7 +112,9 @@ def _drop_unsupported_token_types(settings: Settings, model: Any) -> Settings:
     types = settings.train.rows.types
     if types is None or supports_token_types(model, int(types.max())):
         return settings
-    train, validation = settings.train.without_token_types(), settings.validation.without_token_types()
+    train, validation = (
+        replace(channel, rows=channel.rows.without_token_types()) for channel in (settings.train, settings.validation)
+    )
     return replace(settings, train=train, validation=validation)
 
 
@@ -175,14 +184,6 @@ def _reporter(
     return reporter
 
 
-def _probe(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events) -> Optional[Probe]:
-    if not settings.is_probe:
-        return None
-    probe = Probe(settings, sampler, trainer, events)
-    trainer.add_callback(probe)
-    return probe
-
-
 def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events) -> None:
     """Compile every batch shape of the training before its first step."""
     batch_size = settings.arguments.batch_size
@@ -231,16 +232,18 @@ def _result_metrics(settings: Settings, trainer: JobTrainer, reporter: Reporter)
     steady_work = _sum_over_processes(steady.work if steady else NO_WORK, device)
     name = hardware.describe(settings.device_kind, settings.processes)["name"]
     peak = hardware.peak_flops_per_second(name) if settings.device_kind == "cuda" else None
+    # Under Trainer's names.
+    logged = {**reporter.summary, **reporter.last_evaluation}
     return {
-        **result_metrics.trainer_metrics({**reporter.summary, **reporter.last_evaluation}),
-        **result_metrics.throughput_metrics(
+        **{name: float(value) for name, value in logged.items() if isinstance(value, (int, float))},
+        **throughput_metrics(
             steady,
             steady_work,
-            result_metrics.multiplied_parameters(trainer.model),
+            multiplied_parameters(trainer.model),
             peak and peak * settings.processes,
-            result_metrics.attention_flops_per_pair(trainer.model),
+            attention_flops_per_pair(trainer.model),
         ),
-        **result_metrics.padding_metrics(_sum_over_processes(meter.work, device)),
+        **padding_metrics(_sum_over_processes(meter.work, device)),
         **hardware.memory_metrics(settings.device_kind),
         **settings.compiler.metrics(),
         **(keeper.target.metrics() if keeper.target else {}),

@@ -28,7 +28,7 @@ from packaging.requirements import InvalidRequirement, Requirement
 from training.contract.errors import InputError
 from training.contract.plain_text import without_secrets
 from training.scripts.source import ScriptSource, is_package
-from training.state.digests import UNFINISHED_PREFIX, remove
+from training.state.folders import UNFINISHED_PREFIX, remove
 from training.state.locks import exclusive_lock
 
 FOLDER = "environments"

@@ -13,7 +13,7 @@ from pathlib import Path
 from pydantic import JsonValue
 
 from training.contract.job_spec import JobSpec
-from training.contract.script_mode import launcher_of
+from training.contract.request import launcher_of
 from training.scripts import trainfare_entry
 from training.scripts.environments import FILE, requirement_lines
 from training.services.local import toolkit

@@ -14,17 +14,17 @@ from fnmatch import fnmatch
 from pathlib import Path
 
 from training.contract.errors import InputError, nearest
+from training.contract.job_spec import ENTRY_FILE
 from training.contract.plain_text import without_secrets
-from training.contract.script_entry import FILE
 from training.services.local.toolkit import PROGRAM_PATTERN
-from training.state.digests import is_usable, new_folder
+from training.state.folders import is_usable, new_folder
+from training.state.permissions import private_mode
 from training.state.regular_files import user_path
-from training.state.umask import private_mode
 
 MAX_BYTES = 100 * 2**20
 MODULE_PATTERN = r"-m [A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"
 
-ENTRY = Path(__file__).with_name(FILE)
+ENTRY = Path(__file__).with_name(ENTRY_FILE)
 """Our entry point, which starts scripts that the toolkit alone cannot start."""
 IGNORED_PATTERNS = (".*", "__pycache__", "mlruns", "mlartifacts", "mlflow.db*")
 """Patterns of files that are never part of a script: hidden files, which may be secrets, and MLflow's files."""
@@ -83,13 +83,15 @@ def with_entry(source: ScriptSource, folder: Path, echo: Callable[[str], None] =
     """Return the source with our entry point beside its files, as a further copy under `folder`."""
     own = ENTRY.read_bytes()
     identity = hashlib.sha256(source.identity.encode() + b"\0" + own).hexdigest()
-    if (source.folder / FILE).exists():
-        raise InputError(f"{source.description} contains {FILE}, a name that the job needs for its own file: rename it")
+    if (source.folder / ENTRY_FILE).exists():
+        raise InputError(
+            f"{source.description} contains {ENTRY_FILE}, a name that the job needs for its own file: rename it"
+        )
     copy = folder / identity[:40]
     if not is_usable(copy, echo):
         with new_folder(copy) as unfinished:
             shutil.copytree(source.folder, unfinished, dirs_exist_ok=True)
-            (unfinished / FILE).write_bytes(own)
+            (unfinished / ENTRY_FILE).write_bytes(own)
     return replace(source, folder=copy, identity=identity)
 
 

@@ -2,7 +2,7 @@
 
 A copy of this file is put beside the script. It reads the hyperparameters and its own settings from the variables that
 the toolkit sets, and replaces itself by the script, so that the script runs as if it had been started directly.
-`training/contract/script_entry.py` explains the settings. Standard library only, and boto3 if there are secrets.
+`training/contract/job_spec.py` explains the settings. Standard library only, and boto3 if there are secrets.
 """
 
 import importlib

@@ -11,31 +11,30 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
-from training.staging.formats.compression import is_packed
-from training.staging.formats.files import read_start
+from training.staging.formats.files import is_packed, read_start
 from training.staging.formats.readers import BINARY, reader_name
-from training.staging.formats.text_format import TextFormat
-from training.staging.models.starting_model import find_starting_model
-from training.staging.rows.examples import label_text, read_examples
-from training.staging.rows.prepare import check_rows
-from training.staging.rows.questions import read_questions
-from training.staging.rows.selection import first_rows
-from training.staging.rows.split import validation_count
-from training.staging.rows.texts import read_texts
-from training.staging.sources.hub import is_offline, stream_split
+from training.staging.formats.text import TextFormat
+from training.staging.rows.labels import check_rows
+from training.staging.rows.selection import first_rows, validation_count
+from training.staging.sources.data_files import DataFiles
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
-from training.staging.sources.sample_tables import open_sample
-from training.staging.sources.sources import Source, Table, Tables, find_files, find_source, is_in_s3
-from training.staging.sources.stored_files import Start, StoredFiles
-from training.staging.stage import evaluation_key, stage, staging_key
-from training.staging.tasks import TASKS, causal_lm
-from training.staging.tokens.buckets import choose_buckets, with_max_length
-from training.staging.tokens.channel_summary import ChannelSummary
-from training.staging.tokens.lengths import length_statistics
-from training.staging.tokens.staged import CHANNELS, MODEL, Staged, read_manifest
-from training.staging.tokens.tokenizing import encode, load_tokenizer
-from training.staging.tokens.windows import WindowCutter
+from training.staging.sources.sources import (
+    Source,
+    Table,
+    Tables,
+    file_table,
+    find_files,
+    is_in_s3,
+    is_offline,
+    streamed_tables,
+    tables_of,
+)
+from training.staging.sources.stored_files import LINES, Start, StoredFiles
+from training.staging.stage import find_inputs, stage
+from training.staging.tasks import TASKS
+from training.staging.tokens.staged import Staged, read_manifest
+from training.staging.tokens.tokenizing import load_tokenizer
 
 SMALL_BYTES = 4 * 2**20
 """Size of data that is staged faster than a sample of it is worth."""
@@ -57,12 +56,8 @@ class Estimate:
     """Rows of the data that an estimate comes from; None if the data itself was staged."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Sample:
-    rows: int
-    """Rows read."""
-    lengths: list[int]
-    """Length of each staged row that they make, in tokens."""
+_Sample = tuple[int, list[int]]
+"""Number of rows that were read, and the length in tokens of each staged row that they make."""
 
 
 def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress: Progress | None = None) -> Estimate:
@@ -72,62 +67,72 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     """
     if not is_in_s3(request.data) and is_small(request.data):
         return Estimate(staged=stage(request, home, echo, progress))
-    model = find_starting_model(request, home)
-    task = TASKS[request.task]
-    columns = task.required_columns(request.data.columns)
-    source = find_source(request.data, columns, home / "docstrings", task.READERS, request.account)
-    key = staging_key(request, source, model)
-    folder = home.absolute() / "staged" / key
-    if read_manifest(folder) is not None or (is_in_s3(request.data) and _is_small_source(source)):
+    inputs = find_inputs(request, home)
+    model, source = inputs.model, inputs.source
+    if read_manifest(inputs.folder) is not None or (is_in_s3(request.data) and _is_small_source(source)):
         return Estimate(staged=stage(request, home, echo, progress))
     progress = progress or Progress()
     progress.begin("reading the first rows")
     tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
     with closing(source):
-        sample, rows = _sample_and_rows(source, request, columns, tokenizer, echo)
-    check_rows(rows[0], request, source.description)
-    channels: dict[str, str] = {name: (folder / name).as_uri() for name in CHANNELS}
-    if (model_folder := folder / MODEL if model.scratch else model.tokenizer.folder) is not None:
-        channels[MODEL] = model_folder.as_uri()
-    counts = dict(sorted(Counter(sample.lengths).items()))
-    staged = Staged(
-        key=key,
-        channels=channels,
-        train_rows=rows[0],
-        validation_rows=rows[1],
+        (sample_rows, lengths), (train, validation) = _sample_and_rows(source, request, tokenizer, echo)
+    check_rows(train, request, source.description)
+    # Longer rows than those of the sample are likely, and the last bucket must hold them.
+    staged = inputs.staged(
+        dict(sorted(Counter(lengths).items())),
+        request.max_length,
+        cached=False,
+        train_rows=train,
+        validation_rows=validation,
         label_names=(),
         train_class_counts=(),
         validation_class_counts=(),
-        bucket_lengths=_buckets(counts, request),
-        lengths=length_statistics(counts, request.max_length),
-        source=source.description,
-        digest=source.digest,
-        evaluation_key=evaluation_key(request, source, model),
-        cached=False,
     )
-    return Estimate(staged=staged, sample_rows=sample.rows)
+    return Estimate(staged=staged, sample_rows=sample_rows)
 
 
 def _sample_and_rows(
-    source: Source, request: StagingRequest, columns: list[str], tokenizer: Any, echo: Echo
+    source: Source, request: StagingRequest, tokenizer: Any, echo: Echo
 ) -> tuple[_Sample, tuple[int, int]]:
     """Return the sample and the estimated rows of both channels."""
     data = request.data
+    columns = TASKS[request.task].required_columns(data.columns)
     if not source.files:
-        tables = _streamed(data, columns) if data.hub is not None else source.open()
+        tables = streamed_tables(data.hub, columns) if data.hub is not None else source.open()
         sample = _sampled(tables.train, request, tokenizer)
         return sample, _channel_rows(tables, (), sample, request)
-    readers = TASKS[request.task].READERS
-    opened = open_sample(source, columns, readers, data, echo)
+    starts = [_start(each, data.text_format, echo) for each in source.files]
     try:
-        sample = _sampled(opened.tables.train, request, tokenizer)
+        tables = _tables(source, starts, columns, data)
+        sample = _sampled(tables.train, request, tokenizer)
     except InputError:
-        if opened.is_exact:
+        if all(each.is_exact for each in starts):
             raise
         source.close()
-        opened = open_sample(source, columns, readers, data, echo, whole=True)
-        sample = _sampled(opened.tables.train, request, tokenizer)
-    return sample, _channel_rows(opened.tables, opened.starts, sample, request)
+        starts = [_start(each, data.text_format, echo, whole=True) for each in source.files]
+        tables = _tables(source, starts, columns, data)
+        sample = _sampled(tables.train, request, tokenizer)
+    return sample, _channel_rows(tables, starts, sample, request)
+
+
+def _start(files: DataFiles | StoredFiles, text: TextFormat, echo: Echo, *, whole: bool = False) -> Start:
+    """Return files whose first rows are to be read.
+
+    Objects are copied as a whole if their format requires it, or always with `whole`. Before that, `echo` gets their
+    number and size.
+    """
+    if isinstance(files, DataFiles):
+        return Start(files=files)
+    if files.can_start(text) and not whole:
+        return files.start()
+    reason = "a part of them shows too little" if whole else "their format needs all of them"
+    echo(f"The plan copies {files.description}: {reason}.")
+    return Start(files=files.copies())
+
+
+def _tables(source: Source, starts: Sequence[Start], columns: list[str], data: Data) -> Tables:
+    parts = zip(source.files, starts, strict=True)
+    return tables_of([file_table(files, columns, data, start.files) for files, start in parts])
 
 
 def _is_small_source(source: Source) -> bool:
@@ -163,64 +168,20 @@ def _text_bytes(path: Path) -> int:
     return size * PACKED_FACTOR if is_packed(path) or path.suffix.lower() in BINARY else size
 
 
-def _streamed(data: Data, columns: list[str]) -> Tables:
-    """Return the tables of a Hub data set, read from the Hub row by row."""
-    assert data.hub is not None
-    splits = data.hub.splits
-    train = stream_split(data.hub, splits.train, columns)
-    validation = stream_split(data.hub, splits.validation, columns) if splits.validation else None
-    name = f"{data.hub.name} split"
-    return Tables(
-        train=Table(name=f"{name} {splits.train}", unit="row", rows=train),
-        validation=Table(name=f"{name} {splits.validation}", unit="row", rows=validation) if validation else None,
-    )
-
-
 def _sampled(table: Table, request: StagingRequest, tokenizer: Any) -> _Sample:
     rows = list(islice(table.rows, SAMPLE_ROWS))
-    lengths = _LENGTHS[request.task](replace(table, rows=iter(rows)), request, tokenizer)
+    lengths = TASKS[request.task].row_lengths(replace(table, rows=iter(rows)), request, tokenizer)
     if not lengths:
         raise InputError(f"the first {len(rows)} rows of {table.name} make no row to train on")
-    return _Sample(rows=len(rows), lengths=lengths)
-
-
-def _classification(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
-    skip = frozenset(map(label_text, request.data.skip_labels or ()))
-    examples = list(read_examples(table, request.data.columns, skip))
-    return [len(ids) for ids in encode(tokenizer, examples, request.max_length).input_ids] if examples else []
-
-
-def _question_answering(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
-    cutter = WindowCutter(tokenizer, max_length=request.max_length, doc_stride=request.doc_stride)
-    return [len(ids) for ids in cutter.cut(list(read_questions(table))).input_ids]
-
-
-def _causal_lm(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
-    import numpy as np
-
-    summary = ChannelSummary(max_length=request.max_length, classes=0)
-    limit = None if request.packing else request.max_length
-    parts = list(causal_lm.tokenised(tokenizer, read_texts(table, request.data.columns.text), limit, summary))
-    if not parts:
-        return []
-    tokens, lengths = (np.concatenate(each) for each in zip(*parts, strict=True))
-    split = causal_lm.blocks(tokens, request.max_length) if request.packing else causal_lm.rows(tokens, lengths)
-    return [int(length) for length in split[1]]
-
-
-_LENGTHS: dict[str, Callable[[Table, StagingRequest, Any], list[int]]] = {
-    "classification": _classification,
-    "question-answering": _question_answering,
-    "causal-lm": _causal_lm,
-}
+    return len(rows), lengths
 
 
 def _channel_rows(tables: Tables, starts: Sequence[Start], sample: _Sample, request: StagingRequest) -> tuple[int, int]:
     """Return the estimated rows of both channels. `tables.train` has been read up to the sample's end."""
     data = request.data
     train_start, validation_start = (*starts, None, None)[:2]
-    per_row = len(sample.lengths) / sample.rows
-    total = _row_count(train_start, data, tables.train, sample.rows)
+    read, lengths = sample
+    total = _row_count(train_start, data, tables.train, read)
     if tables.validation is not None:
         validation = _row_count(validation_start, data, tables.validation, 0)
         train = total
@@ -231,7 +192,7 @@ def _channel_rows(tables: Tables, starts: Sequence[Start], sample: _Sample, requ
         train = total - validation
     limits = ((train, data.train_rows), (validation, data.validation_rows))
     limited = (count if limit is None else min(count, limit) for count, limit in limits)
-    first, second = (max(1, round(count * per_row)) for count in limited)
+    first, second = (max(1, round(count * len(lengths) / read)) for count in limited)
     return first, second
 
 
@@ -254,22 +215,8 @@ def _rows_by_size(path: Path, text: TextFormat) -> int | None:
         import pyarrow.parquet as pq
 
         return int(pq.ParquetFile(path).metadata.num_rows)
-    if kind in {".jsonl", ".ndjson", ".csv", ".tsv", ".txt"}:
-        return _lines_by_size(path, text)
-    return None
-
-
-def _lines_by_size(path: Path, text: TextFormat) -> int:
-    """Return the number of lines in a file, from those of its first bytes."""
-    first, share = read_start(path, text)
-    lines = sum(1 for line in first.splitlines() if line.strip())
+    if kind not in LINES:
+        return None
+    first, share = read_start(path)
+    lines = sum(1 for line in first.decode(text.encoding, "replace").splitlines() if line.strip())
     return max(1, round(lines / share))
-
-
-def _buckets(counts: dict[int, int], request: StagingRequest) -> tuple[int, ...]:
-    if request.bucket_lengths is not None:
-        return with_max_length(request.bucket_lengths, max_length=request.max_length)
-    # Longer rows than those of the sample are likely, and the last bucket must hold them.
-    return choose_buckets(
-        {**counts, request.max_length: counts.get(request.max_length, 1)}, max_length=request.max_length
-    )

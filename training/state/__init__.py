@@ -1,6 +1,4 @@
-"""State folder on this machine: its path, its locks, digests of its contents and the deletion of folders.
+"""State on this machine: the path of its folder, locks, permissions, and what is made, compared and deleted as a whole.
 
-`own_process.py` starts our other processes on this machine.
-
-Open `home.py` first.
+`own_process.py` starts our other processes on this machine. Open `home.py` first.
 """

@@ -1,4 +1,4 @@
-"""Path of the state folder on this machine: jobs, staged data and the compiler's cache."""
+"""Folders on this machine: the state folder with jobs and staged data, the compile cache, and the slots of cores."""
 
 from __future__ import annotations
 
@@ -11,10 +11,11 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from training.contract.errors import InputError
+from training.state.permissions import reason_against, reason_against_path, reason_against_status
 from training.state.regular_files import read_regular, user_path
-from training.state.safe_folder import reason_against
 from training.state.system_errors import system_reason
 
+SLOTS_VARIABLE = "TRAINFARE_SLOTS"
 _MAX_ID_BYTES = 1024
 
 
@@ -96,3 +97,28 @@ def check_compile_cache(folder: Path, *, create: bool = True) -> None:
             f"the compile cache {folder} is not safe, because its code is executed: {unsafe}; or set TRAINFARE_HOME to "
             "a folder of your own."
         )
+
+
+def slots_folder(*, create: bool = True) -> Path:
+    """Return the folder with the locks of this machine's cores and GPUs, which the jobs of all state folders share.
+
+    It is `TRAINFARE_SLOTS`, which several users can share, or else a folder of this user, in `XDG_RUNTIME_DIR` or in
+    `~/.cache`. `create` makes it, for this user only. Raises InputError if another user could replace its files.
+    """
+    if path := os.environ.get(SLOTS_VARIABLE):
+        folder, name = user_path(path, SLOTS_VARIABLE).absolute(), f"{SLOTS_VARIABLE} {path}"
+    elif (path := os.environ.get("XDG_RUNTIME_DIR")) and Path(path).is_dir():
+        folder, name = Path(path) / "trainfare-slots", f"{path}/trainfare-slots (in XDG_RUNTIME_DIR)"
+    else:
+        folder = Path.home() / ".cache" / "trainfare" / "slots"
+        name = str(folder)
+    try:
+        if create:
+            folder.mkdir(mode=0o700, parents=True, exist_ok=True)
+        unsafe = reason_against_status(folder, own_group=False) or reason_against_path(folder)
+    except OSError as error:
+        reason = system_reason(error, variable=SLOTS_VARIABLE)
+        raise InputError(f"{name} cannot be used for the locks of cores and GPUs: {reason}.") from error
+    if unsafe:
+        raise InputError(f"{name} is not safe for the locks of cores and GPUs: {unsafe}.")
+    return folder

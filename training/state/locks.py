@@ -1,16 +1,23 @@
-"""Advisory locks on files and folders, shared or exclusive.
+"""Advisory locks on files and folders, shared or exclusive, and those on folders of the state.
 
 The kernel releases a lock when the last process that holds its descriptor exits, however it exits. A child process that
 inherits the descriptor keeps the lock. The holder may delete the locked file. No other file of the product imports
-`fcntl`. For an exclusive lock that one process holds during a `with` block, use `filelock`.
-"""
+`fcntl`. For an exclusive lock that one process holds during a `with` block, use `filelock`."""
 
 from __future__ import annotations
 
 import contextlib
 import fcntl
 import os
+import threading
+from collections.abc import Iterable, Iterator
 from pathlib import Path
+
+SHARED = ("staged", "sources", "environments", "models")
+"""Folders of the state whose entries any number of processes may read."""
+_mutex = threading.Lock()
+_descriptors: dict[Path, int] = {}
+"""Lock descriptors by folder. Each is held until this process ends."""
 
 
 def exclusive_lock(path: Path, *, wait: bool = False, mode: int = 0o600) -> int:
@@ -74,3 +81,49 @@ def _is_at(descriptor: int, path: Path) -> bool:
         return os.path.samestat(os.fstat(descriptor), path.stat())
     except FileNotFoundError:
         return False
+
+
+def lock_for_use(home: Path, paths: Iterable[Path]) -> bool:
+    """Hold shared locks on all shared folders that contain one of `paths`, until this process ends.
+
+    Return False if one of the folders has just been deleted; the caller must create it again.
+    """
+    shared = [path.relative_to(home).parts[:2] for path in paths if path.is_relative_to(home)]
+    return all(_use(home.joinpath(*parts)) for parts in sorted(set(shared)) if parts[0] in SHARED)
+
+
+def _use(folder: Path) -> bool:
+    with _mutex:
+        if folder not in _descriptors:
+            try:
+                _descriptors[folder] = shared_lock(_lock_file(folder), wait=True)
+            except FileNotFoundError:  # its parent folder does not exist
+                return False
+        if folder.is_dir():
+            return True
+        os.close(_descriptors.pop(folder))
+        return False
+
+
+def held_locks() -> list[int]:
+    """Return the descriptors of all locks that this process holds. A child process that inherits them keeps them."""
+    return list(_descriptors.values())
+
+
+@contextlib.contextmanager
+def lock_for_deletion(folder: Path) -> Iterator[bool]:
+    """Yield True if no other process uses the folder. A process that starts to use it waits until the block ends."""
+    try:
+        descriptor = exclusive_lock(_lock_file(folder))
+    except (BlockingIOError, FileNotFoundError):
+        yield False
+        return
+    try:
+        yield True
+    finally:
+        _lock_file(folder).unlink(missing_ok=True)
+        os.close(descriptor)
+
+
+def _lock_file(folder: Path) -> Path:
+    return folder.with_name(f".{folder.name}.lock")

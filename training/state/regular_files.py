@@ -12,7 +12,7 @@ from io import BufferedReader
 from pathlib import Path
 
 from training.contract.errors import InputError
-from training.contract.sizes import size_text
+from training.contract.plain_text import size_text
 
 
 def user_path(text: str, name: str) -> Path:

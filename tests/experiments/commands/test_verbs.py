@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import click
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from experiments.__main__ import NOT_IN_MLPROJECT, VERBS, cli, main
-from experiments.commands.verb import FieldVerb, read_fields
+from experiments.commands.verb import read_fields
 from tests.conftest import ROOT
 from training.contract.errors import InputError
 
@@ -28,50 +27,30 @@ def verb(name: str) -> click.Command:
 
 
 @pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
-@pytest.mark.parametrize("option", ["--help", "-h"])
 def test_every_verb_has_help_with_options_and_an_example(
-    command: tuple[str, ...], option: str, capsys: pytest.CaptureFixture[str]
+    command: tuple[str, ...], capsys: pytest.CaptureFixture[str]
 ) -> None:
-    assert main([*command, option]) == 0
+    assert main([*command, "-h"]) == 0
     shown = capsys.readouterr().out
     assert shown.startswith(f"Usage: {' '.join(('trainfare', *command))} ")
     assert "--help" in shown
     assert shown.partition("Examples:")[2].split()[:1] == ["trainfare"]
 
 
-def test_help_is_shown_among_other_options(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "--data.train", "x.jsonl", "--help"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: trainfare compare ")
-
-
-def test_help_is_shown_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_shown_without_arguments_and_among_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     assert main([]) == 0
     without = capsys.readouterr().out
     assert main(["help"]) == 0
     assert capsys.readouterr().out == without
     for name in VERBS:
         assert f"\n  {name} " in without
-    assert main(["help", "probe"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: trainfare probe ")
-
-
-def test_summaries_are_not_truncated(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    for command in ("--help",), ("jobs", "--help"):
-        assert main(command) == 0
-        assert "..." not in capsys.readouterr().out.partition("Commands:")[2].partition("\n\n")[0]
-
-
-@pytest.mark.parametrize("name", ["train", "compare", "probe", "sweep"])
-def test_help_of_experiments_points_to_all_fields(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main([name, "--help"]) == 0
-    assert "docs/experiments.md describes all fields" in " ".join(capsys.readouterr().out.split())
-
-
-def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert capsys.readouterr().out == f"trainfare {version}\n"
+    assert "..." not in without.partition("Commands:")[2].partition("\n\n")[0]
+    for words in (["help", "compare"], ["compare", "--data.train", "x.jsonl", "--help"]):
+        assert main(words) == 0
+        assert capsys.readouterr().out.startswith("Usage: trainfare compare ")
 
 
 def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None:
@@ -92,20 +71,9 @@ def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None
         (["jobs", "--service", "sagemker"], "jobs: Invalid value for '--service': 'sagemker' is not one of"),
         (["jobs", "stop"], "jobs stop needs one job name, or --group ID."),
         (["jobs", "log"], "jobs log: Missing argument 'NAME'."),
-        (["jobs", "stop", "a", "b"], "jobs stop: Got unexpected extra argument (b)"),
         (["ui", "--experment", "demo"], "unknown field 'experment' of ui: it must be one of experiment. Did you mean"),
-        (["report", "--grup", "x"], "unknown field 'grup' of report: it must be one of experiment, group, runs, "),
-        (["report", "--grup", "x"], "Did you mean 'group'?"),
-        (
-            ["register", "--rn", "x"],
-            "unknown field 'rn' of register: it must be one of experiment, group, run, name, alias, allow.",
-        ),
-        (
-            ["attach", "--grup", "x"],
-            "unknown field 'grup' of attach: it must be one of group, job, experiment, region, ",
-        ),
+        (["report", "--grup", "x"], "unknown field 'grup' of report: it must be one of .* Did you mean 'group'?"),
         (["train", "--compilr", "none"], "unknown field 'compilr' (override compilr=none). Did you mean 'compiler'?"),
-        (["train", "--compilr=none"], "unknown field 'compilr' (override compilr=none). Did you mean 'compiler'?"),
         (["train", "demo"], "unexpected argument 'demo': write fields as --name value."),
         (["train", "--compiler"], "--compiler has no value: write fields as --name value."),
         (["train", "--seed", "1", "--seed=2"], "--seed is set twice, to '1' and to '2'."),
@@ -133,13 +101,9 @@ def test_wrong_input_is_reported_in_one_sentence_with_exit_code_2(
         assert part in shown.err
 
 
-def test_a_dry_run_needs_no_value() -> None:
+def test_a_field_takes_the_argument_after_it_unless_it_is_a_flag() -> None:
     assert read_fields(["--dry-run", "--seed", "3"]) == {"dry-run": "true", "seed": "3"}
-    assert read_fields(["--seed", "3", "--dry-run"]) == {"seed": "3", "dry-run": "true"}
     assert read_fields(["--dry-run", "false", "--seed=3"]) == {"dry-run": "false", "seed": "3"}
-
-
-def test_a_field_takes_the_argument_after_it() -> None:
     assert read_fields(["--a.b", "-5", "--c=--d", "--e", "--f", "--g="]) == {
         "a.b": "-5",
         "c": "--d",
@@ -150,19 +114,11 @@ def test_a_field_takes_the_argument_after_it() -> None:
         read_fields(["-x", "1"])
 
 
-def test_field_names_are_unique() -> None:
-    for name in VERBS:
-        if isinstance(command := verb(name), FieldVerb):
-            assert len(set(command.field_names)) == len(command.field_names)
-
-
 @pytest.mark.parametrize(
     ("words", "message"),
     [
         ("train --experiment pipe.yaml", "experiment file 'pipe.yaml' cannot be read: it is not a regular file"),
         ("train --backend_config pipe.yaml", "backend configuration file 'pipe.yaml' cannot be read: it is not a"),
-        ("train --experiment ~nosuchuser/a.yaml", "experiment is '~nosuchuser/a.yaml', but no home folder is known"),
-        ("predict --run a --file ~nosuchuser", "data file is '~nosuchuser', but no home folder is known"),
         ("deploy --model ~nosuchuser", "--model is '~nosuchuser', but no home folder is known"),
     ],
 )
@@ -183,7 +139,6 @@ def test_a_path_that_cannot_be_read_is_one_sentence(
         ("trainfare com", "compare"),
         ("trainfare jobs pr", "prune"),
         ("trainfare compare --compare.rep", "--compare.repeats"),
-        ("trainfare train --data.col", "--data.columns"),
         ("trainfare train --compiler none --seed 1 --experiment dem", "demo"),
         ("trainfare jobs prune --every", "--everything"),
     ],
@@ -194,11 +149,3 @@ def test_shell_completion(words: str, expected: str) -> None:
     done = subprocess.run(command, cwd=ROOT, env=os.environ | variables, capture_output=True, text=True, check=False)
     assert done.stderr == ""
     assert f"plain,{expected}" in done.stdout.splitlines()
-
-
-def test_the_line_in_the_help_enables_completion() -> None:
-    environment = os.environ | {"_TRAINFARE_COMPLETE": "bash_source"}
-    command = [sys.executable, "-m", "experiments"]
-    script = subprocess.run(command, cwd=ROOT, env=environment, capture_output=True, text=True, check=True).stdout
-    assert "_TRAINFARE_COMPLETE=bash_complete" in script
-    assert "trainfare" in script

@@ -1,12 +1,12 @@
-"""Arms: their fields, their labels, and errors."""
+"""Arms: their fields, their labels, pushes to the Hub, and errors."""
 
 from __future__ import annotations
 
 import pytest
 
-from experiments.planning.load import FOLDER, Experiment, arms, load
-from experiments.schema.rules import ThisMachine
-from experiments.schema.yaml_document import read_document
+from experiments.planning.arms import check_token, without_pushes
+from experiments.planning.load import arms, load
+from tests.support.requests.refused import refused
 from training.contract.errors import InputError
 
 
@@ -19,33 +19,19 @@ def test_the_demo_compares_none_with_inductor() -> None:
     assert (none.label, none.is_baseline, none.experiment.compiler) == ("none", True, "none")
     assert (inductor.label, inductor.is_baseline, inductor.experiment.compiler) == ("inductor", False, "inductor")
     assert none.experiment.data == inductor.experiment.data
+    assert [arm.is_baseline for arm in arms(load("demo", {"compare.baseline": "inductor"}))] == [False, True]
 
 
-def test_squad_albert_scales_the_published_rate_to_each_batch() -> None:
+def test_published_rates_are_scaled_to_each_batch() -> None:
+    # As the golden requests of the reference have it: 3e-5 at 32, for 28 and for 52.
     native, compiled = arms(load("squad-albert", {}))
     assert [native.experiment.compiler, compiled.experiment.compiler] == ["none", "inductor"]
-    # As the golden requests of the reference have it: 3e-5 at 32, for 28 and for 52.
     assert native.experiment.learning_rate == pytest.approx(2.625e-5)
     assert compiled.experiment.learning_rate == pytest.approx(4.875e-5)
-
-
-def test_bert_large_keeps_the_learning_rate_of_its_script() -> None:
-    [arm] = arms(load("bert-large-squad-dp", {"compare.arms": "[{compiler: none}]"}))
-    assert (arm.experiment.learning_rate, arm.experiment.global_batch_size) == (5e-5, 8)
-
-
-def test_reviews_on_eight_devices_train_at_the_published_rate() -> None:
-    """3e-5 x 8 for a global batch of 8 x 16 rows."""
-    tree = {**read_document(FOLDER / "reviews-distilbert.yaml").tree, "machine": {"devices": 8}}
-    experiment = Experiment.model_validate(tree)
-    assert experiment.global_batch_size == 128
-    assert experiment.learning_rate == pytest.approx(2.4e-4)
-    assert experiment.save_total_limit == 2
-
-
-def test_emotion_bert_scales_to_the_larger_compiled_batch() -> None:
     rates = [arm.experiment.learning_rate for arm in arms(load("emotion-bert", {}))]
     assert rates == pytest.approx([3e-5, 3e-5, 4e-5])
+    [arm] = arms(load("bert-large-squad-dp", {"compare.arms": "[{compiler: none}]"}))
+    assert (arm.experiment.learning_rate, arm.experiment.global_batch_size) == (5e-5, 8)
 
 
 def test_an_override_applies_to_arms_that_do_not_set_the_field() -> None:
@@ -54,14 +40,6 @@ def test_an_override_applies_to_arms_that_do_not_set_the_field() -> None:
     assert (first.experiment.batch_size, second.experiment.batch_size) == (64, 16)
     assert first.experiment.learning_rate == pytest.approx(6e-4)
     assert [first.label, second.label] == ["none, batch 64", "inductor, batch 16"]
-
-
-def test_a_two_by_two_of_compiler_and_batch_is_labelled_by_both() -> None:
-    text = ", ".join(
-        f"{{batch_size: {batch}, compiler: {name}}}" for name in ("none", "inductor") for batch in (32, 64)
-    )
-    labels = [arm.label for arm in arms(load("demo", with_arms(f"[{text}]")))]
-    assert labels == ["none, batch 32", "none, batch 64", "inductor, batch 32", "inductor, batch 64"]
 
 
 def test_all_arms_evaluate_with_the_same_batch_size() -> None:
@@ -77,15 +55,10 @@ def test_labels_name_every_field_that_differs() -> None:
     labels = [arm.label for arm in arms(load("demo", with_arms(text)))]
     assert labels[0] == "base learning rate 0.0001, bucket lengths 32-64, cores default"
     assert labels[2] == "base learning rate 0.0003, bucket lengths 16-64, cores 1"
-
-
-def test_options_of_inductor_are_not_in_the_labels_of_other_compilers() -> None:
+    # Options of inductor are not in the labels of other compilers.
     text = "[{compiler: none}, {compiler: inductor, compile_scope: model}, {compiler: inductor}]"
-    assert [arm.label for arm in arms(load("demo", with_arms(text)))] == [
-        "none",
-        "inductor, compile scope model",
-        "inductor, compile scope layers",
-    ]
+    labels = [arm.label for arm in arms(load("demo", with_arms(text)))]
+    assert labels == ["none", "inductor, compile scope model", "inductor, compile scope layers"]
 
 
 def test_arms_on_machines_are_labelled_by_type_and_count() -> None:
@@ -110,36 +83,55 @@ def test_an_arm_is_merged_into_nested_mappings() -> None:
     assert second.experiment.data.train_rows == 1000
 
 
-def test_the_baseline_may_be_any_arm() -> None:
-    marked = [arm.is_baseline for arm in arms(load("demo", {"compare.baseline": "inductor"}))]
-    assert marked == [False, True]
-
-
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
         (with_arms("[{compiler: none}, {compiler: none}]"), "compare.arms[1] is the same as compare.arms[0]: "),
-        (with_arms("[{}, {batch_size: 32}]"), "compare.arms[1] is the same as compare.arms[0]: "),
         (with_arms("[{compiler: none}, {compilr: none}]"), "unknown field 'compilr' (compare.arms[1]). Did you mean"),
         (with_arms("[{batch_size: x}]"), "batch_size must be a whole number, not 'x' (compare.arms[0])"),
         (with_arms("[{compiler: trcomp}, {}]"), "compiler 'trcomp' does not run on the local service"),
         (with_arms("[{seed: 1}, {seed: 2}]"), "compare.arms[0] must not set seed: it must be the same for every arm"),
         (with_arms("[1]"), "compare.arms[0] must be a mapping, not 1"),
-        (with_arms("[]"), "compare.arms must have at least 1 items, not 0"),
         (
             {"compare.baseline": "inductr"},
             "compare.baseline 'inductr' is not one of the arms 'none', 'inductor'. Did you",
         ),
-        ({"compare.repeats": "0"}, "compare.repeats must be greater than or equal to 1"),
     ],
 )
 def test_an_invalid_arm_is_refused(overrides: dict[str, str], sentence: str) -> None:
-    with pytest.raises(InputError) as caught:
-        load("demo", overrides)
-    assert sentence in str(caught.value)
+    assert sentence in refused("demo", overrides)
 
 
-def test_an_arm_that_needs_a_missing_compiler_is_refused() -> None:
-    bare = ThisMachine(cores=2, has_gpu=False, cxx="g++", has_cxx=False)
-    with pytest.raises(InputError, match="needs a C"):
-        arms(load("demo", {}), bare)
+PUSH = {"push_to_hub.repository": "someone/a-model"}
+
+
+def test_an_invalid_push_is_refused() -> None:
+    for name, text, also in (
+        ("push_to_hub.repository", "no-owner", "no-owner"),
+        ("push_to_hub.token_variable", "MY-TOKEN", "MY-TOKEN"),
+        ("save_model", "false", "push_to_hub"),
+        ("push_to_hub.tokn_secret", "x", "push_to_hub.token_secret"),
+        ("compare.arms", '[{"compiler": "none"}, {"push_to_hub": null}]', "push_to_hub"),
+    ):
+        sentence = refused("demo", {**PUSH, "save_model": "true", name: text})
+        assert name in sentence
+        assert also in sentence
+
+
+def test_a_comparison_pushes_nothing_and_logs_it() -> None:
+    output: list[str] = []
+    without_push = without_pushes(arms(load("demo", {**PUSH, "save_model": "true"})), output.append)
+    assert [arm.experiment.push_to_hub for arm in without_push] == [None] * len(without_push)
+    assert len(output) == 1
+    assert without_pushes(arms(load("demo", {})), output.append) == arms(load("demo", {}))
+    assert len(output) == 1
+
+
+def test_a_missing_token_is_refused() -> None:
+    experiment = load("demo", {**PUSH, "save_model": "true"})
+    check_token(experiment, {"HF_TOKEN": "x"})
+    for variables in ({}, {"HF_TOKEN": " "}):
+        with pytest.raises(InputError, match="HF_TOKEN"):
+            check_token(experiment, variables)
+    # A token in a secret needs no variable.
+    check_token(load("demo", {**PUSH, "push_to_hub.token_secret": "hub", "save_model": "true"}), {})

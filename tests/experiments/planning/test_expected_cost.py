@@ -1,4 +1,4 @@
-"""Expected cost of a job from earlier jobs, worked out by hand."""
+"""Work of a job, and its expected cost from earlier jobs, worked out by hand."""
 
 from __future__ import annotations
 
@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from experiments.planning.arms import Arm
-from experiments.planning.expected_cost import JobSize, expected_cost
+from experiments.planning.arms import Arm, probes
+from experiments.planning.expected_cost import JobSize, expected_cost, size_of
 from experiments.planning.load import load
 from experiments.planning.plan import job
 from reports.comparison.arms import Job
@@ -46,6 +46,10 @@ def test_equal_jobs_count_first(planned: PlannedJob) -> None:
     assert expected is not None
     assert (expected.seconds, expected.usd) == (pytest.approx(60.0), pytest.approx(60.0))  # the geometric mean
     assert expected.source == "2 earlier jobs of this setting"
+    two = replace(planned, spec=planned.spec.model_copy(update={"instance_count": 2}))
+    expected = expected_cost(two, SIZE, [earlier(planned, 40.0, job_instance_count="2")])
+    assert expected is not None
+    assert (expected.seconds, expected.usd) == (pytest.approx(80.0), pytest.approx(80.0))
 
 
 def test_a_probe_projects_the_whole_training(planned: PlannedJob) -> None:
@@ -69,24 +73,40 @@ def test_similar_jobs_are_scaled_to_the_samples(planned: PlannedJob) -> None:
     assert (expected.seconds, expected.source) == (pytest.approx(60.0), "1 similar job, scaled to the samples")
 
 
+def test_other_settings_say_nothing(planned: PlannedJob) -> None:
+    others = {"compiler": "inductor", "instance_type": "ml.g5.xlarge", "job_devices": "2", "data_key": "other"}
+    others |= {"hp_batch_size": "64", "hp_target_stop": "True", "role": "trial"}
+    for name, text in others.items():
+        assert expected_cost(planned, SIZE, [earlier(planned, 40.0, **{name: text})]) is None, name
+
+
 @pytest.mark.parametrize(
-    "changes",
+    ("fields", "steps", "samples"),
     [
-        {"compiler": "inductor"},
-        {"instance_type": "ml.g5.xlarge"},
-        {"job_devices": "2"},
-        {"data_key": "other"},
-        {"hp_batch_size": "64"},
-        {"hp_target_stop": "True"},
-        {"role": "trial"},
+        # 1,000 rows make 31 batches of 32 and one of 8.
+        ({"epochs": "1"}, 32, 1000),
+        ({"epochs": "2.5"}, 80, 2512),  # two epochs, and 16 full batches of the third
+        ({"epochs": "1", "drop_last": "true"}, 31, 992),
+        ({"max_steps": "10"}, 10, 320),
+        ({"max_steps": "40"}, 40, 1256),
+        # Four batches make a step: 8 steps, of which the last has 104 rows.
+        ({"epochs": "1", "gradient_accumulation_steps": "4"}, 8, 1000),
+        # 64 rows on two devices: 15 steps of 64 and one of 40.
+        ({"epochs": "1", "machine.devices": "2"}, 16, 1000),
     ],
 )
-def test_other_settings_say_nothing(planned: PlannedJob, changes: dict[str, str]) -> None:
-    assert expected_cost(planned, SIZE, [earlier(planned, 40.0, **changes)]) is None
+def test_steps_and_samples(fields: dict[str, str], steps: int, samples: int, tmp_path: Path) -> None:
+    experiment = load("demo", {"batch_size": "32", **fields})
+    assert size_of(experiment, staged(tmp_path, "rows", has_model=False)) == JobSize(
+        steps=steps, samples=samples, tokens=50 * samples
+    )
 
 
-def test_several_instances_are_counted(planned: PlannedJob) -> None:
-    two = replace(planned, spec=planned.spec.model_copy(update={"instance_count": 2}))
-    expected = expected_cost(two, SIZE, [earlier(planned, 40.0, job_instance_count="2")])
-    assert expected is not None
-    assert (expected.seconds, expected.usd) == (pytest.approx(80.0), pytest.approx(80.0))
+def test_a_probe_ends_early(tmp_path: Path) -> None:
+    # 3 warm-up steps and 25 measured ones, more than a tenth of 32; a tenth of 3,200; the samples that were set.
+    for fields, steps in (({"epochs": "1"}, 28), ({"epochs": "100"}, 320), ({"probe.samples": "3200"}, 100)):
+        experiment = load("demo", {"batch_size": "32", "epochs": "100", **fields})
+        [arm] = probes([Arm(label="none", experiment=experiment, is_baseline=True)])
+        size = size_of(arm.experiment, staged(tmp_path, "rows", has_model=False))
+        assert size is not None
+        assert size.steps == steps

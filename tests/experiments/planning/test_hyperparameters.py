@@ -68,8 +68,7 @@ def test_optional_arguments_appear_when_set() -> None:
         "gradient_accumulation_steps": "2",
     }
     arguments = hyperparameters(load("demo", overrides), (32, 64))
-    assert arguments["gradient_accumulation_steps"] == 2
-    assert arguments["model_revision"] == "v1"
+    assert (arguments["gradient_accumulation_steps"], arguments["model_revision"]) == (2, "v1")
     assert (arguments["max_steps"], arguments["eval_steps"], arguments["save_steps"]) == (9, 3, 3)
     assert arguments["best_metric"] == "eval_f1_macro"
     assert arguments["eval_batch_size"] == 8
@@ -78,6 +77,13 @@ def test_optional_arguments_appear_when_set() -> None:
         0.5,
         "min",
     )
+    # 12.5 steps of 8, rounded to the even number. Scaled to a quarter of 32: rate and epsilon, and 1 - beta.
+    samples = {"eval_strategy": "samples", "eval_samples": "100", "batch_size": "8"}
+    samples |= {"target": "{metric: eval_loss, value: 0.5, stop: true}", "learning_rate_scaling": "sqrt_adam"}
+    other = hyperparameters(load("demo", samples), ())
+    assert (other["eval_strategy"], other["eval_steps"], other["target_stop"]) == ("steps", 12, True)
+    assert (other["learning_rate"], other["adam_epsilon"]) == (1.5e-4, 2e-8)
+    assert other["adam_beta1"] == pytest.approx(0.975)
     assert "epochs" not in arguments
     assert "bucket_lengths" not in arguments
 
@@ -88,15 +94,6 @@ def test_other_kernels_reach_the_job() -> None:
     arguments = hyperparameters(load("demo", {**machine, "kernels": "liger", "precision": "fp8"}), ())
     assert (arguments["kernels"], arguments["precision"]) == ("liger", "fp8")
     assert "kernels" not in hyperparameters(load("demo", machine), ())
-
-
-def test_evaluations_in_samples_and_the_end_at_the_target_reach_the_job() -> None:
-    overrides = {"eval_strategy": "samples", "eval_samples": "100", "batch_size": "8", "save_model": "true"}
-    arguments = hyperparameters(
-        load("demo", {**overrides, "target": "{metric: eval_loss, value: 0.5, stop: true}"}), ()
-    )
-    # 12.5 steps, rounded to the even number.
-    assert (arguments["eval_strategy"], arguments["eval_steps"], arguments["target_stop"]) == ("steps", 12, True)
 
 
 def test_a_calibration_gets_its_batch_sizes_and_saves_nothing() -> None:
@@ -111,19 +108,12 @@ def test_a_calibration_gets_its_batch_sizes_and_saves_nothing() -> None:
     assert staging_request(experiment).min_train_rows == 192
 
 
-def test_sqrt_adam_reaches_the_job() -> None:
-    # k = 4: learning rate x 2, 1 - beta x 4, epsilon / 2.
-    arguments = hyperparameters(load("demo", {"batch_size": "128", "learning_rate_scaling": "sqrt_adam"}), ())
-    assert arguments["learning_rate"] == 6e-4
-    assert round(float(arguments["adam_beta1"]), 12) == 0.6
-    assert arguments["adam_epsilon"] == 5e-9
-
-
 def test_arms_with_the_same_data_share_a_staging() -> None:
     none, inductor = (staging_request(load("demo", {"compiler": name})) for name in ("none", "inductor"))
     assert none == inductor
-    assert none.min_train_rows == 32
-    assert none.bucket_lengths == (32, 64)
+    assert (none.min_train_rows, none.bucket_lengths) == (32, (32, 64))
+    requests = [staging_request(load("sst2-gpt2", {"packing": text})) for text in ("null", "true", "false")]
+    assert [request.packing for request in requests] == [True, True, False]
 
 
 JOB_FOLDER = Path(experiments.__file__).parent.parent / "training" / "job"
@@ -138,25 +128,13 @@ for words in json.load(sys.stdin):
 TRAINED_BY_THE_JOB = [name for name in experiment_names() if load(name, {}).script is None]
 
 
-def hyperparameters_of(name: str) -> dict[str, object]:
-    return dict(hyperparameters(load(name, {"padding": "buckets"}), (32, 64)))
-
-
-@pytest.fixture(scope="module")
-def read_by_job() -> dict[str, list[object]]:
-    """Hyperparameters of each experiment as the job reads them; its imports take seconds."""
-    words = [
-        [word for key, value in hyperparameters_of(name).items() for word in (f"--{key}", str(value))]
-        for name in TRAINED_BY_THE_JOB
-    ]
+def test_the_job_reads_the_hyperparameters_of_every_experiment() -> None:
+    planned = [hyperparameters(load(name, {"padding": "buckets"}), (32, 64)) for name in TRAINED_BY_THE_JOB]
+    words = [[word for key, value in each.items() for word in (f"--{key}", str(value))] for each in planned]
     done = subprocess.run(
         [sys.executable, "-c", READ_BY_JOB], input=json.dumps(words), cwd=JOB_FOLDER, capture_output=True, text=True,
         check=True,
     )  # fmt: skip
-    return dict(zip(TRAINED_BY_THE_JOB, map(json.loads, done.stdout.splitlines()), strict=True))
-
-
-@pytest.mark.parametrize("name", TRAINED_BY_THE_JOB)
-def test_the_job_reads_the_hyperparameters_of_every_experiment(name: str, read_by_job: dict[str, list[object]]) -> None:
-    arguments = hyperparameters_of(name)
-    assert read_by_job[name] == [[32, 64], arguments["save_model"], arguments["learning_rate"], arguments["seed"]]
+    assert [json.loads(line) for line in done.stdout.splitlines()] == [
+        [[32, 64], each["save_model"], each["learning_rate"], each["seed"]] for each in planned
+    ]

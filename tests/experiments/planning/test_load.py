@@ -1,15 +1,19 @@
-"""Experiments: loading, overrides, and one-sentence errors."""
+"""Experiments: loading, overrides, paths under `mlflow run`, and one-sentence errors for anything else."""
 
 from __future__ import annotations
 
+import os
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
-from experiments.planning.load import FOLDER, Experiment, arms, experiment_names, load
-from experiments.schema.rules import ThisMachine, check_machine
+from experiments.planning.load import FOLDER, Experiment, arms, experiment_names, find_in_user_folder, load, user_folder
+from experiments.schema.experiment import ThisMachine, check_machine
+from tests.conftest import ROOT
 from tests.support.requests.refused import refused
 from training.contract.errors import InputError
 
@@ -43,38 +47,24 @@ def test_the_learning_rate_follows_from_the_global_batch() -> None:
     experiment = load("demo", {"batch_size": "16", "gradient_accumulation_steps": "3"})
     assert experiment.global_batch_size == 48
     assert experiment.learning_rate == pytest.approx(4.5e-4)
-
-
-def test_the_multiplier_applies_after_scaling_and_before_the_limit() -> None:
-    # The demo's 3e-4 at 32: 6e-4 at 64, four times that 2.4e-3.
+    # Two devices: 64, and the square root of 2.
+    experiment = load("demo", {"machine.devices": "2", "learning_rate_scaling": "sqrt"})
+    assert experiment.global_batch_size == 64
+    assert experiment.learning_rate == pytest.approx(3e-4 * 2**0.5)
+    # The multiplier applies after the rule (6e-4 at 64) and before the limit.
     overrides = {"batch_size": "64", "learning_rate_multiplier": "4"}
     assert load("demo", overrides).learning_rate == pytest.approx(2.4e-3)
     assert load("demo", {**overrides, "max_learning_rate": "0.001"}).learning_rate == 1e-3
 
 
-@pytest.mark.parametrize(("batch_size", "steps"), [(8, 32), (64, 4), (96, 3), (512, 1)])
-def test_eval_samples_is_rounded_to_whole_steps(batch_size: int, steps: int) -> None:
-    """256 samples are 2.67 steps of 96, so the nearest number is 3."""
-    overrides = {"eval_strategy": "samples", "eval_samples": "256", "batch_size": str(batch_size)}
-    assert load("demo", overrides).evaluation == ("steps", steps)
-
-
-def test_the_best_model_requires_a_checkpoint_at_every_evaluation() -> None:
+def test_evaluations_are_in_whole_steps_and_the_best_model_needs_a_checkpoint_at_each() -> None:
+    # 256 samples are 2.67 steps of 96, so the nearest number is 3.
+    for batch_size, steps in ((8, 32), (96, 3), (512, 1)):
+        overrides = {"eval_strategy": "samples", "eval_samples": "256", "batch_size": str(batch_size)}
+        assert load("demo", overrides).evaluation == ("steps", steps)
     every = {"eval_strategy": "samples", "eval_samples": "64", "best_metric": "eval_loss", "save_strategy": "steps"}
     assert load("demo", {**every, "save_steps": "2"}).evaluation == ("steps", 2)
     assert "evaluates every 2 steps and saves every 3 steps" in refused("demo", {**every, "save_steps": "3"})
-
-
-@pytest.mark.parametrize(("other", "value"), [("probe", "{samples: 9}"), ("push_to_hub", "{repository: me/mine}")])
-def test_a_calibration_cannot_be_combined_with_a_probe_or_a_push(other: str, value: str) -> None:
-    calibration = {"calibration.batch_sizes": "8,16", "save_model": "true"}
-    assert f"calibration and {other} cannot be combined" in refused("demo", {**calibration, other: value})
-
-
-def test_devices_count_in_the_global_batch() -> None:
-    experiment = load("demo", {"machine.devices": "2", "learning_rate_scaling": "sqrt"})
-    assert experiment.global_batch_size == 64
-    assert experiment.learning_rate == pytest.approx(3e-4 * 2**0.5)
 
 
 def test_overrides_are_converted_to_the_type_of_their_field() -> None:
@@ -89,10 +79,8 @@ def test_overrides_are_converted_to_the_type_of_their_field() -> None:
         "machine.memory_gib": "4",
     }
     experiment = load("demo", overrides)
-    assert experiment.bucket_lengths == (16, 32)
-    assert experiment.description == "5"
-    assert experiment.base_learning_rate == 5e-5
-    assert experiment.save_model is True
+    assert (experiment.bucket_lengths, experiment.description) == ((16, 32), "5")
+    assert (experiment.base_learning_rate, experiment.save_model) == (5e-5, True)
     assert experiment.target is not None
     assert experiment.target.metric == "eval_loss"
     assert experiment.data.labels == ("yes", "no")
@@ -101,17 +89,21 @@ def test_overrides_are_converted_to_the_type_of_their_field() -> None:
     assert load("demo", {"bucket_lengths": "[24, 48]"}).bucket_lengths == (24, 48)
 
 
-def test_overridden_data_replaces_the_experiments_data() -> None:
-    experiment = load("demo", {"data.train": "path with 'quotes' and ü.jsonl"})
-    assert experiment.data.builtin is None
-    assert experiment.data.train == "path with 'quotes' and ü.jsonl"
-    assert load("emotion", {"data.train": "a.csv", "data.validation": "b.csv"}).data.hub is None
-    assert load("emotion", {"data.builtin": "docstrings"}).data.hub is None
-
-
 def test_max_steps_replaces_epochs() -> None:
     experiment = load("demo", {"max_steps": "7"})
     assert (experiment.epochs, experiment.max_steps) == (None, 7)
+    assert "epochs 1 and max_steps 4 cannot be combined" in refused("demo", {"max_steps": "4", "epochs": "1"})
+
+
+def test_overridden_data_or_model_replaces_the_experiments() -> None:
+    experiment = load("demo", {"data.train": "path with 'quotes' and ü.jsonl"})
+    assert (experiment.data.builtin, experiment.data.train) == (None, "path with 'quotes' and ü.jsonl")
+    assert load("emotion", {"data.train": "a.csv", "data.validation": "b.csv"}).data.hub is None
+    assert load("emotion", {"data.builtin": "docstrings"}).data.hub is None
+    both = {"data.train": "a.csv", "data.builtin": "docstrings"}
+    assert "has train and builtin (override data.train)" in refused("demo", both)
+    experiment = load("sst2-gpt2", {"model": "gpt2"})
+    assert (experiment.model_type, experiment.tokenizer, experiment.first_weights) == (None, None, "pretrained")
 
 
 def test_paths_are_relative_to_their_file_and_overrides_to_the_working_folder(tmp_path: Path) -> None:
@@ -126,12 +118,10 @@ def test_paths_are_relative_to_their_file_and_overrides_to_the_working_folder(tm
     ("override", "sentence"),
     [
         ("batchsize=3", "unknown field 'batchsize' (override batchsize=3). Did you mean 'batch_size'?"),
-        ("cores=1", "unknown field 'cores' (override cores=1). Did you mean 'machine.cores'?"),
         ("data.columns.txt=a", "(override data.columns.txt=a). Did you mean 'data.columns.text'?"),
         ("batch_size=many", "batch_size must be a whole number, not 'many' (override batch_size)"),
         ("batch_size=0", "batch_size must be greater than or equal to 1, not 0 (override batch_size)"),
         ("batch_size=true", "batch_size must be a whole number, not True"),
-        ("batch_size=1.5", "batch_size must be a whole number, not 1.5"),
         ("batch_size=" + "9" * 5_000, "batch_size must be a whole number, not inf"),
         ("base_learning_rate=.nan", "base_learning_rate must be a finite number, not nan"),
         ("compiler=inducter", "not 'inducter' (override compiler). Did you mean 'inductor'?"),
@@ -140,32 +130,21 @@ def test_paths_are_relative_to_their_file_and_overrides_to_the_working_folder(tm
         ("service=sagemaker", "machine.instance_type is 'local', but service 'sagemaker' needs one such as ml.g5"),
         ("machine.instance_count=2", "machine.instance_count 2 must be 1: the local service is one machine"),
         ("machine.instance_type=ml.p3.2xlarge", "must be 'local' on the local service"),
-        ("machine.capacity_retry_minutes=[]", "machine.capacity_retry_minutes requires service"),
         ("machine.spot=true", "machine.spot requires service 'sagemaker'; the service is 'local'"),
-        (
-            "machine=big",
-            "machine must be a mapping with the keys instance_type, fallback_instance_types, instance_count",
-        ),
+        ("machine=big", "machine must be a mapping with the keys instance_type, fallback_instance_types,"),
+        ("machine.cores=4096", "machine.cores is 4096, but this machine has"),
         ("bucket_lengths=64,32", "bucket_lengths must be ascending, but 32 follows 64 (override bucket_lengths)"),
         ("data.validation=x.csv", "data.validation is a file, so set data.train in place of data.builtin"),
-        ("data.labels=one", "data.labels must have at least 2 items, not 1"),
         ("data.labels=a,b,a", "data.labels has 'a' twice"),
         ("data={}", "data needs exactly one of train, hub and builtin; it has none"),
         ("data=[", "is not YAML: did not find expected node content"),
         ("target.metric=eval_loss", "target.value is missing (override target.metric)"),
         ("target={metric: accuracy, value: 1}", "Did you mean 'eval_accuracy'?"),
-        ("eval_strategy=steps", "eval_strategy 'steps' requires eval_steps"),
         ("eval_strategy=samples", "eval_strategy 'samples' requires eval_samples, the number of samples in between"),
-        ("learning_rate_multiplier=0", "learning_rate_multiplier must be greater than 0, not 0"),
         ("learning_rate_multiplier=2048", "learning_rate_multiplier must be less than or equal to 1024, not 2048"),
         ("calibration={batch_sizes: [8, 32, 16]}", "calibration.batch_sizes must be ascending, but 16 follows 32"),
-        ("calibration={batch_sizes: []}", "calibration.batch_sizes must have at least 1 item"),
-        ("calibration={batch_sizes: [8], seconds: 0}", "calibration.seconds must be greater than 0, not 0"),
-        ("max_learning_rate=-1", "max_learning_rate must be greater than 0, not -1"),
         ("best_metric=eval_loss", "needs a checkpoint after every evaluation: the job evaluates every epoch and saves"),
-        ("save_model=maybe", "save_model must be true or false, not 'maybe'"),
-        ("max_length=4", "max_length must be greater than or equal to 8, not 4"),
-        ("machine.cores=4096", "machine.cores is 4096, but this machine has"),
+        ("packing=true", "packing requires task causal-lm; the task is classification"),
     ],
 )
 def test_a_wrong_override_is_reported_in_one_sentence(override: str, sentence: str) -> None:
@@ -173,10 +152,14 @@ def test_a_wrong_override_is_reported_in_one_sentence(override: str, sentence: s
     assert sentence in refused("demo", {name: value})
 
 
-def test_overrides_that_cannot_be_combined_are_refused() -> None:
-    assert "epochs 1 and max_steps 4 cannot be combined" in refused("demo", {"max_steps": "4", "epochs": "1"})
-    both = {"data.train": "a.csv", "data.builtin": "docstrings"}
-    assert "has train and builtin (override data.train)" in refused("demo", both)
+def test_fields_of_one_experiment_that_contradict_each_other_are_refused() -> None:
+    calibration = {"calibration.batch_sizes": "8,16", "save_model": "true"}
+    for other, value in (("probe", "{samples: 9}"), ("push_to_hub", "{repository: me/mine}")):
+        assert f"calibration and {other} cannot be combined" in refused("demo", {**calibration, other: value})
+    questions = {"doc_stride": "160", "max_length": "160"}
+    assert "doc_stride 160 must be smaller than max_length 160" in refused("squad-minilm", questions)
+    labels = {"data.train": "x.json", "data.labels": "a,b"}
+    assert "data.labels requires task classification" in refused("squad-minilm", labels)
 
 
 @pytest.mark.parametrize(
@@ -185,15 +168,9 @@ def test_overrides_that_cannot_be_combined_are_refused() -> None:
         (MINIMAL + "batchsize: 3\n", "unknown field 'batchsize' ({file} line 5). Did you mean 'batch_size'?"),
         (MINIMAL.replace("train:", "trian:"), "unknown field 'data.trian' ({file} line 3). Did you mean 'data.train'?"),
         (MINIMAL + "batch_size: '32'\n", "batch_size must be a whole number, not '32' ({file} line 5)"),
-        (MINIMAL + "machine:\n  cores: 0\n", "machine.cores must be greater than or equal to 1, not 0 ({file} line 6)"),
         (MINIMAL + "bucket_lengths: [8, x]\n", "bucket_lengths[1] must be a whole number, not 'x' ({file} line 5)"),
         (MINIMAL.replace("epochs: 1\n", ""), "one of epochs and max_steps is required, but neither is set ({file})"),
-        (
-            MINIMAL.replace("model:", "#"),
-            "exactly one of model and model_type is required, but neither is set ({file})",
-        ),
         (MINIMAL + "epochs: 2\n", "{file} line 5: the key 'epochs' is repeated; the first one is in line 4"),
-        (MINIMAL + "data.train: x\n", "unknown field 'data.train' ({file} line 5)"),
         (
             MINIMAL.replace("train:", f"label_map: {{{'n' * 900}: {{a: 1}}}}\n  train:"),
             f"data.label_map.{'n' * 40}…{'n' * 40} must be a list, not a dict ({{file}} line 3)",
@@ -216,23 +193,17 @@ HERE = ThisMachine(cores=2, has_gpu=False, cxx="g++", has_cxx=True)
 
 def test_a_missing_gpu_or_compiler_is_reported() -> None:
     compiled = load("demo", {}).model_copy(update={"compiler": "inductor"})
+    with_gpu = ThisMachine(cores=2, has_gpu=True, cxx="g++", has_cxx=False)
     check_machine(compiled, HERE)
+    check_machine(compiled, with_gpu)
     with pytest.raises(InputError, match=r"'g\+\+' is not installed: install g\+\+"):
         check_machine(compiled, ThisMachine(cores=2, has_gpu=False, cxx="g++", has_cxx=False))
-    check_machine(compiled, ThisMachine(cores=2, has_gpu=True, cxx="g++", has_cxx=False))
-    with pytest.raises(InputError, match="precision 'fp16' needs a GPU"):
-        check_machine(load("demo", {}).model_copy(update={"precision": "fp16"}), HERE)
-
-
-@pytest.mark.parametrize(
-    ("field", "value", "usable"), [("precision", "fp8", "'auto', 'bf16' or 'fp32'"), ("kernels", "liger", "'torch'")]
-)
-def test_8_bits_and_liger_need_a_gpu_of_this_machine(field: str, value: str, usable: str) -> None:
-    experiment = load("demo", {}).model_copy(update={field: value})
-    with pytest.raises(InputError) as error:
-        check_machine(experiment, HERE)
-    assert str(error.value) == f"{field} {value!r} needs a GPU, which this machine does not have: use {usable}"
-    check_machine(experiment, ThisMachine(cores=2, has_gpu=True, cxx="g++", has_cxx=False))
+    for field, value, usable in (("precision", "fp8", "'auto', 'bf16' or 'fp32'"), ("kernels", "liger", "'torch'")):
+        experiment = load("demo", {}).model_copy(update={field: value})
+        check_machine(experiment, with_gpu)
+        with pytest.raises(InputError) as error:
+            check_machine(experiment, HERE)
+        assert str(error.value) == f"{field} {value!r} needs a GPU, which this machine does not have: use {usable}"
 
 
 def test_loading_imports_no_heavy_library() -> None:
@@ -255,11 +226,6 @@ def test_an_architecture_replaces_the_model(tmp_path: Path) -> None:
     assert experiment.model_overrides == {"n_layer": 2, "tie_word_embeddings": False}
 
 
-def test_a_model_replaces_the_architecture() -> None:
-    experiment = load("sst2-gpt2", {"model": "gpt2"})
-    assert (experiment.model_type, experiment.tokenizer, experiment.first_weights) == (None, None, "pretrained")
-
-
 @pytest.mark.parametrize(
     ("overrides", "sentence"),
     [
@@ -267,27 +233,16 @@ def test_a_model_replaces_the_architecture() -> None:
         ({**SCRATCH, "model": "gpt2"}, "exactly one of model and model_type is required, but both are set"),
         ({**SCRATCH, "weights": "pretrained"}, "weights must be 'random' if model_type is set: architecture 'gpt2'"),
         ({**SCRATCH, "model_revision": "v1"}, "model_revision requires a model of the Hub, not model_type"),
-        ({"model_overrides": "{n_layer: 2}"}, "model_overrides requires weights: random"),
         ({"model_overrides.n_layer": "2"}, "model_overrides requires weights: random"),
         ({"tokenizer": "gpt2"}, "tokenizer requires weights: random"),
         (
             {**SCRATCH, "model_overrides": "{n_layer: [1]}"},
             "a value of model_overrides must be text, a number, true or false, not a list",
         ),
-        ({"model_overide": "{}"}, "Did you mean 'model_overrides'?"),
-        ({"packing": "true"}, "packing requires task causal-lm; the task is classification"),
-        ({"packing": "maybe"}, "packing must be true or false, not 'maybe'"),
     ],
 )
 def test_contradictory_model_fields_are_refused(tmp_path: Path, overrides: dict[str, str], sentence: str) -> None:
     assert sentence in refused(written(tmp_path, MINIMAL), overrides)
-
-
-def test_packing_is_the_default_of_causal_language_modelling() -> None:
-    from experiments.planning.hyperparameters import staging_request
-
-    requests = [staging_request(load("sst2-gpt2", {"packing": text})) for text in ("null", "true", "false")]
-    assert [request.packing for request in requests] == [True, True, False]
 
 
 def test_a_long_value_is_cut_in_the_message_of_a_rule() -> None:
@@ -297,3 +252,82 @@ def test_a_long_value_is_cut_in_the_message_of_a_rule() -> None:
     assert len(str(error.value)) < 400
     assert str(error.value).startswith("tokenizer is required with model_type 'gpt2[[[")
     assert "…[[[" in str(error.value)
+
+
+PRINT_FOLDER = "from experiments.planning.load import user_folder; print(user_folder())"
+
+
+@pytest.mark.usefixtures("plain_interpreter")
+def test_the_users_folder_is_that_of_the_process_which_opened_the_run(tmp_path: Path) -> None:
+    """As `mlflow run` does: a process in the user's folder starts bash with the run's id in the project's folder."""
+    clean = {name: value for name, value in os.environ.items() if name != "MLFLOW_RUN_ID"}
+    program = (
+        "import os, subprocess, sys; project, code = sys.argv[1:]; "
+        "environment = {**os.environ, 'MLFLOW_RUN_ID': 'a', 'PYTHONPATH': project}; "
+        'subprocess.run(["bash", "-c", "\\"$0\\" -c \\"$1\\"; true", sys.executable, code], '
+        "cwd=project, env=environment, check=True)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", program, str(ROOT), PRINT_FOLDER],
+        cwd=tmp_path,
+        env=clean,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.strip() == str(tmp_path)
+
+
+def test_a_missing_file_is_reported_with_the_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert user_folder() == tmp_path
+    with pytest.raises(InputError) as error:
+        load("own.yaml", {})
+    assert str(error.value) == f"experiment file 'own.yaml' does not exist in {tmp_path}."
+    (tmp_path / "own.yaml").write_text("epochs: 1\n")
+    assert find_in_user_folder(Path("own.yaml"), "experiment") == Path("own.yaml")
+
+
+def test_a_missing_file_under_mlflow_run_is_reported_with_both_folders(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    project = tmp_path / "project"
+    project.mkdir()
+    # This process has no ancestor with a run's id, so the closest one is its parent.
+    user = Path(f"/proc/{os.getppid()}/cwd").readlink()
+    monkeypatch.chdir(project)
+    monkeypatch.setenv("MLFLOW_RUN_ID", "a")
+    with pytest.raises(InputError) as error:
+        load("missing.yaml", {})
+    assert f"'missing.yaml' exists neither in {user} nor in {project}" in str(error.value)
+    assert "use an absolute path" in str(error.value)
+
+
+many = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+
+
+def check(name: str, overrides: dict[str, str]) -> None:
+    message = "none"
+    try:
+        load(name, overrides)
+    except InputError as error:
+        message = str(error)
+    assert 0 < len(message) <= 1_500
+    assert "\n" not in message
+
+
+@many
+@given(st.binary(max_size=400))
+def test_any_bytes(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "any.yaml"
+    path.write_bytes(content)
+    check(str(path), {})
+
+
+@many
+@given(
+    st.sampled_from(["batch_size", "data", "target", "compare.arms", "bucket_lengths", "model"]) | st.text(max_size=40),
+    st.text(max_size=40),
+)
+def test_any_override(name: str, value: str) -> None:
+    check("demo", {name: value})

@@ -1,17 +1,21 @@
-"""Test the list of jobs with jobs that really run in a simulated account."""
+"""List, stop and show jobs that really run, here and in a simulated account; their costs are worked out by hand."""
 
 from __future__ import annotations
 
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from experiments.running import manage_jobs
-from experiments.running.manage_jobs import print_jobs, print_log
+from experiments.running.manage_jobs import outcome_text, print_jobs, print_log, stop_group, stop_job, total, usd
 from tests.support.aws.account import Account
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
 from tests.support.services.harness import LocalHarness, SageMakerHarness
+from training.contract.errors import InputError
+from training.contract.price import Price
 from training.services.launcher import submit
 
 
@@ -51,3 +55,81 @@ def test_what_jobs_wrote_is_shown_without_effect(
     assert capsys.readouterr().out.splitlines()[1].rstrip().endswith(shown)
     print_log("local", "job")
     assert sorted(capsys.readouterr().out.splitlines()) == ["99 %", shown]
+
+
+def test_each_job_of_a_group_is_stopped_and_reported(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    harness = LocalHarness(tmp_path)
+    ended(submit(harness.service, harness.request("print(1)", name="study-a0r0")))
+    running(submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, name="study-a1r0")))
+    assert stop_group(harness.service, "study") == 0
+    already, request, outcome = capsys.readouterr().out.splitlines()
+    assert already == "study: 1 job had already ended (1 completed)."
+    assert request == "Stopping 1 job. Each job has 1 s to end."
+    assert outcome.startswith("study-a1r0: stopped after ")
+    assert outcome.endswith(" s")
+    assert harness.service.describe("study-a1r0")["TrainingJobStatus"] == "Stopped"
+    with pytest.raises(InputError, match="this group has no jobs here"):
+        stop_group(harness.service, "other")
+
+
+def test_a_job_that_had_ended_is_reported_as_it_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    harness = LocalHarness(tmp_path)
+    ended(submit(harness.service, harness.request("print(1)", name="good")))
+    ended(submit(harness.service, harness.request("raise SystemExit(1)", name="bad")))
+    assert [stop_job(harness.service, name) for name in ("good", "bad")] == [0, 0]
+    assert capsys.readouterr().out == "good: had already completed\nbad: had already failed\n"
+
+
+@pytest.mark.parametrize(
+    ("description", "had_ended", "text"),
+    [
+        ({"TrainingJobStatus": "Stopped"}, False, "stopped before it started"),
+        ({"TrainingJobStatus": "Stopped"}, True, "had already been stopped"),
+        ({"TrainingJobStatus": "Completed"}, False, "completed before it could be stopped"),
+        ({"TrainingJobStatus": "Stopped", "SecondaryStatus": "MaxRuntimeExceeded"}, True, "had already reached its"),
+    ],
+)
+def test_the_outcome_in_words(description: dict[str, Any], had_ended: bool, text: str) -> None:
+    whole = {"SecondaryStatus": description["TrainingJobStatus"], **description}
+    assert outcome_text(whole, had_ended=had_ended).startswith(text)
+
+
+PRICES = {"ml.g5.xlarge": Price(usd_per_hour=1.8, source="a table", date="2026-11-01")}
+
+
+def described_running(seconds: float, **resources: Any) -> dict[str, Any]:
+    return {
+        "TrainingJobStatus": "InProgress",
+        "TrainingStartTime": datetime.now(UTC) - timedelta(seconds=seconds),
+        "ResourceConfig": {"InstanceType": "ml.g5.xlarge", "InstanceCount": 1, **resources},
+    }
+
+
+def test_a_job_on_two_instances_costs_twice_as_much() -> None:
+    # 1,000 s at 0.0005 USD: 0.50 USD for one instance, 1.00 USD for two.
+    assert usd(described_running(1000), PRICES) == pytest.approx(0.50, abs=0.01)
+    assert usd(described_running(1000, InstanceCount=2), PRICES) == pytest.approx(1.00, abs=0.01)
+    selected = {"InstanceCount": 4, "SelectedInstanceType": "ml.g5.xlarge", "SelectedInstanceCount": 2}
+    assert usd(described_running(1000, **selected), PRICES) == pytest.approx(1.00, abs=0.01)
+
+
+def described_ended(billable: int, status: str = "Completed", **resources: Any) -> dict[str, Any]:
+    """Return an ended job, started long ago, so that its billed seconds are not the time since then."""
+    return {**described_running(90_000, **resources), "TrainingJobStatus": status, "BillableTimeInSeconds": billable}
+
+
+def test_an_ended_job_costs_what_was_billed() -> None:
+    # On spot capacity fewer seconds are billed than the job ran. A job that never got a machine was not billed.
+    assert usd(described_ended(1000, InstanceCount=2), PRICES) == pytest.approx(1.00)
+    assert usd(described_ended(0, status="Stopped"), PRICES) == 0
+    assert usd({"TrainingJobStatus": "Completed"}, PRICES) is None  # listed, but not described
+
+
+def test_running_and_ended_jobs_are_summed_apart() -> None:
+    jobs = [described_running(1000), described_ended(1000), described_ended(3000, status="Failed")]
+    text = "1 running, 0.50 USD so far; 2 ended, 2.00 USD (a table, 2026-11-01)"
+    assert total(jobs, PRICES) == text
+    assert total(jobs[1:], PRICES) == "2 ended, 2.00 USD (a table, 2026-11-01)"
+    assert total(jobs, {}) == ""
+    unknown = described_running(1000, InstanceType="ml.unknown")
+    assert total([described_running(1000), unknown], PRICES) == "1 running, 0.50 USD so far (a table, 2026-11-01)"

@@ -1,8 +1,9 @@
-"""`jobs prune` beside other processes, and what it keeps."""
+"""`jobs prune` over real jobs and a real tracking store: what it keeps, and beside other processes."""
 
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -14,85 +15,237 @@ import pytest
 from experiments.__main__ import main
 from experiments.running.prune_state import ABANDONED_SECONDS, Folder, PruneOptions, delete_selected, select
 from tests.conftest import ROOT
-from tests.support.state import DATA, OTHER_DATA, State
+from tests.support.state import DATA, LATER_DATA, NOBODYS_DATA, OTHER_DATA, State
 from tests.support.terminal import read_until, start_at_terminal, type_keys
 from training.contract.errors import TrackingError
 from training.services.local.job_folder import JobFolder
 
 ALL_AGES = PruneOptions(older_than_seconds=0.0)
+PRUNE = ("jobs", "prune", "--yes", "--older-than", "0h")
+KEY = "0f" * 16
 
 
 def going_of(state: State) -> list[Folder]:
     return [each for each in select(state.home, state.store, ALL_AGES) if not each.kept]
 
 
-class TestAtTheSameMoment:
-    """Jobs and commands that start between the question and the answer."""
+def test_ended_jobs_are_deleted_and_open_groups_are_kept(state: State, capsys: pytest.CaptureFixture[str]) -> None:
+    over = state.ended()
+    state.stage(OTHER_DATA, LATER_DATA, NOBODYS_DATA)
+    runs = state.running()
+    before = state.left()
+    assert main(PRUNE) == 0
+    output = capsys.readouterr().out
+    assert before - state.left() == {f"jobs/{over}", f"checkpoints/{over}", f"staged/{DATA}", f"staged/{NOBODYS_DATA}"}
+    assert "Deleted 4 folders (" in output
+    assert "MLflow has no copy of the model (deleted only with --everything)" in output
+    assert f"group {runs.rsplit('-', 1)[0]} is open, and its command or `trainfare attach` resumes it" in output
+    # What the run names is there, and its log too.
+    run = state.run_of(over)
+    assert Path(run.data.tags["platform.model_uri"].removeprefix("file://")).stat().st_size > 2000
+    log = state.store.client.download_artifacts(run.info.run_id, "log.txt")
+    assert "trainfare-event" in Path(log).read_text()
+    assert main(["jobs", "list"]) == 0
+    assert [runs in (output := capsys.readouterr().out), over in output] == [True, False]
+    assert state.service.describe(runs)["TrainingJobStatus"] == "InProgress"
+    assert main(PRUNE) == 0
+    assert "Nothing can be deleted." in capsys.readouterr().out
 
-    def test_data_is_kept_for_a_job_that_starts_to_read_it(self, state: State) -> None:
-        over = state.ended()
-        going = going_of(state)
-        assert {each.name for each in going} == {over, DATA}
-        runs = state.running(DATA)
-        gone, errors = delete_selected(going, state.home, state.store, ALL_AGES)
-        assert {(each.kind, each.name) for each in gone} == {("jobs", over), ("checkpoints", over)}
-        assert errors == []
-        assert (state.home / "staged" / DATA / "train" / "data.parquet").exists()
-        assert state.service.describe(runs)["TrainingJobStatus"] == "InProgress"
 
-    def test_staged_data_is_kept_until_its_jobs_start(self, state: State, capsys: pytest.CaptureFixture[str]) -> None:
-        """Between staging and the first run, only the lock shows that the data is in use."""
-        state.ended()
-        code = "import sys; from pathlib import Path; from training.state.shared_folders import lock_for_use\n"
-        code += (
-            f"print(lock_for_use(Path({str(state.home)!r}), [Path({str(state.home / 'staged' / DATA / 'train')!r})]))\n"
-        )
-        code += "sys.stdout.flush(); sys.stdin.read()"
-        command = [sys.executable, "-c", code]
-        user = subprocess.Popen(command, cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+def test_without_a_terminal_and_by_default_young_folders_are_kept(
+    state: State, capsys: pytest.CaptureFixture[str]
+) -> None:
+    over = state.ended()
+    before = state.left()
+    assert main(["jobs", "prune", "--older-than", "0h"]) == 0
+    output = capsys.readouterr().out
+    assert over in output
+    assert "3 folders (" in output
+    assert output.endswith("Without a terminal, confirm the deletion with --yes.\n")
+    assert main(["jobs", "prune", "--yes"]) == 0
+    assert "younger than --older-than" in capsys.readouterr().out
+    assert state.left() == before
+
+
+def test_everything_deletes_models_and_checkpoints_of_failed_jobs(state: State) -> None:
+    over, failed = state.ended(), state.ended(die=1)
+    assert main(PRUNE) == 0
+    assert state.left() == {f"outputs/{over}", f"checkpoints/{failed}"}
+    assert main(["jobs", "prune", "--yes", "--everything", "--older-than", "1h"]) == 0
+    assert state.left() == {f"outputs/{over}", f"checkpoints/{failed}"}
+    group = failed.rsplit("-", 1)[0]
+    assert main(["jobs", "prune", "--yes", "--everything", "--group", group, "--older-than", "0h"]) == 0
+    assert state.left() == {f"outputs/{over}"}
+    assert main(["jobs", "prune", "--yes", "--everything", "--older-than", "0h"]) == 0
+    assert state.left() == set()
+    tags = state.run_of(over).data.tags
+    assert "platform.model_uri" not in tags
+    assert f"outputs/{over}/output/model.tar.gz" in tags["platform.model_deleted"]
+
+
+def test_an_artifact_whose_model_mlflow_holds_is_safe_to_delete(state: State) -> None:
+    """The model must be complete and not deleted in MLflow. Its run then no longer names the artifact."""
+    client = state.store.client
+    names = [state.ended() for _ in range(3)]
+    runs = [state.run_of(name).info for name in names]
+    models = [client.create_logged_model(run.experiment_id, name="model", source_run_id=run.run_id) for run in runs]
+    for run, model in zip(runs, models, strict=True):
+        client.set_tag(run.run_id, "platform.model_id", model.model_id)
+    complete, deleted, _ = models  # the third is still being written
+    client.finalize_logged_model(complete.model_id, "READY")
+    client.finalize_logged_model(deleted.model_id, "READY")
+    client.delete_logged_model(deleted.model_id)
+    assert main(PRUNE) == 0
+    assert {each for each in state.left() if each.startswith("outputs/")} == {f"outputs/{name}" for name in names[1:]}
+    tags = state.run_of(names[0]).data.tags
+    assert "platform.model_uri" not in tags
+    assert tags["platform.model_id"] == complete.model_id
+    assert main(PRUNE) == 0
+    assert state.left() == {f"outputs/{name}" for name in names[1:]}
+
+
+def test_with_another_tracking_store_only_data_is_deleted(
+    state: State, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    other = f"sqlite:///{shutil.copy(state.folder / 'mlflow.db', state.folder / 'other.db')}"
+    state.ended()
+    before = state.left()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", other)
+    assert main(PRUNE) == 0
+    output = capsys.readouterr().out
+    assert f"the runs of {other}" in output
+    assert "the tracking server has no run of the job (deleted only with --everything)" in output
+    assert before - state.left() == {f"staged/{DATA}"}
+
+
+def test_with_an_unreachable_server_nothing_is_deleted_and_an_empty_folder_needs_none(
+    state: State, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    state.ended()
+    before = state.left()
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", "http://127.0.0.1:9")
+    assert main(PRUNE) == 1
+    output = capsys.readouterr().err
+    assert output.startswith("error: The tracking server http://127.0.0.1:9 has not answered")
+    assert output.endswith(". Nothing was deleted.\n")
+    assert len(output.splitlines()) == 1
+    assert state.left() == before
+    empty = state.folder / "empty"
+    monkeypatch.setenv("TRAINFARE_HOME", str(empty))
+    assert main(["jobs", "prune"]) == 0
+    assert capsys.readouterr().out == f"{empty} contains nothing to prune.\n"
+
+
+def test_the_next_prune_completes_one_that_was_killed(state: State, capsys: pytest.CaptureFixture[str]) -> None:
+    over = state.ended()
+    half = state.home / "checkpoints" / f".trash-{DATA}"
+    (state.home / "checkpoints" / over).rename(half)
+    (half / "checkpoint-1" / "weights").unlink()
+    assert main(["jobs", "prune", "--yes", "--older-than", "1d"]) == 0
+    assert "Deleted 1 folder (" in capsys.readouterr().out
+    assert state.left() == {f"jobs/{over}", f"outputs/{over}", f"staged/{DATA}"}
+
+
+def test_links_and_their_targets_are_kept(state: State, capsys: pytest.CaptureFixture[str]) -> None:
+    over = state.ended()
+    outside = state.folder / "large disk"
+    (state.home / "checkpoints").rename(outside)
+    (state.home / "checkpoints").symlink_to(outside)
+    assert main(PRUNE) == 0
+    assert f"{state.home / 'checkpoints'} is a symbolic link: it and its target are kept." in capsys.readouterr().out
+    assert (outside / over / "checkpoint-1" / "weights").stat().st_size == 3000
+    assert not (state.home / "jobs" / over).exists()
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--yess"], "jobs prune: No such option '--yess'. Did you mean '--yes'?"),
+        (["everything"], "jobs prune: Got unexpected extra argument (everything)"),
+        (["--older-than", "7"], "--older-than is '7': it must be a number of hours or days, such as 12h or 7d."),
+        (["--group"], "jobs prune: Option '--group' requires an argument."),
+        (["--group", "--yes"], "--group is '--yes': it must be the id of a group."),
+        (["--service", "sagemaker"], "--service is 'sagemaker': jobs prune deletes only local state."),
+        (["--what", "data"], "--what no longer exists: jobs prune keeps the only copies of models and results, unless"),
+    ],
+)
+def test_wrong_options_are_refused(options: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["jobs", "prune", *options]) == 2
+    error = capsys.readouterr().err
+    assert message in error
+    assert error.count("\n") == 1
+
+
+def test_data_is_kept_for_a_job_that_starts_to_read_it(state: State) -> None:
+    over = state.ended()
+    going = going_of(state)
+    assert {each.name for each in going} == {over, DATA}
+    runs = state.running(DATA)
+    gone, errors = delete_selected(going, state.home, state.store, ALL_AGES)
+    assert {(each.kind, each.name) for each in gone} == {("jobs", over), ("checkpoints", over)}
+    assert errors == []
+    assert (state.home / "staged" / DATA / "train" / "data.parquet").exists()
+    assert state.service.describe(runs)["TrainingJobStatus"] == "InProgress"
+
+
+def test_data_and_models_in_use_are_kept(state: State, capsys: pytest.CaptureFixture[str]) -> None:
+    """Between staging and the first run, only the lock shows that data is in use."""
+    state.ended()
+    used, unused, of_a_run = (f"models/m-{'a' * 32}", f"models/m-{'b' * 32}", f"models/{'c' * 32}")
+    for name in (used, unused, of_a_run, "models/mine"):
+        (state.home / name).mkdir(parents=True)
+        (state.home / name / "model.safetensors").write_bytes(b"w" * 1000)
+    paths = ", ".join(f"Path({str(state.home / each)!r})" for each in (f"staged/{DATA}/train", used))
+    code = "import sys; from pathlib import Path; from training.state.locks import lock_for_use\n"
+    code += f"print(lock_for_use(Path({str(state.home)!r}), [{paths}]), flush=True); sys.stdin.read()"
+    with subprocess.Popen(
+        [sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    ) as user:
         assert user.stdout
         assert user.stdout.readline() == "True\n"
-        assert main(["jobs", "prune", "--yes", "--older-than", "0h"]) == 0
+        assert main(PRUNE) == 0
         output = capsys.readouterr().out
-        assert "Deleted 2 folders" in output
-        assert "Kept 1: another process started to use them, or another prune deleted them first." in output
-        assert f"staged/{DATA}" in state.left()
+        assert "Deleted 4 folders" in output
+        assert "Kept 2: another process started to use them, or another prune deleted them first." in output
+        left = {name for name in state.left() if name.startswith(("models/", "staged/"))}
+        assert left == {f"staged/{DATA}", used, "models/mine"}
         user.communicate("")
-        assert main(["jobs", "prune", "--yes", "--older-than", "0h"]) == 0
-        assert f"staged/{DATA}" not in state.left()
+    assert main(PRUNE) == 0
+    assert {f"staged/{DATA}", used} & state.left() == set()
 
-    def test_a_supervised_job_keeps_its_folder(self, state: State) -> None:
-        over = state.ended()
-        going = going_of(state)
-        lock = JobFolder(state.home / "jobs" / over).lock_for_supervisor()
-        gone, errors = delete_selected(going, state.home, state.store, ALL_AGES)
-        assert (gone, errors) == ([], [])
-        os.close(lock)
 
-    def test_a_job_that_is_still_being_created_keeps_its_folder(self, state: State) -> None:
-        """The folder has no name yet, so only the lock of its supervisor shows that it is in use."""
-        left = state.home / "jobs" / ".demo-1-a0r0-abcd_123"
-        left.mkdir(parents=True)
-        lock = JobFolder(left).lock_for_supervisor()
-        for path in (left / "supervisor.lock", left):
-            os.utime(path, (0, 0))
-        assert main(["jobs", "prune", "--yes", "--older-than", "0h"]) == 0
-        assert left.exists()
-        os.close(lock)
-        assert main(["jobs", "prune", "--yes", "--older-than", "0h"]) == 0
-        assert not left.exists()
+def test_a_supervised_job_keeps_its_folder(state: State) -> None:
+    over = state.ended()
+    going = going_of(state)
+    lock = JobFolder(state.home / "jobs" / over).lock_for_supervisor()
+    gone, errors = delete_selected(going, state.home, state.store, ALL_AGES)
+    assert (gone, errors) == ([], [])
+    os.close(lock)
 
-    def test_a_second_prune_finds_nothing(self, state: State) -> None:
-        state.ended()
-        going = going_of(state)
-        assert len(delete_selected(going, state.home, state.store, ALL_AGES)[0]) == 3
-        assert delete_selected(going, state.home, state.store, ALL_AGES) == ([], [])
+
+def test_a_job_that_is_still_being_created_keeps_its_folder(state: State) -> None:
+    """The folder has no name yet, so only the lock of its supervisor shows that it is in use."""
+    left = state.home / "jobs" / ".demo-1-a0r0-abcd_123"
+    left.mkdir(parents=True)
+    lock = JobFolder(left).lock_for_supervisor()
+    for path in (left / "supervisor.lock", left):
+        os.utime(path, (0, 0))
+    assert main(PRUNE) == 0
+    assert left.exists()
+    os.close(lock)
+    assert main(PRUNE) == 0
+    assert not left.exists()
+
+
+def test_a_second_prune_finds_nothing(state: State) -> None:
+    state.ended()
+    going = going_of(state)
+    assert len(delete_selected(going, state.home, state.store, ALL_AGES)[0]) == 3
+    assert delete_selected(going, state.home, state.store, ALL_AGES) == ([], [])
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(
-    ("answer", "deleted"), [("y", True), ("n", False), ("", False), ("\x03", False), ("\x04", False)]
-)
+@pytest.mark.parametrize(("answer", "deleted"), [("y", True), ("", False), ("\x03", False)])
 def test_prune_asks_for_confirmation_at_a_terminal(state: State, answer: str, deleted: bool) -> None:
     over = state.ended()
     before = state.left()
@@ -100,7 +253,7 @@ def test_prune_asks_for_confirmation_at_a_terminal(state: State, answer: str, de
     pid, terminal = start_at_terminal(command, ROOT)
     shown = read_until(terminal, "[y/N] ")
     assert "Delete 3 folders (" in shown
-    type_keys(terminal, answer if answer in "\x03\x04" and answer else f"{answer}\n")
+    type_keys(terminal, answer if answer == "\x03" else f"{answer}\n")
     read_until(terminal, "Deleted 3 folders" if deleted else "Nothing was deleted.")
     _, status = os.waitpid(pid, 0)
     os.close(terminal)
@@ -114,51 +267,15 @@ def test_a_killed_prune_leaves_no_incomplete_folder_under_its_name(state: State)
     checkpoint = state.home / "checkpoints" / over / "checkpoint-1"
     for number in range(20_000):
         (checkpoint / str(number)).touch()
-    command = [sys.executable, "-m", "experiments", "jobs", "prune", "--yes", "--older-than", "0h"]
+    command = [sys.executable, "-m", "experiments", *PRUNE]
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     while checkpoint.exists() and process.poll() is None:
         time.sleep(0.001)
     process.send_signal(signal.SIGKILL)
     process.communicate()
     assert not (state.home / "checkpoints" / over).exists()
-    assert main(["jobs", "prune", "--yes", "--older-than", "0h"]) == 0
+    assert main(PRUNE) == 0
     assert state.left() == {f"outputs/{over}"}
-
-
-KEY = "0f" * 16
-USED, UNUSED, OF_A_RUN = f"m-{'a' * 32}", f"m-{'b' * 32}", "c" * 32
-
-
-@pytest.fixture
-def models(state: State) -> Path:
-    """The folder of three fetched models, of an incomplete one, and of an unrelated folder."""
-    for name in (USED, UNUSED, OF_A_RUN, f".unfinished-{'d' * 32}", "mine"):
-        (state.home / "models" / name).mkdir(parents=True)
-        (state.home / "models" / name / "model.safetensors").write_bytes(b"w" * 1000)
-    return state.home / "models"
-
-
-def of_models(state: State) -> set[str]:
-    return {name for name in state.left() if name.startswith("models/")}
-
-
-def test_fetched_models_are_deleted_unless_used(state: State, models: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    code = "import sys; from pathlib import Path; from training.state.shared_folders import lock_for_use\n"
-    code += (
-        f"print(lock_for_use(Path({str(state.home)!r}), [Path({str(models / USED)!r})]), flush=True); sys.stdin.read()"
-    )
-    with subprocess.Popen(
-        [sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
-    ) as user:
-        assert user.stdout
-        assert user.stdout.readline() == "True\n"
-        assert main(["jobs", "prune", "--yes", "--older-than", "0h"]) == 0
-        output = capsys.readouterr().out
-        left = {f"models/{USED}", f"models/.unfinished-{'d' * 32}", "models/mine"}
-        assert (of_models(state), "Kept 1: another process started to use them" in output) == (left, True)
-        user.communicate("")
-    assert main(["jobs", "prune", "--yes", "--older-than", "0h"]) == 0
-    assert of_models(state) == left - {f"models/{USED}"}
 
 
 @pytest.mark.parametrize(
@@ -183,18 +300,6 @@ def test_an_incomplete_folder_goes_once_abandoned(state: State, name: str, age_s
         os.utime(path, (time.time() - age_seconds,) * 2)
     listed = [(each.path, each.size_bytes, each.kept) for each in select(state.home, state.store, PruneOptions())]
     assert [each for each in listed if each[0] == folder] == ([(folder, 5, "")] if is_listed else [])
-
-
-def test_data_is_as_old_as_its_latest_reader(state: State) -> None:
-    """The data was staged 30 days ago, and the job that reads it has just ended."""
-    state.ended()
-    state.stage(OTHER_DATA)
-    for path in state.home.glob("staged/**"):
-        os.utime(path, (time.time() - 30 * 86_400,) * 2)
-    for path in state.home.glob("staged/*/*/*"):
-        os.utime(path, (time.time() - 30 * 86_400,) * 2)
-    kept = {each.name: each.kept for each in select(state.home, state.store, PruneOptions()) if each.kind == "staged"}
-    assert kept == {DATA: "younger than --older-than", OTHER_DATA: ""}
 
 
 def test_a_job_that_cannot_be_read_keeps_shared_folders(state: State) -> None:

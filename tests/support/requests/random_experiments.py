@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import json
 import random
-from collections import Counter
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -144,16 +143,6 @@ CHANGES: tuple[Callable[[Fields, random.Random], None], ...] = (
 )
 
 
-@dataclass
-class Outcomes:
-    """Outcomes of random experiments."""
-
-    counts: Counter[str] = field(default_factory=Counter)
-    """Number of experiments by outcome, `accepted` or `refused`."""
-    faults: list[str] = field(default_factory=list)
-    """A sentence for each request that AWS would refuse after an upload, and for each refusal that is no sentence."""
-
-
 class RandomExperiments:
     """Generator of random experiments for one account, each with its own number."""
 
@@ -164,25 +153,27 @@ class RandomExperiments:
         self._demo = yaml.safe_load((FOLDER / "demo.yaml").read_text())
         (folder / "code").mkdir()
         (folder / "code" / "train.py").write_text("print('loss 1')\n")
-        self.outcomes = Outcomes()
 
-    def try_one(self, number: int, *, fresh: bool) -> None:
-        """Plan, upload and build the job of a random experiment. With `fresh`, its inputs are not uploaded yet."""
+    def is_accepted(self, number: int, *, fresh: bool) -> bool:
+        """Plan, upload and build the job of a random experiment. With `fresh`, its inputs are not uploaded yet.
+
+        Fails for a request that AWS would refuse after an upload, and for a refusal that is no sentence.
+        """
         rng = random.Random(f"{self._seed} {number}")
         fields = self._fields(rng, f"rows of {number}" if fresh else "rows")
         before = self._puts()
         try:
             request = self._request(fields, str(number) if fresh else "rows")
-        except InputError as error:
-            self.outcomes.counts["refused"] += 1
-            if "\n" in str(error) or self._puts() != before:
-                self.outcomes.faults.append(f"experiment {number}: refused after an upload, or in lines: {error}")
-            return
-        self.outcomes.counts["accepted"] += 1
-        try:
             self._account.api.check("CreateTrainingJob", json.loads(json.dumps(request)))
+        except InputError as error:
+            refusal = str(error)
         except ApiError as error:
-            self.outcomes.faults.append(f"experiment {number}: AWS refuses it after the upload: {error.message[:300]}")
+            raise AssertionError(f"AWS refuses experiment {number} after the upload: {error.message[:300]}") from error
+        else:
+            return True
+        assert "\n" not in refusal, number
+        assert self._puts() == before, f"experiment {number} is refused after an upload: {refusal}"
+        return False
 
     def _fields(self, rng: random.Random, rows: str) -> Fields:
         fields: Fields = {"script": {"source": "code", "channels": {"data": "rows.csv"}}}

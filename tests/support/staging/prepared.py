@@ -7,8 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from tests.support.staging.tables import MODEL
-from training.staging.rows.examples import Example
-from training.staging.rows.prepare import prepare
+from training.staging.rows.labels import Example, prepare
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import find_source
@@ -30,13 +29,13 @@ def prepared(data: Data, **more: Any) -> PreparedRows:
     """Read, check, split and number the rows of the data."""
     request = StagingRequest(data=data, model=MODEL, max_length=16, **more)
     source = find_source(data, required_columns(data.columns), Path("unused"))
-    made = prepare(source.open, request, Progress())
-    train, validation = list(made.rows.train.read()), list(made.rows.validation.read())
-    assert (len(train), len(validation)) == (made.rows.train.rows, made.rows.validation.rows)
+    classes, rows = prepare(source.open, request, Progress())
+    train, validation = list(rows.train.read()), list(rows.validation.read())
+    assert (len(train), len(validation)) == (rows.train.rows, rows.validation.rows)
     return PreparedRows(
-        label_names=made.classes.names,
+        label_names=classes.names,
         train=train,
-        train_classes=[made.classes.numbers[row.label] for row in train],
+        train_classes=[classes.numbers[row.label] for row in train],
         validation=validation,
-        validation_classes=[made.classes.numbers[row.label] for row in validation],
+        validation_classes=[classes.numbers[row.label] for row in validation],
     )

@@ -11,8 +11,7 @@ from collections.abc import Generator
 from dataclasses import dataclass, field, replace
 
 from tests.support.tracking.planned_jobs import planned_as
-from tracking.budgets.records import JobRecord, Reservation, warm_pool, with_limit
-from tracking.budgets.reserving import NoRoom, Request, Write, reserve
+from tracking.budgets.reserving import JobRecord, NoRoom, Request, Reservation, Write, reserve, warm_pool, with_limit
 from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import Amount, Budget, overhead_seconds, total, worst_case
 from training.contract.job_spec import JobSpec

@@ -27,8 +27,7 @@ from sweeps.workers.worker import WorkerResult
 from tests.support.services.following import until
 from tests.support.sweeps.bench import LOSS, SECONDS, Bench, short
 from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedRunning
-from tracking.recording.job_run import JobRun
-from tracking.recording.recorder import OpenRun
+from tracking.recording.recorder import JobRun
 from training.contract.errors import BudgetFull, QuotaError
 from training.contract.events import Event
 
@@ -80,9 +79,8 @@ def test_a_trial_holds_its_jobs_outcome(bench: Bench) -> None:
 
 
 def test_the_study_with_the_fewest_trials_comes_first(bench: Bench) -> None:
-    parts = [bench.part(), bench.part(compiler="inductor")]
     limits = Limits(trials=2, parallel=1, max_parallel=1)
-    done = bench.run(short, *parts, limits=limits)
+    done = bench.run(short, bench.part(), bench.part(compiler="inductor"), limits=limits)
     assert done.reason == "none: 2 trials were run; inductor: 2 trials were run"
     order = [line.split()[3].rstrip(":") for line in bench.messages]
     assert order == ["none", "inductor", "none", "inductor"]
@@ -110,6 +108,13 @@ def test_a_search_that_is_complete_continues_with_more_trials_and_does_not_blame
 
 def test_a_trial_waits_while_the_budget_is_reserved(bench: Bench) -> None:
     """The budget has room for one job at a time. The second trial is claimed and starts when the first has ended."""
+
+    class RoomForOne(SimulatedRunner):
+        def start(self, compiler: str, point: Point, trial_number: int) -> SimulatedRunning:
+            if running := self.service.running():
+                raise BudgetFull("one job at a time", frozenset(running), is_final=False)
+            return super().start(compiler, point, trial_number)
+
     part = bench.part()
     limits = Limits(trials=2, parallel=2, max_parallel=2)
     runner = RoomForOne(bench.service, lambda *_: Behaviour(seconds=2.0, curve=((0.1, 100, 1.0),)))
@@ -117,16 +122,6 @@ def test_a_trial_waits_while_the_budget_is_reserved(bench: Bench) -> None:
     assert ends(part) == {"completed": 2}
     assert bench.service.most_at_once() == 1
     assert any("waits. one job at a time" in line for line in bench.messages)
-
-
-class RoomForOne(SimulatedRunner):
-    """Runner whose budget has room for one job at a time."""
-
-    def start(self, compiler: str, point: Point, trial_number: int) -> SimulatedRunning:
-        """Start the job, or raise BudgetFull."""
-        if running := self.service.running():
-            raise BudgetFull("one job at a time", frozenset(running), is_final=False)
-        return super().start(compiler, point, trial_number)
 
 
 def test_a_job_that_ran_out_of_memory_bounds_the_batch(bench: Bench) -> None:
@@ -259,5 +254,5 @@ def test_a_curve_and_the_cost_of_a_trial_count_the_seconds_of_both_instances() -
 def test_a_cost_that_has_not_arrived_is_not_zero() -> None:
     """With a cost of 0, the trial would be the best one."""
     objective = replace(SECONDS, bound=0.7)
-    run = JobRun(opened=OpenRun("run"), has_ended=True, failure=None, death=None, metrics={"eval_loss": 0.6})
+    run = JobRun(id="run", has_ended=True, metrics={"eval_loss": 0.6})
     assert values_of(objective, outcome_of(run, objective)) is None

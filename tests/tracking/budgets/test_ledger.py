@@ -16,8 +16,7 @@ from tests.conftest import ROOT
 from tests.support.tracking.planned_jobs import planned
 from tracking.budgets.budget_tag import BudgetEnd, GroupBudget, group_budget, read_budget_end, set_budget
 from tracking.budgets.ledger import Ledger, spending_metrics, with_worst_case
-from tracking.budgets.records import Reservation
-from tracking.budgets.reserving import NoRoom
+from tracking.budgets.reserving import NoRoom, Reservation
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob

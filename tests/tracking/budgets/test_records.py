@@ -8,8 +8,10 @@ from pathlib import Path
 import pytest
 
 from tests.support.tracking.planned_jobs import planned
-from tracking.budgets.records import (
+from tracking.budgets.reserving import (
     JobRecord,
+    NoRoom,
+    Request,
     Reservation,
     budget_failure,
     charge,
@@ -17,10 +19,11 @@ from tracking.budgets.records import (
     read_reservation,
     recorded_cost,
     reservation,
+    reserve,
+    room,
     shortest_useful_seconds,
     with_limit,
 )
-from tracking.budgets.reserving import NoRoom, Request, reserve, room
 from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import NOTHING, Amount, Budget
 from training.contract.price import InstanceSeconds, Price

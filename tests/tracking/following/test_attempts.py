@@ -15,10 +15,8 @@ from tests.support.aws.account import Account
 from tests.support.services.following import until
 from tests.support.services.harness import SageMakerHarness
 from tests.support.tracking.planned_jobs import TRAIN_PY, planned_as
-from tracking.following.attempts import attempt_name
-from tracking.following.followed_job import FollowedJob, Outcome
+from tracking.following.followed_job import FollowedJob, Outcome, attempt_name, request_stop
 from tracking.following.group_session import run_jobs, start_jobs
-from tracking.following.stop_request import request_stop
 from tracking.groups.group import child_runs, open_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import open_run

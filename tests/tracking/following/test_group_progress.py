@@ -9,8 +9,7 @@ import pytest
 
 from tests.support.tracking.planned_jobs import planned
 from tracking.following.followed_job import Outcome
-from tracking.following.group_estimate import amount_left
-from tracking.following.group_progress import GroupProgress, GroupState, state_text
+from tracking.following.group_progress import GroupProgress, GroupState, amount_left, state_text
 from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import Amount, Budget, Spending
 from training.contract.price import InstanceSeconds

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from judging.design import Design
-from tracking.groups.design_tag import DESIGN, read_design, write_design
+from tracking.groups.plan_file import DESIGN, read_design, write_design
 from training.contract.errors import InputError
 
 

@@ -4,13 +4,13 @@ import math
 import sqlite3
 from typing import Any
 
-import pandas as pd
 import pytest
 from mlflow import MlflowClient
-from mlflow.entities import Metric
 
-from tracking.groups.group import find_group
+from tracking.groups.claim import KIND
+from tracking.groups.group import Group, child_runs, find_group
 from tracking.queries import job_tables
+from tracking.queries.job_tables import counted_run, without_duplicates
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError
 
@@ -40,33 +40,27 @@ def test_runs_of_earlier_versions_are_read_under_the_names_of_today(tracked: Any
     assert not [name for name in table.columns if "per_device" in name]
 
 
-def test_missing_values_are_nan_or_none(tracked: Any) -> None:
-    tracked.job("none", status="FAILED", tags={"platform.failure_class": "OutOfMemory"})
+def test_missing_and_infinite_values_and_empty_groups(tracked: Any) -> None:
+    metrics = {"eval_loss": math.nan, "train_loss": math.inf, "loss": -math.inf}
+    tracked.job("none", status="FAILED", tags={"platform.failure_class": "OutOfMemory"}, metrics=metrics)
     row = job_tables.jobs(tracked.client, tracked.group).iloc[0]
-    assert row["failure_class"] == "OutOfMemory"
-    assert row["failure_message"] is None
+    assert (row["failure_class"], row["failure_message"]) == ("OutOfMemory", None)
     assert math.isnan(row["cost_billable_seconds"])
     assert math.isnan(row["hp_batch_size"])
+    assert math.isnan(row["eval_loss"])
+    assert (row["train_loss"], row["loss"]) == (math.inf, -math.inf)
+    empty = job_tables.jobs(tracked.client, "no such group")
+    assert len(empty) == 0
+    assert {"run_id", "arm", "cost_billable_seconds"} <= set(empty.columns)
 
 
-def test_jobs_of_other_groups_are_left_out(tracked: Any) -> None:
-    expected = tracked.trained("none", 0, 80.0)
+def test_jobs_of_a_group_are_read_in_order_page_by_page(tracked: Any) -> None:
+    run_ids = [tracked.job("none", repeat) for repeat in range(3)]
     tracked.trained("none", 1, 80.0, tags={"platform.group": "another"})
     tracked.trained("none", 2, 80.0, tags={"platform.kind": "group"})
     tracked.client.delete_run(tracked.trained("none", 3, 80.0))
-    assert list(job_tables.jobs(tracked.client, tracked.group)["run_id"]) == [expected]
-    assert list(job_tables.jobs(tracked.client, tracked.group, [tracked.experiment_id])["run_id"]) == [expected]
-
-
-def test_all_pages_are_read_in_order(tracked: Any) -> None:
-    run_ids = [tracked.job("none", repeat) for repeat in range(5)]
-    assert list(job_tables.jobs(tracked.client, tracked.group, page_runs=2)["run_id"]) == run_ids
-
-
-def test_a_group_without_jobs_is_an_empty_table_with_all_columns(tracked: Any) -> None:
-    table = job_tables.jobs(tracked.client, "no such group")
-    assert len(table) == 0
-    assert {"run_id", "arm", "cost_billable_seconds"} <= set(table.columns)
+    for ids in (None, [tracked.experiment_id]):
+        assert list(job_tables.jobs(tracked.client, tracked.group, ids, page_runs=2)["run_id"]) == run_ids
     assert len(job_tables.jobs(tracked.client, tracked.group, [])) == 0
 
 
@@ -78,54 +72,13 @@ def test_a_group_may_hold_one_kind_of_quote(tracked: Any) -> None:
         job_tables.jobs(tracked.client, 'it\'s "one"')
 
 
-def test_infinite_numbers_are_read_as_they_were_logged(tracked: Any) -> None:
-    tracked.job("none", metrics={"eval_loss": math.nan, "train_loss": math.inf, "loss": -math.inf})
-    row = job_tables.jobs(tracked.client, tracked.group).iloc[0]
-    assert math.isnan(row["eval_loss"])
-    assert (row["train_loss"], row["loss"]) == (math.inf, -math.inf)
-
-
 def test_a_silent_tracking_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     client = MlflowClient("http://127.0.0.1:9")
     with pytest.raises(TrackingError, match=r"list the runs where .* 'g'"):
         job_tables.jobs(client, "g")
-    with pytest.raises(TrackingError, match="the curves of run r"):
-        job_tables.history(client, "r", ["loss"])
     with pytest.raises(TrackingError, match=r"environment\.json of run r: nothing listens at this address"):
         job_tables.environment(client, "r")
-
-
-def test_history_counts_samples_and_billable_seconds(tracked: Any) -> None:
-    run_id = tracked.job("none", losses=[2.0, 1.5, math.nan])
-    expected = pd.DataFrame(
-        {
-            "step": [1, 2, 3],
-            "samples": [100.0, 200.0, 300.0],
-            "billable_seconds": [2.0, 4.0, 6.0],
-            "key": ["loss"] * 3,
-            "value": [2.0, 1.5, math.nan],
-        }
-    )
-    pd.testing.assert_frame_equal(job_tables.history(tracked.client, run_id, ["loss"]), expected)
-    later = job_tables.history(tracked.client, run_id, ["loss"], 1_700_000_001.0)
-    assert list(later["billable_seconds"]) == [1.0, 3.0, 5.0]
-
-
-def test_history_of_a_step_trained_twice_keeps_the_later_point(tracked: Any) -> None:
-    run_id = tracked.job("none", losses=[2.0, 1.5])
-    tracked.client.log_batch(
-        run_id, [Metric("loss", 1.4, START_MS + 9000, 2), Metric("samples", 200, START_MS + 9000, 2)]
-    )
-    table = job_tables.history(tracked.client, run_id, ["loss"])
-    assert list(table["value"]) == [2.0, 1.4]
-    assert list(table["billable_seconds"]) == [2.0, 9.0]
-
-
-def test_history_without_points_or_start(tracked: Any) -> None:
-    run_id = tracked.job("none", losses=[2.0], tags={"platform.training_start_time": "soon"})
-    assert len(job_tables.history(tracked.client, run_id, ["no such metric"])) == 0
-    assert math.isnan(job_tables.history(tracked.client, run_id, ["loss"])["billable_seconds"][0])
 
 
 def test_the_environment_is_empty_without_its_artifact(tracked: Any) -> None:
@@ -148,3 +101,44 @@ def test_a_group_is_found_beyond_the_first_page_of_experiments(tracked: Any) -> 
         database.executemany(f"INSERT INTO experiments ({columns}) VALUES (?, ?, ?, ?, ?)", rows)
     database.close()
     assert find_group(Store(tracked.client), group_id="g-1", experiment_name="").run_id == run_id
+
+
+# Several runs of one job count once, whatever the server holds.
+
+
+def runs_of(tracked: Any, *run_ids: str) -> list[str]:
+    runs = [tracked.client.get_run(run_id) for run_id in run_ids]
+    return [str(run.info.run_id) for run in without_duplicates(runs)]
+
+
+def test_an_ended_run_counts_before_an_open_one_and_then_the_oldest(tracked: Any) -> None:
+    same = {"platform.job_name": "job"}
+    opened = tracked.job("none", status=None, tags=same)
+    first, second = (tracked.job("none", tags=same) for _ in range(2))
+    runs = [tracked.client.get_run(each) for each in (second, opened, first)]
+    assert counted_run(runs).info.run_id in (first, second)  # both may start in the same millisecond
+    assert counted_run(runs[1:]).info.run_id == first
+    assert counted_run([runs[1]]).info.run_id == opened
+
+
+def test_other_jobs_groups_and_other_runs_are_kept_in_order(tracked: Any) -> None:
+    same = {"platform.job_name": "job"}
+    first = tracked.trained("none", 0, 10.0, tags=same)
+    group = str(tracked.client.create_run(tracked.experiment_id, tags={"platform.kind": "group"}).info.run_id)
+    copy = tracked.job("none", status=None, tags=same)
+    other = tracked.trained("none", 1, 11.0)
+    elsewhere = tracked.trained("none", 0, 12.0, tags={**same, "platform.group": "demo-2"})
+    assert runs_of(tracked, copy, group, first, other, elsewhere) == [group, first, other, elsewhere]
+
+
+def test_a_launcher_marks_the_duplicates_of_its_group(tracked: Any) -> None:
+    same = {"platform.job_name": "job"}
+    left = tracked.job("none", status=None, tags=same)
+    ended = tracked.trained("none", 0, 10.0, tags=same)
+    parent = str(tracked.client.create_run(tracked.experiment_id).info.run_id)
+    group = Group("demo-1", parent, tracked.experiment_id, continued=True)
+    runs = child_runs(Store(tracked.client), group)
+    assert {name: str(run.info.run_id) for name, run in runs.items()} == {"job": ended}
+    duplicate = tracked.client.get_run(left)
+    assert (duplicate.data.tags[KIND], duplicate.info.status) == ("duplicate", "KILLED")
+    assert duplicate.data.tags["mlflow.note.content"].startswith(f"Run `{ended}` is of the same job.")

@@ -12,7 +12,6 @@ from mlflow.entities import Metric
 
 from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.tracked import STARTED_SECONDS
-from tracking.queries import job_tables
 from tracking.queries.metric_histories import curve_table, histories
 from training.contract.errors import NotAllowed, TrackingError
 
@@ -30,17 +29,9 @@ def starts(runs: list[str]) -> dict[str, float]:
     return dict.fromkeys(runs, STARTED_SECONDS)
 
 
-def assert_as_read_run_by_run(client: MlflowClient, tables: dict[str, pd.DataFrame], runs: list[str]) -> None:
+def assert_read(tables: dict[str, pd.DataFrame], runs: list[str]) -> None:
     assert list(tables) == runs
-    for run_id in runs:
-        pd.testing.assert_frame_equal(tables[run_id], job_tables.history(client, run_id, ["loss", "epoch"]))
-
-
-def test_many_runs_are_read_as_run_by_run(tracked: Any) -> None:
-    runs = several(tracked, 8)
-    tables = histories(tracked.client, starts(runs), ["loss", "epoch"])
-    assert_as_read_run_by_run(tracked.client, tables, runs)
-    assert [len(tables[run_id]) for run_id in runs] == list(range(8))
+    assert [len(tables[run_id]) for run_id in runs] == list(range(len(runs)))
     assert list(tables[runs[2]]["value"]) == [20.0, 21.0]
     assert list(tables[runs[2]]["samples"]) == [100.0, 200.0]
     assert list(tables[runs[2]]["billable_seconds"]) == [2.0, 4.0]
@@ -49,10 +40,12 @@ def test_many_runs_are_read_as_run_by_run(tracked: Any) -> None:
     assert list(tables[runs[5]]["value"]) == [-math.inf] * 5
 
 
-def test_no_runs_or_no_keys_give_no_points(tracked: Any) -> None:
+def test_many_runs_are_read_from_a_database(tracked: Any) -> None:
+    runs = several(tracked, 8)
+    tracked.client.delete_run(runs[6])  # a deleted run still has its curve
+    assert_read(histories(tracked.client, starts(runs), ["loss", "epoch"]), runs)
     assert histories(tracked.client, {}, ["loss"]) == {}
-    run_id = tracked.job("none", losses=[1.0])
-    assert len(histories(tracked.client, {run_id: STARTED_SECONDS}, [])[run_id]) == 0
+    assert len(histories(tracked.client, starts(runs[7:]), [])[runs[7]]) == 0
 
 
 def test_a_long_curve_is_thinned_evenly_with_both_ends(tracked: Any) -> None:
@@ -86,12 +79,6 @@ def test_samples_are_interpolated_between_steps() -> None:
     assert curve_table({"loss": losses, "samples": []}, ["loss"], 0.0)["samples"].isna().all()
 
 
-def test_a_deleted_run_still_has_its_curve(tracked: Any) -> None:
-    run_id = tracked.job("none", losses=[2.0, 1.5])
-    tracked.client.delete_run(run_id)
-    assert list(histories(tracked.client, {run_id: STARTED_SECONDS}, ["loss"])[run_id]["value"]) == [2.0, 1.5]
-
-
 def test_a_server_is_called_for_many_runs_at_once(tracked_by_server: Any) -> None:
     runs = several(tracked_by_server, 23)
     with Forwarding(tracked_by_server.client.tracking_uri) as proxy:
@@ -100,7 +87,7 @@ def test_a_server_is_called_for_many_runs_at_once(tracked_by_server: Any) -> Non
         thinned = histories(MlflowClient(proxy.url), starts(runs[6:7]), ["loss"], max_points=3)[runs[6]]
         assert proxy.calls(SINGLE) == 0
     assert list(thinned["step"]) == [1, 3, 6]
-    assert_as_read_run_by_run(tracked_by_server.client, tables, runs)
+    assert_read(tables, runs)
 
 
 @pytest.mark.parametrize(
@@ -112,29 +99,35 @@ def test_a_server_without_that_call_is_read_run_by_run(tracked_by_server: Any, s
         client = MlflowClient(proxy.url)
         tables = histories(client, starts(runs), ["loss", "epoch"])
         assert proxy.calls(SINGLE) == 7 * 3
-        assert_as_read_run_by_run(tracked_by_server.client, tables, runs)
+        assert_read(tables, runs)
         thinned = histories(client, starts(runs), ["loss"], max_points=3)[runs[6]]
     assert list(thinned["step"]) == [1, 3, 6]
 
 
-def test_refused_curves_are_an_error(tracked_by_server: Any) -> None:
-    runs = several(tracked_by_server, 2)
-    refusal = b'{"error_code": "PERMISSION_DENIED", "message": "no right to read"}'
-    with Forwarding(tracked_by_server.client.tracking_uri, "/metrics/", 403, refusal) as proxy:
-        client = MlflowClient(proxy.url)
-        message = r"refused \(403\): PERMISSION_DENIED: no right to read"
-        with pytest.raises(NotAllowed, match=message):
-            histories(client, starts(runs), ["loss"])
-        with pytest.raises(NotAllowed, match=message):
-            histories(client, starts(runs[:1]), ["loss"])
-
-
-def test_a_server_that_answers_no_call_is_an_error(tracked_by_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize(
+    ("status", "body", "error", "message"),
+    [
+        (
+            403,
+            b'{"error_code": "PERMISSION_DENIED", "message": "no right to read"}',
+            NotAllowed,
+            r"refused \(403\): PERMISSION_DENIED: no right to read",
+        ),
+        (503, b"", TrackingError, "did not return the curves of 2 runs"),
+    ],
+)
+def test_curves_that_cannot_be_read_are_an_error(
+    tracked_by_server: Any,
+    monkeypatch: pytest.MonkeyPatch,
+    status: int,
+    body: bytes,
+    error: type[TrackingError],
+    message: str,
+) -> None:
     monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
     runs = several(tracked_by_server, 2)
-    with Forwarding(tracked_by_server.client.tracking_uri, "/metrics/", 503) as proxy:
-        client = MlflowClient(proxy.url)
-        with pytest.raises(TrackingError, match="did not return the curves of 2 runs"):
-            histories(client, starts(runs), ["loss"])
-        with pytest.raises(TrackingError, match=f"did not return the curves of run {runs[0]}"):
-            histories(client, starts(runs[:1]), ["loss"])
+    with (
+        Forwarding(tracked_by_server.client.tracking_uri, "/metrics/", status, body) as proxy,
+        pytest.raises(error, match=message),
+    ):
+        histories(MlflowClient(proxy.url), starts(runs), ["loss"])

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.support.tracking.planned_jobs import planned
-from tracking.recording.metric_points import cost_in_usd, cost_metrics, warm_pool_metrics
+from tracking.recording.costs import cost_in_usd, cost_metrics, warm_pool_metrics
 from training.contract.price import Price
 
 NOON = datetime(2026, 11, 21, 12, tzinfo=UTC)
@@ -57,21 +57,14 @@ def test_a_spot_job_of_four_instances() -> None:
     assert cost_in_usd(400, PRICE) == {"cost/usd": pytest.approx(0.2)}
 
 
-def test_a_job_at_the_full_price_has_no_spot_metrics() -> None:
-    usual = {**SPOT, "EnableManagedSpotTraining": False, "BillableTimeInSeconds": 500}
-    assert {name for name in cost_metrics(usual) if "spot" in name} == set()
-    assert cost_metrics(usual)["cost/billable_instance_seconds"] == 2000
-
-
-def test_training_seconds_are_omitted_when_all_of_them_are_billed() -> None:
+def test_a_job_at_the_full_price_and_one_that_never_ran() -> None:
     """500 s at the full price, and on spot without a discount; the exact seconds are the billable ones."""
-    same = {**SPOT, "BillableTimeInSeconds": 500, "BillableSecondsExact": 500.25}
-    assert "cost/training_seconds" not in cost_metrics(same)
-    assert cost_metrics(same)["cost/billable_seconds"] == 500.25
-    assert cost_metrics({"TrainingTimeInSeconds": 500})["cost/training_seconds"] == 500
-
-
-def test_a_job_that_never_got_an_instance_costs_nothing() -> None:
+    usual = cost_metrics({**SPOT, "EnableManagedSpotTraining": False, "BillableTimeInSeconds": 500})
+    assert usual["cost/billable_instance_seconds"] == 2000
+    assert [name for name in usual if "spot" in name or "training" in name] == []
+    same = cost_metrics({**SPOT, "BillableTimeInSeconds": 500, "BillableSecondsExact": 500.25})
+    assert "cost/training_seconds" not in same
+    assert same["cost/billable_seconds"] == 500.25
     never = {"SecondaryStatusTransitions": transitions(("Starting", 12), ("Failed", 0)), "ResourceConfig": {}}
     assert cost_metrics(never) == {"time/queue_seconds": 12}
     assert cost_in_usd(None, PRICE) == {}
@@ -80,9 +73,7 @@ def test_a_job_that_never_got_an_instance_costs_nothing() -> None:
 @pytest.mark.parametrize(
     ("pool", "seconds"),
     [
-        ({"Status": "Available"}, None),
         ({"Status": "Available", "ResourceRetainedBillableTimeInSeconds": 120}, None),
-        ({"Status": "InUse"}, None),
         ({"Status": "Terminated", "ResourceRetainedBillableTimeInSeconds": 600}, 600),
         ({"Status": "Reused", "ResourceRetainedBillableTimeInSeconds": 0, "ReusedByJob": "next"}, 0),
     ],

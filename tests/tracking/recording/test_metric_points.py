@@ -1,4 +1,4 @@
-"""Final points of a run, as bars and curves, and the titles of jobs."""
+"""Points of events, each recorded once, final points as bars and curves, and the titles of jobs."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ import pytest
 from reports.comparison.arms import job_of, with_common_arms
 from tests.support.tracking.planned_jobs import planned
 from tests.support.tracking.tracked import Tracked
+from tracking.following.progress import Progress
 from tracking.groups.planned_job import job_title
 from tracking.queries import job_tables
-from tracking.recording.deduplicate import Deduplicator
-from tracking.recording.metric_points import final_points
+from tracking.recording.metric_points import Deduplicator, final_points
 from training.contract.events import Event
 
 
@@ -51,24 +51,69 @@ def test_titles_of_jobs(tmp_path: Path, arm: str, repeat: int, role: str | None,
     assert replace(planned(tmp_path, "job", repeat), arm=arm, tags=tags).run_name == title
 
 
-def test_a_report_names_jobs_like_their_runs(tracked: Tracked) -> None:
-    tracked.trained("none", 0, 10.0, baseline=True, losses=[])
-    tracked.trained("inductor", 1, 9.0, losses=[])
-    tracked.trained("inductor, batch 8", 2, 9.0, tags={"platform.role": "confirmation"}, losses=[])
-    table = job_tables.jobs(tracked.client, tracked.group)
-    assert [job_of(row).title for row in table.to_dict("records")] == [
-        "none, repeat 1",
-        "inductor, repeat 2",
-        "inductor, batch 8, repeat 2",
-    ]
-
-
-def test_jobs_of_several_groups_are_named_by_their_common_arms(tracked: Tracked) -> None:
+def test_reports_name_jobs_like_their_runs_and_several_groups_by_their_common_arms(tracked: Tracked) -> None:
     """A repeat of a sweep is numbered among all jobs of its arm."""
     tracked.trained("none", 4, 10.0, tags={"platform.compiler": "none"}, losses=[])
     tracked.group = "sweep-1"
     of_sweep = {"platform.compiler": "none", "platform.role": "confirmation"}
     tracked.trained("none, batch 16", 1, 9.0, tags=of_sweep, losses=[])
     table = job_tables.table_of(job_tables.runs_where(tracked.client, "tags.`platform.kind` = 'job'"))
+    titles = [job_of(row).title for row in table.to_dict("records")]
+    assert titles == ["none, repeat 5", "none, batch 16, repeat 1"]
     titles = [job_of(row).title for row in with_common_arms(table).to_dict("records")]
     assert titles == ["none, repeat 1", "none, repeat 2"]
+
+
+def metric(step: int, time: float, **values: float) -> Event:
+    fields: dict[str, Any] = {"step": step, "samples": 16 * step, "epoch": step / 10, "values": values}
+    return Event(kind="metric", seq=int(10 * time), time=time, fields=fields)
+
+
+def new(deduplicator: Deduplicator, event: Event) -> list[tuple[str, float, int, int]]:
+    points = deduplicator.new_points(event)
+    return [(point.key, point.value, point.step, point.timestamp) for point in points]
+
+
+def test_the_progress_of_a_step_is_recorded_once() -> None:
+    """The evaluation at the end of step 5 comes two seconds after its loss."""
+    deduplicator = Deduplicator()
+    assert new(deduplicator, metric(5, 1.0, loss=0.7)) == [
+        ("loss", 0.7, 5, 1000),
+        ("epoch", 0.5, 5, 1000),
+        ("samples", 80.0, 5, 1000),
+    ]
+    assert new(deduplicator, metric(5, 3.0, eval_loss=0.8)) == [("eval_loss", 0.8, 5, 3000)]
+    assert new(deduplicator, metric(5, 4.0, loss=0.5)) == [("loss", 0.5, 5, 4000)]
+    assert [key for key, *_ in new(deduplicator, metric(6, 5.0, loss=0.6))] == ["loss", "epoch", "samples"]
+
+
+def test_steps_before_a_restart_are_not_recorded_again() -> None:
+    deduplicator = Deduplicator()
+    for step in (1, 2, 3):
+        new(deduplicator, metric(step, step, loss=1 / step))
+    deduplicator.new_points(Event(kind="start", seq=50, time=5.0, fields={}))
+    assert new(deduplicator, metric(3, 6.0, loss=0.4)) == []
+    assert [key for key, *_ in new(deduplicator, metric(4, 7.0, loss=0.3))] == ["loss", "epoch", "samples"]
+
+
+def test_an_event_that_is_sent_again_is_not_new() -> None:
+    deduplicator = Deduplicator()
+    first, second, third = (metric(step, float(step), loss=0.5) for step in (1, 2, 3))
+    assert deduplicator.new_events([first, second]) == [first, second]
+    assert deduplicator.new_events([second, third]) == [third]
+
+
+def test_each_batch_size_of_a_calibration_has_a_line_in_the_terminal() -> None:
+    fits = {"fits": 1, "step_seconds": 0.4211, "samples_per_second": 151.98, "peak_memory_gib": 1.9, "steps": 5}
+    sizes: dict[int, dict[str, Any]] = {64: fits, 128: {"fits": 0, "steps": 0}}
+    lines: list[str] = []
+    progress = Progress("job", lines.append, clock=lambda: 0.0)
+    for size, values in sizes.items():
+        named = {f"calibration/{name}": value for name, value in values.items()}
+        progress.show([Event("metric", 1, 100.0, {"step": size, "values": named})])
+    progress.show_outcome({"calibration/largest_batch_size": 64.0, "cost/billable_seconds": 30.04}, None)
+    assert lines == [
+        "  job: batch 64: 0.421 s a step, 152.0 samples/s, 1.90 GiB",
+        "  job: batch 128: does not fit in memory",
+        "  job: batches up to 64 fit, 30.0 s billable",
+    ]

@@ -10,24 +10,22 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
+from reports.comparison.comparison import compare, judge
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.group import open_group
-from tracking.recording.recorder import Recorder, open_run
+from tracking.queries import job_tables
+from tracking.recording.recorder import (
+    Recorder,
+    compiler_warning,
+    compiler_was_active,
+    death_of,
+    death_tags,
+    open_run,
+    recorded_death,
+)
 from tracking.server.store import Store
 from training.contract.events import Event
 from training.contract.price import Price
-
-
-@pytest.mark.parametrize("precision", ["auto", None])
-def test_a_run_records_the_precision_that_was_requested(
-    tracking_uri: str, tmp_path: Path, precision: str | None
-) -> None:
-    store = Store(MlflowClient(tracking_uri), retry_seconds=5.0)
-    group = open_group(store, experiment_name="demo", verb="train", key="k")
-    requested = {} if precision is None else {"precision": precision}
-    run = store.client.get_run(open_run(store, group, planned(tmp_path, "job-1", **requested)).id)
-    assert run.data.tags.get("platform.requested_precision") == precision
-
 
 SECONDS = datetime(2026, 11, 21, 12, tzinfo=UTC).timestamp()
 LAST_STEP = 1_200
@@ -54,8 +52,11 @@ def test_every_point_is_recorded_once_and_the_run_ends_with_its_cost(
     """The log arrives in two parts, of which the second repeats some lines. Each step has two points of its own."""
     store = Store(MlflowClient(tracking_uri), retry_seconds=5.0)
     group = open_group(store, experiment_name="demo", verb="train", key="k")
-    job = replace(planned(tmp_path, "job-1"), price=Price(usd_per_hour=3.6, source="a table", date="2026-11-01"))
+    job = replace(
+        planned(tmp_path, "job-1", precision="auto"), price=Price(usd_per_hour=3.6, source="a table", date="2026-11-01")
+    )
     run_id = open_run(store, group, job).id
+    assert store.client.get_run(run_id).data.tags["platform.requested_precision"] == "auto"
     recorder = Recorder(store, run_id, job)
     recorder.record([], [metric(step) for step in range(1, 1_001)])
     recorder.record([], [metric(step) for step in range(990, LAST_STEP + 1)])
@@ -72,3 +73,70 @@ def test_every_point_is_recorded_once_and_the_run_ends_with_its_cost(
         name: run.data.metrics[f"cost/{name}"] for name in ("billable_seconds", "billable_instance_seconds", "usd")
     }
     assert costs == {"billable_seconds": 1_800, "billable_instance_seconds": 3_600, "usd": pytest.approx(3.6)}
+
+
+TRACEBACK = """\
+Traceback (most recent call last):
+  File "/opt/ml/code/train.py", line 9, in main
+    start()
+RuntimeError: no such device"""
+
+
+def logged(step: int) -> Event:
+    return Event(kind="metric", seq=step, time=1.0, fields={"step": step, "values": {"loss": 1.0}})
+
+
+def test_the_log_of_a_script_ends_with_its_exception() -> None:
+    log = ["started", *TRACEBACK.splitlines()]
+    early, late = death_of(("Error", ""), [logged(0)], log), death_of(("Error", ""), [logged(1)], log)
+    assert early
+    assert late
+    assert (early.exception, early.moment, late.moment) == ("RuntimeError: no such device", "start", "later")
+    assert recorded_death(death_tags(early)) == early
+
+
+def test_our_own_job_reports_its_traceback() -> None:
+    failure = Event(kind="failure", seq=1, time=1.0, fields={"message": "no such device", "traceback": TRACEBACK})
+    death = death_of(("OutOfMemory", ""), [failure], ["another line"])
+    assert death
+    assert death.exception == "RuntimeError: no such device"
+
+
+@pytest.mark.parametrize("failure_class", ["Stopped", "Killed", "TimeLimit"])
+def test_a_job_that_others_ended_died_of_no_exception(failure_class: str) -> None:
+    assert death_of((failure_class, ""), [], TRACEBACK.splitlines()) is None
+    assert recorded_death({"platform.exception": "X", "platform.exception_moment": "unknown"}) is None
+    assert recorded_death(death_tags(None)) is None
+
+
+SHOWN = ["2022-10-05 INFO Configuring SM Training Compiler...", "loss 0.5"]
+
+
+@pytest.mark.parametrize(
+    ("compiler", "lines", "active", "message"),
+    [
+        ("trcomp", SHOWN, True, ""),
+        ("trcomp", ["loss 0.5"], False, "does not show that SageMaker Training Compiler ran"),
+        ("trcomp-off", ["loss 0.5"], False, ""),
+        ("trcomp-off", SHOWN, True, "ran, although it was turned off"),
+        ("none", SHOWN, None, ""),
+    ],
+)
+def test_the_log_is_checked_against_the_setting(
+    compiler: str, lines: list[str], active: bool | None, message: str
+) -> None:
+    assert compiler_was_active(compiler, lines) is active
+    assert message in (compiler_warning(compiler, active) or "")
+    assert (compiler_warning(compiler, active) is None) == (not message)
+
+
+def test_an_uncompiled_control_that_was_compiled_is_not_comparable(tracked: Any) -> None:
+    for repeat in range(2):
+        tags = {"platform.compiler": "trcomp-off", "platform.compiler_active": "true"}
+        tracked.trained("trcomp-off", repeat, 100.5 + repeat, baseline=True, tags=tags)
+        tracked.trained("trcomp", repeat, 50.5 + repeat, tags={**tags, "platform.compiler": "trcomp"})
+    comparison = compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
+    assert comparison.best is None
+    verdict = judge(comparison.arms[1], comparison.arms[0], comparison.measure)
+    assert verdict.outcome == "not comparable"
+    assert verdict.reason.startswith("“trcomp-off” does not match its setting: its log shows")

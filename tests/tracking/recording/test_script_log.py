@@ -1,4 +1,4 @@
-"""Script logs, worked out by hand: the numbers of each line and the resulting events."""
+"""Script logs, worked out by hand: the numbers of each line, the resulting events and the steady rate."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracking.groups.planned_job import BatchSizes
-from tracking.recording.log_lines import seconds, table_part, trainer_values
+from tracking.recording.log_formats import seconds, table_part, trainer_values
 from tracking.recording.metric_points import metric_points, phase_totals
-from tracking.recording.script_log import ScriptLogReader
+from tracking.recording.script_log import ScriptLogReader, SteadyRate, Training, samples_at
 from training.contract.events import Event
 
 
@@ -27,7 +27,6 @@ from training.contract.events import Event
         ("{'loss': 0.69}", {}),
         ("{'../x': 1, 'epoch': 1}", {"epoch": 1.0}),
         ("{'loss': 0.69, 'epoch'", {}),
-        ("", {}),
     ],
 )
 def test_dicts_of_old_and_new_trainers_are_read(text: str, values: dict[str, float]) -> None:
@@ -43,7 +42,6 @@ def test_dicts_of_old_and_new_trainers_are_read(text: str, values: dict[str, flo
         ("  eval_exact_match         =    81.2345", ("eval_exact_match", 81.2345)),
         ("  perplexity               =        inf", ("perplexity", math.inf)),
         ("  total_flos               =     1737GF", None),
-        ("  weights = 3 of them", None),
         ("train_samples = 15000", None),
     ],
 )
@@ -54,7 +52,7 @@ def test_tables_of_trainer_are_read(text: str, part: Any) -> None:
 
 def test_durations_are_converted_to_seconds() -> None:
     assert seconds("1 day, 2:03:04.50") == 86_400 + 2 * 3_600 + 3 * 60 + 4.5
-    assert seconds("12:00") is None
+    assert seconds("12:00") == 720.0
 
 
 TRAINER_LOG = [
@@ -118,11 +116,13 @@ def test_the_log_of_a_trainer_script() -> None:
     assert "loss" not in events[-1].fields["metrics"]
 
 
-def test_a_second_training_adds_its_samples() -> None:
+def test_a_second_training_adds_its_samples_and_lines_without_a_bar_are_counted() -> None:
     summary = "{'train_runtime': 10.0, 'train_samples_per_second': 10.0, 'epoch': 2.0}"
     lines = ["{'loss': 2.0, 'epoch': 1.0}", summary, "{'eval_loss': 1.0, 'epoch': 2.0}"]
     metrics = series(read([*lines, *lines], {}))
     assert [value for _, _, value in metrics["samples"]] == [50.0, 100.0, 100.0, 150.0, 200.0, 200.0]
+    metrics = series(read(["{'loss': 2.0, 'epoch': 0.5}", "{'loss': 1.0, 'epoch': 1.0}"], {}))
+    assert [step for step, _, _ in metrics["loss"]] == [1, 2]
 
 
 def test_the_log_of_a_plain_loop() -> None:
@@ -165,11 +165,6 @@ EIGHT = BatchSizes(per_update=8, per_batch=8)
 
 def result_of(events: list[Event]) -> dict[str, Any]:
     return dict(events[-1].fields)
-
-
-def test_a_trainer_script_without_a_bar_counts_its_lines() -> None:
-    metrics = series(read(["{'loss': 2.0, 'epoch': 0.5}", "{'loss': 1.0, 'epoch': 1.0}"], {}))
-    assert [step for step, _, _ in metrics["loss"]] == [1, 2]
 
 
 def test_the_announced_block_of_trainer_gives_steps_and_samples_at_once() -> None:
@@ -293,3 +288,68 @@ def test_any_line_can_be_read(lines: list[str]) -> None:
     events = read([*lines, "x"], regexes)
     assert events == read([*lines, "x"], regexes) or any("nan" in line for line in lines)
     assert all(0 <= point.step < 2**53 for event in events if event.kind == "metric" for point in metric_points(event))
+
+
+def rate_of(marks: list[tuple[int, float]], clock: int | None = None) -> float | None:
+    rate = SteadyRate()
+    for steps, time in marks:
+        rate.add_steps(steps, time, clock)
+    return rate.per_second()
+
+
+def test_warm_up_is_left_out_of_the_rate_and_a_short_measurement_is_none() -> None:
+    # The first 10 of 100 steps take 50 s, all others half a second each.
+    assert rate_of([(10, 50.0), *((10 + n, 50.0 + n / 2) for n in range(1, 91))]) == pytest.approx(2.0)
+    # Steps before the first line never count.
+    assert rate_of([(0, 0.0), (1, 60.0), (2, 61.0), (3, 62.0), (4, 63.0)]) == pytest.approx(1.0)
+    assert rate_of([(1, 0.0), (10, 1.9)]) is None
+    assert rate_of([(1, 0.0), (10, 2.0)]) == pytest.approx(4.5)
+    # Bars show whole seconds.
+    assert rate_of([(1, 0.0), (10, 9.0)], clock=1) is None
+    assert rate_of([(1, 0.0), (10, 10.0)], clock=1) == pytest.approx(0.9)
+    assert rate_of([(5, 1.0)]) is None
+
+
+@pytest.mark.parametrize(("evaluations", "marks"), [([5.0, 2.0], [(30, 27.0)]), ([None], [(30, 500.0), (40, 510.0)])])
+def test_a_known_evaluation_is_subtracted_and_the_interval_around_another_is_left_out(
+    evaluations: list[float | None], marks: list[tuple[int, float]]
+) -> None:
+    rate = SteadyRate()
+    for steps, time in ((10, 0.0), (20, 10.0)):
+        rate.add_steps(steps, time)
+    for each in evaluations:
+        rate.add_evaluation(each)
+    for steps, time in marks:
+        rate.add_steps(steps, time)
+    assert rate.per_second() == pytest.approx(1.0)
+
+
+def test_times_of_two_bars_are_not_subtracted() -> None:
+    rate = SteadyRate()
+    for steps, time, clock in ((10, 0, 1), (30, 20, 1), (31, 1, 2), (51, 21, 2)):
+        rate.add_steps(steps, time, clock)
+    assert rate.per_second() == pytest.approx(1.0)
+
+
+TRAINING = Training(epochs=2, samples=2_400, steps=38)
+"""1,200 rows are 19 steps of 64, whose last has 48 rows."""
+
+
+@pytest.mark.parametrize(("step", "samples"), [(5, 320), (15, 960), (18, 1152), (19, 1200), (24, 1520), (38, 2400)])
+def test_all_batches_of_an_epoch_are_whole_but_the_last(step: int, samples: int) -> None:
+    assert samples_at(TRAINING, step, float(f"{step / 19:.4g}"), 64) == pytest.approx(samples)
+
+
+@pytest.mark.parametrize(
+    ("training", "per_step"),
+    [
+        (TRAINING, 0),
+        (TRAINING, 32),
+        (Training(epochs=2, samples=2_400, steps=None), 64),
+        (Training(epochs=1.5, samples=1_800, steps=29), 64),
+    ],
+)
+def test_samples_are_in_proportion_to_the_epochs_if_batches_do_not_explain_them(
+    training: Training, per_step: int
+) -> None:
+    assert samples_at(training, 5, 0.25, per_step) == pytest.approx(300)

@@ -8,12 +8,11 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from models.lookup.versions import Versions
+from models.trained_model import Versions
 from sweeps.study.storage import _ENGINE, open_storage
 from tests.support.ports import free_port
 from tests.support.sweeps.postgres import postgres
-from tracking.server.reachable import require_answer
-from tracking.server.store import open_store
+from tracking.server.store import open_store, require_answer
 from training.contract.errors import StorageError, TrackingError
 
 
@@ -35,7 +34,7 @@ def closed() -> int:
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "2")
-    monkeypatch.setattr("tracking.server.reachable._RETRY_SECONDS", 0.1)
+    monkeypatch.setattr("tracking.server.store._CONNECT_SECONDS", 0.1)
     monkeypatch.setattr("sweeps.study.storage._OPENING_SECONDS", 0.1)
     monkeypatch.setitem(_ENGINE["postgresql"]["connect_args"], "connect_timeout", 2)
 

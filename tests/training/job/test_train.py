@@ -6,7 +6,6 @@ import json
 import re
 import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -14,8 +13,8 @@ from typing import Any
 
 import pytest
 
-from tests.support.job.job_process import TORCHRUN
-from training.contract.events import EVENT_KINDS, FAILURE_CLASSES, EventReader
+from tests.support.job.job_process import write_channel
+from training.contract.events import EVENT_KINDS, EventReader
 
 NewJob = Callable[[str], Any]
 
@@ -24,18 +23,9 @@ NewJob = Callable[[str], Any]
 def full_training(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
     """A training of 50 rows in batches of 8: 7 steps per epoch, the last with 2 rows."""
     return job_in(tmp_path_factory.mktemp("full") / "job").run(
-        padding="buckets", bucket_lengths="6,12", epochs=2, eval_strategy="epoch", target_metric="eval_loss",
+        padding="auto", bucket_lengths="6,12", epochs=2, eval_strategy="epoch", target_metric="eval_loss",
         target_value=100, warmup_samples=20, logging_steps=3,
     )  # fmt: skip
-
-
-def test_the_start_has_the_padding_that_auto_took(job: Any) -> None:
-    used = job.run(padding="auto", bucket_lengths="6,12", max_steps=2).events("start")[0]["hyperparameters"]
-    assert (used["padding"], used["bucket_lengths"]) == ("longest", [])
-
-
-def metric_events(ended: Any, name: str) -> list[dict[str, Any]]:
-    return [event for event in ended.events("metric") if name in event["values"]]
 
 
 def test_a_full_training_reports_every_kind_of_event_in_order(full_training: Any) -> None:
@@ -45,25 +35,25 @@ def test_a_full_training_reports_every_kind_of_event_in_order(full_training: Any
     assert [json.loads(json.dumps(dict(e.fields))) for e in events if e.kind == "result"] == [
         {name: value for name, value in full_training.result.items() if name not in ("event", "seq", "time")}
     ]
-
-
-def test_the_start_names_samples_settings_and_model(full_training: Any) -> None:
     start = full_training.events("start")[0]
     assert start["samples"] == {"train": 50, "validation": 13}
     assert start["hyperparameters"]["precision"] == "fp32"
+    # What auto took.
+    assert (start["hyperparameters"]["padding"], start["hyperparameters"]["bucket_lengths"]) == ("longest", [])
     assert start["model"]["architecture"] == "BertForSequenceClassification"
     assert start["resumed_from_step"] is None
-
-
-def test_losses_and_evaluations_are_logged_at_their_steps(full_training: Any) -> None:
-    losses = metric_events(full_training, "loss")
+    losses, evaluations = (
+        [event for event in full_training.events("metric") if name in event["values"]] for name in ("loss", "eval_loss")
+    )
     # The first and last steps are always logged. The last batch of each epoch has 2 rows.
     assert [(e["step"], e["samples"]) for e in losses] == [(1, 8), (3, 24), (6, 48), (9, 66), (12, 90), (14, 100)]
     assert all(e["values"]["step_seconds"] > 0 and e["values"]["grad_norm"] > 0 for e in losses)
     assert losses[0]["values"]["learning_rate"] == pytest.approx(0.0)
-    evaluations = metric_events(full_training, "eval_loss")
     assert [(e["step"], e["samples"]) for e in evaluations] == [(7, 50), (14, 100)]
     assert full_training.result["metrics"]["eval_loss"] == evaluations[-1]["values"]["eval_loss"]
+    # The metric expressions of the published trainings match the log.
+    for name in ("loss", "learning_rate", "epoch", "train_runtime", "train_samples_per_second", "train_loss"):
+        assert re.findall(f"'{name}': ([0-9.]+)", full_training.output), name
 
 
 def test_the_result_has_every_figure(full_training: Any) -> None:
@@ -84,23 +74,12 @@ def test_the_result_has_every_figure(full_training: Any) -> None:
     }  # fmt: skip
     assert measured <= set(metrics)
     assert not {"compile/recompiles", "throughput/mfu"} & set(metrics)
-
-
-def test_labels_are_in_the_table_and_the_saved_model(full_training: Any) -> None:
-    rows = full_training.result["tables"]["per_class.json"]
+    rows = result["tables"]["per_class.json"]
     assert sum(row["support"] for row in rows) == 13
     assert {row["label"] for row in rows} == {"calm", "wild é"}
     model = full_training.folder / "model"
     assert {"config.json", "model.safetensors", "vocab.txt"} <= {path.name for path in model.iterdir()}
     assert json.loads((model / "config.json").read_text())["id2label"] == {"0": "calm", "1": "wild é"}
-
-
-def test_reference_metric_expressions_match_the_log(job: Any) -> None:
-    output = job.run(max_steps=3).output
-    for name in ("loss", "learning_rate", "epoch", "train_runtime", "train_samples_per_second", "train_loss"):
-        numbers = re.findall(f"'{name}': ([0-9.]*)", output)
-        assert numbers, name
-        assert all(float(number) >= 0 for number in numbers)
 
 
 @pytest.mark.gate
@@ -109,7 +88,7 @@ def test_the_same_seed_gives_bit_identical_weights(new_job: NewJob) -> None:
     weights = []
     for name, seed in (("a", 7), ("b", 7), ("c", 8)):
         ended = new_job(name).run(seed=seed, max_steps=9)
-        weights.append((ended.losses, (ended.folder / "model/model.safetensors").read_bytes()))
+        weights.append((ended.losses, ended.weights))
     assert weights[0] == weights[1]
     assert weights[0] != weights[2]
 
@@ -126,33 +105,26 @@ def test_accumulated_batches_give_the_same_step(new_job: NewJob) -> None:
     arguments = {"padding": "max_length", "max_steps": 6, "learning_rate": 0.01}
     runs = []
     for name, size, accumulated in (("whole", 8, 1), ("halves", 4, 2)):
-        job = new_job(name)
-        job.environment["SM_CHANNEL_MODEL"] = str(without_dropout(job, name))
+        job = new_job(name).without_dropout()
         runs.append(job.run(**arguments, batch_size=size, gradient_accumulation_steps=accumulated))
     assert runs[0].losses == pytest.approx(runs[1].losses, rel=1e-4)
     norms = [[e["values"]["grad_norm"] for e in run.events("metric") if "loss" in e["values"]] for run in runs]
     assert norms[0] == pytest.approx(norms[1], rel=1e-3)
 
 
-def without_dropout(job: Any, name: str) -> Path:
-    folder = job.folder.parent / f"{name} model"
-    shutil.copytree(job.environment["SM_CHANNEL_MODEL"], folder)
-    config = json.loads((folder / "config.json").read_text())
-    config |= {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0}
-    (folder / "config.json").write_text(json.dumps(config))
-    return folder
-
-
 @pytest.mark.parametrize(
     ("damage", "arguments", "failure_class", "message"),
     [
         (lambda job: (job.folder / "train/data.parquet").unlink(), {}, "BadData", "data.parquet is missing"),
-        (lambda job: None, {"lerning_rate": 1}, "Error", "Did you mean '--learning_rate'?"),
-        (lambda job: job.environment.pop("SM_CHANNEL_TRAIN"), {}, "Error", "SM_CHANNEL_TRAIN is not set"),
+        (
+            lambda job: write_channel(job.folder / "validation", [[3, 50]], [0]),
+            {},
+            "BadData",
+            "model has 50 tokens",
+        ),
         (lambda job: job.environment.pop("SM_CHANNEL_MODEL"), {}, "Error", "model is not set"),
         (lambda job: job.environment.update(SM_CHANNEL_MODEL="/none"), {}, "Error", "model '/none' cannot be loaded"),
         (lambda job: None, {"save_strategy": "epoch"}, "Error", "the job has no folder for checkpoints"),
-        (lambda job: job.environment.update(PATH="/none"), {"compiler": "inductor"}, "Error", "needs a C++ compiler"),
     ],
 )
 def test_a_failed_job_reports_the_reason(
@@ -167,49 +139,9 @@ def test_a_failed_job_reports_the_reason(
     assert (job.folder / "output/failure").read_text() == f"{failure_class}: {event['message']}"[:1024]
 
 
-def test_tokens_of_another_model_are_bad_data(job: Any, channel_writer: Any) -> None:
-    channel_writer(job.folder / "validation", [[3, 50]], [0])
-    (event,) = job.run().events("failure")
-    assert event["failure_class"] == "BadData"
-    assert "token 50, but the model has 50 tokens" in event["message"]
-
-
-def test_running_out_of_memory_is_reported(job: Any, channel_writer: Any, plain_interpreter: str) -> None:
-    count = 4000
-    channel_writer(job.folder / "train", [[5] * 12] * count, [0] * count)
-    python = ["prlimit", f"--as={6 * 2**30}", plain_interpreter]
-    wide = job.folder / "wide model"
-    write_wide_model(wide)
-    job.environment["SM_CHANNEL_MODEL"] = str(wide)
-    ended = job.run(python=python, batch_size=count)
-    assert ended.code == 1
-    (event,) = ended.events("failure")
-    assert event["failure_class"] == "OutOfMemory", event
-
-
-def write_wide_model(folder: Path) -> None:
-    from transformers import BertConfig, BertForSequenceClassification
-
-    config = BertConfig(
-        vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16384,
-        max_position_embeddings=16,
-    )  # fmt: skip
-    BertForSequenceClassification(config).save_pretrained(folder)
-
-
-def wait_for(job: Any, text: str, process: subprocess.Popen[str]) -> None:
-    """Wait until the job's events contain the text."""
-    file = job.folder / "output/data/events.jsonl"
-    deadline = time.monotonic() + 480
-    while not (file.exists() and text in file.read_text()):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "the expected event did not appear"
-        time.sleep(0.05)
-
-
 def test_a_stop_without_checkpoints_ends_the_job_immediately(job: Any) -> None:
     process = job.start(epochs=10_000, precision="fp32")
-    wait_for(job, '"metric"', process)
+    job.wait_for('"metric"', process)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=480)
     assert process.returncode == 143
@@ -233,10 +165,10 @@ def test_a_stop_during_loading_ends_the_job(job: Any, plain_interpreter: str) ->
 def test_a_stopped_job_saves_its_step_and_resumes_there(job: Any, new_job: NewJob) -> None:
     arguments = {"batch_size": 2, "precision": "fp32", "logging_steps": 1, "epochs": 12, "padding": "longest"}
     uninterrupted = new_job("uninterrupted").run(**arguments)
-    job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
+    job.with_checkpoints()
     saving = {**arguments, "save_strategy": "steps", "save_steps": 1000}
     process = job.start(**saving)
-    wait_for(job, '"step":26,', process)  # in the second epoch, whose rows have another order
+    job.wait_for('"step":26,', process)  # in the second epoch, whose rows have another order
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=480)
     assert process.returncode == 143, output
@@ -257,31 +189,3 @@ def test_a_stopped_job_saves_its_step_and_resumes_there(job: Any, new_job: NewJo
     # The resumed steps are bit-identical to those of an uninterrupted training.
     assert resumed.losses == uninterrupted.losses
     assert resumed.result["metrics"]["eval_loss"] == uninterrupted.result["metrics"]["eval_loss"]
-
-
-def test_only_the_newest_checkpoints_are_kept(job: Any) -> None:
-    job.environment["SAGEMAKER_BASE_DIR"] = str(job.folder)
-    (job.folder / "checkpoints").mkdir()
-    ended = job.run(save_strategy="steps", save_steps=2, save_total_limit=2, max_steps=7)
-    names = sorted(path.name for path in (job.folder / "checkpoints").iterdir())
-    assert len(names) == 2
-    assert names[0] == "checkpoint-6"
-    assert ended.result["metrics"]["time/checkpoint_seconds"] > 0
-
-
-def test_the_jobs_failure_classes_are_known_to_the_launcher() -> None:
-    assert {"OutOfMemory", "BadData", "Stopped", "Error"} <= FAILURE_CLASSES
-
-
-def test_two_processes_divide_the_rows(job: Any) -> None:
-    ended = job.run(
-        TORCHRUN, padding="buckets", bucket_lengths="6,12", batch_size=4,
-    )  # fmt: skip
-    result = ended.result
-    # Of 13 batches of 4, each process gets 7: the last group is completed with repeats.
-    assert (result["steps"], result["global_batch_size"]) == (7, 8)
-    samples = [event["samples"] for event in ended.events("metric") if "loss" in event["values"]]
-    assert samples[:6] == [8, 16, 24, 32, 40, 48]
-    assert result["metrics"]["throughput/steady_steps"] == 4
-    assert [event.seq for event in EventReader().read(ended.output.splitlines())][:3] == [0, 1, 2]
-    assert len(ended.events("result")) == 1

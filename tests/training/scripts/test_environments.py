@@ -12,7 +12,7 @@ from tests.support.wheels import wheel
 from training.contract.errors import InputError
 from training.scripts.environments import requirement_notes, script_environment, unmet_requirements
 from training.scripts.source import ScriptSource
-from training.state.shared_folders import lock_for_use
+from training.state.locks import lock_for_use
 
 TWO = """
 import sys

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from training.contract.job_spec import JobSpec
-from training.contract.script_entry import ScriptEntry
+from training.contract.job_spec import JobSpec, ScriptEntry
 from training.scripts.runtime_description import argument_words, runtime_description
 
 ENTRY = ScriptEntry(flags=True, words=("a b",), secrets={"HF_TOKEN": "hub/token"})

@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.support.hub.secrets_server import keeping
-from training.contract.script_entry import KEY, ScriptEntry
+from training.contract.job_spec import ENTRY_KEY, ScriptEntry
 from training.scripts import trainfare_entry
 from training.scripts.source import ENTRY
 from training.services.local import toolkit
@@ -58,7 +58,7 @@ def run(
     """Run a copy of our entry point in a folder, as the toolkit does."""
     (folder / ENTRY.name).write_bytes(ENTRY.read_bytes())
     environment = {"SM_HPS": json.dumps(hyperparameters), "PATH": os.environ["PATH"], **variables}
-    environment["SM_FRAMEWORK_PARAMS"] = json.dumps({KEY: entry.settings(program)})
+    environment["SM_FRAMEWORK_PARAMS"] = json.dumps({ENTRY_KEY: entry.settings(program)})
     command = [sys.executable, *before, ENTRY.name, "--what", "the toolkit passes"]
     return subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
 

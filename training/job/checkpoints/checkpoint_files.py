@@ -11,6 +11,9 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
+from checkpoints.target import BestEvaluation, Target
+from reporting.errors import BadData
+
 PREFIX = "checkpoint-"
 PROGRESS = "progress.json"
 UNFINISHED = ".unfinished"
@@ -32,12 +35,48 @@ class Progress:
     owes_evaluation: bool = False
     """True if this step's evaluation was skipped because the job had to stop."""
     best: Optional[Dict[str, Any]] = None
-    """Fields of the best evaluation so far (see `best_evaluation`)."""
+    """Fields of the best evaluation so far (see `target.BestEvaluation`)."""
     target: Optional[Dict[str, Any]] = None
-    """Fields of the target (see `target`)."""
+    """Fields of the target (see `target.Target`)."""
 
 
 NO_PROGRESS = Progress(step=0, samples=0, seconds=0.0)
+
+
+@dataclass(frozen=True)
+class CheckpointKeeper:
+    """Records each new checkpoint and removes old ones."""
+
+    folder: Optional[Path]
+    """Folder for the checkpoints; None if none are kept."""
+    limit: Optional[int]
+    """Number of checkpoints to keep; None keeps all."""
+    identity: Dict[str, Any]
+    """Values that identify this training (see `settings/training_identity.py`)."""
+    earlier_progress: Progress
+    """Progress of the job's earlier starts."""
+    best: Optional[BestEvaluation]
+    """Best evaluation so far; None if none is tracked."""
+    target: Optional[Target]
+    """Target of the training; None if it has none."""
+
+    def keep(self, step: int, samples: int, seconds: float, owes_evaluation: bool) -> None:
+        """Add the checkpoint that was just written to the folder, and remove older ones."""
+        assert self.folder is not None, "Trainer writes checkpoints only when there is a folder for them"
+        best, target = (asdict(each) if each else None for each in (self.best, self.target))
+        finish(self.folder, Progress(step, samples, seconds, self.identity, owes_evaluation, best=best, target=target))
+        remove_older(self.folder, self.limit, spared_step=self.best.step if self.best else None)
+
+    def best_checkpoint(self) -> Path:
+        """Return the path of the best checkpoint. Raises `BadData` when it no longer exists."""
+        assert self.best, "called only when the best evaluation is tracked"
+        assert self.folder, "the best evaluation is tracked only when checkpoints are written"
+        checkpoint = checkpoint_path(self.folder, self.best.step or 0)
+        if progress_of(checkpoint) is None:
+            raise BadData(
+                f"{checkpoint} with the best weights (best_metric {self.best.metric!r}) is missing or incomplete"
+            )
+        return checkpoint
 
 
 def unfinished(folder: Path) -> Path:

@@ -1,4 +1,4 @@
-"""Compilers, faster kernels, 8-bit products and fewer imports: all that speeds up a training without changing it.
+"""Compilers, faster kernels and attention, 8-bit products, fewer imports: all that speeds up the same training.
 
 Open `compilers.py` first.
 """

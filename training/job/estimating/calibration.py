@@ -1,22 +1,32 @@
 """Calibration: a few steps at each of several batch sizes, within one job, to measure step time and memory.
 
-Batch sizes are tried in ascending order. Those above the first that does not fit in memory are not tried.
+Batch sizes are tried in ascending order. Those above the first that does not fit in memory are not tried. The steps are
+taken outside of Trainer's loop, just before its first step. They are the same as in training, weight update included,
+on batches that the training would use. Only the learning rate is 0: the weights do not change, so that every batch size
+runs on the same weights.
 """
 
-from typing import Any, Dict, Optional
+from contextlib import nullcontext
+from itertools import islice
+from typing import Any, Dict, Iterator, List, Optional
 
-from estimating.free_steps import FreeSteps
+import numpy as np
+import torch
+from transformers import Trainer
+
+from data.padding import Collator, Shape, planned_shapes
 from estimating.probe import evaluation_share
-from loop.job_trainer import JobTrainer
-from loop.samplers import train_sampler
-from measuring import memory, result_metrics
-from measuring.clocks import clock_for
-from measuring.meter import Meter
-from measuring.step_sample import MIN_STEPS, Plan, mean_step, plan, steps_to_measure
+from estimating.projection import FEWEST_STEPS, Plan, mean_step, plan, steps_to_measure
+from loop.compile_phase import compile_shapes, is_dynamic
+from loop.job_trainer import JobTrainer, train_sampler
+from measuring.hardware import limit_to_free_memory, peak_gib, reset_peak
+from measuring.meter import Meter, clock_for, time_metrics
 from processes import ranks
+from reporting.errors import failure_class
 from reporting.events import Events
-from reporting.failure import failure_class
 from settings.job_settings import Settings
+
+Batch = Dict[str, Any]
 
 
 class CalibrationFinished(Exception):
@@ -30,7 +40,7 @@ class CalibrationFinished(Exception):
 def calibrate(settings: Settings, trainer: JobTrainer, events: Events) -> Dict[str, Any]:
     """Emit a `metric` event for each batch size, with the size as its step, and return the metrics of the result."""
     if settings.device_kind == "cpu":
-        memory.limit_to_free_memory(ranks.local_count())
+        limit_to_free_memory(ranks.local_count())
     calibration, clock = Calibration(settings, trainer), clock_for(settings.device_kind)
     start, largest, fits = clock.now(), 0, True
     for size in settings.arguments.calibration_batch_sizes:
@@ -41,7 +51,7 @@ def calibrate(settings: Settings, trainer: JobTrainer, events: Events) -> Dict[s
         events.emit("metric", step=size, values={f"calibration/{name}": value for name, value in measured.items()})
     metrics = {"calibration/largest_batch_size": largest, "calibration/seconds": clock.now() - start}
     metrics["calibration/eval_seconds"] = calibration.evaluation_seconds()
-    return {**metrics, **settings.compiler.metrics(), **result_metrics.time_metrics(trainer.meter.phase_seconds)}
+    return {**metrics, **settings.compiler.metrics(), **time_metrics(trainer.meter.phase_seconds)}
 
 
 class Calibration:
@@ -49,9 +59,14 @@ class Calibration:
 
     def __init__(self, settings: Settings, trainer: JobTrainer) -> None:
         self._settings, self._trainer = settings, trainer
-        self._steps = FreeSteps(settings, trainer)
         # The first step of a shape takes longer: a GPU chooses kernels, processes connect, XLA compiles.
         self._warms_up = settings.device_kind != "cpu" or settings.processes > 1
+        self._dynamic: Optional[bool] = None
+        self._has_states = False
+        # `training_step` reads this value, which Trainer's loop sets before every step.
+        trainer.current_gradient_accumulation_steps = trainer.args.gradient_accumulation_steps
+        for group in trainer.optimizer.param_groups:
+            group["lr"] = 0.0
 
     def measure(self, size: int) -> Optional[Dict[str, float]]:
         """Return the step time and memory of a batch size, or None if a step does not fit in memory.
@@ -59,18 +74,23 @@ class Calibration:
         With several processes, each first takes a step alone to see if it fits. If one ran out of memory in a common
         step, the others would wait for its gradients forever.
         """
-        memory.reset_peak(self._settings.device_kind)
-        planned, is_single = self._plan(size), self._settings.processes == 1
-        compiled_before = self._compile_seconds()
+        settings, device_kind = self._settings, self._settings.device_kind
+        reset_peak(device_kind)
+        order, lengths = train_sampler(settings, size).order(0), settings.train.rows.lengths
+        batches_per_step = settings.arguments.gradient_accumulation_steps * settings.processes
+        planned = plan(order, lengths, size, batches_per_step, settings.processes, settings.padding)
+        is_single, compiled_before = settings.processes == 1, self._compile_seconds()
         values = self._try_largest(planned, measures=is_single)
         if not self._fits_everywhere(values is not None):
-            self._steps.release_memory()
+            # Free the memory of the step that failed halfway.
+            self._trainer.model_wrapped.zero_grad(set_to_none=True)
+            reset_peak(device_kind)
             return None
         if values is None or not is_single:
             values = self._measure_steps(planned)
-        peak = memory.peak_gib(self._settings.device_kind)
+        peak = peak_gib(device_kind)
         values["peak_memory_gib"] = max(ranks.gather(peak)) if ranks.can_exchange_flags() else peak
-        if self._steps.compiles:
+        if settings.compiler.compiles_here or device_kind == "xla":
             values["compile_seconds"] = self._compile_seconds() - compiled_before
         return values
 
@@ -82,42 +102,19 @@ class Calibration:
             self._trainer.evaluate()
         return (self._trainer.meter.phase_seconds["eval"] - before) * evaluation_share(self._settings)
 
-    def _plan(self, size: int) -> Plan:
-        settings = self._settings
-        order, lengths = train_sampler(settings, size).order(0), settings.train.rows.lengths
-        batches_per_step = settings.arguments.gradient_accumulation_steps * settings.processes
-        return plan(order, lengths, size, batches_per_step, settings.processes, settings.padding)
-
     def _try_largest(self, planned: Plan, measures: bool) -> Optional[Dict[str, float]]:
         """Take a step with the largest batch, then measure the sampled steps. Return None when out of memory.
 
         Without `measures`, nothing is measured and the result is empty.
         """
         try:
-            self._steps.compile(planned)
-            self._steps.take_with_largest_batch(planned)
+            self._compile(planned.batch_size)
+            self._take_with_largest_batch(planned)
             return self._measure_steps(planned) if measures else {}
         except Exception as error:
             if failure_class(error) != "OutOfMemory":
                 raise
         return None
-
-    def _measure_steps(self, planned: Plan) -> Dict[str, float]:
-        if self._warms_up:
-            self._steps.warm_up(planned)
-        meter, sample = Meter(clock_for(self._settings.device_kind), 0), planned.sample()
-        steps = self._steps.take(planned, sample, MIN_STEPS, meter)
-        count = steps_to_measure(meter.step_seconds(), self._settings.arguments.calibration_seconds)
-        count = ranks.gather(count)[0] if ranks.can_exchange_flags() else MIN_STEPS
-        steps += self._steps.take(planned, sample, count - MIN_STEPS, meter)
-        mean = mean_step(meter.step_seconds(), planned.positions[steps], float(planned.positions.mean()))
-        return {
-            "step_seconds": mean.seconds,
-            "step_seconds_low": mean.low,
-            "step_seconds_high": mean.high,
-            "steps": len(steps),
-            "samples_per_second": planned.rows_per_step / mean.seconds,
-        }
 
     def _fits_everywhere(self, fits: bool) -> bool:
         """Return True if the batch fits in every process.
@@ -130,3 +127,111 @@ class Calibration:
 
     def _compile_seconds(self) -> float:
         return self._trainer.meter.phase_seconds.get("compile", 0.0)
+
+    def _compile(self, size: int) -> None:
+        """Compile everything that a training of this batch size would run."""
+        settings, trainer = self._settings, self._trainer
+        if not settings.compiler.compiles_here:
+            return
+        if self._dynamic is None:
+            sizes = settings.arguments.calibration_batch_sizes
+            self._dynamic = is_dynamic(settings, [shape for each in sizes for shape in self._shapes(each)])
+            settings.compiler.prepare(trainer.model, self._dynamic)
+        with trainer.meter.phase("compile"):
+            compile_shapes(trainer, trainer.model, self._shapes(size), settings, self._dynamic)
+        settings.compiler.mark_warm()
+
+    def _shapes(self, size: int) -> List[Shape]:
+        order, lengths = train_sampler(self._settings, size).order(0), self._settings.train.rows.lengths
+        return planned_shapes([order], lengths, size, len(order), self._settings.padding)
+
+    def _take_with_largest_batch(self, planned: Plan) -> None:
+        """Take a step with the largest batch in this process alone, on the model without its wrapper.
+
+        With gradient accumulation, memory peaks at the second batch of a step, when gradients already exist. The
+        optimizer's states exist only after its first step, so the first call takes two steps.
+        """
+        batch = self._collated(planned, planned.largest)
+        for _ in range(1 if self._has_states else 2):
+            for _ in range(min(self._settings.arguments.gradient_accumulation_steps, 2)):
+                self._forward_and_backward(batch, self._trainer.model)
+            optimizer_step(self._trainer)
+        self._has_states = True
+
+    def _measure_steps(self, planned: Plan) -> Dict[str, float]:
+        if self._warms_up:
+            is_compiling = self._settings.device_kind == "xla"
+            with self._trainer.meter.phase("compile") if is_compiling else nullcontext():
+                self._take(planned, planned.sample(), FEWEST_STEPS, None)
+        meter, sample = Meter(clock_for(self._settings.device_kind), 0), planned.sample()
+        steps = self._take(planned, sample, FEWEST_STEPS, meter)
+        count = steps_to_measure(meter.step_seconds(), self._settings.arguments.calibration_seconds)
+        count = ranks.gather(count)[0] if ranks.can_exchange_flags() else FEWEST_STEPS
+        steps += self._take(planned, sample, count - FEWEST_STEPS, meter)
+        mean = mean_step(meter.step_seconds(), planned.positions[steps], float(planned.positions.mean()))
+        return {
+            "step_seconds": mean.seconds,
+            "step_seconds_low": mean.low,
+            "step_seconds_high": mean.high,
+            "steps": len(steps),
+            "samples_per_second": planned.rows_per_step / mean.seconds,
+        }
+
+    def _take(self, planned: Plan, sample: Iterator[int], count: int, meter: Optional[Meter]) -> List[int]:
+        """Take the next `count` steps of the sample, time them with the meter, and return their step numbers."""
+        numbers = list(islice(sample, count))
+        steps: Any = (
+            [self._collated(planned, rows) for rows in planned.batches(number, ranks.rank())] for number in numbers
+        )
+        if self._trainer.args.dataloader_num_workers > 0:
+            # With data workers, batches are prepared while the device computes, so their preparation is not timed.
+            # Without, it is part of the step.
+            steps = list(steps)
+        if meter is not None:
+            meter.begin_steps()
+        for batches in steps:
+            self._take_one(batches)
+            if meter is not None:
+                meter.end_step()
+        return numbers
+
+    def _take_one(self, batches: List[Batch]) -> None:
+        model = self._trainer.model_wrapped
+        with model.no_sync() if hasattr(model, "no_sync") else nullcontext():
+            for batch in batches[:-1]:
+                self._forward_and_backward(batch, model)
+        self._forward_and_backward(batches[-1], model)
+        optimizer_step(self._trainer)
+
+    def _forward_and_backward(self, batch: Batch, model: Any) -> None:
+        device = self._trainer.args.device
+        moved = {name: value.to(device) if hasattr(value, "to") else value for name, value in batch.items()}
+        self._trainer.training_step(model, moved)
+
+    def _collated(self, planned: Plan, numbers: np.ndarray) -> Batch:
+        settings = self._settings
+        collator = Collator(settings.padding, settings.train.metadata, settings.task.targets, planned.batch_size)
+        return collator([settings.train.rows[int(number)] for number in numbers])
+
+
+def optimizer_step(trainer: Any) -> None:
+    """Update the weights as the installed version of Trainer does: clip the gradients, step, clear the gradients."""
+    accelerator, scaler = getattr(trainer, "accelerator", None), getattr(trainer, "scaler", None)
+    optimizer, model, norm = trainer.optimizer, trainer.model_wrapped, trainer.args.max_grad_norm
+    if scaler is not None:
+        scaler.unscale_(optimizer)
+    if norm > 0 and hasattr(Trainer, "_clip_grad_norm"):
+        trainer._clip_grad_norm(model)
+    elif norm > 0:
+        clip = accelerator.clip_grad_norm_ if accelerator else torch.nn.utils.clip_grad_norm_
+        clip(model.parameters(), norm)
+    if scaler is not None:
+        scaler.step(optimizer)
+        scaler.update()
+    elif trainer.args.device.type == "xla" and accelerator is None:
+        import torch_xla.core.xla_model as xm
+
+        xm.optimizer_step(optimizer)
+    else:
+        optimizer.step()
+    model.zero_grad()

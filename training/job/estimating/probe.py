@@ -12,11 +12,11 @@ from typing import Any, Dict, Iterator, List, Optional
 import numpy as np
 from transformers import TrainerCallback
 
-from data.batch_shapes import planned_batches, step_positions
 from data.channels import Rows
+from data.padding import planned_batches, step_positions
 from data.sampler import TrainSampler
+from estimating.projection import MIN_STEPS, Estimate, remaining
 from loop.job_trainer import JobTrainer
-from measuring.projection import MIN_STEPS, Estimate, remaining
 from processes import ranks
 from reporting.events import Events
 from settings.arguments import Arguments

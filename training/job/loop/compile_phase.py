@@ -6,9 +6,8 @@ import numpy as np
 
 from checkpoints.random_states import preserve_random_states
 from compilation.compilers import CUDA_GRAPH_MODES
-from data.batch_shapes import Shape, representatives
 from data.channels import Row
-from data.padding import Collator, Padding
+from data.padding import Collator, Padding, Shape, representatives
 from settings.job_settings import Settings
 
 RUNS_WITH_CUDA_GRAPHS = 3

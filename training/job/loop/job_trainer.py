@@ -6,25 +6,24 @@ from pathlib import Path
 from typing import Any, Callable, Dict, Iterator, Optional
 
 import torch
+import transformers
 from transformers import Trainer
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_callback import PrinterCallback, TrainerState
 
-from checkpoints import checkpoint_files
+from checkpoints.checkpoint_files import CheckpointKeeper, checkpoint_path
 from checkpoints.random_states import allow_numpy_states, preserve_random_states
-from checkpoints.retention import CheckpointKeeper
 from compilation.compilers import NoCompiler
 from compilation.float8 import in_16_bits
 from data.padding import NO_WORK, WORK, Collator
-from data.sampler import EvalSampler, TrainSampler
+from data.sampler import BatchSharding, EvalSampler, TrainSampler
 from loop import sharding
 from loop.occurring_tokens import whole_vocabulary
 from measuring.hardware import process_age_seconds
 from measuring.meter import Meter
-from processes import hosts, ranks
-from processes.ranks import sum_over_processes
-from reporting.errors import CheckpointNotWritten
-from reporting.failure import failure_class
+from processes import ranks
+from reporting.errors import CheckpointNotWritten, failure_class
+from settings.job_settings import Settings
 
 
 class EvaluationAborted(Exception):
@@ -100,7 +99,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
                 return True
             if folder is not None:
                 self._load_from_checkpoint(str(folder))
-            hosts.broadcast_weights(self.model)
+            ranks.broadcast_weights(self.model)
         return True
 
     def create_optimizer(self, *args: Any, **kwargs: Any) -> Any:
@@ -192,7 +191,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             self._write_checkpoint(*args, **kwargs)
             self._count_samples()
             # Every process has written its random states.
-            hosts.gather_random_states(checkpoint_files.checkpoint_path(Path(self.args.output_dir), self._saved_step))
+            ranks.gather_random_states(checkpoint_path(Path(self.args.output_dir), self._saved_step))
             if self.is_world_process_zero():
                 self.keeper.keep(
                     self.state.global_step, self.samples_seen, self.elapsed_seconds(), self.owes_evaluation
@@ -236,7 +235,7 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             self.model.config.use_cache = use_cache
 
     def _count_samples(self) -> None:
-        (samples,) = sum_over_processes([self.meter.work.samples], self.args.device)
+        (samples,) = ranks.sum_over_processes([self.meter.work.samples], self.args.device)
         self.samples_seen = self.keeper.earlier_progress.samples + int(samples)
 
     @contextmanager
@@ -264,3 +263,26 @@ def _first(values: Any, rows: int) -> Any:
     if values is None:
         return None
     return tuple(each[:rows] for each in values) if isinstance(values, tuple) else values[:rows]
+
+
+def train_sampler(settings: Settings, batch_size: Optional[int] = None) -> TrainSampler:
+    """Return the sampler of the training rows. `batch_size` replaces the settings' batch size."""
+    arguments = settings.arguments
+    return TrainSampler(
+        settings.train.rows.lengths,
+        _sharding(settings, batch_size or arguments.batch_size),
+        arguments.seed,
+        grouped=arguments.length_grouping and settings.padding.kind != "max_length",
+        drops_last=arguments.drop_last,
+    )
+
+
+def eval_sampler(settings: Settings) -> EvalSampler:
+    """Return the sampler of the rows to evaluate."""
+    return EvalSampler(len(settings.evaluated.rows), _sharding(settings, settings.arguments.eval_batch_size))
+
+
+def _sharding(settings: Settings, batch_size: int) -> BatchSharding:
+    # Versions of Trainer without accelerate rely on the sampler to give each process its share.
+    trainer_shards = hasattr(transformers.Trainer, "create_accelerator_and_postprocess")
+    return BatchSharding(batch_size, settings.processes, None if trainer_shards else ranks.rank())

@@ -5,11 +5,10 @@ from typing import Any
 
 import transformers
 
-from attention import blockwise
-from attention.cudnn import disable_cudnn_attention
-from compilation import float8, liger
+from compilation import blockwise, float8, liger
 from loop.occurring_tokens import use_occurring_tokens
 from loop.padding_free import use_padding_free
+from measuring.hardware import disable_cudnn_attention
 from settings.job_settings import Settings
 from weights.pretrained import set_attention
 

@@ -1,5 +1,4 @@
-"""Measure time, memory and throughput of a training, and project its duration from the first steps.
+"""Measure time, memory and throughput of a training, the hardware that it runs on, and what others take from it.
 
-Pure, except `clocks`, `hardware`, `memory`, `machine_load` and `gpu_load`, which read the machine. Open `meter.py`
-first.
+Open `meter.py` first.
 """

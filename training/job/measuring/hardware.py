@@ -1,20 +1,34 @@
-"""The hardware that a job runs on and its capabilities."""
+"""The hardware that a job runs on: its capabilities, its memory, and what `auto` selects on it."""
 
+import gc
 import importlib.util
 import os
 import platform
 import resource
 import sys
 import time
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, Dict, Optional
 
 import torch
 
+from measuring.machine_load import value_of
 from reporting.errors import Unsupported
 
 GIB = 2.0**30
+KIB = 1024
 IMPORTED_AT = time.time()
+
+MEMORY_MARGIN = 0.95
+"""Share of the free memory that the job may use. The rest remains for the system."""
+
+MEMORY_LIMITS = (
+    ("/sys/fs/cgroup/", "memory.max", "memory.current", "inactive_file"),
+    ("/sys/fs/cgroup/memory/", "memory.limit_in_bytes", "memory.usage_in_bytes", "total_inactive_file"),
+)
+"""For each version of control groups: folder, file with the container's memory limit, file with its usage, and key of
+the file cache, the part of the usage that the kernel frees when memory is short."""
 
 LONGEST_EAGER_TOKENS = 1024
 """Longest rows for which eager attention is chosen on a CPU."""
@@ -48,7 +62,16 @@ def describe(kind: str, processes: int) -> Dict[str, Any]:
         properties = torch.cuda.get_device_properties(torch.cuda.current_device())
         memory_gib = properties.total_memory / GIB
         return {"kind": kind, "name": properties.name, "count": processes, "memory_gib": round(memory_gib, 2)}
-    return {"kind": kind, "name": _cpu_name(), "count": processes}
+    name = _cpu_line("model name") or platform.processor() or platform.machine()
+    return {"kind": kind, "name": name, "count": processes}
+
+
+def _cpu_line(key: str) -> str:
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        return ""
+    return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
 
 
 def precision(requested: str, kind: str) -> str:
@@ -98,6 +121,18 @@ def attention(requested: str, kind: str, max_length: int) -> str:
     return "eager" if requested == "auto" and kind == "cpu" and max_length <= LONGEST_EAGER_TOKENS else requested
 
 
+def disable_cudnn_attention() -> None:
+    """Stop PyTorch from using cuDNN for scaled dot-product attention.
+
+    cuDNN makes a plan for each new shape of batch, and batches padded to their longest row have many shapes: on an
+    H200, a plan took 0.15 s, as long as several steps, while the first call of another kernel took 0.0006 s. After
+    that, either can be faster up to 128 tokens; at 384, cuDNN is twice as fast (docs/decisions/0014).
+    """
+    # Earlier versions of torch do not use cuDNN for attention.
+    if hasattr(torch.backends.cuda, "enable_cudnn_sdp"):
+        torch.backends.cuda.enable_cudnn_sdp(False)
+
+
 def peak_flops_per_second(name: str) -> Optional[float]:
     """Return a device's peak FLOP/s in 16-bit matrix products, or None if it is unknown."""
     return next((peak for model, peak in FLOPS_PER_SECOND.items() if model in name), None)
@@ -124,13 +159,56 @@ def process_age_seconds() -> float:
     return uptime_seconds - started_ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _cpu_name() -> str:
-    return _cpu_line("model name") or platform.processor() or platform.machine()
+def reset_peak(kind: str) -> None:
+    """Free unused memory and restart the measurement of the peak."""
+    gc.collect()
+    if kind == "cuda":
+        torch.cuda.empty_cache()
+        torch.cuda.reset_peak_memory_stats()
+        return
+    # If the file cannot be written, `peak_gib` returns the peak since the process started, which is still right for
+    # parts that need more memory than those before them.
+    with suppress(OSError):
+        # proc(5): 5 resets the peak of the resident set to its current size.
+        Path("/proc/self/clear_refs").write_text("5")
 
 
-def _cpu_line(key: str) -> str:
+def peak_gib(kind: str) -> float:
+    """Return the peak memory since the last reset in GiB: reserved memory on a GPU, else resident memory."""
+    if kind == "cuda":
+        return float(torch.cuda.max_memory_reserved()) / GIB
+    resident = value_of(Path("/proc/self/status"), "VmHWM:")
+    return memory_metrics(kind)["memory/peak_resident_gib"] if resident is None else resident * KIB / GIB
+
+
+def limit_to_free_memory(processes_here: int) -> None:
+    """Limit the process to its share of the free memory, so that it gets an error instead of being killed.
+
+    Linux grants more memory than it has, and then kills a process that uses it, which no program can handle. A lower
+    limit that is already set stays in force.
+    """
+    free, used = free_bytes(), value_of(Path("/proc/self/status"), "VmData:")
+    if free is None or used is None:
+        return
+    limit = used * KIB + int(free * MEMORY_MARGIN) // processes_here
+    soft, hard = resource.getrlimit(resource.RLIMIT_DATA)
+    finite = [each for each in (soft, hard, limit) if each != resource.RLIM_INFINITY]
+    resource.setrlimit(resource.RLIMIT_DATA, (min(finite), hard))
+
+
+def free_bytes() -> Optional[int]:
+    """Return the free memory of the machine, or of the container if it has a limit; None if it is unknown."""
+    available = value_of(Path("/proc/meminfo"), "MemAvailable:")
+    free = [] if available is None else [available * KIB]
+    for folder, limit, usage, file_cache in MEMORY_LIMITS:
+        total, used = _number(folder + limit), _number(folder + usage)
+        if total is not None and used is not None:
+            free.append(max(total - used + (value_of(Path(folder, "memory.stat"), file_cache) or 0), 0))
+    return min(free, default=None)
+
+
+def _number(file: str) -> Optional[int]:
     try:
-        lines = Path("/proc/cpuinfo").read_text().splitlines()
-    except OSError:
-        return ""
-    return next((line.partition(":")[2].strip() for line in lines if line.startswith(key)), "")
+        return int(Path(file).read_text())
+    except (OSError, ValueError):
+        return None

@@ -1,8 +1,8 @@
-"""Measure how much of the machine others took while a job ran: other processes, the hypervisor and limits.
+"""Measure what slows a job down while it runs: other processes, the hypervisor, limits, and a hot GPU.
 
 A job that shares its machine is slower, and its cost says more about the others than about its setting. A thread reads
-Linux's counters every few seconds. Values without a counter are absent, as on macOS. Processes of the same group of
-jobs are not others: they belong to the setting.
+Linux's counters and `nvidia-smi` every few seconds. Values without a counter are absent, as on macOS. Processes of the
+same group of jobs are not others: they belong to the setting.
 
 `python -m measuring.machine_load` measures for a program that does not do it itself, such as a user's script.
 """
@@ -11,14 +11,15 @@ import argparse
 import json
 import os
 import re
+import statistics
+import subprocess
 import sys
 import threading
 import time
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Dict, Optional, Set, Tuple
-
-from measuring import gpu_load
+from typing import Any, Collection, Dict, List, Optional, Set, Tuple
 
 INTERVAL_SECONDS = 20.0
 JOB_NAME = "TRAINING_JOB_NAME"
@@ -26,6 +27,17 @@ JOB_NAME = "TRAINING_JOB_NAME"
 _GROUP = re.compile(r".+-\d{6}-\d{6}-[0-9a-f]{4}(?=-)")
 """Name of a group at the beginning of its jobs' names."""
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK") if hasattr(os, "sysconf") else 100
+
+GPUS = (
+    "nvidia-smi",
+    "--query-gpu=utilization.gpu,clocks.sm,clocks.max.sm,clocks_throttle_reasons.active",
+    "--format=csv,noheader,nounits",
+)
+PROCESSES = ("nvidia-smi", "--query-compute-apps=gpu_uuid,pid", "--format=csv,noheader,nounits")
+SLOWDOWN_BITS = 0x8 | 0x20 | 0x40 | 0x80
+"""Hardware slowdown, thermal slowdown by software or hardware, and power brake, in NVML's bits of throttle reasons. The
+software power cap (0x4) is not among them: a GPU at full load usually runs at it."""
+NVIDIA_SMI_SECONDS = 10.0
 
 
 @dataclass(frozen=True)
@@ -111,7 +123,7 @@ class MachineLoad:
         self._cpus = cpus or job_cpus()
         self._members = Members(group_of(os.environ.get(JOB_NAME, "")), os.getsid(0))
         self._interval_seconds = interval_seconds
-        self._gpu = gpu_load.GpuLoad() if reads_gpu else None
+        self._gpu = GpuLoad() if reads_gpu else None
         self._ended = threading.Event()
         self._total: Optional[Total] = None
         self._thread = threading.Thread(target=self._run, name="machine-load", daemon=True)
@@ -211,18 +223,19 @@ def _throttled_seconds(cgroup: Path) -> Optional[float]:
         (cgroup / "cpu.stat", "throttled_usec", 1e6),
         (cgroup / "cpu" / "cpu.stat", "throttled_time", 1e9),
     ):
-        value = _value_of(path, name)
+        value = value_of(path, name)
         if value is not None:
             return value / per_second
     return None
 
 
-def _value_of(path: Path, name: str) -> Optional[float]:
+def value_of(path: Path, name: str) -> Optional[int]:
+    """Return the number in the line that begins with the name, or None."""
     try:
         lines = path.read_text().splitlines()
     except OSError:
         return None
-    return next((float(line.split()[1]) for line in lines if line.split()[:1] == [name]), None)
+    return next((int(line.split()[1]) for line in lines if line.split()[:1] == [name]), None)
 
 
 def _stalled_seconds(path: Path) -> Optional[float]:
@@ -233,6 +246,80 @@ def _stalled_seconds(path: Path) -> Optional[float]:
         return None
     match: Any = re.search(r"^some .*total=(\d+)", text, re.MULTILINE)
     return int(match.group(1)) / 1e6 if match else None
+
+
+class GpuLoad:
+    """Readings of the GPUs in use."""
+
+    def __init__(self) -> None:
+        self._clock_percents: List[float] = []
+        self._slowed: List[bool] = []
+        self._shared: List[bool] = []
+
+    def read(self, sessions: Collection[int]) -> None:
+        """Add a reading for the jobs in these sessions; none if nvidia-smi does not answer."""
+        gpus = _output(GPUS)
+        if gpus is not None:
+            self.add_gpus(gpus)
+            self.add_processes(_output(PROCESSES) or "", sessions)
+
+    def add_gpus(self, output: str) -> None:
+        """Add the output of `GPUS`: a line per GPU. GPUs that are not in use and values that are not known count not.
+
+        The slowest GPU decides, because the others wait for it.
+        """
+        clocks, slowed = [], []
+        for line in output.splitlines():
+            try:
+                utilization, clock, most, reasons = (part.strip() for part in line.split(","))
+                if int(utilization) > 0:
+                    clocks.append(100 * float(clock) / float(most))
+                    slowed.append(bool(int(reasons, 16) & SLOWDOWN_BITS))
+            except (ValueError, ZeroDivisionError):
+                continue
+        if clocks:
+            self._clock_percents.append(min(clocks))
+            self._slowed.append(any(slowed))
+
+    def add_processes(self, output: str, sessions: Collection[int]) -> None:
+        """Add the output of `PROCESSES`: a line for each process on a GPU.
+
+        A GPU is shared if a process of `sessions` and one of another session use it. Process IDs that do not exist here
+        count not: a container sees those of its host.
+        """
+        users: Dict[str, Set[bool]] = {}
+        for line in output.splitlines():
+            gpu, _, process = line.partition(",")
+            with suppress(OSError, ValueError):
+                users.setdefault(gpu.strip(), set()).add(os.getsid(int(process)) in sessions)
+        ours = [kinds for kinds in users.values() if True in kinds]
+        if ours:
+            self._shared.append(any(False in kinds for kinds in ours))
+
+    def metrics(self) -> Dict[str, float]:
+        """Return the median clock in percent of the highest, and the percentages of slowed and of shared readings."""
+        metrics = {}
+        if self._slowed:
+            metrics["machine/gpu_clock_percent"] = statistics.median(self._clock_percents)
+            metrics["machine/gpu_slowdown_percent"] = _percent(self._slowed)
+        if self._shared:
+            metrics["machine/gpu_shared_percent"] = _percent(self._shared)
+        return metrics
+
+
+def _percent(readings: List[bool]) -> float:
+    return 100 * sum(readings) / len(readings)
+
+
+def _output(command: Tuple[str, ...]) -> Optional[str]:
+    """Return the standard output of a command, or None if it fails."""
+    try:
+        done = subprocess.run(
+            command, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, timeout=NVIDIA_SMI_SECONDS, check=True
+        )
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.decode(errors="replace")
 
 
 def main() -> None:

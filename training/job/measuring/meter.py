@@ -1,19 +1,27 @@
-"""Time the phases of a training and its steady throughput. Pure: the clock is passed in.
+"""Time the phases of a training and its steady throughput, and name the metrics of its result.
 
 Steady throughput is the work between the end of the warm-up steps and the end of the last step, divided by the wall
 time between these two instants. The device is idle at both. The time includes data loading and excludes evaluations and
 checkpoints. It needs at least two steps after the warm-up.
+
+The clocks account for unfinished work on the device. A GPU works asynchronously. `now` waits until it has finished.
+This costs time, so `now` is called only a few times in a training. `mark` does not wait and is called at every step: it
+queues an event on the device, which is read later.
 """
 
+import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 
 import numpy as np
+import torch
 
 from data.padding import NO_WORK, Work
 
 MIN_STEADY_STEPS = 2
+FLOPS_PER_PARAMETER_AND_TOKEN = 6
+"""2 forward and 4 backward, without attention: Kaplan et al. 2020, https://arxiv.org/abs/2001.08361, section 2.1."""
 
 
 @dataclass(frozen=True)
@@ -123,3 +131,138 @@ class Meter:
 
 def _unpaused_seconds(start: Instant, end: Instant) -> float:
     return end.seconds - start.seconds - (end.paused_seconds - start.paused_seconds)
+
+
+class CpuClock:
+    """Clock of a CPU, whose work has finished when a call returns."""
+
+    def now(self) -> float:
+        """Return seconds since an arbitrary start."""
+        return time.perf_counter()
+
+    def mark(self) -> Any:
+        """Return the current time as a mark."""
+        return time.perf_counter()
+
+    def seconds_between(self, start: Any, end: Any) -> float:
+        """Return the seconds between two marks."""
+        return float(end - start)
+
+
+class CudaClock:
+    """Clock of an NVIDIA GPU, whose marks are CUDA events."""
+
+    def now(self) -> float:
+        """Wait until the GPU has finished, and return seconds."""
+        torch.cuda.synchronize()
+        return time.perf_counter()
+
+    def mark(self) -> Any:
+        """Queue a CUDA event behind the GPU's current work, and return it as the mark."""
+        event = torch.cuda.Event(enable_timing=True)
+        event.record()
+        return event
+
+    def seconds_between(self, start: Any, end: Any) -> float:
+        """Return the seconds between two marks. Waits until the GPU has reached the second mark."""
+        end.synchronize()
+        return float(start.elapsed_time(end)) / 1000
+
+
+class XlaClock(CpuClock):
+    """Clock of an XLA device. XLA has no events, so a mark is the time at the CPU that feeds the device."""
+
+    def now(self) -> float:
+        """Wait until the device has finished, and return seconds."""
+        import torch_xla.core.xla_model as xm
+
+        xm.mark_step()
+        xm.wait_device_ops()
+        return time.perf_counter()
+
+
+def clock_for(device_kind: str) -> Any:
+    """Return the clock of a kind of device: the CPU's for unknown kinds."""
+    return {"cuda": CudaClock, "xla": XlaClock}.get(device_kind, CpuClock)()
+
+
+def throughput_metrics(
+    steady: Optional[Steady],
+    steady_work: Work,
+    parameters: int,
+    peak_flops_per_second: Optional[float],
+    attention_flops_per_pair: Optional[int] = None,
+) -> Dict[str, float]:
+    """Return `throughput/*`; empty without `steady`.
+
+    `steady_work` and `peak_flops_per_second` cover all devices. `parameters` is the number of parameters that take part
+    in matrix products. Utilisation is given with the products of attention and without them, if they can be counted.
+    """
+    if steady is None:
+        return {}
+    p25, p50, p75 = steady.step_seconds
+    tokens_per_second = steady_work.tokens / steady.seconds
+    metrics: Dict[str, float] = {
+        "throughput/steady_samples_per_second": steady_work.samples / steady.seconds,
+        "throughput/steady_tokens_per_second": tokens_per_second,
+        "throughput/steady_steps": steady.steps,
+        "throughput/steady_step_seconds_p25": p25,
+        "throughput/steady_step_seconds_p50": p50,
+        "throughput/steady_step_seconds_p75": p75,
+    }
+    flops_per_second = FLOPS_PER_PARAMETER_AND_TOKEN * parameters * tokens_per_second
+    metrics["throughput/model_flops_per_second"] = flops_per_second
+    if attention_flops_per_pair is not None:
+        own = attention_flops_per_pair * steady_work.pairs / steady.seconds
+        metrics["throughput/model_flops_with_attention_per_second"] = flops_per_second + own
+    if peak_flops_per_second is not None:
+        for name in ("mfu", "mfu_with_attention"):
+            flops = metrics.get(f"throughput/{name.replace('mfu', 'model_flops')}_per_second")
+            if flops is not None:
+                metrics[f"throughput/{name}"] = flops / peak_flops_per_second
+    return metrics
+
+
+def attention_flops_per_pair(model: Any) -> Optional[int]:
+    """Return the FLOP of attention's two products for each pair of tokens of a row, over all layers.
+
+    Each product takes 2 FLOP per pair and hidden unit, and a training three times a forward pass: 12 FLOP per layer and
+    hidden unit, as for PaLM's utilisation (Chowdhery et al. 2022, https://arxiv.org/abs/2204.02311, appendix B: 12 L H
+    Q T per token of a row of T). Like there, a causal mask does not halve the count. None if the model's configuration
+    does not state its layers and hidden units.
+    """
+    layers, hidden = (getattr(model.config, name, None) for name in ("num_hidden_layers", "hidden_size"))
+    return 12 * layers * hidden if layers and hidden else None
+
+
+def multiplied_parameters(model: Any) -> int:
+    """Return the number of parameters that every token is multiplied with: all except the embeddings.
+
+    Embeddings are looked up, not multiplied. A head that shares its weights with the embeddings does multiply them:
+    with GPT-2's vocabulary, that is a third of the work. Counted as for PaLM's utilisation: Chowdhery et al. 2022,
+    https://arxiv.org/abs/2204.02311, appendix B. `attention_flops_per_pair` is its other term.
+    """
+    parameters = int(model.num_parameters(exclude_embeddings=True))
+    weight: Any = getattr(model.get_output_embeddings(), "weight", None)
+    if weight is not None and weight is model.get_input_embeddings().weight:
+        parameters += weight.numel()
+    return parameters + _repeated_parameters(model)
+
+
+def _repeated_parameters(model: Any) -> int:
+    """Return the parameters that shared layers add when they run again: ALBERT's layers share one set of weights."""
+    groups = getattr(model.config, "num_hidden_groups", None)
+    if not groups:
+        return 0
+    shared = sum(weight.numel() for name, weight in model.named_parameters() if "layer_groups" in name)
+    return int(shared * model.config.num_hidden_layers // groups - shared)
+
+
+def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:
+    """Return `time/*_seconds`."""
+    return {f"time/{phase}_seconds": seconds for phase, seconds in phase_seconds.items()}
+
+
+def padding_metrics(work: Work) -> Dict[str, float]:
+    """Return the share of computed positions that are not padding."""
+    return {"padding/efficiency": work.tokens / work.positions} if work.positions else {}

@@ -1,24 +1,31 @@
-"""Ranks of a job's processes, and exchanges between them. Launchers pass the ranks in environment variables."""
+"""The processes of a job, on one host or several: their ranks, exchanges between them, and what differs between hosts.
+
+Launchers pass the ranks in environment variables. The spawner of PyTorch/XLA, which SageMaker Training Compiler uses,
+imports torch_xla first and passes them through it. The service stores the checkpoint folders of all hosts under one
+address, so only the first host writes checkpoints.
+"""
 
 import os
-from typing import Any, List, Optional, Sequence
-
-from processes import xla_processes
+import sys
+from pathlib import Path
+from typing import Any, List, MutableMapping, Optional, Sequence
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK")
 COUNT_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
 LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
 LOCAL_COUNT_VARIABLES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
+TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
+CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
 
 
 def rank() -> int:
     """Return the rank of this process, from 0."""
-    return xla_processes.rank() if xla_processes.under_spawner() else _first_set(RANK_VARIABLES, 0)
+    return int(_xla_model().get_ordinal()) if _under_spawner() else _first_set(RANK_VARIABLES, 0)
 
 
 def count() -> int:
     """Return the number of processes."""
-    return xla_processes.count() if xla_processes.under_spawner() else _first_set(COUNT_VARIABLES, 1)
+    return int(_xla_model().xrt_world_size()) if _under_spawner() else _first_set(COUNT_VARIABLES, 1)
 
 
 def local_count() -> int:
@@ -41,6 +48,20 @@ def on_first_host() -> bool:
     return rank() == local_rank()
 
 
+def _under_spawner() -> bool:
+    return "torch_xla" in sys.modules and not os.environ.get(TORCHRUN_VARIABLE)
+
+
+def _xla_model() -> Any:
+    import torch_xla.core.xla_model
+
+    return torch_xla.core.xla_model
+
+
+def _first_set(variables: Sequence[str], otherwise: int) -> int:
+    return next((int(os.environ[variable]) for variable in variables if os.environ.get(variable)), otherwise)
+
+
 def gather(value: Any) -> List[Any]:
     """Return the values of all processes, by rank. All processes must call this at the same point."""
     if count() == 1:
@@ -56,7 +77,7 @@ def sum_over_processes(values: Sequence[float], device: object) -> List[float]:
     """Return the sums over all processes. All processes must call this at the same point."""
     if count() == 1:
         return list(values)
-    if xla_processes.under_spawner():
+    if _under_spawner():
         # Under the spawner, batches are always full, and all processes have the same number of them.
         return [value * count() for value in values]
     import torch
@@ -70,8 +91,8 @@ def wait_for_all() -> None:
     """Wait until every process has called this."""
     if count() == 1:
         return
-    if xla_processes.under_spawner():
-        xla_processes.rendezvous("wait_for_all")
+    if _under_spawner():
+        _xla_model().rendezvous("wait_for_all")
         return
     import torch
 
@@ -80,7 +101,7 @@ def wait_for_all() -> None:
 
 def can_exchange_flags() -> bool:
     """Return True if the processes can share a flag. The spawner's cannot without waiting for devices."""
-    return count() == 1 or not xla_processes.under_spawner()
+    return count() == 1 or not _under_spawner()
 
 
 def shared_flag() -> "Optional[SharedFlag]":
@@ -115,5 +136,51 @@ class SharedFlag:
         return before
 
 
-def _first_set(variables: Sequence[str], otherwise: int) -> int:
-    return next((int(os.environ[variable]) for variable in variables if os.environ.get(variable)), otherwise)
+def configure_host(environment: "MutableMapping[str, str]" = os.environ) -> None:
+    """Set the environment variables that differ between hosts.
+
+    Call it before compiling and before the processes connect.
+    """
+    if not on_several_hosts():
+        return
+    if environment.get(CACHE_VARIABLE):
+        host = environment.get("SM_CURRENT_HOST") or environment.get("GROUP_RANK", "0")
+        environment[CACHE_VARIABLE] = str(Path(environment[CACHE_VARIABLE]) / host)
+    if environment.get("SM_NETWORK_INTERFACE_NAME"):
+        # By default, gloo uses the address of the host's name, which other hosts may not be able to reach.
+        environment.setdefault("GLOO_SOCKET_IFNAME", environment["SM_NETWORK_INTERFACE_NAME"])
+
+
+def gather_random_states(checkpoint: Path) -> None:
+    """Collect the random states of all processes in the checkpoint that the first host writes.
+
+    Every process calls this after writing its own states under Trainer's file name. Returns when all processes have
+    called it.
+    """
+    if not on_several_hosts() or not can_exchange_flags():
+        wait_for_all()
+        return
+    own: Optional[bytes] = None
+    if not on_first_host():
+        file = _states_file(checkpoint, rank())
+        own = file.read_bytes()
+        file.unlink()
+    states = gather(own)
+    if rank() == 0:
+        for sender, content in enumerate(states):
+            if content is not None:
+                _states_file(checkpoint, sender).write_bytes(content)
+
+
+def _states_file(checkpoint: Path, number: int) -> Path:
+    return checkpoint / f"rng_state_{number}.pth"
+
+
+def broadcast_weights(model: Any) -> None:
+    """Copy the first process's weights to all others if there are several hosts, which cannot share files."""
+    if not on_several_hosts():
+        return
+    import torch
+
+    for tensor in model.state_dict().values():
+        torch.distributed.broadcast(tensor, src=0)

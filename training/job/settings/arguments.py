@@ -1,4 +1,4 @@
-"""The job's arguments, which script mode passes as pairs `--name value` of strings."""
+"""The job's arguments, which script mode passes as pairs `--name value` of strings: names, types and rules."""
 
 import dataclasses
 import difflib
@@ -6,8 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
+from compilation.compilers import COMPILERS
+from data.padding import PADDING_KINDS
 from reporting.errors import ArgumentError
-from settings.argument_rules import CHOICES, RULES
+from tasks import TASKS
 
 
 @dataclass(frozen=True)
@@ -29,7 +31,7 @@ class Arguments:
     length_grouping: bool
     """Batch rows of similar length together, unless all are padded to `max_length`."""
     attention: str
-    """Attention implementation. blockwise is ours, for training on a CPU (see `attention/blockwise.py`); evaluations
+    """Attention implementation. blockwise is ours, for training on a CPU (see `compilation/blockwise.py`); evaluations
     then use eager. auto selects the default of transformers. For rows of up to 1,024 tokens on a CPU, it selects
     blockwise if the model can use it, else eager."""
     optimizer: str
@@ -124,6 +126,42 @@ class Arguments:
     """Stop training when the target is reached."""
 
 
+CHOICES: Dict[str, Sequence[str]] = {
+    "task": tuple(TASKS),
+    "compiler": tuple(COMPILERS),
+    "compile_scope": ("layers", "model"),
+    "compile_mode": ("default", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs"),
+    "sharding": ("none", "fsdp2"),
+    "weights": ("pretrained", "random"),
+    "precision": ("auto", "fp32", "bf16", "fp16", "fp8"),
+    "attention": ("auto", "blockwise", "sdpa", "eager", "flash_attention_2"),
+    "kernels": ("torch", "liger"),
+    "optimizer": ("auto", "adamw"),
+    "padding": ("auto", *PADDING_KINDS),
+    "lr_scheduler": ("linear", "cosine", "constant"),
+    "eval_strategy": ("end", "epoch", "steps"),
+    "save_strategy": ("none", "epoch", "steps"),
+    "target_direction": ("min", "max"),
+}
+
+Rule = Tuple[str, Callable[[Any], bool]]
+AT_LEAST_1: Rule = ("at least 1", lambda value: value >= 1)
+AT_LEAST_0: Rule = ("at least 0", lambda value: value >= 0)
+ABOVE_0: Rule = ("above 0", lambda value: value > 0)
+BETA: Rule = ("at least 0 and below 1", lambda value: 0 <= value < 1)
+
+RULES: Dict[str, Rule] = {
+    **dict.fromkeys(("max_length", "batch_size", "eval_batch_size", "gradient_accumulation_steps"), AT_LEAST_1),
+    **dict.fromkeys(("max_steps", "logging_steps", "eval_steps", "save_steps", "save_total_limit"), AT_LEAST_1),
+    **dict.fromkeys(("steady_after_steps", "probe_samples", "probe_eval_samples"), AT_LEAST_1),
+    **dict.fromkeys(("weight_decay", "max_grad_norm", "warmup_samples", "dataloader_workers"), AT_LEAST_0),
+    **dict.fromkeys(("learning_rate", "adam_epsilon", "epochs", "calibration_seconds"), ABOVE_0),
+    **dict.fromkeys(("adam_beta1", "adam_beta2"), BETA),
+    "seed": ("between 0 and 4294967295", lambda value: 0 <= value < 2**32),
+    "probe_precision": ("above 0 and below 1", lambda value: 0 < value < 1),
+}
+"""Values that an argument can have: a text, and the condition."""
+
 FIELDS = {field.name: field for field in dataclasses.fields(Arguments)}
 REQUIRED = tuple(name for name, field in FIELDS.items() if field.default is dataclasses.MISSING)
 
@@ -153,16 +191,13 @@ def _name_value_pairs(argv: Sequence[str]) -> List[Tuple[str, str]]:
         if name == EARLIER_DROPOUT:
             raise ArgumentError("argument dropout no longer exists: leave it out, and PyTorch draws the random numbers")
         if not argv[at].startswith("--") or name not in FIELDS:
-            raise ArgumentError(f"unknown argument {argv[at]!r}.{_suggestion(name)}")
+            matches = difflib.get_close_matches(name, list(FIELDS), n=1, cutoff=0.6)
+            suggestion = f" Did you mean '--{matches[0]}'?" if matches else ""
+            raise ArgumentError(f"unknown argument {argv[at]!r}.{suggestion}")
         if at + 1 == len(argv):
             raise ArgumentError(f"argument {name} has no value")
         pairs.append((name, argv[at + 1]))
     return pairs
-
-
-def _suggestion(name: str) -> str:
-    matches = difflib.get_close_matches(name, list(FIELDS), n=1, cutoff=0.6)
-    return f" Did you mean '--{matches[0]}'?" if matches else ""
 
 
 def _value(name: str, text: str) -> Any:
@@ -221,33 +256,6 @@ def _check_together(arguments: Arguments) -> None:
             raise ArgumentError(f"{name}_strategy 'steps' requires {name}_steps")
     if (arguments.epochs is None) == (arguments.max_steps is None):
         raise ArgumentError("set exactly one of epochs and max_steps")
-    _check_best(arguments)
-    if arguments.padding in ("auto", "buckets") and not arguments.bucket_lengths:
-        raise ArgumentError(f"padding {arguments.padding!r} needs bucket_lengths")
-    _check_padding_free(arguments)
-    if arguments.calibration_batch_sizes and arguments.probe_precision:
-        raise ArgumentError("calibration_batch_sizes and probe_precision cannot be combined: one trains nothing")
-    if (arguments.target_metric is None) != (arguments.target_value is None):
-        raise ArgumentError("target_metric and target_value must be set together")
-    if arguments.target_stop and arguments.target_metric is None:
-        raise ArgumentError("target_stop is True, but target_metric is not set")
-
-
-def _check_padding_free(arguments: Arguments) -> None:
-    if arguments.padding != "none":
-        return
-    if arguments.compiler != "none":
-        raise ArgumentError(
-            f"padding 'none' and compiler {arguments.compiler!r} cannot be combined: the number of tokens changes at "
-            "every step"
-        )
-    if arguments.attention != "auto":
-        raise ArgumentError(
-            f"padding 'none' needs attention 'auto', not {arguments.attention!r}: it has its own implementation"
-        )
-
-
-def _check_best(arguments: Arguments) -> None:
     evaluates = (arguments.eval_strategy, arguments.eval_strategy == "steps" and arguments.eval_steps)
     saves = (arguments.save_strategy, arguments.save_strategy == "steps" and arguments.save_steps)
     if arguments.best_metric is not None and evaluates != saves:
@@ -255,3 +263,20 @@ def _check_best(arguments: Arguments) -> None:
             f"best_metric is {arguments.best_metric!r}: every evaluation needs a checkpoint, so save_strategy and "
             "save_steps must equal eval_strategy and eval_steps"
         )
+    if arguments.padding in ("auto", "buckets") and not arguments.bucket_lengths:
+        raise ArgumentError(f"padding {arguments.padding!r} needs bucket_lengths")
+    if arguments.padding == "none" and arguments.compiler != "none":
+        raise ArgumentError(
+            f"padding 'none' and compiler {arguments.compiler!r} cannot be combined: the number of tokens changes at "
+            "every step"
+        )
+    if arguments.padding == "none" and arguments.attention != "auto":
+        raise ArgumentError(
+            f"padding 'none' needs attention 'auto', not {arguments.attention!r}: it has its own implementation"
+        )
+    if arguments.calibration_batch_sizes and arguments.probe_precision:
+        raise ArgumentError("calibration_batch_sizes and probe_precision cannot be combined: one trains nothing")
+    if (arguments.target_metric is None) != (arguments.target_value is None):
+        raise ArgumentError("target_metric and target_value must be set together")
+    if arguments.target_stop and arguments.target_metric is None:
+        raise ArgumentError("target_stop is True, but target_metric is not set")

@@ -7,25 +7,25 @@ from typing import Any, Dict, Mapping, Optional, Sequence, Tuple
 import torch
 import transformers
 
-from checkpoints import checkpoint_files
-from checkpoints.best_evaluation import BestEvaluation
-from checkpoints.checkpoint_files import NO_PROGRESS, Progress
-from checkpoints.target import Target
+from checkpoints.checkpoint_files import NO_PROGRESS, Progress, newest, unfinished
+from checkpoints.target import BestEvaluation, Target
 from compilation import liger
-from compilation.compilers import NoCompiler, compiler_of
+from compilation.compilers import CUDA_GRAPH_MODES, NoCompiler, compiler_of
 from data.channels import Channel, read_channel
 from data.padding import Padding, padding_kind
 from measuring import hardware
 from processes import ranks
-from reporting.errors import ArgumentError, BadData
+from reporting.errors import ArgumentError, BadData, Unsupported
 from reporting.events import Events
 from settings.arguments import Arguments, parse
-from settings.folders import Folders, read_folders
-from settings.sharding_checks import check_sharding
 from settings.trainer_arguments import global_batch_size
 from tasks import TASKS
 from weights.pretrained import Pretrained
 
+TORCH_FOR_SHARDING = (2, 6)
+"""First version of torch with `torch.distributed.fsdp.fully_shard`."""
+TRANSFORMERS_FOR_SHARDING = (4, 49)
+"""Earliest version of transformers with which sharding is tested: that of AWS's first images with torch 2.6."""
 RESUMED_VALUES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "cpu": {"precision": ("fp32", "bf16"), "attention": ("blockwise", "eager", "sdpa")},
     "cuda": {"attention": ("eager", "sdpa", "flash_attention_2")},
@@ -33,6 +33,26 @@ RESUMED_VALUES: Mapping[str, Mapping[str, Sequence[str]]] = {
 """Values of `auto` that a resumed job takes from its checkpoint, by kind of device and field."""
 TOKENS_OF_TENSOR_CORES = 8
 """Multiple of tokens with which tensor cores multiply 16 bits at full speed (NVIDIA, "Train With Mixed Precision")."""
+
+
+@dataclass(frozen=True)
+class Folders:
+    """The folders of one job, from the `SM_*` variables of SageMaker's script mode."""
+
+    model: Path
+    """Folder for the trained model, from which the service makes the model artifact."""
+    output: Path
+    """Folder for the file `failure`."""
+    output_data: Path
+    """Folder for `events.jsonl` and other output files."""
+    train: Path
+    """Channel with the training rows."""
+    validation: Path
+    """Channel with the validation rows."""
+    pretrained: Optional[Path]
+    """Channel with the initial model. None loads the model from the Hub."""
+    checkpoints: Optional[Path]
+    """Folder for checkpoints, which the service keeps when the job is interrupted. None if there is no such folder."""
 
 
 @dataclass(frozen=True)
@@ -106,10 +126,10 @@ class Settings:
     @property
     def evaluated(self) -> Channel:
         """Rows to evaluate, sorted by length to reduce padding. Scores do not depend on the order."""
-        validation = self.validation
+        rows = self.validation.rows
         if self.evaluates_sample:
-            validation = validation.sample(self.arguments.probe_eval_samples)
-        return validation.sorted_by_length()
+            rows = rows.sample(self.arguments.probe_eval_samples)
+        return replace(self.validation, rows=rows.sorted_by_length())
 
     @property
     def is_probe(self) -> bool:
@@ -136,11 +156,11 @@ class Settings:
         """Folder of a checkpoint until it is complete; None if the job writes no checkpoints.
 
         Processes on other hosts write to a temporary folder and send its content to the first host (see
-        `processes/hosts.py`).
+        `ranks.gather_random_states`).
         """
         if not self.saves or self.folders.checkpoints is None:
             return None
-        return checkpoint_files.unfinished(self.folders.checkpoints if ranks.on_first_host() else self.folders.output)
+        return unfinished(self.folders.checkpoints if ranks.on_first_host() else self.folders.output)
 
     @property
     def progress_before(self) -> Progress:
@@ -185,9 +205,16 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     if arguments.kernels == "liger":
         liger.check(device_kind)
     check_sharding(arguments, device_kind, ranks.count(), torch.__version__, transformers.__version__)
-    resumed = _resumed(folders, events)
+    resumed = None
+    if folders.checkpoints is not None:
+        resumed = newest(folders.checkpoints, lambda message: events.emit("note", message=message))
     arguments = _with_resumed_values(arguments, device_kind, resumed)
-    train, validation = (_channel(folder, arguments.task) for folder in (folders.train, folders.validation))
+    task = TASKS[arguments.task]
+    train, validation = (
+        read_channel(folder, arguments.task, task.COLUMNS) for folder in (folders.train, folders.validation)
+    )
+    for channel in (train, validation):
+        task.check(channel)
     _check_together(arguments, folders, train, validation)
     return Settings(
         arguments=arguments,
@@ -206,16 +233,63 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     )
 
 
-def _channel(folder: Path, task: str) -> Channel:
-    channel = read_channel(folder, task, TASKS[task].COLUMNS)
-    TASKS[task].check(channel)
-    return channel
+def read_folders(environment: Mapping[str, str]) -> Folders:
+    """Return the folders that the environment names. Raises `ArgumentError` for a missing variable."""
+
+    def optional(variable: str) -> Optional[Path]:
+        return Path(environment[variable]) if environment.get(variable) else None
+
+    def required(variable: str) -> Path:
+        folder = optional(variable)
+        if folder is None:
+            raise ArgumentError(
+                f"environment variable {variable} is not set: it must be the path of a folder (see SageMaker's SM_*)"
+            )
+        return folder
+
+    # SageMaker synchronises this folder with S3, if it exists.
+    synchronised = Path(environment.get("SAGEMAKER_BASE_DIR") or "/opt/ml") / "checkpoints"
+    return Folders(
+        model=required("SM_MODEL_DIR"),
+        output=required("SM_OUTPUT_DIR"),
+        output_data=required("SM_OUTPUT_DATA_DIR"),
+        train=required("SM_CHANNEL_TRAIN"),
+        validation=required("SM_CHANNEL_VALIDATION"),
+        pretrained=optional("SM_CHANNEL_MODEL"),
+        checkpoints=optional("SM_CHECKPOINT_DIR") or (synchronised if synchronised.is_dir() else None),
+    )
 
 
-def _resumed(folders: Folders, events: Events) -> Optional[Tuple[Path, Progress]]:
-    if folders.checkpoints is None:
-        return None
-    return checkpoint_files.newest(folders.checkpoints, lambda message: events.emit("note", message=message))
+def check_sharding(
+    arguments: Arguments, device_kind: str, processes: int, torch_version: str, transformers_version: str
+) -> None:
+    """Raise `Unsupported` if this job cannot shard its model as requested. Versions are texts such as `2.6.0`."""
+    if arguments.sharding == "none":
+        return
+    reason = ""
+    if device_kind == "xla":
+        reason = f"needs a GPU or a CPU, and compiler {arguments.compiler} runs on XLA devices: use compiler none"
+    elif _minor(torch_version) < TORCH_FOR_SHARDING:
+        reason = f"needs torch 2.6 or later, but torch {torch_version} is installed"
+    elif _minor(transformers_version) < TRANSFORMERS_FOR_SHARDING:
+        reason = f"needs transformers 4.49 or later, but transformers {transformers_version} is installed"
+    elif not torch.distributed.is_available():
+        reason = f"needs torch.distributed, which this build of torch {torch_version} does not have"
+    elif arguments.compiler == "inductor" and arguments.compile_scope != "layers":
+        reason = f"needs compile_scope layers, not {arguments.compile_scope}"
+    elif arguments.compiler == "inductor" and arguments.compile_mode in CUDA_GRAPH_MODES:
+        reason = (
+            f"does not work with compile_mode {arguments.compile_mode}, which records CUDA graphs: "
+            "use default or max-autotune-no-cudagraphs"
+        )
+    elif arguments.calibration_batch_sizes and processes > 1:
+        reason = "does not work in a calibration of several processes, which takes steps in one process at a time"
+    if reason:
+        raise Unsupported(f"sharding {arguments.sharding} {reason}")
+
+
+def _minor(version: str) -> Tuple[int, ...]:
+    return tuple(int(part) for part in version.split(".")[:2])
 
 
 def _with_resumed_values(arguments: Arguments, device_kind: str, resumed: Optional[Tuple[Path, Progress]]) -> Arguments:

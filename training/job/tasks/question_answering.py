@@ -1,19 +1,33 @@
-"""Question answering: find the span of a context that answers a question, and score it as SQuAD does."""
+"""Question answering: find the span of a context that answers a question, and score it as SQuAD does.
 
-from typing import Any, Dict, List
+Exact match and F1 are those of SQuAD's official script, version 1.1: `evaluate-v1.1.py` of
+https://rajpurkar.github.io/SQuAD-explorer/ (Rajpurkar et al. 2016, arXiv:1606.05250).
+"""
+
+import collections
+import json
+import re
+import string
+from dataclasses import dataclass
+from typing import Any, Dict, List, Sequence, Tuple
 
 import numpy as np
+import pyarrow as pa
 
-from data.channels import DATA, Channel, ChannelMetadata
+from data.channels import DATA, METADATA, Channel, ChannelMetadata, read_columns, read_texts
 from data.padding import Batch
 from reporting.errors import BadData
-from tasks import squad_scores
-from tasks.answer_spans import AnswerOptions, Windows, best_of_windows
-from tasks.questions import read_questions
+from tasks.answer_spans import AnswerOptions, Windows, best_of_windows, options_of, stripped
 from weights.pretrained import Pretrained, load
 
 COLUMNS = ("start_position", "end_position")
 LABELS = ("start_positions", "end_positions")
+
+QUESTIONS = "questions.parquet"
+WINDOWS = "windows.parquet"
+
+ARTICLES = re.compile(r"\b(a|an|the)\b")
+PUNCTUATION = str.maketrans("", "", string.punctuation)
 
 MAX_TABLE_ROWS = 1_000
 """Most rows of the table of predictions. The scores include all questions."""
@@ -71,7 +85,7 @@ class Scorer:
         # Padding on the left moves a row's tokens as far as its labels.
         shift = prediction.label_ids[0] - self._rows.columns[COLUMNS[0]]
         answers = self._answers(start_logits, end_logits, shift)
-        scores = [squad_scores.scores(*pair) for pair in zip(answers, self._questions.references)]
+        scores = [scores_of(*pair) for pair in zip(answers, self._questions.references)]
         exact_match, f1 = np.mean(scores, axis=0)
         columns = (self._questions.ids, answers, self._questions.references, scores)
         self._answer_rows = [
@@ -106,3 +120,86 @@ def best_spans(
     order = order[np.isfinite(sums[order, 0])]
     best[windows.question[order]] = spans[order, 0]
     return best
+
+
+@dataclass(frozen=True)
+class Questions:
+    """Data for scoring. Every list has one entry per question."""
+
+    ids: List[str]
+    contexts: List[str]
+    references: List[List[str]]
+    """Right answers."""
+    token_starts: List[np.ndarray]
+    """First character of each context token."""
+    token_ends: List[np.ndarray]
+    """One past the last character of each context token."""
+    windows: Windows
+    """Position of the context in each row of the channel, in the order of its rows."""
+    options: AnswerOptions
+
+    def text(self, question: int, first: int, last: int) -> str:
+        """Return the text from one token of a question's context to another; empty if `first` is -1."""
+        if first < 0:
+            return ""
+        start, end = self.token_starts[question][first], self.token_ends[question][last]
+        return stripped(self.contexts[question], int(start), int(end))[0]
+
+
+def read_questions(channel: Channel) -> Questions:
+    """Return the questions of a channel. Raises `BadData` if its files are missing or inconsistent."""
+    file = channel.folder / QUESTIONS
+    spans, _ = read_columns([file], ("token_starts", "token_ends"), ())
+    try:
+        ids, contexts, references = read_texts(file, ("id", "context", "answers"))
+        metadata = json.loads((channel.folder / METADATA).read_text("utf-8"))
+        options = options_of({name: metadata[name] for name in ("n_best_answers", "max_answer_length")})
+    except (KeyError, pa.ArrowException) as error:
+        raise BadData(f"{channel.folder}: {QUESTIONS} or {METADATA} lacks {error}") from error
+    starts, ends = (np.split(values, at[:-1]) for values, at in (spans["token_starts"], spans["token_ends"]))
+    windows = _windows(channel, np.array([len(each) for each in starts]))
+    return Questions(ids, contexts, references, starts, ends, windows, options)
+
+
+def _windows(channel: Channel, context_tokens: np.ndarray) -> Windows:
+    """Return the windows of the channel's rows; `context_tokens` is the length of each question's whole context."""
+    file = channel.folder / WINDOWS
+    _, columns = read_columns([file], (), Windows._fields)
+    windows = Windows(*(columns[name] for name in Windows._fields))
+    if len(windows.question) != len(channel.rows):
+        raise BadData(f"{file} has {len(windows.question)} rows, but the channel has {len(channel.rows)}")
+    windows = Windows(*(values[channel.rows.numbers] for values in windows))
+    valid = (windows.question >= 0) & (windows.question < len(context_tokens))
+    valid &= (windows.tokens > 0) & (windows.context_at + windows.tokens <= channel.rows.lengths)
+    valid &= windows.first_token + windows.tokens <= context_tokens[np.where(valid, windows.question, 0)]
+    if not valid.all():
+        raise BadData(f"{file}: row {channel.rows.numbers[~valid][0]} refers to tokens that the channel does not have")
+    return windows
+
+
+def normalised(answer: str) -> str:
+    """Return an answer in lower case, without ASCII punctuation, articles or repeated blanks."""
+    return " ".join(ARTICLES.sub(" ", answer.lower().translate(PUNCTUATION)).split())
+
+
+def exact_match(prediction: str, reference: str) -> float:
+    """Return 100 if the normalised answers are equal, else 0."""
+    return 100.0 * (normalised(prediction) == normalised(reference))
+
+
+def f1(prediction: str, reference: str) -> float:
+    """Return the F1 in percent of the normalised answers' words; 0 if they share no word."""
+    predicted, expected = normalised(prediction).split(), normalised(reference).split()
+    shared = sum((collections.Counter(predicted) & collections.Counter(expected)).values())
+    return 200.0 * shared / (len(predicted) + len(expected)) if shared else 0.0
+
+
+def scores_of(prediction: str, references: Sequence[str]) -> Tuple[float, float]:
+    """Return (exact match, F1) in percent, each the best over the references.
+
+    A question without references has no answer. For it, as in version 2 of SQuAD, an empty prediction is right.
+    """
+    if not references:
+        score = 0.0 if normalised(prediction) else 100.0
+        return score, score
+    return max(exact_match(prediction, each) for each in references), max(f1(prediction, each) for each in references)

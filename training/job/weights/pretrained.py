@@ -8,7 +8,7 @@ from typing import Any, Dict, Optional
 
 import transformers
 
-from attention import blockwise
+from compilation import blockwise
 from reporting.errors import ArgumentError, Unsupported
 from weights import safetensors_files
 

@@ -15,7 +15,7 @@ from typing import Any
 from training.services.local import toolkit
 from training.services.local.disk import FULL_ERRORS, full_reason, names_full_disk
 from training.services.local.toolkit import DataError, local_path, script_variables
-from training.state.digests import damage
+from training.state.folders import damage
 
 ROOT = "/opt/ml"
 """Root of the folders in a container."""

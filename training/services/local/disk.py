@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from training.contract.sizes import size_text
+from training.contract.plain_text import size_text
 from training.services.local import toolkit
 from training.services.local.toolkit import DataError, local_path
 

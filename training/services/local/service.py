@@ -5,7 +5,7 @@ All state is on disk, under the service's root, so any process can describe, fol
     jobs/<name>/    request.json, state.json, log.txt, supervisor.txt, supervisor.lock, opt/ml/ (the container)
 
 The locks of cores and GPUs, and the queue of waiting jobs, are in a folder that all jobs of the machine share:
-`training.state.slots_folder`.
+`training.state.home`.
 """
 
 from __future__ import annotations
@@ -32,10 +32,9 @@ from training.services.local import processes, slots, supervisor, toolkit
 from training.services.local.disk import FULL_ERRORS, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import DamagedJob, JobFolder, LogTimes, State, with_billing, with_transition
 from training.services.local.supervisor import GRACE_VARIABLE, MEMORY_VARIABLE
-from training.state.home import check_compile_cache
+from training.state.home import SLOTS_VARIABLE, check_compile_cache, slots_folder
 from training.state.own_process import own_process
 from training.state.regular_files import open_regular
-from training.state.slots_folder import VARIABLE, slots_folder
 
 PAGE_BYTES = 4 * 2**20
 """Size limit of one page of the log; a longer line is split."""
@@ -106,7 +105,7 @@ class LocalService:
             shutil.rmtree(staged.path, ignore_errors=True)
 
     def _start(self, staged: JobFolder, folder: Path) -> None:
-        variables = os.environ | {VARIABLE: str((self._slots or slots_folder()).absolute())}
+        variables = os.environ | {SLOTS_VARIABLE: str((self._slots or slots_folder()).absolute())}
         with (staged.path / "supervisor.txt").open("ab") as errors:
             started = subprocess.run(
                 **own_process(supervisor.__name__, str(staged.path), str(folder), environment=variables),

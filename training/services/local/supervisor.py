@@ -26,8 +26,8 @@ from training.contract.errors import InputError
 from training.services.local import container, processes, slots, toolkit
 from training.services.local.disk import FULL_ERRORS, DiskWatch, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import MAX_REASON_CHARACTERS, JobFolder, Record, first_state
+from training.state.home import slots_folder
 from training.state.own_process import own_process
-from training.state.slots_folder import slots_folder
 
 CREATED = "created"
 EXISTS = "exists"

@@ -14,7 +14,7 @@ import botocore
 import regex
 
 from training.contract.errors import InputError, nearest
-from training.contract.limits import check_tags
+from training.contract.request import check_tags
 
 FIELDS: Mapping[str, str] = {
     "TrainingJobName": "the job's name",

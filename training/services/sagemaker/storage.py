@@ -18,7 +18,7 @@ from boto3.s3.transfer import TransferConfig
 from botocore.exceptions import ClientError
 
 from training.contract.errors import AccessError, InputError
-from training.contract.sizes import size_text
+from training.contract.plain_text import size_text
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import Clients
 

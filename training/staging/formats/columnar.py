@@ -21,12 +21,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from training.contract.errors import InputError
-from training.contract.sizes import size_text
-from training.staging.formats.compression import plain_path
-from training.staging.formats.expansion import Expansion
-from training.staging.formats.files import unpacked_file
-from training.staging.formats.row import Row, missing_column
-from training.staging.formats.text_format import TextFormat
+from training.contract.plain_text import size_text
+from training.staging.formats.files import Row, missing_column, plain_suffix, unpacked_file
+from training.staging.formats.text import TextFormat
 from training.state.own_process import own_process
 
 MAX_MEMORY_BYTES = 2 * 1024**3
@@ -42,15 +39,14 @@ _busy: set[subprocess.Popen[bytes]] = set()
 """Processes with a file. Python may delete a generator's objects in any order, but not those that are here."""
 
 
-def columnar_rows(path: Path, columns: Sequence[str], expansion: Expansion, _: TextFormat) -> Iterator[Row]:
+def columnar_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
     """Yield the values of `columns` for every row of a Parquet file, or an Arrow file or stream, in order.
 
-    Raises InputError for a damaged file, for more rows or text than the limit, and for a file that needs too much
-    memory or time.
+    Raises InputError for a damaged file, and for one that needs too much memory or time.
     """
-    kind = "Parquet" if plain_path(path).suffix.lower() == ".parquet" else "Arrow"
+    kind = "Parquet" if plain_suffix(path) == ".parquet" else "Arrow"
     number = 0
-    with unpacked_file(path, expansion) as plain:
+    with unpacked_file(path, text.max_expansion) as plain:
         process = _idle_process() or _started()
         _busy.add(process)
         assert process.stdin
@@ -63,7 +59,6 @@ def columnar_rows(path: Path, columns: Sequence[str], expansion: Expansion, _: T
                 rows = pickle.loads(data)
                 if not rows or isinstance(rows, str):
                     break
-                expansion.add(len(data), len(rows))
                 for values in rows:
                     number += 1
                     yield number, values

@@ -7,13 +7,10 @@ from pathlib import Path
 
 from training.contract.errors import InputError
 from training.staging.formats.columnar import columnar_rows
-from training.staging.formats.compression import COMPRESSIONS, plain_path
-from training.staging.formats.expansion import Expansion
-from training.staging.formats.json_rows import is_json_array, json_rows, line_rows
-from training.staging.formats.row import Row
+from training.staging.formats.files import COMPRESSIONS, Row, plain_suffix
+from training.staging.formats.json_rows import SQUAD_COLUMNS, is_json_array, json_rows, line_rows, squad_rows
 from training.staging.formats.tables import table_rows
-from training.staging.formats.text import text_lines
-from training.staging.formats.text_format import DEFAULT_FORMAT, TextFormat
+from training.staging.formats.text import DEFAULT_FORMAT, TextFormat, text_lines
 
 PANDAS = 'python -c "import pandas; pandas.{reader}({name!r}).{writer}"'
 WAYS_ON = {
@@ -35,16 +32,20 @@ WAYS_ON = {
 """Advice for files that are not read, by suffix."""
 
 
-def read_rows(
-    path: Path, columns: Sequence[str], expansion: Expansion, text: TextFormat = DEFAULT_FORMAT
-) -> Iterator[Row]:
+def read_rows(path: Path, columns: Sequence[str], text: TextFormat = DEFAULT_FORMAT) -> Iterator[Row]:
     """Yield the values of `columns` for every row, in order. The file's suffix determines the reader."""
-    return READERS[reader_name(path)](path, columns, expansion, text)
+    if _is_squad(path, columns):
+        return squad_rows(path, text)
+    return READERS[reader_name(path)](path, columns, text)
+
+
+def _is_squad(path: Path, columns: Sequence[str]) -> bool:
+    return reader_name(path) == ".json" and tuple(columns) == SQUAD_COLUMNS
 
 
 def reader_name(path: Path) -> str:
     """Return the suffix that determines the reader, without that of a compression."""
-    suffix = plain_path(path).suffix.lower()
+    suffix = plain_suffix(path)
     if suffix in WAYS_ON:
         raise InputError(f"{path} cannot be read: {WAYS_ON[suffix].format(name=path.name)}")
     if suffix not in READERS:
@@ -53,14 +54,16 @@ def reader_name(path: Path) -> str:
     return suffix
 
 
-def unit_of(path: Path, text: TextFormat = DEFAULT_FORMAT) -> str:
-    """Return the unit of the row numbers of this file: `line` or `row`. A file .json is opened for it."""
+def unit_of(path: Path, columns: Sequence[str], text: TextFormat = DEFAULT_FORMAT) -> str:
+    """Return the unit of the row numbers of this file: `line`, `row` or `question`. A file .json is opened for it."""
     name = reader_name(path)
+    if _is_squad(path, columns):
+        return "question"
     is_array = name == ".json" and is_json_array(path, text)
     return "row" if name in BINARY or is_array else "line"
 
 
-def _plain_text(path: Path, columns: Sequence[str], expansion: Expansion, text: TextFormat) -> Iterator[Row]:
+def _plain_text(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
     """Yield each line that is not blank. The line end is kept to separate the lines when texts are joined."""
     if len(columns) != 1:
         listed = " and ".join(repr(column) for column in columns)
@@ -68,12 +71,12 @@ def _plain_text(path: Path, columns: Sequence[str], expansion: Expansion, text: 
             f"{path} is plain text, which has one text per line; the columns {listed} need JSON Lines, CSV or TSV. "
             "Name a table .csv or .tsv"
         )
-    for number, line in text_lines(path, expansion, text):
+    for number, line in text_lines(path, text):
         if line.strip():
             yield number, [line.rstrip("\r\n") + "\n"]
 
 
-READERS: dict[str, Callable[[Path, Sequence[str], Expansion, TextFormat], Iterator[Row]]] = {
+READERS: dict[str, Callable[[Path, Sequence[str], TextFormat], Iterator[Row]]] = {
     ".jsonl": line_rows,
     ".ndjson": line_rows,
     ".json": json_rows,

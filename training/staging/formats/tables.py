@@ -9,11 +9,8 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
-from training.staging.formats.compression import plain_path
-from training.staging.formats.expansion import Expansion
-from training.staging.formats.row import MissingColumn, Row, missing_column
-from training.staging.formats.text import MAX_LINE_CHARACTERS, text_lines
-from training.staging.formats.text_format import TextFormat
+from training.staging.formats.files import MissingColumn, Row, missing_column, plain_suffix
+from training.staging.formats.text import MAX_LINE_CHARACTERS, TextFormat, text_lines
 
 DELIMITERS = {",": "','", ";": "';'", "\t": "a tab", "|": "'|'"}
 """Delimiters that are looked for, and their names."""
@@ -25,10 +22,10 @@ SEP = "sep="
 """Beginning of a line before the header with which Excel states the delimiter."""
 
 
-def table_rows(path: Path, columns: Sequence[str], expansion: Expansion, text: TextFormat) -> Iterator[Row]:
+def table_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
     """Yield the values of `columns` for every row, with the number of its last line."""
     csv.field_size_limit(MAX_LINE_CHARACTERS)
-    first, lines = _first_lines(path, expansion, text)
+    first, lines = _first_lines(path, text)
     delimiter = _find_delimiter(first, columns, path, text)
     above = 1 if _stated_delimiter(first) is not None else 0
     for _ in range(above):
@@ -73,7 +70,7 @@ def _position(place: str, column: str, header: Sequence[str], path: Path, delimi
 
 def table_delimiter(path: Path, columns: Sequence[str], text: TextFormat) -> str:
     """Return the delimiter of a table. Raises InputError for a file that cannot be read."""
-    first, _ = _first_lines(path, Expansion(path, keeps_rows=False), text)
+    first, _ = _first_lines(path, text)
     return _find_delimiter(first, columns, path, text)
 
 
@@ -84,26 +81,22 @@ def delimiter_name(delimiter: str) -> str:
 
 def is_table(path: Path) -> bool:
     """Return whether the suffix of a file is that of a table with a delimiter."""
-    return _suffix(path) in USUAL
+    return plain_suffix(path) in USUAL
 
 
 def is_usual(path: Path, delimiter: str) -> bool:
     """Return whether the suffix of a table stands for this delimiter."""
-    return USUAL[_suffix(path)] == delimiter
-
-
-def _suffix(path: Path) -> str:
-    return plain_path(path).suffix.lower()
+    return USUAL[plain_suffix(path)] == delimiter
 
 
 def _quoting(path: Path, delimiter: str) -> int:
     """Return the meaning of quotation marks: none in TSV as its media type and GLUE define it."""
-    return csv.QUOTE_NONE if _suffix(path) == ".tsv" and delimiter == "\t" else csv.QUOTE_MINIMAL
+    return csv.QUOTE_NONE if plain_suffix(path) == ".tsv" and delimiter == "\t" else csv.QUOTE_MINIMAL
 
 
-def _first_lines(path: Path, expansion: Expansion, text: TextFormat) -> tuple[list[str], Iterator[str]]:
+def _first_lines(path: Path, text: TextFormat) -> tuple[list[str], Iterator[str]]:
     """Return the first lines, and all lines."""
-    lines, first = (line for _, line in text_lines(path, expansion, text)), list[str]()
+    lines, first = (line for _, line in text_lines(path, text)), list[str]()
     while len(first) < MAX_LINES and sum(map(len, first)) <= MAX_CHARACTERS and (line := next(lines, None)) is not None:
         first.append(line)
     return first, chain(first, lines)
@@ -124,7 +117,7 @@ def _find_delimiter(first: Sequence[str], columns: Sequence[str], path: Path, te
     """
     if (known := text.delimiter or _stated_delimiter(first)) is not None:
         return known
-    usual = USUAL[_suffix(path)]
+    usual = USUAL[plain_suffix(path)]
     if sum(map(len, first)) > MAX_CHARACTERS:
         return usual
     headers = {delimiter: _header(first, path, delimiter) for delimiter in dict.fromkeys([usual, *DELIMITERS])}

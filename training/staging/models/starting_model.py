@@ -2,18 +2,27 @@
 
 from __future__ import annotations
 
+import importlib.metadata
+import shutil
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
-from training.staging.models.from_scratch import ModelFromScratch
+from training.contract.errors import InputError, nearest, short_text
 from training.staging.models.model_files import (
+    TOKENIZER_FILES,
     ModelSource,
     check_max_length,
     check_weights,
     locate,
     locate_tokenizer,
+    usable_positions,
 )
 from training.staging.sources.request import StagingRequest
+
+NOT_OVERRIDDEN = frozenset({"model_type", "transformers_version", "architectures"})
+SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -39,3 +48,116 @@ def find_starting_model(request: StagingRequest, home: Path) -> StartingModel:
         model_type=request.model_type, base=base, overrides=request.model_overrides, tokenizer=tokenizer
     )
     return StartingModel(tokenizer=tokenizer, scratch=scratch)
+
+
+@dataclass(frozen=True, kw_only=True)
+class ModelFromScratch:
+    """Architecture, configuration and tokenizer of a model with random weights."""
+
+    model_type: str | None
+    """Architecture with its default configuration, such as `gpt2`; None uses the configuration of `base`."""
+    base: ModelSource | None
+    """Model that provides the configuration; None if `model_type` does."""
+    overrides: Mapping[str, Any]
+    """Configuration fields that replace the default values."""
+    tokenizer: ModelSource
+    """Tokenizer; its vocabulary determines the size of the embeddings."""
+
+    @property
+    def name(self) -> str:
+        """Name for messages."""
+        return self.base.name if self.base else f"model_type {self.model_type}"
+
+    def identity(self) -> list[Any]:
+        """Return everything that determines the written files. Defaults differ between versions of Transformers."""
+        base = self.base.tokenizer_identity() if self.base else self.model_type
+        return [base, sorted(self.overrides.items()), importlib.metadata.version("transformers")]
+
+    def configuration(self, max_length: int) -> Any:
+        """Return the configuration. Raises InputError for an invalid override or a too long `max_length`."""
+        default = self._load_configuration({})
+        known = {*default.to_dict(), *default.attribute_map} - NOT_OVERRIDDEN
+        for name, value in self.overrides.items():
+            if name not in known:
+                raise InputError(f"model_overrides: {self.name} has no field {name!r}.{nearest(name, known)}")
+            _check_type(name, value, getattr(default, name, None))
+        config = self._load_configuration(self.overrides)
+        positions = usable_positions(config.to_dict())
+        if positions is not None and max_length > positions:
+            raise InputError(f"max_length is {max_length}, but {self.name} accepts at most {positions} tokens")
+        return config
+
+    def _load_configuration(self, fields: Mapping[str, Any]) -> Any:
+        from transformers import CONFIG_MAPPING, AutoConfig
+
+        if self.model_type is not None and self.model_type not in CONFIG_MAPPING:
+            raise InputError(
+                f"model_type {self.model_type!r} is unknown to Transformers.{nearest(self.model_type, CONFIG_MAPPING)}"
+            )
+        try:
+            if self.model_type is not None:
+                return AutoConfig.for_model(self.model_type, **fields)
+            assert self.base is not None, "a model from scratch has a model_type or a base"
+            return AutoConfig.from_pretrained(self.base.location, revision=self.base.revision or "main", **fields)
+        # An unknown name, a missing network and an invalid value raise different classes.
+        except Exception as error:
+            raise InputError(f"the configuration of {self.name} cannot be created: {_first_line(error)}") from error
+
+    def write(self, config: Any, tokenizer: Any, head: str, folder: Path) -> None:
+        """Write the model's configuration, adapted to the tokenizer, and the tokenizer's files.
+
+        `head` is the Transformers class that the job will build. Raises InputError if the model cannot be built.
+        """
+        self._adapt_to_tokenizer(config, tokenizer)
+        _check_architecture(self.name, config, head)
+        folder.mkdir(parents=True)
+        config.save_pretrained(folder)
+        if self.tokenizer.folder is None:
+            tokenizer.save_pretrained(folder)
+            return
+        # Copied, because saving a loaded tokenizer might convert it to a format that a container cannot read.
+        for name in TOKENIZER_FILES:
+            if (self.tokenizer.folder / name).is_file():
+                shutil.copyfile(self.tokenizer.folder / name, folder / name)
+
+    def _adapt_to_tokenizer(self, config: Any, tokenizer: Any) -> None:
+        """Adapt the configuration's vocabulary size and special tokens to the tokenizer."""
+        if not hasattr(config, "vocab_size"):
+            raise InputError(f"{self.name} is not a language model: its configuration has no vocab_size")
+        size = len(tokenizer)
+        if config.vocab_size < size and ("vocab_size" in self.overrides):
+            raise InputError(f"model_overrides.vocab_size is {config.vocab_size}, but the tokenizer has {size} tokens")
+        if self.tokenizer == self.base:
+            config.vocab_size = max(config.vocab_size, size)
+            return
+        config.vocab_size = config.vocab_size if "vocab_size" in self.overrides else size
+        for name in SPECIAL_TOKENS:
+            if hasattr(config, name) and name not in self.overrides:
+                setattr(config, name, getattr(tokenizer, name, None))
+
+
+def _check_type(name: str, value: Any, default: Any) -> None:
+    """Raise InputError if the value has a different type than the default. An integer is a valid float."""
+    kind = type(default)
+    if default is None or type(value) is kind or (kind is float and type(value) is int):
+        return
+    raise InputError(
+        f"model_overrides.{name} is {short_text(value)}; it must have the type of its default, {short_text(default)}"
+    )
+
+
+def _check_architecture(name: str, config: Any, head: str) -> None:
+    """Build the model without memory for its weights. Raises InputError if that fails."""
+    import torch
+    import transformers
+
+    try:
+        with torch.device("meta"):
+            getattr(transformers, head).from_config(config)
+    # A hidden size that is not a multiple of the heads and an architecture without this head raise different classes.
+    except Exception as error:
+        raise InputError(f"a model cannot be built from {name}: {_first_line(error)}") from error
+
+
+def _first_line(error: Exception) -> str:
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:300]

@@ -1,18 +1,24 @@
-"""Class numbers of the labels in the data."""
+"""Labelled rows: every row has a text that is not blank and a valid label, and every label has the number of its class.
+
+All errors in labelled rows are raised here.
+"""
 
 from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from training.contract.errors import InputError, nearest
-from training.staging.rows.examples import Example, Label, short_text, whole_text
-from training.staging.rows.selection import Split
-from training.staging.rows.split import drawn_mask, validation_count
-from training.staging.sources.request import Data
-from training.staging.sources.sources import Table
+from training.contract.errors import InputError, nearest, short_text
+from training.staging.rows.selection import Reading, Selection, Split, drawn_mask, select, validation_count
+from training.staging.rows.texts import checked_text
+from training.staging.sources.progress import Progress
+from training.staging.sources.request import Columns, Data, StagingRequest
+from training.staging.sources.sources import Location, Table, Tables
+
+Label = str | int
 
 MAX_LABEL_CHARACTERS = 20_000_000
 LABEL_CHARACTERS = 100
@@ -21,6 +27,56 @@ LABEL_CHARACTERS = 100
 _WHOLE_NUMBER = re.compile(r"[0-9]{1,18}")
 _SIGNED_NUMBER = re.compile(r"-?[0-9]{1,18}")
 _OTHER_NUMBER = re.compile(r"[-+]?([0-9]+[.,]?[0-9]*|[.,][0-9]+)([eE][-+]?[0-9]+)?|[-+]?(nan|inf)", re.IGNORECASE)
+_DECIMAL_WHOLE_NUMBER = re.compile(r"(-?[0-9]{1,18})[.,]0+")
+
+
+class Example(NamedTuple):
+    """A labelled text, or pair of texts."""
+
+    number: int
+    """Number of the row in the source, from 1."""
+    text: str
+    """First or only text."""
+    pair: str | None
+    """Second text; None if rows have one text."""
+    label: Label
+    """Label as spelled in the data."""
+
+
+def read_examples(table: Table, columns: Columns, skip: Collection[str] = ()) -> Iterator[Example]:
+    """Check and yield the rows of a table, except those with a label in `skip`."""
+    for number, values in table.rows:
+        if skip and label_text(values[1]) in skip:
+            continue
+        location = Location(table, number)
+        text = checked_text(location, columns.text, values[0])
+        label = _label(location, columns.label, values[1])
+        pair = checked_text(location, str(columns.text_pair), values[2]) if columns.text_pair else None
+        yield Example(number, text, pair, label)
+
+
+def _label(location: Location | str, column: str, value: Any) -> Label:
+    """Return a label without surrounding blanks. Raises InputError unless it is a word or a whole number."""
+    if isinstance(value, str):
+        return checked_text(location, column, value).strip()
+    if isinstance(value, float) and value.is_integer():
+        return int(value)  # Most tools store whole numbers as floats if the column has missing values.
+    if isinstance(value, bool) or not isinstance(value, int):
+        raise InputError(
+            f"{location}: label {short_text(value)} must be a word or a whole number of at least 0, such as 1 or 1.0"
+        )
+    return value
+
+
+def label_text(value: Any) -> str:
+    """Return a label as text, the same text for 4, 4.0, ' 4 ' and '4.0'."""
+    return whole_text(str(int(value) if isinstance(value, float) and value.is_integer() else value).strip())
+
+
+def whole_text(text: str) -> str:
+    """Return a whole number that is written as a decimal number, '1.0' or '1,0', as '1'; other text unchanged."""
+    match = _DECIMAL_WHOLE_NUMBER.fullmatch(text)
+    return text if match is None else match[1]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -210,3 +266,36 @@ def unknown_label(location: str, label: Label, classes: Classes) -> InputError:
     listed = ", ".join(short_text(name) for name in known[:20]) + (" ..." if len(known) > 20 else "")
     hint = nearest(str(label), known)
     return InputError(f"{location}: label {short_text(label)} is not in {classes.label_source} ({listed}).{hint}")
+
+
+def prepare(
+    open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress
+) -> tuple[Classes, Selection[Example, LabelSurvey]]:
+    """Read, check, split and number the rows. Return the classes, and the rows of both channels."""
+    data = request.data
+    skip = frozenset(map(label_text, data.skip_labels or ()))
+    reading = Reading(
+        open=open_tables,
+        rows=lambda table: read_examples(table, data.columns, skip),
+        survey=lambda table: LabelSurvey(table, data),
+        data=data,
+        progress=progress,
+    )
+    rows = select(reading)
+    first, *others = rows.surveys
+    classes = classes_of(data, rows.tables.label_names, rows.source, first.counts)
+    first.check_known(classes)
+    check_classes(rows.source, {classes.numbers[label] for label in first.counts}, classes)
+    check_rows(rows.train.rows, request, rows.source)
+    for survey in others:
+        survey.check_known(classes)
+    return classes, rows
+
+
+def check_rows(train_rows: int, request: StagingRequest, source: str) -> None:
+    """Raise InputError if the training rows do not fill one global batch."""
+    if train_rows < request.min_train_rows:
+        raise InputError(
+            f"the global batch size is {request.min_train_rows}, but {source} has only {train_rows} training "
+            f"rows; reduce batch_size or use more training rows"
+        )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -28,19 +29,15 @@ class Survey(Protocol[R]):
 
     def add(self, row: R) -> None:
         """Check and count a row. Raises InputError."""
-        ...
 
     def finish(self, read_again: Callable[[], Iterator[R]]) -> None:
         """Check all rows together, given a way to read them again. Raises InputError."""
-        ...
 
     def split(self, share: float, seed: int) -> Split[R] | None:
         """Set a share of the rows aside. Returns None if they are too few."""
-        ...
 
     def too_few(self) -> InputError:
         """Return the error for rows that are too few to set some aside."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -196,3 +193,29 @@ def _exactly(count: int, rows: Iterator[R]) -> Iterator[R]:
         yield row
     if number < count:
         raise InputError("the data changed while it was staged; repeat the command when nothing writes to it")
+
+
+def validation_count(rows: int, share: float) -> int:
+    """Return the number of validation rows of a class: the rounded share, but at least one row on each side.
+
+    A class of one row has none.
+    """
+    return min(max(round(rows * share), 1), rows - 1)
+
+
+def split_by(mask: bytes | bytearray) -> Split[Any]:
+    """Return the split of rows in the order of a mask, which has a one for each validation row."""
+
+    def start() -> IsValidation[Any]:
+        unread = iter(mask)
+        return lambda row: bool(next(unread, 0))
+
+    return Split(validation_rows=mask.count(1), start=start)
+
+
+def drawn_mask(generator: random.Random, rows: int, count: int) -> bytearray:
+    """Return a mask with a one for each row that is set aside: one byte a row. `generator` draws `count` of them."""
+    mask = bytearray(rows)
+    for row in generator.sample(range(rows), count):
+        mask[row] = 1
+    return mask

@@ -1,19 +1,22 @@
-"""Files of one source of rows: a file, all files of a folder, or those that a pattern matches."""
+"""Files of one source of rows: a file, all files of a folder, or those of a pattern. They are read in order."""
 
 from __future__ import annotations
 
 import glob
 import hashlib
+from bisect import bisect_left
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
+from functools import cache
 from itertools import islice
 from pathlib import Path
 
 from training.contract.errors import InputError
-from training.staging.formats.files import check_file, digest_file
-from training.staging.formats.readers import BINARY, reader_name
+from training.staging.formats.files import MissingColumn, Row, check_file, digest_file
+from training.staging.formats.readers import BINARY, read_rows, reader_name, unit_of
 from training.staging.formats.tables import delimiter_name, is_table, is_usual, table_delimiter
-from training.staging.formats.text_format import UTF8, TextFormat
+from training.staging.formats.text import UTF8, TextFormat
 from training.state.regular_files import user_path
 
 MAX_FILES = 10_000
@@ -128,14 +131,55 @@ def describe_files(files: DataFiles, columns: Sequence[str], text: TextFormat) -
     details = [f"{len(files.paths):,} files"] if len(files.paths) > 1 else []
     if files.reader_name not in BINARY and text.encoding != UTF8:
         details.append(text.encoding)
-    if is_table(files.paths[0]) and (delimiter := _unusual_delimiter(files.paths[0], columns, text)) is not None:
-        details.append(f"delimiter {delimiter}")
+    path = files.paths[0]
+    with suppress(InputError):  # Reading the rows reports it, with its place.
+        if is_table(path) and not is_usual(path, delimiter := table_delimiter(path, columns, text)):
+            details.append(f"delimiter {delimiter_name(delimiter)}")
     return files.name + (f" ({', '.join(details)})" if details else "")
 
 
-def _unusual_delimiter(path: Path, columns: Sequence[str], text: TextFormat) -> str | None:
-    try:
-        delimiter = table_delimiter(path, columns, text)
-    except InputError:  # Reading the rows reports it, with its place.
-        return None
-    return None if is_usual(path, delimiter) else delimiter_name(delimiter)
+class FileRows:
+    """Rows of files. Can be iterated over once. One file is open at a time.
+
+    The numbers of the rows go on from file to file: those of the second follow the last row of the first.
+    """
+
+    def __init__(self, files: DataFiles, columns: Sequence[str], text: TextFormat) -> None:
+        self._files, self._columns, self._text = files, columns, text
+        self._starts: list[int] = []
+        self._unit_of = cache(lambda path: unit_of(path, columns, text))
+        self._rows = self._read()
+
+    def __iter__(self) -> Iterator[Row]:
+        return self._rows
+
+    def __next__(self) -> Row:
+        return next(self._rows)
+
+    def location(self, number: int) -> str:
+        """Return the location of a row that was read, such as `a.csv line 3`."""
+        at = max(bisect_left(self._starts, number) - 1, 0)
+        path, start = self._files.paths[at], self._starts[at] if self._starts else 0
+        return f"{path} {self._unit_of(path)} {number - start}"
+
+    def _read(self) -> Iterator[Row]:
+        last = 0
+        for path in self._files.paths:
+            start = last
+            self._starts.append(start)
+            is_next_table = path != self._files.paths[0] and is_table(path)
+            read = self._next_table(path) if is_next_table else read_rows(path, self._columns, self._text)
+            for number, values in read:
+                last = start + number
+                yield last, values
+
+    def _next_table(self, path: Path) -> Iterator[Row]:
+        """Yield the rows of a table with the delimiter of the first, and a header of its own."""
+        delimiter = table_delimiter(self._files.paths[0], self._columns, self._text)
+        try:
+            yield from read_rows(path, self._columns, replace(self._text, delimiter=delimiter))
+        except MissingColumn as error:
+            raise InputError(
+                f"{error} Each file needs the header. If `split` made the files, only the first has it: join them "
+                "with `cat`"
+            ) from error

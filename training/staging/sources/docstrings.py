@@ -18,7 +18,7 @@ from itertools import islice
 from pathlib import Path
 
 from training.contract.errors import InputError
-from training.state.digests import is_usable, record
+from training.state.folders import is_usable, record
 
 VERSION = 1
 

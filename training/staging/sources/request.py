@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
 from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields
-from training.staging.formats.expansion import DEFAULT_MAX_EXPANSION
-from training.staging.formats.text_format import UTF8, TextFormat, delimiter_character, encoding_name
+from training.staging.formats.files import DEFAULT_MAX_EXPANSION
+from training.staging.formats.text import UTF8, TextFormat, delimiter_character, encoding_name
 
 Task = Literal["classification", "question-answering", "causal-lm"]
 Builtin = Literal["docstrings"]
@@ -123,13 +123,12 @@ class Data(Frozen):
     validation_rows: Rows | None = None
     """Number of validation rows, counted from the first; None uses all."""
     max_expansion: Annotated[float, Field(ge=1.0, le=1_000_000.0)] = DEFAULT_MAX_EXPANSION
-    """Largest content of a compressed, Parquet, Arrow or SQuAD file, as a multiple of its size. 40 MiB are always
-    allowed."""
+    """Largest content of a compressed file, as a multiple of its size. 40 MiB are always allowed."""
 
     @property
     def text_format(self) -> TextFormat:
-        """Encoding and delimiter of the text files."""
-        return TextFormat(encoding=self.encoding or UTF8, delimiter=self.delimiter)
+        """Encoding and delimiter of text files, and the limit of compressed ones."""
+        return TextFormat(encoding=self.encoding or UTF8, delimiter=self.delimiter, max_expansion=self.max_expansion)
 
     @model_validator(mode="after")
     def _one_source(self) -> Data:

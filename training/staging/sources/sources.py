@@ -3,32 +3,52 @@
 from __future__ import annotations
 
 import hashlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from training.contract.errors import InputError
 from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields, is_s3
-from training.staging.formats.row import Row
-from training.staging.sources.data_files import DataFiles, describe_files, digest_files, find_data_files
+from training.staging.formats.files import Row, missing_column
+from training.staging.sources.data_files import DataFiles, FileRows, describe_files, digest_files, find_data_files
 from training.staging.sources.docstrings import docstring_file
-from training.staging.sources.file_rows import NO_READERS, FileRows, Readers
-from training.staging.sources.hub import hub_rows, label_names, load_split, resolve_revision
 from training.staging.sources.request import Data, HubData
 from training.staging.sources.stored_files import StoredFiles
 
+LOOK_UP_SECONDS = 10.0
 
-@dataclass(frozen=True, slots=True)
-class Location:
-    """Location of a row. Its text is built only when a message needs it."""
 
-    table: Table
-    number: int
+@dataclass(frozen=True, kw_only=True)
+class Source:
+    """Data with its digest."""
 
-    def __str__(self) -> str:
-        """Return a text such as `a.csv line 3`."""
-        return self.table.location(self.number)
+    description: str
+    """Origin of the data, for people."""
+    digest: str
+    """SHA-256 of the content; for a Hub data set, of its name, commit and splits; in S3, of keys, sizes and ETags."""
+    validation_digest: str
+    """Digest of the file or split that contains the validation rows, also if they are split off the training rows."""
+    open: Callable[[], Tables]
+    """Open the data for one pass over its rows. It can be opened again for each further pass."""
+    close: Callable[[], None] = lambda: None
+    """Delete what opening it has copied to this machine."""
+    files: tuple[DataFiles | StoredFiles, ...] = ()
+    """Files of `train`, and of `validation` if it has its own. Other sources have none."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Tables:
+    """The tables of one source."""
+
+    train: Table
+    """Rows to train on."""
+    validation: Table | None
+    """Rows to evaluate on; None sets part of `train` aside."""
+    label_names: tuple[str, ...] | None = None
+    """Label names that the source itself defines."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,43 +71,19 @@ class Table:
         return f"{self.name} {self.unit} {number}"
 
 
-@dataclass(frozen=True, kw_only=True)
-class Tables:
-    """The tables of one source."""
+@dataclass(frozen=True, slots=True)
+class Location:
+    """Location of a row. Its text is built only when a message needs it."""
 
-    train: Table
-    """Rows to train on."""
-    validation: Table | None
-    """Rows to evaluate on; None sets part of `train` aside."""
-    label_names: tuple[str, ...] | None = None
-    """Label names that the source itself defines."""
+    table: Table
+    number: int
 
-
-@dataclass(frozen=True, kw_only=True)
-class Source:
-    """Data with its digest."""
-
-    description: str
-    """Origin of the data, for people."""
-    digest: str
-    """SHA-256 of the content; for a Hub data set, of its name, commit and splits; in S3, of keys, sizes and ETags."""
-    validation_digest: str
-    """Digest of the file or split that contains the validation rows, also if they are split off the training rows."""
-    open: Callable[[], Tables]
-    """Open the data for one pass over its rows. It can be opened again for each further pass."""
-    close: Callable[[], None] = lambda: None
-    """Delete what opening it has copied to this machine."""
-    files: tuple[DataFiles | StoredFiles, ...] = ()
-    """Files of `train`, and of `validation` if it has its own. Other sources have none."""
+    def __str__(self) -> str:
+        """Return a text such as `a.csv line 3`."""
+        return self.table.location(self.number)
 
 
-def find_source(
-    data: Data,
-    columns: Sequence[str],
-    cache: Path,
-    readers: Readers = NO_READERS,
-    account: AccountFields = ANY_ACCOUNT,
-) -> Source:
+def find_source(data: Data, columns: Sequence[str], cache: Path, account: AccountFields = ANY_ACCOUNT) -> Source:
     """Return the source of the data. Its rows contain the values of `columns`.
 
     Generated data is written to the folder `cache`, and copies of objects in S3 to the folder `staged` beside it, where
@@ -97,7 +93,7 @@ def find_source(
         return _hub_source(data.hub, columns, data.columns.label)
     if data.builtin is not None:
         demo = [find_data_files(str(docstring_file(cache)))]
-        return _file_source(demo, columns, readers, data, "docstrings of installed packages")
+        return _file_source(demo, columns, data, "docstrings of installed packages")
     copies = cache.parent / "staged"
     files = [
         StoredFiles(field, name, copies, account) if is_s3(name) else _files_of(field, name)
@@ -107,7 +103,7 @@ def find_source(
         each.description if isinstance(each, StoredFiles) else describe_files(each, columns, data.text_format)
         for each in files
     )
-    return _file_source(files, columns, readers, data, description)
+    return _file_source(files, columns, data, description)
 
 
 def find_files(data: Data) -> dict[str, DataFiles]:
@@ -115,14 +111,14 @@ def find_files(data: Data) -> dict[str, DataFiles]:
     return {field: _files_of(field, name) for field, name in _names(data).items()}
 
 
-def _names(data: Data) -> dict[str, str]:
-    fields = {"data.train": data.train, "data.validation": data.validation}
-    return {field: name for field, name in fields.items() if name is not None}
-
-
 def is_in_s3(data: Data) -> bool:
     """Return whether some of the data is in S3."""
     return any(map(is_s3, _names(data).values()))
+
+
+def _names(data: Data) -> dict[str, str]:
+    fields = {"data.train": data.train, "data.validation": data.validation}
+    return {field: name for field, name in fields.items() if name is not None}
 
 
 def _files_of(field: str, name: str) -> DataFiles:
@@ -133,13 +129,10 @@ def _files_of(field: str, name: str) -> DataFiles:
 
 
 def _file_source(
-    files: Sequence[DataFiles | StoredFiles], columns: Sequence[str], readers: Readers, data: Data, description: str
+    files: Sequence[DataFiles | StoredFiles], columns: Sequence[str], data: Data, description: str
 ) -> Source:
     text = data.text_format
     parts = [each.digest(text) if isinstance(each, StoredFiles) else digest_files(each, text) for each in files]
-
-    def open_files() -> Tables:
-        return tables_of([_file_table(each, columns, readers, data) for each in files])
 
     def close() -> None:
         for each in files:
@@ -150,7 +143,7 @@ def _file_source(
         description=description,
         digest=_sha256("\n".join(parts)),
         validation_digest=_sha256(parts[-1]),
-        open=open_files,
+        open=lambda: tables_of([file_table(each, columns, data) for each in files]),
         close=close,
         files=tuple(files),
     )
@@ -161,46 +154,32 @@ def tables_of(tables: Sequence[Table]) -> Tables:
     return Tables(train=tables[0], validation=tables[1] if len(tables) > 1 else None)
 
 
-def _file_table(files: DataFiles | StoredFiles, columns: Sequence[str], readers: Readers, data: Data) -> Table:
-    if isinstance(files, StoredFiles):
-        return stored_table(files, files.copies(), columns, readers, data)
-    return local_table(files, columns, readers, data)
-
-
-def stored_table(stored: StoredFiles, copies: DataFiles, columns: Sequence[str], readers: Readers, data: Data) -> Table:
-    """Return the rows of copies of objects. Messages name the objects."""
-    table = local_table(copies, columns, readers, data)
-    return Table(
-        name=table.name,
-        rows=stored.renamed(table.rows),
-        locate=lambda number: stored.with_uris(table.location(number)),
-    )
-
-
-def local_table(files: DataFiles, columns: Sequence[str], readers: Readers, data: Data) -> Table:
-    """Return the rows of files on this machine."""
-    rows = FileRows(files, columns, data.text_format, readers, max_expansion=data.max_expansion)
-    return Table(name=files.name, rows=rows, locate=rows.location)
+def file_table(
+    files: DataFiles | StoredFiles, columns: Sequence[str], data: Data, copies: DataFiles | None = None
+) -> Table:
+    """Return the rows of files. Objects in S3 are read from `copies`, by default of all, and named in messages."""
+    if isinstance(files, DataFiles):
+        rows = FileRows(files, columns, data.text_format)
+        return Table(name=files.name, rows=rows, locate=rows.location)
+    rows = FileRows(copies or files.copies(), columns, data.text_format)
+    return Table(name=files.uri, rows=files.renamed(rows), locate=lambda number: files.with_uris(rows.location(number)))
 
 
 def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
-    revision = resolve_revision(hub)
+    revision = _resolve_revision(hub)
     description = f"Hub {hub.name}" + (f" ({hub.config})" if hub.config else "") + f" at {revision}"
 
     # Staging reads the rows more than once. A loaded split is mapped from files, not kept in memory.
-    load = cache(lambda split: load_split(hub, split, revision))
+    load = cache(lambda split: _load_split(hub, split, revision))
+
+    def table(split: str) -> Table:
+        name = f"{hub.name} split {split}"
+        return Table(name=name, rows=_hub_rows(load(split), name, columns))
 
     def open_hub() -> Tables:
-        train = load(hub.splits.train)
-        names = label_names(train, label)
-        validation = None
-        if hub.splits.validation is not None:
-            validation = _hub_table(load(hub.splits.validation), hub.splits.validation)
-        return Tables(train=_hub_table(train, hub.splits.train), validation=validation, label_names=names)
-
-    def _hub_table(dataset: object, split: str) -> Table:
-        name = f"{hub.name} split {split}"
-        return Table(name=name, unit="row", rows=hub_rows(dataset, name, columns))
+        names = getattr(load(hub.splits.train).features.get(label), "names", None)
+        validation = table(hub.splits.validation) if hub.splits.validation else None
+        return Tables(train=table(hub.splits.train), validation=validation, label_names=tuple(names) if names else None)
 
     identity = [hub.name, hub.config, revision, hub.splits.train, hub.splits.validation]
     validation = [*identity[:3], hub.splits.validation or hub.splits.train]
@@ -210,6 +189,84 @@ def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
         validation_digest=_sha256(repr(validation)),
         open=open_hub,
     )
+
+
+def _resolve_revision(hub: HubData) -> str:
+    """Return the current commit of the revision, or the revision itself if the Hub cannot be reached.
+
+    The commit ensures that data which has changed on the Hub is staged again.
+    """
+    revision = hub.revision or "main"
+    if Path(hub.name).is_dir() or is_offline():
+        return revision
+    from huggingface_hub import HfApi
+    from huggingface_hub.errors import HfHubHTTPError
+
+    try:
+        return HfApi().dataset_info(hub.name, revision=revision, timeout=LOOK_UP_SECONDS).sha or revision
+    except (HfHubHTTPError, OSError, ValueError):
+        return revision  # A cached copy may exist. If not, loading raises an error with the reason.
+    except Exception as error:  # The errors of the transport (httpx) differ between releases.
+        if "connect" in type(error).__name__.lower() or "timeout" in type(error).__name__.lower():
+            return revision
+        raise
+
+
+def is_offline() -> bool:
+    """Return whether the environment forbids calls to the Hub."""
+    return os.environ.get("HF_HUB_OFFLINE", "0").lower() in {"1", "true", "yes", "on"}
+
+
+def _load_split(hub: HubData, split: str, revision: str) -> Any:
+    """Return a split as a `datasets.Dataset`. Every error becomes an `InputError`."""
+    import datasets
+
+    datasets.disable_progress_bars()
+    try:
+        pinned = None if Path(hub.name).is_dir() else revision
+        return datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned)
+    # The library raises about twenty classes: no network, unknown name, no access, unknown split, broken data.
+    except Exception as error:
+        raise _hub_error(hub, split, "loaded", error) from error
+
+
+def _hub_error(hub: HubData, split: str, verb: str, error: Exception) -> InputError:
+    reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+    return InputError(f"data.hub {hub.name!r}, split {split!r} cannot be {verb}: {reason}")
+
+
+def streamed_tables(hub: HubData, columns: Sequence[str]) -> Tables:
+    """Return the tables of a Hub data set, read from the Hub row by row without storing them."""
+
+    def table(split: str) -> Table:
+        return Table(name=f"{hub.name} split {split}", rows=_streamed_rows(hub, split, columns))
+
+    return Tables(
+        train=table(hub.splits.train), validation=table(hub.splits.validation) if hub.splits.validation else None
+    )
+
+
+def _streamed_rows(hub: HubData, split: str, columns: Sequence[str]) -> Iterator[Row]:
+    import datasets
+
+    try:
+        pinned = None if Path(hub.name).is_dir() else _resolve_revision(hub)
+        dataset = datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned, streaming=True)
+        dataset = dataset if dataset.column_names else dataset._resolve_features()
+        yield from _hub_rows(dataset, f"{hub.name} split {split}", columns)
+    except InputError:
+        raise
+    except Exception as error:  # as many classes as in `_load_split`
+        raise _hub_error(hub, split, "read", error) from error
+
+
+def _hub_rows(dataset: Any, source: str, columns: Sequence[str]) -> Iterator[Row]:
+    """Yield (number from 1, values of `columns`) for every row."""
+    for column in columns:
+        if column not in dataset.column_names:
+            raise missing_column(source, column, dataset.column_names)
+    for number, row in enumerate(dataset.select_columns(list(columns)), start=1):
+        yield number, [row[column] for column in columns]
 
 
 def _sha256(text: str) -> str:

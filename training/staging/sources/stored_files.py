@@ -12,12 +12,11 @@ from typing import Any
 
 from training.contract.errors import InputError
 from training.services.sagemaker.s3_location import AccountFields, Location, location_of
-from training.staging.formats.compression import is_packed
+from training.staging.formats.files import Row, is_packed
 from training.staging.formats.readers import BINARY, reader_name
-from training.staging.formats.row import Row
-from training.staging.formats.text_format import TextFormat
+from training.staging.formats.text import TextFormat
 from training.staging.sources.data_files import IGNORED, DataFiles
-from training.state.digests import UNFINISHED_PREFIX
+from training.state.folders import UNFINISHED_PREFIX
 
 START_BYTES = 8 * 2**20
 """Bytes of the objects that a plan reads. They hold the 1,000 rows of its sample, unless rows are very long."""
@@ -57,26 +56,31 @@ class StoredFiles:
 
     def digest(self, text: TextFormat) -> str:
         """Return text that identifies the rows by the version of the objects and the format of texts."""
-        is_text = reader_name(Path(self._objects[0]["Key"])) not in BINARY
-        return f"s3 {self._version.digest}{text.identity if is_text else ''}"
+        return f"s3 {self._version.digest}{'' if self._reader_name in BINARY else text.identity}"
 
     @property
     def description(self) -> str:
         """URI with the number and size of the objects."""
         return f"{self._location.uri} ({self._version.size_text})"
 
+    @property
+    def uri(self) -> str:
+        """Object or folder as requested."""
+        return self._location.uri
+
     def copies(self) -> DataFiles:
         """Return copies of the objects, which are made once. Raises InputError if one has changed since the listing."""
         if self._copies is None:
-            self._folder.mkdir(parents=True, exist_ok=True)
-            # Copies that a killed process left are deleted like its unfinished stagings.
-            self._copies = Path(tempfile.mkdtemp(prefix=UNFINISHED_PREFIX, dir=self._folder))
-            self._copy(self._copies)
-        return DataFiles(name=self._location.uri, paths=tuple(map(Path, self._uris)))
+            folder = self._new_folder()
+            for number, each in enumerate(self._objects):
+                self._download(each, folder / _file_name(number, each["Key"]))
+        return DataFiles(name=self.uri, paths=tuple(map(Path, self._uris)))
 
-    def _copy(self, folder: Path) -> None:
-        for number, each in enumerate(self._objects):
-            self._download(each, folder / _file_name(number, each["Key"]))
+    def _new_folder(self) -> Path:
+        """Make the folder of the copies. Those that a killed process left are deleted like its unfinished stagings."""
+        self._folder.mkdir(parents=True, exist_ok=True)
+        self._copies = Path(tempfile.mkdtemp(prefix=UNFINISHED_PREFIX, dir=self._folder))
+        return self._copies
 
     def _download(self, stored: Mapping[str, Any], path: Path, most_bytes: int | None = None) -> None:
         from training.services.sagemaker.user_data import download
@@ -92,24 +96,25 @@ class StoredFiles:
 
     @property
     def is_packed(self) -> bool:
-        """Return whether the text of the objects is larger than they are."""
-        path = Path(self._objects[0]["Key"])
-        return is_packed(path) or reader_name(path) in BINARY
+        """True if the text of the objects is larger than they are."""
+        return is_packed(Path(self._objects[0]["Key"])) or self._reader_name in BINARY
+
+    @property
+    def _reader_name(self) -> str:
+        return reader_name(Path(self._objects[0]["Key"]))
 
     def can_start(self, text: TextFormat) -> bool:
         """Return whether rows can be read from the start of an object."""
         is_cut_at_lines = "\n".encode(text.encoding) == b"\n"  # not in UTF-16
-        return reader_name(Path(self._objects[0]["Key"])) in LINES and is_cut_at_lines
+        return self._reader_name in LINES and is_cut_at_lines
 
     def start(self) -> Start:
         """Return copies of the first objects, or of the start of the first, of `START_BYTES` together.
 
         Raises InputError if an object has changed since the listing.
         """
-        self._folder.mkdir(parents=True, exist_ok=True)
-        self._copies = folder = Path(tempfile.mkdtemp(prefix=UNFINISHED_PREFIX, dir=self._folder))
-        sizes: dict[Path, int] = {}
-        is_exact = not self.is_packed and reader_name(Path(self._objects[0]["Key"])) not in {".csv", ".tsv"}
+        folder, sizes = self._new_folder(), dict[Path, int]()
+        is_exact = not self.is_packed and self._reader_name not in {".csv", ".tsv"}
         for number, each in enumerate(self._objects):
             room = START_BYTES - sum(sizes.values())
             if room <= 0:
@@ -119,9 +124,9 @@ class StoredFiles:
             self._download(each, path, min(room, each["Size"]))
             if room < each["Size"] and not is_packed(path):
                 is_exact = _cut_at_line(path) and is_exact
-        of_all = self.size_bytes / sum(sizes.values())
+        of_all = self._version.size_bytes / sum(sizes.values())
         return Start(
-            files=DataFiles(name=self._location.uri, paths=tuple(sizes)),
+            files=DataFiles(name=self.uri, paths=tuple(sizes)),
             scales={path: of_all * size / path.stat().st_size for path, size in sizes.items()},
             is_exact=is_exact,
         )

@@ -12,22 +12,17 @@ from typing import TYPE_CHECKING, Any
 
 from training.contract.errors import InputError
 from training.staging.rows.selection import Channel
-from training.staging.rows.texts import Text, select_texts
-from training.staging.sources.file_rows import NO_READERS, Readers
+from training.staging.rows.texts import Text, read_texts, select_texts
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
-from training.staging.sources.sources import Tables
-from training.staging.tokens.batches import batches, encoded_batches
-from training.staging.tokens.channel_files import ChannelWriter
-from training.staging.tokens.channel_summary import ChannelSummary
-from training.staging.tokens.content import Content
-from training.staging.tokens.tokenizing import cut_rows, encodings
+from training.staging.sources.sources import Table, Tables
+from training.staging.tokens.channels import ChannelSummary, ChannelWriter, Content
+from training.staging.tokens.tokenizing import batches, cut_rows, encoded_batches, encodings
 
 if TYPE_CHECKING:
     import numpy as np
 
 OPTIONS: tuple[str, ...] = ("packing",)
-READERS: Readers = NO_READERS
 HEAD = "AutoModelForCausalLM"
 
 TEXTS_PER_BATCH = 1_000
@@ -63,6 +58,20 @@ def content(open_tables: Callable[[], Tables], request: StagingRequest, progress
         return {}
 
     return Content(source=texts.source, write=write)
+
+
+def row_lengths(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
+    """Return the length in tokens of each row of the channel that the texts of a table make."""
+    import numpy as np
+
+    summary = ChannelSummary(max_length=request.max_length)
+    limit = None if request.packing else request.max_length
+    parts = list(tokenised(tokenizer, read_texts(table, request.data.columns.text), limit, summary))
+    if not parts:
+        return []
+    tokens, lengths = (np.concatenate(each) for each in zip(*parts, strict=True))
+    _, made = blocks(tokens, request.max_length) if request.packing else rows(tokens, lengths)
+    return [int(length) for length in made]
 
 
 def _no_rows(texts: str, request: StagingRequest) -> InputError:

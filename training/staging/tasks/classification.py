@@ -7,22 +7,15 @@ from collections.abc import Callable, Iterator, Mapping
 from functools import partial
 from typing import Any
 
-from training.staging.rows.examples import Example
-from training.staging.rows.labels import Classes, check_classes
-from training.staging.rows.prepare import prepare
+from training.staging.rows.labels import Classes, Example, check_classes, label_text, prepare, read_examples
 from training.staging.rows.selection import Channel
-from training.staging.sources.file_rows import NO_READERS
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
-from training.staging.sources.sources import Tables
-from training.staging.tokens.batches import batches, encoded_batches
-from training.staging.tokens.channel_files import ChannelWriter, row_lengths, token_columns
-from training.staging.tokens.channel_summary import ChannelSummary
-from training.staging.tokens.content import Content
-from training.staging.tokens.tokenizing import Encoded, encode
+from training.staging.sources.sources import Table, Tables
+from training.staging.tokens.channels import ChannelSummary, ChannelWriter, Content, token_columns, token_counts
+from training.staging.tokens.tokenizing import Encoded, batches, encode, encoded_batches
 
 OPTIONS: tuple[str, ...] = ()
-READERS = NO_READERS
 HEAD = "AutoModelForSequenceClassification"
 SOURCE_ROWS = "source_rows.json"
 """File of a channel: a list with the line or row numbers (from 1) of the channel's first rows in the data."""
@@ -44,18 +37,25 @@ def required_columns(columns: Columns) -> list[str]:
 
 def content(open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress) -> Content:
     """Check, split and number the rows."""
-    prepared = prepare(open_tables, request, progress)
+    classes, selection = prepare(open_tables, request, progress)
 
     def write(channel: Channel, tokenizer: Any, writer: ChannelWriter, summary: ChannelSummary) -> Mapping[str, Any]:
-        part = prepared.rows.part(channel)
+        part = selection.part(channel)
         rows = progress.count(f"tokenising {channel} rows", part.read(), part.rows)
-        _write(rows, prepared.classes, partial(encode, tokenizer, max_length=request.max_length), writer, summary)
+        _write(rows, classes, partial(encode, tokenizer, max_length=request.max_length), writer, summary)
         if channel == "train":  # A limit may leave out all rows of a class that was read.
             present = {number for number, count in enumerate(summary.class_counts) if count}
-            check_classes(prepared.rows.source, present, prepared.classes)
+            check_classes(selection.source, present, classes)
         return {}
 
-    return Content(source=prepared.rows.source, write=write, label_names=prepared.classes.names)
+    return Content(source=selection.source, write=write, label_names=classes.names)
+
+
+def row_lengths(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
+    """Return the length in tokens of each row of a table."""
+    skip = frozenset(map(label_text, request.data.skip_labels or ()))
+    examples = list(read_examples(table, request.data.columns, skip))
+    return [len(ids) for ids in encode(tokenizer, examples, request.max_length).input_ids] if examples else []
 
 
 def _write(
@@ -74,7 +74,7 @@ def _write(
         numbers = np.array([classes.numbers[row.label] for row in batch])
         columns = {**token_columns(encoded.input_ids, encoded.token_type_ids), "label": pa.array(numbers, pa.int64())}
         writer.append(columns)
-        summary.add_rows(row_lengths(columns), numbers)
+        summary.add_rows(token_counts(columns), numbers)
         summary.cut_rows += encoded.cut_rows
         for row, number in zip(batch, numbers.tolist(), strict=True):
             texts = (row.text,) if row.pair is None else (row.text, row.pair)

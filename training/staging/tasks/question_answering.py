@@ -7,32 +7,36 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from training.staging.rows.questions import COLUMNS, Question, select_questions
+from training.staging.formats.json_rows import SQUAD_COLUMNS
+from training.staging.rows.questions import Question, read_questions, select_questions
 from training.staging.rows.selection import Channel
-from training.staging.rows.squad_json import READERS as SQUAD_READERS
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Columns, StagingRequest
-from training.staging.sources.sources import Tables
-from training.staging.tokens.batches import batches, encoded_batches
-from training.staging.tokens.channel_files import ChannelWriter, RowGroupFile, row_lengths, token_columns
-from training.staging.tokens.channel_summary import ChannelSummary
-from training.staging.tokens.content import Content
+from training.staging.sources.sources import Table, Tables
+from training.staging.tokens.channels import (
+    ChannelSummary,
+    ChannelWriter,
+    Content,
+    RowGroupFile,
+    token_columns,
+    token_counts,
+)
+from training.staging.tokens.tokenizing import batches, encoded_batches
 from training.staging.tokens.windows import WindowCutter, Windows
 
 QUESTIONS_PER_BATCH = 500
-READERS = SQUAD_READERS
 OPTIONS: tuple[str, ...] = ("doc_stride", "n_best_answers", "max_answer_length")
 HEAD = "AutoModelForQuestionAnswering"
 
 
 def column_types(columns: Columns) -> dict[str, str]:
     """Return the columns of the Hub's `squad`."""
-    return {**dict.fromkeys(COLUMNS, "string"), "answers": "object"}
+    return {**dict.fromkeys(SQUAD_COLUMNS, "string"), "answers": "object"}
 
 
 def required_columns(columns: Columns) -> list[str]:
     """Return the columns of the Hub's `squad`, which all data for this task must have."""
-    return list(COLUMNS)
+    return list(SQUAD_COLUMNS)
 
 
 def content(open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress) -> Content:
@@ -48,7 +52,7 @@ def content(open_tables: Callable[[], Tables], request: StagingRequest, progress
         for batch, windows in encoded_batches(read, cutter.cut):
             columns = _columns(windows)
             writer.append(columns)
-            summary.add_rows(row_lengths(columns))
+            summary.add_rows(token_counts(columns))
             for each in batch:
                 summary.add_source_row([each.context, each.question], number=each.number)
             summary.cut_rows += sum(count > 1 for count in Counter(windows.question).values())
@@ -60,6 +64,12 @@ def content(open_tables: Callable[[], Tables], request: StagingRequest, progress
         return {name: getattr(request, name) for name in OPTIONS}
 
     return Content(source=questions.source, write=write)
+
+
+def row_lengths(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
+    """Return the length in tokens of each window that the questions of a table make."""
+    cutter = WindowCutter(tokenizer, max_length=request.max_length, doc_stride=request.doc_stride)
+    return [len(ids) for ids in cutter.cut(list(read_questions(table))).input_ids]
 
 
 def _columns(windows: Windows) -> dict[str, Any]:

@@ -1,8 +1,8 @@
-"""Description of staged data for people: rows, lengths, labels, duplicates and sample rows."""
+"""Description of staged data for people: rows, lengths, labels, duplicates, sample rows, and phrases about them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,8 @@ from training.staging.tokens.lengths import LengthStatistics
 SAMPLES = 5
 SAMPLE_CHARACTERS = 200
 """Longest text of a sample row. Longer texts are cut, because a sample is stored with every run."""
+UNITS = {"classification": "row", "question-answering": "question", "causal-lm": "text"}
+"""Name of a row of the data, by task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,28 +62,22 @@ class DataDescription:
     """Rows to evaluate on."""
     repeated_rows: int | None = None
     """Validation rows whose text is also a training row; None if unknown."""
-    repeated_rows_are_estimated: bool = False
-    """True if the data has so many rows that only some of them were compared."""
     samples: tuple[Sample, ...] = ()
     """Training rows, drawn at random; empty if unknown."""
 
     @property
     def largest_class(self) -> tuple[str, float] | None:
         """Name of the class with most training rows, and its share of them, 0 to 1; None without classes."""
-        counts = self.train.class_counts
-        if not counts:
-            return None
-        largest = max(range(len(counts)), key=counts.__getitem__)
-        return self.label_names[largest], counts[largest] / sum(counts)
+        return self._class(max)
 
     @property
     def smallest_class(self) -> tuple[str, float] | None:
         """Name of the class with fewest training rows, and its share of them, 0 to 1; None without classes."""
+        return self._class(min)
+
+    def _class(self, choose: Callable[[tuple[int, ...]], int]) -> tuple[str, float] | None:
         counts = self.train.class_counts
-        if not counts:
-            return None
-        smallest = min(range(len(counts)), key=counts.__getitem__)
-        return self.label_names[smallest], counts[smallest] / sum(counts)
+        return (self.label_names[counts.index(choose(counts))], choose(counts) / sum(counts)) if counts else None
 
 
 def preview(*texts: str) -> str:
@@ -97,9 +93,11 @@ def _shortened(text: str, room: int) -> str:
 
 def description_of(fields: Mapping[str, Any]) -> DataDescription:
     """Return the description that `dataclasses.asdict` converted to JSON. Raises TypeError or KeyError for others."""
+    # An earlier version estimated the repeated rows of large data.
+    known = {name: value for name, value in fields.items() if name != "repeated_rows_are_estimated"}
     return DataDescription(
         **{
-            **fields,
+            **known,
             "label_names": tuple(fields["label_names"]),
             "train": _channel(fields["train"]),
             "validation": _channel(fields["validation"]),
@@ -112,3 +110,73 @@ def _channel(fields: Mapping[str, Any]) -> ChannelDescription:
     channel = ChannelDescription(**{**fields, "class_counts": tuple(fields["class_counts"])})
     lengths = fields["lengths"]
     return channel if lengths is None else replace(channel, lengths=LengthStatistics(**lengths))
+
+
+def lines(data: DataDescription) -> list[str]:
+    """Return a few lines that describe staged data. Anything unknown is left out."""
+    return [f"{name}: {phrase}" for name, phrase in phrases(data).items()]
+
+
+def phrases(data: DataDescription) -> dict[str, str]:
+    """Return a phrase by its name: each channel, the classes, and the repeated rows."""
+    phrases = {"train": channel_phrase(data, data.train), "validation": channel_phrase(data, data.validation)}
+    if (balance := balance_phrase(data)) is not None:
+        phrases["classes"] = balance
+    if (repeated := repeated_phrase(data)) is not None:
+        phrases["repeated"] = repeated
+    return phrases
+
+
+def channel_phrase(data: DataDescription, channel: ChannelDescription) -> str:
+    """Return the rows, tokens and lengths of a channel."""
+    parts = [f"{channel.rows:,} rows"]
+    unit = UNITS.get(data.task or "", "row")
+    if channel.source_rows not in (None, channel.rows):
+        parts[0] += f" of {channel.source_rows:,} {unit}s"
+    if channel.tokens is not None:
+        parts.append(f"{channel.tokens:,} tokens")
+    if (lengths := lengths_phrase(channel)) is not None:
+        parts.append(lengths)
+    if channel.cut_rows:
+        verb = "divided" if data.task == "question-answering" else "cut"
+        parts.append(f"{_plural(channel.cut_rows, unit)} {verb} at max_length {data.max_length:,}")
+    return ", ".join(parts)
+
+
+def lengths_phrase(channel: ChannelDescription) -> str | None:
+    """Return the lengths of a channel's rows; None if unknown."""
+    lengths = channel.lengths
+    if lengths is None:
+        return None
+    return f"median {lengths.median_tokens:,}, 95 % up to {lengths.p95_tokens:,}, longest {lengths.max_tokens:,} tokens"
+
+
+def balance_phrase(data: DataDescription) -> str | None:
+    """Return the number of classes, the largest and the smallest; None without classes."""
+    largest, smallest = data.largest_class, data.smallest_class
+    if largest is None or smallest is None:
+        return None
+    (most, most_share), (fewest, fewest_share) = largest, smallest
+    if most_share == fewest_share:
+        return f"{len(data.label_names):,}; each has {most_share:.1%} of the training rows"
+    return (
+        f"{len(data.label_names):,}; {_short(most)} has {most_share:.1%} of the training rows, "
+        f"{_short(fewest)} {fewest_share:.1%}"
+    )
+
+
+def repeated_phrase(data: DataDescription) -> str | None:
+    """Return how many validation rows are also training rows; None if unknown."""
+    if data.repeated_rows is None:
+        return None
+    unit = UNITS.get(data.task or "", "row")
+    total = data.validation.source_rows or data.validation.rows
+    return f"{data.repeated_rows:,} of {total:,} validation {unit}s are also training {unit}s"
+
+
+def _plural(count: int, unit: str) -> str:
+    return f"{count:,} {unit}" if count == 1 else f"{count:,} {unit}s"
+
+
+def _short(name: str) -> str:
+    return repr(name if len(name) <= 30 else name[:29] + "…")

@@ -3,9 +3,7 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -13,12 +11,10 @@ from typing import Any
 
 import psutil
 import pytest
+from transformers import BertConfig, BertForSequenceClassification
 
-from tests.conftest import ROOT
 from tests.support.fork_server.interpreter import forking_interpreter
-
-# Sends the job a signal at a chosen call. Writing a checkpoint calls torch.save four times.
-DYING = ROOT / "tests" / "support" / "job" / "dying.py"
+from tests.support.job.job_process import DYING
 
 # An epoch has 13 batches of 4 rows and 7 steps of 2 batches. The last step has one batch of 2 rows. Dropout is 0.1.
 TRAINING = {
@@ -39,13 +35,11 @@ TRAINING = {
 
 
 def signal_at(call: str, signal_name: str = "SIGKILL") -> list[str]:
-    """Return launcher arguments that send the job a signal at a call `MODULE:NAME:COUNT`."""
-    return [str(DYING), call, signal_name]
+    """Return launcher arguments that send the job a signal at a call `MODULE:NAME:COUNT`.
 
-
-def with_checkpoints(job: Any) -> Any:
-    job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
-    return job
+    Writing a checkpoint calls torch.save four times.
+    """
+    return [DYING, call, signal_name]
 
 
 def curve(ended: Any) -> dict[tuple[int, str], Any]:
@@ -59,10 +53,6 @@ def curve(ended: Any) -> dict[tuple[int, str], Any]:
     return values
 
 
-def weights(ended: Any) -> bytes:
-    return bytes((ended.folder / "model/model.safetensors").read_bytes())
-
-
 def checkpoints_of(job: Any) -> list[str]:
     return sorted(path.name for path in (job.folder / "checkpoints").iterdir())
 
@@ -70,7 +60,7 @@ def checkpoints_of(job: Any) -> list[str]:
 @pytest.fixture(scope="module")
 def uninterrupted(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPathFactory) -> Any:
     """The uninterrupted training."""
-    ended = with_checkpoints(job_in(tmp_path_factory.mktemp("uninterrupted") / "job")).run(**TRAINING)
+    ended = job_in(tmp_path_factory.mktemp("uninterrupted") / "job").with_checkpoints().run(**TRAINING)
     assert [step for step, name in curve(ended) if name == "loss"] == list(range(1, 15))
     assert sorted(step for step, name in curve(ended) if name == "eval_loss") == [3, 6, 9, 12, 14]
     return ended
@@ -96,7 +86,7 @@ def uninterrupted(job_in: Callable[[Path], Any], tmp_path_factory: pytest.TempPa
     ],
 )
 def test_a_killed_job_resumes(job: Any, uninterrupted: Any, kill_at: list[str], resumed_from: list[int | None]) -> None:
-    with_checkpoints(job)
+    job.with_checkpoints()
     for call in kill_at:
         killed = job.run(signal_at(call), **TRAINING)
         assert killed.code == -signal.SIGKILL, killed.output[-2000:]
@@ -104,56 +94,16 @@ def test_a_killed_job_resumes(job: Any, uninterrupted: Any, kill_at: list[str], 
     assert ended.code == 0, ended.output[-3000:]
     assert [start["resumed_from_step"] for start in ended.events("start")] == [None, *resumed_from]
     assert curve(ended) == curve(uninterrupted)
-    assert weights(ended) == weights(uninterrupted)
+    assert ended.weights == uninterrupted.weights
     assert ended.result["steps"] == 14
     assert ended.result["metrics"]["eval_loss"] == uninterrupted.result["metrics"]["eval_loss"]
     assert checkpoints_of(job) == ["checkpoint-14"]
 
 
 @pytest.mark.slow
-def test_a_job_killed_while_writing_a_checkpoint_resumes(job: Any, uninterrupted: Any) -> None:
-    """Kill the job three times, each time when the folder of an unfinished checkpoint appears."""
-    with_checkpoints(job)
-    kills = 0
-    for _ in range(3):
-        with job.start(**TRAINING, precision="fp32", logging_steps=1) as process:
-            is_killed = kill_at_match(job.folder / "checkpoints/.unfinished", "checkpoint-*/*", process)
-        kills += is_killed
-        if not is_killed:  # so that the next start writes checkpoints
-            shutil.rmtree(job.folder / "checkpoints")
-    assert kills, "no start was killed while it wrote a checkpoint"
-    ended = job.run(**TRAINING)
-    assert curve(ended) == curve(uninterrupted)
-    assert weights(ended) == weights(uninterrupted)
-
-
-def kill_at_match(folder: Path, pattern: str, process: subprocess.Popen[str]) -> bool:
-    """Kill the process when a file in the folder matches the pattern. Return False if the process ended first."""
-    deadline = time.monotonic() + 480
-    try:
-        while not has_match(folder, pattern):
-            assert time.monotonic() < deadline
-            if process.poll() is not None:
-                assert process.returncode == 0, process.communicate()
-                return False
-    finally:
-        process.kill()
-        process.communicate()
-    return True
-
-
-def has_match(folder: Path, pattern: str) -> bool:
-    """Return True if a file matches. The folder may be renamed while it is read."""
-    try:
-        return any(folder.glob(pattern))
-    except FileNotFoundError:
-        return False
-
-
-@pytest.mark.slow
 def test_an_evaluation_interrupted_by_a_stop_is_repeated(job: Any, uninterrupted: Any) -> None:
     """On SIGTERM in an evaluation, the evaluated step is saved, and the next start evaluates it."""
-    with_checkpoints(job)
+    job.with_checkpoints()
     stop_at = "loop.trainer_callback:Reporter.on_prediction_step:2"
     stopped = job.run(signal_at(stop_at, "SIGTERM"), **TRAINING)
     assert stopped.code == 143, stopped.output[-2000:]
@@ -161,61 +111,43 @@ def test_an_evaluation_interrupted_by_a_stop_is_repeated(job: Any, uninterrupted
     assert json.loads((job.folder / "checkpoints/checkpoint-3/progress.json").read_text())["owes_evaluation"]
     ended = job.run(**TRAINING)
     assert curve(ended) == curve(uninterrupted)
-    assert weights(ended) == weights(uninterrupted)
+    assert ended.weights == uninterrupted.weights
 
 
-@pytest.mark.parametrize(
-    ("changed", "reason"),
-    [
-        ({"batch_size": 2}, "batch_size was 4 and is 2"),
-        ({"seed": 7}, "seed was 42 and is 7"),
-        ({"epochs": 3}, "epochs was 2.0 and is 3.0"),
-    ],
-)
 def test_a_checkpoint_of_another_training_is_refused(
-    job: Any, uninterrupted: Any, changed: dict[str, Any], reason: str
-) -> None:
-    job.environment["SM_CHECKPOINT_DIR"] = str(uninterrupted.folder / "checkpoints")
-    ended = job.run(**(TRAINING | changed))
-    assert ended.code == 1
-    (failure,) = ended.events("failure")
-    assert "checkpoint-14 belongs to a different training: " in failure["message"]
-    assert reason in failure["message"]
-    assert (uninterrupted.folder / "checkpoints/checkpoint-14").exists()
-
-
-def test_different_data_and_a_different_model_are_refused(
     job: Any, uninterrupted: Any, channel_writer: Any, tmp_path: Path
 ) -> None:
-    from transformers import BertConfig, BertForSequenceClassification
-
     job.environment["SM_CHECKPOINT_DIR"] = str(uninterrupted.folder / "checkpoints")
     config = BertConfig.from_pretrained(job.environment["SM_CHANNEL_MODEL"])
     BertForSequenceClassification(config).save_pretrained(tmp_path / "other")
     job.environment["SM_CHANNEL_MODEL"] = str(tmp_path / "other")
     channel_writer(job.folder / "train", [[10, 20, 30]] * 50, [0, 1] * 25)
-    (failure,) = job.run(**TRAINING).events("failure")
-    assert "data was" in failure["message"]
-    assert "weights was" in failure["message"]
+    ended = job.run(**(TRAINING | {"seed": 7, "epochs": 3}))
+    assert ended.code == 1
+    (failure,) = ended.events("failure")
+    assert "checkpoint-14 belongs to a different training: " in failure["message"]
+    for difference in ("seed was 42 and is 7", "epochs was 2.0 and is 3.0", "data was", "weights was"):
+        assert difference in failure["message"]
     assert "batch" not in failure["message"]
+    assert (uninterrupted.folder / "checkpoints/checkpoint-14").exists()
 
 
 @pytest.mark.slow
 def test_evaluation_and_saving_options_may_change(job: Any, uninterrupted: Any) -> None:
-    with_checkpoints(job)
+    job.with_checkpoints()
     killed = job.run(signal_at("loop.trainer_callback:Reporter.on_step_end:5"), **TRAINING)
     assert killed.code == -signal.SIGKILL
     changed = {"eval_steps": 5, "save_steps": 5, "save_total_limit": 2, "eval_batch_size": 32}
     ended = job.run(**(TRAINING | changed))
     assert ended.result["steps"] == 14
     # Evaluations do not affect the training: the weights are the same with a different schedule.
-    assert weights(ended) == weights(uninterrupted)
+    assert ended.weights == uninterrupted.weights
 
 
 @pytest.mark.slow
 def test_a_full_disk_is_reported_and_keeps_earlier_checkpoints(job: Any) -> None:
     """Files are limited to 30 KiB: the weights fit, the optimizer's state does not."""
-    with_checkpoints(job)
+    job.with_checkpoints()
     assert job.run(signal_at("loop.trainer_callback:Reporter.on_step_end:4"), **TRAINING).code == -signal.SIGKILL
     first = job.folder / "checkpoints/checkpoint-2"
     before = {path.name: path.read_bytes() for path in first.iterdir()}
@@ -230,7 +162,7 @@ def test_a_full_disk_is_reported_and_keeps_earlier_checkpoints(job: Any) -> None
 @pytest.mark.slow
 def test_a_stop_sent_to_every_process_saves_a_checkpoint(job: Any, uninterrupted: Any, plain_interpreter: str) -> None:
     """Services also send SIGTERM to the data workers, which must continue until the checkpoint is written."""
-    with_checkpoints(job)
+    job.with_checkpoints()
     arguments = {**TRAINING, "dataloader_workers": 2, "precision": "fp32", "logging_steps": 1}
     process = job.start(
         signal_at("loop.trainer_callback:Reporter.on_step_end:5", "SIGSTOP"), python=[plain_interpreter], **arguments
@@ -249,7 +181,7 @@ def test_a_stop_sent_to_every_process_saves_a_checkpoint(job: Any, uninterrupted
     ended = job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 5
     assert curve(ended) == curve(uninterrupted)
-    assert weights(ended) == weights(uninterrupted)
+    assert ended.weights == uninterrupted.weights
 
 
 @pytest.mark.slow
@@ -263,7 +195,7 @@ def test_a_compiled_job_resumes_with_the_same_dropout(job_in: Callable[[Path], A
         "save_steps": 2,
         "eval_strategy": "end",
     }
-    uninterrupted, job = (with_checkpoints(job_in(tmp_path / name)) for name in ("uninterrupted", "cut"))
+    uninterrupted, job = (job_in(tmp_path / name).with_checkpoints() for name in ("uninterrupted", "cut"))
     for each in (uninterrupted, job):
         each.environment["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path / "cache")
     expected = uninterrupted.run(**arguments)
@@ -272,4 +204,4 @@ def test_a_compiled_job_resumes_with_the_same_dropout(job_in: Callable[[Path], A
     ended = job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 2
     assert curve(ended) == curve(expected)
-    assert weights(ended) == weights(expected)
+    assert ended.weights == expected.weights

@@ -1,25 +1,20 @@
-"""A training that ends when it reaches its target."""
+"""A training that ends when it reaches its target, or saves the model of its best evaluation."""
 
 from __future__ import annotations
 
+import json
 import signal
 from typing import Any
 
 import pytest
 
-from checkpoints.target import Target
-from tests.conftest import ROOT
-from tests.support.job.job_process import TORCHRUN
-
-DYING = ROOT / "tests" / "support" / "job" / "dying.py"
+from checkpoints.target import BestEvaluation, Target
+from reporting.errors import ArgumentError
+from tests.support.job.job_process import DYING, TORCHRUN
 
 # 50 rows in batches of 8 are 7 steps per epoch, 14 in total. Any loss with two classes is below 100.
 TRAINING = {"epochs": 2, "eval_strategy": "steps", "eval_steps": 3, "steady_after_steps": 1, "logging_steps": 2}
 REACHED = {"target_metric": "eval_loss", "target_value": 100, "target_stop": True}
-
-
-def evaluations(ended: Any) -> list[int]:
-    return [event["step"] for event in ended.events("metric") if "eval_loss" in event["values"]]
 
 
 @pytest.mark.parametrize(
@@ -46,7 +41,7 @@ def test_training_ends_with_the_evaluation_that_reaches_the_target(job: Any) -> 
     ended = job.run(**TRAINING, **REACHED)
     result, metrics = ended.result, ended.result["metrics"]
     assert result["steps"] == 3
-    assert evaluations(ended) == [3]
+    assert list(losses_of(ended)) == [3]
     assert (metrics["target/reached"], metrics["target/samples"]) == (1, 24)
     # Steps 2 and 3, without the time of the evaluation.
     assert metrics["throughput/steady_samples_per_second"] == pytest.approx(16 / metrics["time/train_steady_seconds"])
@@ -59,23 +54,16 @@ def test_training_ends_with_the_logged_loss_that_reaches_the_target(job: Any) ->
     ended = job.run(**{**TRAINING, "eval_strategy": "epoch"}, **{**REACHED, "target_metric": "loss"}, save_model=False)
     # The first step's loss is logged and reaches the target. The weights after this step are evaluated once.
     assert ended.result["steps"] == 1
-    assert evaluations(ended) == [1]
+    assert list(losses_of(ended)) == [1]
     assert ended.result["metrics"]["target/samples"] == 8
-
-
-@pytest.mark.slow
-def test_a_training_that_misses_its_target_runs_to_its_end(job: Any) -> None:
-    ended = job.run(**TRAINING, **{**REACHED, "target_value": -1})
-    assert ended.result["steps"] == 14
-    assert ended.result["metrics"]["target/reached"] == 0
 
 
 @pytest.mark.slow
 def test_a_job_restarted_at_its_target_takes_no_step(job: Any) -> None:
     """The job is killed after the checkpoint that reached the target: only evaluation and model are missing."""
-    job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
+    job.with_checkpoints()
     arguments = {**TRAINING, **REACHED, "save_strategy": "steps", "save_steps": 3}
-    dying = [str(DYING), "training_run:_save:1", "SIGKILL"]
+    dying = [DYING, "training_run:_save:1", "SIGKILL"]
     assert job.run(dying, **arguments).code == -signal.SIGKILL
     ended = job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 3
@@ -88,5 +76,87 @@ def test_a_job_restarted_at_its_target_takes_no_step(job: Any) -> None:
 def test_processes_end_at_the_target_together(job: Any) -> None:
     ended = job.run(TORCHRUN, **{**TRAINING, "batch_size": 4}, **REACHED)
     assert ended.result["steps"] == 3
-    assert evaluations(ended) == [3]
+    assert list(losses_of(ended)) == [3]
     assert ended.result["metrics"]["target/samples"] == 24
+
+
+STEP_END = "loop.trainer_callback:Reporter.on_step_end"
+
+BEST_TRAINING = {
+    "learning_rate": 0.02,
+    "lr_scheduler": "constant",
+    "max_steps": 11,
+    "eval_strategy": "steps",
+    "eval_steps": 2,
+    "save_strategy": "steps",
+    "save_steps": 2,
+    "save_total_limit": 1,
+    "best_metric": "eval_loss",
+}
+
+
+@pytest.fixture
+def worsening_job(job: Any, channel_writer: Any) -> Any:
+    """A job with swapped validation labels: the better it learns, the worse it scores."""
+    job.with_checkpoints()
+    ids = [[10 + at % 2, 20 + at, 30] for at in range(13)]
+    channel_writer(job.folder / "validation", ids, [1 - at % 2 for at in range(13)])
+    return job
+
+
+def losses_of(ended: Any) -> dict[int, float]:
+    events = [event for event in ended.events("metric") if "eval_loss" in event["values"]]
+    return {event["step"]: event["values"]["eval_loss"] for event in events}
+
+
+def check_best_is_saved(job: Any, ended: Any) -> None:
+    losses, metrics = losses_of(ended), ended.result["metrics"]
+    best = min(losses, key=lambda step: losses[step])
+    assert list(losses) == [2, 4, 6, 8, 10, 11]
+    assert best < 8
+    assert metrics["best/step"] == best
+    assert metrics["eval_loss"] == losses[best]
+    checkpoints = job.folder / "checkpoints"
+    assert len(list(checkpoints.iterdir())) == 2
+    assert ended.weights == (checkpoints / f"checkpoint-{best}/model.safetensors").read_bytes()
+    correct = sum(
+        row["count"] for row in ended.result["tables"]["confusion_matrix.json"] if row["actual"] == row["predicted"]
+    )
+    assert correct / 13 == pytest.approx(metrics["eval_accuracy"])
+
+
+def test_the_saved_model_is_that_of_the_best_evaluation(worsening_job: Any) -> None:
+    check_best_is_saved(worsening_job, worsening_job.run(**BEST_TRAINING))
+
+
+@pytest.mark.slow
+def test_the_best_evaluation_is_kept_across_a_restart(worsening_job: Any) -> None:
+    job = worsening_job
+    killed = job.run([DYING, f"{STEP_END}:10", "SIGKILL"], **BEST_TRAINING)
+    assert killed.code == -signal.SIGKILL
+    progress = json.loads((job.folder / "checkpoints/checkpoint-8/progress.json").read_text())
+    assert progress["best"]["step"] < 8
+    check_best_is_saved(job, job.run(**BEST_TRAINING))
+
+
+def test_the_last_weights_are_not_reloaded_if_they_are_the_best(job: Any) -> None:
+    job.with_checkpoints()
+    ended = job.run(**(BEST_TRAINING | {"learning_rate": 0.003, "max_steps": 6}))
+    assert ended.result["metrics"]["best/step"] == 6
+    assert ended.result["metrics"]["eval_loss"] == losses_of(ended)[6]
+    assert "time/load_best_seconds" not in ended.result["metrics"]
+
+
+def test_best_step_by_hand() -> None:
+    loss, score = BestEvaluation("eval_loss"), BestEvaluation("eval_f1")
+    for step, value in enumerate([float("nan"), 0.5, 0.4, 0.4, 0.6, float("nan")]):
+        loss.observe({"eval_loss": value}, step)
+        score.observe({"eval_f1": value}, step)
+    assert (loss.step, loss.value) == (2, 0.4)
+    assert (score.step, score.value) == (4, 0.6)
+    assert score.metrics() == {"best/step": 4}
+    assert BestEvaluation("eval_f1").metrics() == {}
+    with pytest.raises(
+        ArgumentError, match="best_metric is 'eval_f1', but an evaluation of this task reports only eval_loss"
+    ):
+        score.observe({"eval_loss": 0.1, "epoch": 1}, 6)

@@ -25,12 +25,8 @@ def started(**variables: str) -> list[str]:
     return subprocess.check_output([sys.executable, "-c", CODE, job], text=True, env=clean | variables).splitlines()
 
 
-def test_the_entry_point_blocks_unused_packages() -> None:
-    assert started()[0] == "[]"
-
-
-def test_waiting_threads_block_soon_unless_the_user_chose_how_they_wait() -> None:
-    """OpenMP reads the variables when torch loads it."""
-    assert started()[1] == "3000 False"
+def test_the_entry_point_blocks_unused_packages_and_long_waits() -> None:
+    """Waiting threads block soon, unless the user chose how they wait. OpenMP reads this when torch loads it."""
+    assert started() == ["[]", "3000 False"]
     assert started(OMP_WAIT_POLICY="ACTIVE")[1] == "None False"
     assert started(GOMP_SPINCOUNT="7")[1] == "7 False"

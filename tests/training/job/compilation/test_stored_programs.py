@@ -13,21 +13,25 @@ from transformers import BertConfig
 
 from compilation import stored_programs
 from compilation.stored_programs import StoredPrograms, key_of, open_stored_programs, setting_of
-from data.batch_shapes import Shape
+from data.padding import Shape
+from reporting.events import Events
+from settings.arguments import parse
 from tests.support.aws.account import BUCKET, Account
-from tests.support.job.noted import Noted
+from tests.support.job.arguments import job_argv
 
-ARGUMENTS = SimpleNamespace(
-    padding="longest",
-    attention="auto",
-    gradient_accumulation_steps=1,
-    optimizer="adamw",
-    kernels="torch",
-    compile_scope="layers",
-    sharding="none",
-    compile_mode="default",
-)
+ARGUMENTS = parse(job_argv())
 URI = f"s3://{BUCKET}/trainfare/compiled/image/key"
+
+
+class Noted(Events):
+    """Events that keep their messages."""
+
+    def __init__(self) -> None:
+        super().__init__(enabled=False)
+        self.messages: list[str] = []
+
+    def emit(self, kind: str, **fields: Any) -> None:
+        self.messages.append(fields["message"])
 
 
 @pytest.fixture(scope="module")
@@ -39,15 +43,12 @@ def compiled(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
         yield
 
 
-def key(
-    config: Mapping[str, Any] = {}, shapes: tuple[Shape, ...] = (), *, dynamic: bool = False, **changes: Any
-) -> str:
+def key(config: Mapping[str, Any] = {}, shapes: tuple[Shape, ...] = (), *, dynamic: bool = False) -> str:
     model = SimpleNamespace(config=BertConfig(**{"_name_or_path": "/a", **config}))
-    arguments = SimpleNamespace(**{**vars(ARGUMENTS), **changes})
-    return key_of(setting_of(model, shapes or (Shape(4, 16, True),), dynamic, arguments, "fp32"))
+    return key_of(setting_of(model, shapes or (Shape(4, 16, True),), dynamic, ARGUMENTS, "fp32"))
 
 
-def test_a_file_belongs_to_one_model_shape_and_setting() -> None:
+def test_a_file_belongs_to_one_model_shape_setting_process_and_version(monkeypatch: pytest.MonkeyPatch) -> None:
     others = [
         key(),
         key({"hidden_size": 24, "num_attention_heads": 2}),
@@ -55,32 +56,22 @@ def test_a_file_belongs_to_one_model_shape_and_setting() -> None:
         key(shapes=(Shape(4, 32, True),)),
         key(dynamic=True),
     ]
-    assert len(set(others)) == len(others)
-
-
-def test_the_folder_of_the_model_and_lengths_under_dynamic_shapes_do_not_count() -> None:
+    # The model's folder does not count, and neither do lengths under dynamic shapes.
     assert key({"_name_or_path": "/opt/ml/input/data/model"}) == key()
     assert key(shapes=(Shape(4, 32, True),), dynamic=True) == key(shapes=(Shape(4, 16, True),), dynamic=True)
-
-
-def test_each_process_and_version_has_its_own_file(monkeypatch: pytest.MonkeyPatch) -> None:
-    alone = key()
     monkeypatch.setenv("WORLD_SIZE", "2")
-    monkeypatch.setenv("LOCAL_RANK", "0")
-    first = key()
-    monkeypatch.setenv("LOCAL_RANK", "1")
-    second = key()
+    for rank in ("0", "1"):
+        monkeypatch.setenv("LOCAL_RANK", rank)
+        others.append(key())
     monkeypatch.setattr(torch, "__version__", "2.7.0")
-    assert len({alone, first, second, key()}) == 4
-
-
-def test_without_the_variable_nothing_is_stored() -> None:
-    assert open_stored_programs({}, Noted(), {}) is None
+    others.append(key())
+    assert len(set(others)) == len(others) == 8
 
 
 def test_a_torch_that_cannot_pack_programs_says_so(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delattr(torch.compiler, "save_cache_artifacts")
     events = Noted()
+    assert open_stored_programs({}, events, {}) is None
+    monkeypatch.delattr(torch.compiler, "save_cache_artifacts")
     assert open_stored_programs({}, events, {stored_programs.URI_VARIABLE: "s3://bucket/prefix"}) is None
     assert events.messages == [f"torch {torch.__version__} cannot store compiled programs; torch 2.7 and later can"]
 
@@ -93,46 +84,28 @@ def in_account(account: Account, monkeypatch: pytest.MonkeyPatch) -> Account:
     return account
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        (b"", "are damaged and are ignored"),
-        (b"not a digest\nprograms", "are damaged and are ignored"),
-        (b"e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855\n", "loaded|cannot"),
-        (b"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824\nhello", "cannot"),
-        (None, "no compiled programs are stored for this setting yet"),
-    ],
-    ids=["empty", "text", "nothing packed", "not packed by torch", "missing"],
-)
-def test_an_unusable_file_is_a_note(in_account: Account, content: bytes | None, message: str) -> None:
-    if content is not None:
+@pytest.mark.usefixtures("compiled")
+def test_a_file_or_bucket_that_cannot_be_used_is_a_note(in_account: Account) -> None:
+    events = Noted()
+    for content in (
+        b"not a digest\nprograms",
+        b"2cf24dba5fb0a30e26e83b2ac5b9e29e1b161e5c1fa7425e73043362938b9824\nhello",  # not packed by torch
+    ):
         in_account.clients["s3"].put_object(Bucket=BUCKET, Key="trainfare/compiled/image/key", Body=content)
-    events = Noted()
-    StoredPrograms(URI, "", events).load()
-    [note] = events.messages
-    assert any(part in note for part in message.split("|"))
-
-
-@pytest.mark.usefixtures("in_account", "compiled")
-def test_a_bucket_that_cannot_be_used_is_a_note() -> None:
-    events = Noted()
+        StoredPrograms(URI, "", events).load()
+    StoredPrograms(f"{URI}/missing", "", events).load()
     stored = StoredPrograms("s3://no-such-bucket/key", "", events)
     stored.load()
     stored.save("cold")
-    assert [note.partition(":")[0] for note in events.messages] == [
+    damaged, unreadable, missing, *of_bucket = events.messages
+    assert "are damaged and are ignored" in damaged
+    assert "cannot" in unreadable
+    assert "no compiled programs are stored for this setting yet" in missing
+    assert [note.partition(":")[0] for note in of_bucket] == [
         "the stored compiled programs cannot be loaded",
         "the compiled programs cannot be stored",
     ]
-    assert all("NoSuchBucket" in note for note in events.messages)
-
-
-def test_an_address_that_does_not_answer_is_a_note(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name, value in {"AWS_ENDPOINT_URL": "http://127.0.0.1:9", "AWS_ACCESS_KEY_ID": "a"}.items():
-        monkeypatch.setenv(name, value)
-    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", "b")
-    events = Noted()
-    StoredPrograms(URI, "", events).load()
-    assert events.messages[0].startswith("the stored compiled programs cannot be loaded: EndpointConnectionError")
+    assert all("NoSuchBucket" in note for note in of_bucket)
 
 
 @pytest.mark.usefixtures("compiled")

@@ -34,22 +34,12 @@ def test_rows_are_read_as_written(tmp_path: Path, channel_writer: Writer) -> Non
     assert rows[2]["token_type_ids"].tolist() == [0, 1]
     assert [int(rows[at]["label"]) for at in range(3)] == [0, 1, 0]
     assert rows.lengths.tolist() == [3, 1, 2]
-
-
-def test_rows_can_be_sorted_by_length(tmp_path: Path, channel_writer: Writer) -> None:
-    channel_writer(tmp_path, IDS, [0, 1, 0])
-    rows = read_channel(tmp_path).rows.sorted_by_length()
-    assert [(rows[at]["input_ids"].tolist(), int(rows[at]["label"])) for at in range(3)] == [
-        ([8], 1), ([9, 10], 0), ([5, 6, 7], 0),
-    ]  # fmt: skip
-    assert rows.lengths.tolist() == [1, 2, 3]
-
-
-def test_files_with_many_row_groups_are_read(tmp_path: Path, channel_writer: Writer) -> None:
-    channel_writer(tmp_path, IDS * 100, [0, 1, 0] * 100)
-    pq.write_table(pq.read_table(tmp_path / "data.parquet"), tmp_path / "data.parquet", row_group_size=7)
-    rows = read_channel(tmp_path).rows
-    assert [rows[at]["input_ids"].tolist() for at in range(300)] == IDS * 100
+    by_length = rows.sorted_by_length()
+    assert [by_length[at]["input_ids"].tolist() for at in range(3)] == [[8], [9, 10], [5, 6, 7]]
+    assert by_length.columns["label"].tolist() == [1, 0, 0]
+    check_tokens(rows, 11, tmp_path)
+    with pytest.raises(BadData, match="contains token 10, but the model has 10 tokens"):
+        check_tokens(rows, 10, tmp_path)
 
 
 def test_shards_are_read_like_one_file(tmp_path: Path, channel_writer: Writer) -> None:
@@ -96,13 +86,10 @@ def write_metadata(folder: Path, **changes: Any) -> None:
         (lambda f: (f / "data.parquet").unlink(), "data.parquet is missing"),
         (lambda f: (f / "channel.json").unlink(), "channel.json cannot be read: No such file"),
         (lambda f: (f / "channel.json").write_text("{"), "channel.json is damaged"),
-        (lambda f: (f / "channel.json").write_text("[]"), "channel.json is damaged"),
         (lambda f: write_metadata(f, max_length=...), "channel.json has no field 'max_length'"),
         (lambda f: (f / "data.parquet").write_bytes(b"PAR1 torn"), "cannot be read as Parquet"),
-        (lambda f: (f / "data.parquet").write_bytes(b""), "cannot be read as Parquet"),
         (lambda f: write_table(f, label=[0]), "has no column 'input_ids'; it has 'label'"),
         (lambda f: write_table(f, input_ids=[[1]]), "has no column 'label'"),
-        (lambda f: write_table(f, input_ids=["a"], label=[0]), "column 'input_ids' has type string; it must"),
         (lambda f: write_table(f, input_ids=[["a"]], label=[0]), "must contain lists of whole numbers"),
         (lambda f: write_table(f, input_ids=[[1, None]], label=[0]), "must contain lists of whole numbers"),
         (lambda f: write_table(f, input_ids=[[1], None], label=[0, 1]), "column 'input_ids' has 1 empty values"),
@@ -125,22 +112,3 @@ def test_bad_data_names_the_file_and_the_reason(
     assert message in str(caught.value)
     assert str(tmp_path) in str(caught.value)
     assert "\n" not in str(caught.value)
-
-
-def test_tokens_outside_the_vocabulary_are_refused(tmp_path: Path, channel_writer: Writer) -> None:
-    channel_writer(tmp_path, IDS, [0, 1, 0])
-    rows = read_channel(tmp_path).rows
-    check_tokens(rows, 11, tmp_path)
-    with pytest.raises(BadData, match="contains token 10, but the model has 10 tokens"):
-        check_tokens(rows, 10, tmp_path)
-
-
-def test_a_slice_of_a_table_is_read(tmp_path: Path, channel_writer: Writer) -> None:
-    """The offsets of an Arrow list do not always start at 0."""
-    channel_writer(tmp_path, [[1], [2, 3], [4]], [0, 1, 0])
-    table = pq.read_table(tmp_path / "data.parquet").slice(1)
-    pq.write_table(table, tmp_path / "data.parquet")
-    write_metadata(tmp_path, rows=2)
-    rows = read_channel(tmp_path).rows
-    assert [rows[at]["input_ids"].tolist() for at in range(2)] == [[2, 3], [4]]
-    assert np.array_equal(rows.columns["label"], [1, 0])

@@ -8,9 +8,24 @@ from typing import Any
 import numpy as np
 import pytest
 import torch
+from hypothesis import given
+from hypothesis import strategies as st
 
-from data.channels import ChannelMetadata
-from data.padding import IGNORED_LABEL, PACKED_TOKENS, WORK, Collator, Padding, Work, padding_kind
+from data.channels import ChannelMetadata, Rows
+from data.padding import (
+    IGNORED_LABEL,
+    PACKED_TOKENS,
+    WORK,
+    Collator,
+    Padding,
+    Shape,
+    Work,
+    padding_kind,
+    planned_batches,
+    planned_shapes,
+    representatives,
+)
+from data.sampler import deal_to_processes
 from tasks import classification
 
 METADATA = ChannelMetadata(
@@ -23,14 +38,21 @@ def row(length: int, label: int = 1, typed: bool = False) -> dict[str, Any]:
     return fields | ({"token_type_ids": np.ones(length, dtype=np.int8)} if typed else {})
 
 
+LONGEST, BUCKETS = Padding("longest", 12), Padding("buckets", 12, (4,))
+REPEAT_ROW = {**row(4, 0), "is_duplicate": True}
+
+
+def batch_of(rows: list[dict[str, Any]], padding: Padding, size: int | None = None) -> dict[str, Any]:
+    """Return a batch of classification: of a training with `size`, else of an evaluation."""
+    return Collator(padding, METADATA, classification.targets, size)(rows)
+
+
 @pytest.mark.parametrize(
     ("padding", "longest", "shortest", "length"),
     [
         (Padding("longest", 12), 7, 3, 7),
         (Padding("max_length", 12), 7, 3, 12),
-        (Padding("longest", 12), 5, 2, 5),
         (Padding("longest", 12, multiple=8), 5, 2, 8),
-        (Padding("longest", 12, multiple=8), 8, 2, 8),
         (Padding("longest", 12, multiple=8), 9, 2, 12),
         (Padding("buckets", 12, (4, 8)), 4, 2, 4),
         (Padding("buckets", 12, (4, 8)), 5, 2, 8),
@@ -41,7 +63,6 @@ def row(length: int, label: int = 1, typed: bool = False) -> dict[str, Any]:
         (Padding("longest", 12, leaves_room=True), 7, 6, 7),
         (Padding("longest", 12, leaves_room=True), 12, 12, 12),
         (Padding("buckets", 12, (4, 8), leaves_room=True), 4, 4, 8),
-        (Padding("buckets", 12, (4, 8), leaves_room=True), 5, 5, 8),
         (Padding("buckets", 12, (4, 8), leaves_room=True), 12, 12, 12),
     ],
 )
@@ -50,40 +71,14 @@ def test_padded_lengths_by_hand(padding: Padding, longest: int, shortest: int, l
 
 
 def test_auto_takes_buckets_where_each_length_is_a_program() -> None:
-    kinds = {
-        (device, compiles): padding_kind("auto", device, compiles)
-        for device in ("cpu", "cuda")
-        for compiles in (False, True)
-    }
-    assert kinds == {
-        ("cpu", False): "longest",
-        ("cpu", True): "longest",
-        ("cuda", False): "longest",
-        ("cuda", True): "buckets",
-    }
+    cases = [("cpu", False), ("cpu", True), ("cuda", False), ("cuda", True)]
+    assert [padding_kind("auto", *case) for case in cases] == ["longest", "longest", "longest", "buckets"]
     assert padding_kind("auto", "xla", False) == "buckets"
     assert padding_kind("max_length", "xla", False) == "max_length"
 
 
-def test_a_compiler_gets_the_same_number_of_rows_in_every_batch() -> None:
-    assert not Padding("longest", 12).fills_up
-    assert Padding("longest", 12, leaves_room=True).fills_up
-    padding = Padding("longest", 12, leaves_room=True)
-    batch = Collator(padding, METADATA, classification.targets, batch_size=4)([row(3), row(5), row(4)])
-    assert batch["input_ids"].shape[0] == 4
-    assert batch["labels"][3] == IGNORED_LABEL
-    assert batch[WORK].samples == 3
-
-
-def test_an_unknown_kind_of_padding_raises_an_error_that_lists_the_known_kinds() -> None:
-    with pytest.raises(ValueError, match="padding is 'bucket'; it must be one of longest, buckets, max_length"):
-        Padding("bucket", 12, (4, 8))
-
-
 def test_a_batch_by_hand() -> None:
-    batch = Collator(Padding("longest", 12), METADATA, classification.targets, batch_size=2)(
-        [row(3, 0, typed=True), row(2, 1, typed=True)]
-    )
+    batch = batch_of([row(3, 0, typed=True), row(2, 1, typed=True)], LONGEST, 2)
     assert batch["input_ids"].tolist() == [[1, 2, 3], [1, 2, 9]]
     assert batch["attention_mask"].tolist() == [[1, 1, 1], [1, 1, 0]]
     assert batch["token_type_ids"].tolist() == [[1, 1, 1], [1, 1, 5]]
@@ -91,63 +86,44 @@ def test_a_batch_by_hand() -> None:
     assert batch[WORK] == Work(samples=2, tokens=5, positions=6, pairs=13)
 
 
-def test_padding_on_the_left() -> None:
-    metadata = ChannelMetadata("classification", ("a", "b"), 12, 3, 9, 5, padding_side="left")
-    batch = Collator(Padding("longest", 12), metadata, classification.targets)([row(3), row(2)])
-    assert batch["input_ids"].tolist() == [[1, 2, 3], [9, 1, 2]]
-    assert batch["attention_mask"].tolist() == [[1, 1, 1], [0, 1, 1]]
-
-
 def test_incomplete_batches_are_filled_for_static_shapes() -> None:
-    batch = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=4)(
-        [row(3, 0), row(2, 1)]
-    )
+    batch = batch_of([row(3, 0), row(2, 1)], BUCKETS, 4)
     assert batch["input_ids"].tolist() == [[1, 2, 3, 9], [1, 2, 9, 9], [1, 2, 3, 9], [1, 2, 3, 9]]
     assert batch["labels"].tolist() == [0, 1, IGNORED_LABEL, IGNORED_LABEL]
     assert batch[WORK] == Work(samples=2, tokens=5, positions=16, pairs=13)
-
-
-@pytest.mark.parametrize(("padding", "size"), [(Padding("longest", 12), 4), (Padding("buckets", 12, (4,)), None)])
-def test_batches_are_not_filled_for_varying_shapes_or_evaluation(padding: Padding, size: int | None) -> None:
-    batch = Collator(padding, METADATA, classification.targets, batch_size=size)([row(3), row(2)])
-    assert len(batch["labels"]) == 2
-    assert (WORK in batch) == (size is not None)
-
-
-REPEAT_ROW = {**row(4, 0), "is_duplicate": True}
+    # A batch of varying shape is not filled.
+    assert batch_of([row(3), row(2)], LONGEST, 4)["labels"].tolist() == [1, 1]
+    # A compiler gets the same number of rows in every batch.
+    batch = batch_of([row(3), row(5), row(4)], Padding("longest", 12, leaves_room=True), 4)
+    assert batch["labels"].tolist() == [1, 1, 1, IGNORED_LABEL]
+    assert batch[WORK].samples == 3
 
 
 def test_a_packed_batch_counts_its_tokens_as_positions() -> None:
     packed = Padding("none", 12, multiple=8)
-    batch = Collator(packed, METADATA, classification.targets, batch_size=4)([row(3), row(2)])
+    batch = batch_of([row(3), row(2)], packed, 4)
     assert batch["input_ids"].shape == (2, 8)
     assert batch[PACKED_TOKENS] == 5
     assert batch[WORK] == Work(samples=2, tokens=5, positions=5, pairs=13)
-    evaluated = Collator(packed, METADATA, classification.targets)([row(2), REPEAT_ROW, REPEAT_ROW])
+    evaluated = batch_of([row(2), REPEAT_ROW, REPEAT_ROW], packed)
     # A filler row is computed, too.
     assert evaluated[PACKED_TOKENS] == 6
 
 
 def test_duplicates_count_as_no_work_and_have_no_label() -> None:
-    longest = Collator(Padding("longest", 12), METADATA, classification.targets, batch_size=3)
-    batch = longest([row(2, 1), REPEAT_ROW, REPEAT_ROW])
+    rows = [row(2, 1), REPEAT_ROW, REPEAT_ROW]
+    batch = batch_of(rows, LONGEST, 3)
     assert batch["labels"].tolist() == [1]
     assert batch[WORK] == Work(samples=1, tokens=2, positions=2, pairs=4)
-    static = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=3)
-    batch = static([row(2, 1), REPEAT_ROW, REPEAT_ROW])
+    batch = batch_of(rows, BUCKETS, 3)
     assert batch["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
     assert batch[WORK] == Work(samples=1, tokens=2, positions=12, pairs=4)
-
-
-def test_a_batch_of_duplicates_keeps_one_so_that_its_loss_is_a_number() -> None:
-    batch = Collator(Padding("buckets", 12, (4,)), METADATA, classification.targets, batch_size=3)([REPEAT_ROW] * 3)
-    assert batch["labels"].tolist() == [0, IGNORED_LABEL, IGNORED_LABEL]
-    assert batch[WORK] == Work(samples=0, tokens=0, positions=12)
-
-
-def test_evaluation_batches_keep_their_size() -> None:
-    batch = Collator(Padding("longest", 12), METADATA, classification.targets)([row(2, 1), REPEAT_ROW, REPEAT_ROW])
-    assert batch["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
+    # The loss of no rows would not be a number.
+    only_duplicates = batch_of([REPEAT_ROW] * 3, BUCKETS, 3)
+    assert only_duplicates["labels"].tolist() == [0, IGNORED_LABEL, IGNORED_LABEL]
+    assert only_duplicates[WORK] == Work(samples=0, tokens=0, positions=12)
+    # Evaluation batches keep their size.
+    assert batch_of(rows, LONGEST)["labels"].tolist() == [1, IGNORED_LABEL, IGNORED_LABEL]
 
 
 def test_filler_rows_change_neither_loss_nor_gradient(tiny_model: Path) -> None:
@@ -157,10 +133,71 @@ def test_filler_rows_change_neither_loss_nor_gradient(tiny_model: Path) -> None:
     rows = [row(3, 0), row(7, 1), row(5, 1)]
     results = []
     for padding in (Padding("longest", 12), Padding("max_length", 12)):
-        batch = Collator(padding, METADATA, classification.targets, batch_size=8)(rows)
+        batch = batch_of(rows, padding, 8)
         batch.pop(WORK)
         model.zero_grad()
         loss = model(**batch).loss
         loss.backward()
         results.append((loss.detach(), model.classifier.weight.grad.clone()))
     torch.testing.assert_close(results[0], results[1])
+
+
+LONG = ChannelMetadata("classification", ("a",), 20, 1, 0, 0, "right")
+PADDINGS = st.sampled_from(
+    [
+        Padding("longest", 20),
+        Padding("longest", 20, leaves_room=True),
+        Padding("buckets", 20, (5, 11)),
+        Padding("buckets", 20, (5, 11), leaves_room=True),
+        Padding("max_length", 20),
+        Padding("none", 20),
+    ]
+)
+
+
+def test_planned_shapes_by_hand() -> None:
+    lengths = np.array([3, 5, 5, 5, 9, 9, 2])
+    orders = [np.arange(7), np.arange(7)[::-1]]
+    padding = Padding("buckets", 20, (5, 10))
+    # Lengths in the first epoch: (3 5) (5 5) (9 9) (2 and a copy); in the second: (2 9) (9 5) (5 5) (3 and a copy).
+    assert planned_shapes(orders, lengths, 2, 100, padding) == [
+        Shape(2, 5, False),
+        Shape(2, 5, True),
+        Shape(2, 10, True),
+    ]
+    assert planned_shapes(orders, lengths, 2, 2, padding) == [Shape(2, 5, False), Shape(2, 5, True)]
+    assert Shape(1, 2, False) in planned_shapes(orders, lengths, 2, 100, Padding("longest", 20))
+
+
+@given(
+    st.lists(st.integers(1, 20), min_size=1, max_size=40),
+    st.integers(1, 6),
+    st.integers(1, 12),
+    st.integers(1, 3),
+    PADDINGS,
+)
+def test_planned_shapes_equal_the_collators_shapes(
+    lengths: list[int], batch_size: int, max_batches: int, processes: int, padding: Padding
+) -> None:
+    ends = np.cumsum(lengths)
+    rows = Rows(np.ones(ends[-1], dtype=np.int32), ends, None, {"label": np.zeros(len(lengths), dtype=np.int64)})
+    collator = Collator(padding, LONG, classification.targets, batch_size)
+    order = deal_to_processes(np.arange(len(lengths)), batch_size, processes)
+    cut = [[rows[at] for at in order[start : start + batch_size]] for start in range(0, len(order), batch_size)]
+    collated = set()
+    for batch in [*cut, *cut][:max_batches]:
+        mask = collator(batch)["attention_mask"]
+        collated.add(Shape(*mask.shape, bool((mask == 0).any())))
+    assert set(planned_shapes([order, order], np.array(lengths), batch_size, max_batches, padding)) == collated
+
+
+def test_positions_without_padding_are_the_tokens() -> None:
+    # The last batch has a row and a duplicate of it, which has the number of a row in a second round.
+    order, lengths = np.array([0, 1, 2, 3, 4, 9]), np.array([3, 5, 5, 2, 7])
+    assert planned_batches(order, lengths, 2, Padding("none", 20)).positions.tolist() == [8, 7, 7]
+    assert planned_batches(order, lengths, 2, Padding("longest", 20)).positions.tolist() == [10, 10, 7]
+
+
+def test_representatives_are_the_extremes_of_each_kind() -> None:
+    shapes = [Shape(8, 3, True), Shape(8, 5, True), Shape(8, 9, True), Shape(8, 9, False), Shape(2, 4, True)]
+    assert representatives(shapes) == [Shape(8, 9, True), Shape(8, 9, False), Shape(8, 3, True), Shape(2, 4, True)]

@@ -10,7 +10,7 @@ from torch.utils.data import BatchSampler
 
 from data.channels import Rows
 from data.sampler import BatchSharding, EvalSampler, TrainSampler, deal_to_processes, length_grouped_order
-from models.inference.batches import evaluation_batches
+from models.inference.predictor import evaluation_batches
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=400).map(np.array)
 
@@ -28,12 +28,6 @@ def test_orders_are_reproducible_and_have_every_row_once(
     assert order.tolist() == length_grouped_order(lengths, group_size, seed, epoch).tolist()
 
 
-def test_epochs_and_seeds_differ() -> None:
-    lengths = np.arange(1, 101)
-    orders = {tuple(length_grouped_order(lengths, 4, seed, epoch)) for seed in (1, 2) for epoch in (0, 1)}
-    assert len(orders) == 4
-
-
 def test_batches_have_rows_of_similar_length_in_random_order() -> None:
     lengths = np.random.default_rng(0).integers(1, 100, 800)
     batches = lengths[length_grouped_order(lengths, 16, 3, 0)].reshape(-1, 16)
@@ -45,16 +39,6 @@ def test_batches_have_rows_of_similar_length_in_random_order() -> None:
 def test_an_incomplete_batch_comes_last() -> None:
     lengths = np.array([5, 5, 5, 5, 5, 1])
     assert lengths[length_grouped_order(lengths, 4, 0, 0)].tolist()[-2:] == [5, 1]
-
-
-def test_set_epoch_selects_the_order() -> None:
-    train_sampler = sampler(np.arange(1, 50))
-    first = list(train_sampler)
-    train_sampler.set_epoch(1)
-    assert list(train_sampler) == train_sampler.order(1).tolist() != first
-    train_sampler.set_epoch(0)
-    assert list(train_sampler) == first
-    assert len(train_sampler) == 49
 
 
 @settings(max_examples=50)

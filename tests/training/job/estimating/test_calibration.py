@@ -10,12 +10,8 @@ import numpy as np
 import pytest
 
 from data.padding import Padding
-from measuring.memory import free_bytes
-from measuring.step_sample import MAX_STEPS, mean_step, plan, steps_to_measure
-from tests.conftest import ROOT
-from tests.support.job.job_process import TORCHRUN
-
-LIMITED = str(ROOT / "tests" / "support" / "job" / "limited.py")
+from estimating.projection import MOST_STEPS, mean_step, plan, steps_to_measure
+from tests.support.job.job_process import TORCHRUN, WATCHED
 
 BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "calibration_seconds": 0.02}
 MEASURED = {"fits", "step_seconds", "step_seconds_low", "step_seconds_high", "steps", "samples_per_second"}
@@ -68,7 +64,8 @@ def with_many_rows(job: Any, channel_writer: Any) -> Any:
 def test_batch_sizes_above_the_first_failure_are_skipped(job: Any, channel_writer: Any) -> None:
     """The allocation really fails, because the process's memory is limited."""
     arguments = {**BUCKETS, "calibration_batch_sizes": TOO_LARGE}
-    ended = with_many_rows(job, channel_writer).run([LIMITED, "0"], **arguments)
+    job.environment["LIMITED"] = "0"
+    ended = with_many_rows(job, channel_writer).run([WATCHED], **arguments)
     sizes = measurements(ended)
     assert [sizes[size]["fits"] for size in (8, 24000, 30000)] == [1, 0, 0]
     assert sizes[24000] == sizes[30000] == {"fits": 0, "steps": 0}
@@ -77,21 +74,14 @@ def test_batch_sizes_above_the_first_failure_are_skipped(job: Any, channel_write
 
 
 @pytest.mark.slow
-def test_several_processes_measure_together(job: Any) -> None:
-    ended = job.run(TORCHRUN, **BUCKETS, calibration_batch_sizes="4,8")
-    for size, values in measurements(ended).items():
-        assert values["fits"] == 1
-        assert values["samples_per_second"] == pytest.approx(2 * size / values["step_seconds"])
-    assert list(measurements(ended)) == [4, 8]
-    assert ended.result["metrics"]["calibration/largest_batch_size"] == 8
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize("limited", ["0", "1"])
 def test_processes_do_not_wait_for_one_that_runs_out_of_memory(job: Any, channel_writer: Any, limited: str) -> None:
     arguments = {**BUCKETS, "calibration_batch_sizes": "8,14000,15000"}
-    ended = with_many_rows(job, channel_writer).run([*TORCHRUN, LIMITED, limited], **arguments)
-    assert [values["fits"] for values in measurements(ended).values()] == [1, 0, 0]
+    job.environment["LIMITED"] = limited
+    ended = with_many_rows(job, channel_writer).run([*TORCHRUN, WATCHED], **arguments)
+    sizes = measurements(ended)
+    assert [values["fits"] for values in sizes.values()] == [1, 0, 0]
+    assert sizes[8]["samples_per_second"] == pytest.approx(2 * 8 / sizes[8]["step_seconds"])
     assert ended.result["metrics"]["calibration/largest_batch_size"] == 8
 
 
@@ -119,12 +109,8 @@ def test_plan_of_a_batch_size_by_hand() -> None:
     assert [rows.tolist() for rows in planned.batches(0, process=0)] == [[0, 1], [4, 5]]
     assert [rows.tolist() for rows in planned.batches(0, process=1)] == [[2, 3], [6, 7]]
     assert planned.rows_per_step == 8
-
-
-def test_data_for_less_than_one_step_gives_one_step() -> None:
-    planned = plan(np.arange(3), np.array([3, 4, 5]), 8, 1, 1, Padding("longest", 12))
-    assert planned.positions.tolist() == [15]
-    assert planned.rows_per_step == 3
+    short = plan(np.arange(3), np.array([3, 4, 5]), 8, 1, 1, padding)
+    assert (short.positions.tolist(), short.rows_per_step) == ([15], 3)
 
 
 def test_any_number_of_sampled_steps_is_spread_evenly() -> None:
@@ -139,23 +125,17 @@ def test_any_number_of_sampled_steps_is_spread_evenly() -> None:
         assert distances.max() <= 99 * 2 / count
 
 
-@pytest.mark.parametrize(
-    ("first", "target_seconds", "steps"),
+def test_number_of_steps_to_measure() -> None:
     # 20 steps of 0.1 s fill 2 s; fewer than four steps; more than thirty; steps without a measurable time.
-    [([0.1] * 4, 2.0, 20), ([4.0, 5.0, 6.0, 5.0], 2.0, 4), ([0.01] * 4, 2.0, 30), ([0.0] * 4, 2.0, MAX_STEPS)],
-)
-def test_number_of_steps_to_measure(first: list[float], target_seconds: float, steps: int) -> None:
-    assert steps_to_measure(first, target_seconds) == steps
-
-
-def test_mean_step_without_noise_by_hand() -> None:
-    """A step takes 0.1 s plus 1 s per 100 positions. The mean of 250 positions, not the measured 200, takes 2.6 s."""
-    estimate = mean_step([1.1, 2.1, 3.1], np.array([100, 200, 300]), 250.0)
-    assert estimate == pytest.approx((2.6, 2.6, 2.6))
+    firsts = ([0.1] * 4, [4.0, 5.0, 6.0, 5.0], [0.01] * 4, [0.0] * 4)
+    assert [steps_to_measure(first, 2.0) for first in firsts] == [20, 4, MOST_STEPS, MOST_STEPS]
 
 
 def test_mean_step_and_interval_by_hand() -> None:
-    """Equally long steps: the mean of 1, 2 and 3 s, plus or minus 4.303 (two degrees of freedom) times sqrt(1 / 3)."""
+    # A step takes 0.1 s plus 1 s per 100 positions. The mean of 250 positions, not the measured 200, takes 2.6 s.
+    estimate = mean_step([1.1, 2.1, 3.1], np.array([100, 200, 300]), 250.0)
+    assert estimate == pytest.approx((2.6, 2.6, 2.6))
+    # Equally long steps: the mean of 1, 2 and 3 s, plus or minus 4.303 (two degrees of freedom) times sqrt(1 / 3).
     estimate = mean_step([1.0, 2.0, 3.0], np.array([8, 8, 8]), 8.0)
     assert estimate == pytest.approx((2.0, 0.0, 2.0 + 4.303 * (1 / 3) ** 0.5))
     # 1 s per position, with deviations of 0.1 s at the ends and -0.2 s in the middle: the squares sum to 0.06, with one
@@ -163,19 +143,3 @@ def test_mean_step_and_interval_by_hand() -> None:
     estimate = mean_step([1.1, 1.8, 3.1], np.array([1, 2, 3]), 2.0)
     assert estimate.seconds == pytest.approx(2.0)
     assert estimate.high - estimate.seconds == pytest.approx(12.706 * (0.06 / 3) ** 0.5)
-
-
-def test_95_percent_of_intervals_contain_the_mean_step() -> None:
-    """About 950 of 1,000 samples of 6 steps with independent noise have an interval that contains the true mean."""
-    random, covered = np.random.default_rng(5), 0
-    for _ in range(1000):
-        positions = random.integers(100, 900, 6)
-        estimate = mean_step(0.2 + 0.001 * positions + random.normal(0, 0.02, 6), positions, 500.0)
-        covered += estimate.low <= 0.7 <= estimate.high
-    assert 930 <= covered <= 970
-
-
-def test_free_memory_is_known_here() -> None:
-    free = free_bytes()
-    assert free is not None
-    assert 0 < free < 2**50

@@ -9,16 +9,13 @@ import numpy as np
 import pytest
 from scipy.stats import t as student_t
 
-from data.batch_shapes import step_positions
-from data.padding import Padding
+from data.padding import Padding, step_positions
+from estimating.projection import MIN_STEPS, remaining, t_975
 from experiments.planning import arms
-from measuring.projection import MIN_STEPS, remaining, t_975
-from tests.conftest import ROOT
-from tests.support.job.job_process import TORCHRUN
+from tests.support.job.job_process import DYING, TORCHRUN
 
 CHECKS = [28, 53, 100]
 """Steps after which a probe of 400 samples looks: after 25 and 50 measured ones, and at its end."""
-STEP_END = "loop.trainer_callback:Reporter.on_step_end"
 
 # 200 rows in batches of 4 are 50 steps per epoch, 150 in total.
 TRAINING = {"batch_size": 4, "epochs": 3, "padding": "buckets", "bucket_lengths": "6,12", "logging_steps": 5}
@@ -57,7 +54,7 @@ def test_projection_interval_by_hand() -> None:
     assert estimate == pytest.approx((25 * 3.0, 25 * (3.0 - half_width), 25 * (3.0 + half_width)))
 
 
-@pytest.mark.parametrize("memory", [0.0, 0.5, 0.9])
+@pytest.mark.parametrize("memory", [0.0, 0.9])
 def test_most_intervals_contain_the_true_time(memory: float) -> None:
     """Simulate 400 noisy trainings that stop at a narrow interval.
 
@@ -96,10 +93,6 @@ def test_step_positions_by_hand() -> None:
 
 @pytest.fixture
 def long_job(job: Any, channel_writer: Any) -> Any:
-    return with_many_rows(job, channel_writer)
-
-
-def with_many_rows(job: Any, channel_writer: Any) -> Any:
     ids = [[10 + at % 2, *((at * 7 + i) % 30 + 15 for i in range(2 + at % 10))] for at in range(200)]
     for channel in ("train", "validation"):
         channel_writer(job.folder / channel, ids, [at % 2 for at in range(200)])
@@ -123,20 +116,18 @@ def test_a_probe_ends_early_and_projects_the_rest(long_job: Any) -> None:
 
 
 @pytest.mark.slow
-def test_a_probe_is_the_beginning_of_its_training(
-    long_job: Any, job_in: Any, channel_writer: Any, tmp_path: Any
-) -> None:
+def test_a_probe_is_the_beginning_of_its_training(long_job: Any, new_job: Any) -> None:
     probe = long_job.run(**TRAINING, probe_precision=0.0001, probe_samples=160)
-    full = with_many_rows(job_in(tmp_path / "full"), channel_writer).run(**TRAINING)
+    full = new_job("full")
+    full.environment |= {name: long_job.environment[name] for name in ("SM_CHANNEL_TRAIN", "SM_CHANNEL_VALIDATION")}
     assert probe.result["steps"] == 40
     assert len(probe.losses) >= 9
     # Each check logs another loss, for the steps since the last logged one.
-    assert curve(probe, range(5, 26, 5)) == curve(full, range(5, 26, 5))
-
-
-def curve(ended: Any, steps: range) -> list[float]:
-    values = {e["step"]: e["values"]["loss"] for e in ended.events("metric") if "loss" in e["values"]}
-    return [values[step] for step in steps]
+    losses = [
+        {e["step"]: e["values"]["loss"] for e in ended.events("metric") if "loss" in e["values"]}
+        for ended in (probe, full.run(**TRAINING))
+    ]
+    assert [losses[0][step] for step in range(5, 26, 5)] == [losses[1][step] for step in range(5, 26, 5)]
 
 
 def test_a_training_too_short_for_a_probe_runs_completely(job: Any) -> None:
@@ -152,7 +143,7 @@ def test_the_projection_includes_checkpoints_and_evaluations(long_job: Any) -> N
 
     The probe has one evaluation of 50 rows and one checkpoint.
     """
-    long_job.environment["SM_CHECKPOINT_DIR"] = str(long_job.folder / "checkpoints")
+    long_job.with_checkpoints()
     arguments = {**TRAINING, "eval_strategy": "epoch", "save_strategy": "epoch", "eval_batch_size": 10}
     ended = long_job.run(**arguments, probe_precision=0.99, probe_samples=1, probe_eval_samples=50)
     seconds = {event["phase"]: event["seconds"] for event in ended.events("phase")}
@@ -176,13 +167,9 @@ def test_processes_end_a_probe_together(long_job: Any) -> None:
 @pytest.mark.slow
 def test_a_resumed_probe_measures_again(long_job: Any) -> None:
     """The probe is killed at step 20 of at most 40. It resumes from step 10 and measures 25 steps after that."""
-    long_job.environment["SM_CHECKPOINT_DIR"] = str(long_job.folder / "checkpoints")
+    long_job.with_checkpoints()
     arguments = {**TRAINING, "save_strategy": "steps", "save_steps": 10, "probe_precision": 1e-4, "probe_samples": 160}
-    dying = [
-        str(ROOT / "tests" / "support" / "job" / "dying.py"),
-        "loop.trainer_callback:Reporter.on_step_end:20",
-        "SIGKILL",
-    ]
+    dying = [DYING, "loop.trainer_callback:Reporter.on_step_end:20", "SIGKILL"]
     assert long_job.run(dying, **arguments).code == -signal.SIGKILL
     ended = long_job.run(**arguments)
     assert ended.events("start")[-1]["resumed_from_step"] == 10

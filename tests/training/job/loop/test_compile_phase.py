@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
-import json
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pytest
+import torch
+from transformers import BertConfig, BertForSequenceClassification, EvalPrediction, TrainingArguments
 
+from checkpoints.checkpoint_files import NO_PROGRESS, CheckpointKeeper
+from compilation.compilers import NoCompiler
 from loop.compile_phase import steps_per_shape
+from loop.job_trainer import JobTrainer, _without_filler
+from measuring.meter import Meter, clock_for
 
 BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "max_steps": 12}
 
@@ -24,13 +29,7 @@ def cache(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def run(job: Any, cache: Path, **arguments: Any) -> Any:
     job.environment["TORCHINDUCTOR_CACHE_DIR"] = str(cache)
     # Dropout draws different numbers inside a compiled program.
-    model = job.folder.parent / f"{job.folder.name} model"
-    shutil.copytree(job.environment["SM_CHANNEL_MODEL"], model)
-    config = json.loads((model / "config.json").read_text())
-    (model / "config.json").write_text(
-        json.dumps(config | {"hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0})
-    )
-    job.environment["SM_CHANNEL_MODEL"] = str(model)
+    job.without_dropout()
     return job.run(learning_rate=0.01, **arguments)
 
 
@@ -54,20 +53,12 @@ def test_a_second_job_uses_the_compile_cache_and_losses_are_equal(
 
 
 @pytest.mark.slow
-def test_varying_lengths_compile_once(new_job: Callable[[str], Any], cache: Path) -> None:
-    ended = run(new_job("vary"), cache, compiler="inductor", padding="longest", epochs=2)
-    assert ended.result["metrics"]["compile/recompiles"] == 0
-
-
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "said"),
     [
         ({"compile_scope": "model"}, "inductor compiles 1 x BertForSequenceClassification, one program for all"),
         ({"compile_dynamic": "false"}, "inductor compiles 2 x BertLayer, one program per shape"),
         ({"compile_mode": "max-autotune-no-cudagraphs"}, "lengths, mode max-autotune-no-cudagraphs;"),
-        # A CPU has no CUDA graphs; the mode is accepted all the same.
-        ({"compile_mode": "reduce-overhead"}, "lengths, mode reduce-overhead;"),
     ],
 )
 def test_options_of_inductor_train_the_same(
@@ -83,15 +74,58 @@ def test_options_of_inductor_train_the_same(
         assert str(start["hyperparameters"][name]).lower() == value
 
 
-@pytest.mark.parametrize(
-    ("device_kind", "compile_mode", "steps"),
-    [
-        ("cuda", "reduce-overhead", 3),
-        ("cuda", "max-autotune", 3),
-        ("cuda", "max-autotune-no-cudagraphs", 1),
-        ("cuda", "default", 1),
-        ("cpu", "reduce-overhead", 1),
-    ],
-)
-def test_cuda_graphs_are_recorded_before_the_first_step(device_kind: str, compile_mode: str, steps: int) -> None:
-    assert steps_per_shape(device_kind, compile_mode) == steps
+def test_cuda_graphs_are_recorded_before_the_first_step() -> None:
+    modes = ("reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs", "default")
+    assert [steps_per_shape("cuda", mode) for mode in modes] == [3, 3, 1, 1]
+    assert steps_per_shape("cpu", "reduce-overhead") == 1
+
+
+class CountingCompiler(NoCompiler):
+    """Counts the steps that begin."""
+
+    steps = 0
+    marks_steps = True
+
+    def begin_step(self) -> None:
+        self.steps += 1
+
+
+def test_gradients_of_the_first_batch_outlive_the_second(tmp_path: Path) -> None:
+    config = BertConfig(
+        vocab_size=32, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, num_labels=2
+    )
+    compiler, begun = CountingCompiler(), []
+    unused: Any = None
+    trainer = JobTrainer(
+        meter=Meter(clock_for("cpu"), 1),
+        compiler=compiler,
+        sampler=unused,
+        eval_sampler=unused,
+        eval_collator=unused,
+        scorer=None,
+        keeper=CheckpointKeeper(None, 1, {}, NO_PROGRESS, None, None),
+        model=BertForSequenceClassification(config),
+        args=TrainingArguments(str(tmp_path), use_cpu=True, report_to=[], gradient_accumulation_steps=2),
+    )
+    trainer.current_gradient_accumulation_steps = 2
+    for _ in range(2):
+        for _ in range(2):
+            trainer.training_step(trainer.model, {"input_ids": torch.ones(2, 4).long(), "labels": torch.tensor([0, 1])})
+            begun.append(compiler.steps)
+        trainer.model.zero_grad()
+    assert begun == [1, 1, 2, 2]
+
+
+def first_values(prediction: Any) -> dict[str, float]:
+    logits, hidden = prediction.predictions
+    assert len(logits) == len(hidden)
+    return {"rows": len(logits), "labels": float(prediction.label_ids.sum())}
+
+
+def test_only_the_rows_of_the_data_are_scored() -> None:
+    predictions, labels = (np.zeros((16, 2)), np.zeros((16, 3))), np.array([1.0] * 13 + [100.0] * 3)
+    score = _without_filler(first_values, 13)
+    assert score(EvalPrediction(predictions, labels)) == {"rows": 13, "labels": 13.0}
+    assert _without_filler(first_values, 20)(EvalPrediction(predictions, labels))["rows"] == 16
+    without_labels = _without_filler(lambda prediction: {"rows": len(prediction.predictions)}, 2)
+    assert without_labels(EvalPrediction(np.zeros((3, 2)), None)) == {"rows": 2}

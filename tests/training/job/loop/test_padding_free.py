@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from copy import deepcopy
 from pathlib import Path
 from typing import Any
@@ -12,54 +13,28 @@ import torch
 import transformers
 from transformers import AutoConfig
 
-from attention.varlen import PackedRows, check_device, flash_attention
 from loop import padding_free
-from loop.padding_free import install
+from loop.padding_free import PackedRows, check_device, flash_attention, install
 from reporting.errors import Unsupported
 
 TYPES = ("albert", "bert", "distilbert", "gpt2", "roberta")
 LENGTHS = ([3, 7, 5, 1], [4, 4, 4], [6], [2, 2, 9, 2])
 VOCABULARY, PAD = 40, 1
+BERT = {
+    "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
+    "hidden_dropout_prob": 0.0, "attention_probs_dropout_prob": 0.0,
+}  # fmt: skip
 SIZES = {
-    "albert": {
-        "hidden_size": 16,
-        "num_hidden_layers": 3,
-        "num_attention_heads": 2,
-        "intermediate_size": 32,
-        "embedding_size": 8,
-        "hidden_dropout_prob": 0.0,
-        "classifier_dropout_prob": 0.0,
-        "attention_probs_dropout_prob": 0.0,
-    },
+    "albert": {**BERT, "num_hidden_layers": 3, "embedding_size": 8, "classifier_dropout_prob": 0.0},
     "distilbert": {
-        "dim": 16,
-        "n_layers": 2,
-        "n_heads": 2,
-        "hidden_dim": 32,
-        "dropout": 0.0,
-        "attention_dropout": 0.0,
-        "seq_classif_dropout": 0.0,
-        "qa_dropout": 0.0,
+        "dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32,
+        "dropout": 0.0, "attention_dropout": 0.0, "seq_classif_dropout": 0.0, "qa_dropout": 0.0,
     },
     "gpt2": {
-        "n_embd": 16,
-        "n_layer": 2,
-        "n_head": 2,
-        "embd_pdrop": 0.0,
-        "attn_pdrop": 0.0,
-        "resid_pdrop": 0.0,
-        "bos_token_id": 0,
-        "eos_token_id": 0,
+        "n_embd": 16, "n_layer": 2, "n_head": 2, "bos_token_id": 0, "eos_token_id": 0,
+        "embd_pdrop": 0.0, "attn_pdrop": 0.0, "resid_pdrop": 0.0,
     },
-}
-BERT = {
-    "hidden_size": 16,
-    "num_hidden_layers": 2,
-    "num_attention_heads": 2,
-    "intermediate_size": 32,
-    "hidden_dropout_prob": 0.0,
-    "attention_probs_dropout_prob": 0.0,
-}
+}  # fmt: skip
 
 
 def new_model(model_type: str, head: str = "SequenceClassification", **options: Any) -> Any:
@@ -102,31 +77,22 @@ def assert_equal(model: Any, batch: dict[str, Any]) -> None:
         torch.testing.assert_close(own_gradients[name], gradient, atol=2e-6, rtol=1e-4, msg=name)
 
 
-@pytest.mark.parametrize("lengths", LENGTHS, ids=str)
-@pytest.mark.parametrize("model_type", TYPES)
-def test_a_classifier_has_the_same_loss_and_gradients(model_type: str, lengths: list[int]) -> None:
-    batch = batch_of(lengths)
-    assert_equal(new_model(model_type), {**batch, "labels": torch.arange(len(lengths)) % 3})
+@pytest.mark.parametrize("model_type", padding_free.MODEL_TYPES)
+def test_a_classifier_has_the_same_loss_and_gradients(model_type: str) -> None:
+    for lengths in LENGTHS:
+        assert_equal(new_model(model_type), {**batch_of(lengths), "labels": torch.arange(len(lengths)) % 3})
 
 
-@pytest.mark.parametrize("model_type", ["bert", "gpt2", "roberta"])
-def test_a_causal_language_model_has_the_same_loss_and_gradients(model_type: str) -> None:
-    batch = batch_of([3, 7, 5, 2])
+@pytest.mark.parametrize(("model_type", "side"), [("bert", "right"), ("gpt2", "right"), ("gpt2", "left")])
+def test_a_causal_language_model_has_the_same_loss_and_gradients(model_type: str, side: str) -> None:
+    lengths = [3, 7, 5]
+    batch = batch_of(lengths, side)
     labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
+    if side == "left":
+        # The padding in front of a row would predict its first token.
+        labels[torch.arange(3), -torch.tensor(lengths)] = -100
     options = {"is_decoder": True} if model_type != "gpt2" else {}
     assert_equal(new_model(model_type, "CausalLM", **options), {**batch, "labels": labels})
-
-
-@pytest.mark.parametrize("model_type", ["gpt2", "distilbert"])
-def test_rows_padded_on_the_left_have_the_same_loss_and_gradients(model_type: str) -> None:
-    batch = batch_of([3, 7, 5], side="left")
-    head = "CausalLM" if model_type == "gpt2" else "TokenClassification"
-    labels = batch["input_ids"].masked_fill(batch["attention_mask"] == 0, -100)
-    # The padding in front of a row would predict its first token.
-    labels[torch.arange(3), -torch.tensor([3, 7, 5])] = -100
-    assert_equal(
-        new_model(model_type, head), {**batch, "labels": labels if head == "CausalLM" else labels.clip(-100, 1)}
-    )
 
 
 @pytest.mark.parametrize("model_type", TYPES)
@@ -146,16 +112,6 @@ def test_padding_has_no_share_in_the_loss_of_question_answering(model_type: str)
     torch.testing.assert_close(loss, torch.stack([each.loss for each in one_by_one]).mean(), atol=1e-6, rtol=1e-5)
     with torch.autocast("cpu", torch.bfloat16):
         assert packed(**batch).loss.isfinite()
-
-
-@pytest.mark.parametrize("model_type", TYPES)
-def test_evaluation_has_the_same_logits(model_type: str) -> None:
-    model = new_model(model_type).eval()
-    packed = deepcopy(model)
-    install(packed)
-    batch = batch_of([3, 7, 5, 1])
-    with torch.no_grad():
-        torch.testing.assert_close(packed(**batch).logits, model(**batch).logits, atol=1e-6, rtol=1e-5)
 
 
 def test_layers_compute_only_tokens() -> None:
@@ -186,27 +142,22 @@ def test_a_saved_model_is_a_plain_model(tmp_path: Path) -> None:
     plain, own = (json.loads((tmp_path / name / "config.json").read_text("utf-8")) for name in ("plain", "packed"))
     assert own == plain
     reloaded = type(model).from_pretrained(tmp_path / "packed").eval()
-    batch = batch_of([3, 7])
-    torch.testing.assert_close(reloaded(**batch).logits, model(**batch).logits)
+    batch = batch_of([3, 7, 5, 1])
+    with torch.no_grad():
+        torch.testing.assert_close(reloaded(**batch).logits, model(**batch).logits)
+        torch.testing.assert_close(packed(**batch).logits, model(**batch).logits, atol=1e-6, rtol=1e-5)
 
 
-def test_other_models_are_refused() -> None:
+def test_other_models_and_gpus_with_32_bits_are_refused() -> None:
     config = AutoConfig.for_model(
         "deberta-v2", vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=1, num_attention_heads=2
     )
     model = transformers.AutoModelForSequenceClassification.from_config(config)
     with pytest.raises(Unsupported, match=r"^padding none does not support models of type deberta-v2, only albert, "):
         install(model)
-
-
-def test_a_model_that_keeps_its_own_attention_is_refused() -> None:
-    model = new_model("bert")
-    install(model)
-    model.config._attn_implementation = "sdpa"
-    # Without padding, that attention would run, over all rows as if they were one.
-    tokens = torch.full((2, 4), 5)
-    with pytest.raises(Unsupported, match=r"^padding none needs transformers 5 or later, in which BertEncoder can use"):
-        model(input_ids=tokens, attention_mask=torch.ones_like(tokens))
+    check_device("cpu", "fp32")
+    with pytest.raises(Unsupported, match=r"^padding none needs precision bf16, fp16 or auto on a GPU, not fp32: "):
+        check_device("cuda", "fp32")
 
 
 @pytest.mark.parametrize("width", [8, 13])
@@ -218,12 +169,32 @@ def test_the_kernel_of_gpus_gets_arguments_that_it_accepts(width: int) -> None:
     assert flash_attention(query, query, query, rows, 0.1, False, None).shape == (1, 10, 2, width)
 
 
-def test_a_gpu_needs_16_bits() -> None:
-    check_device("cpu", "fp32")
-    with pytest.raises(Unsupported, match=r"^padding none needs precision bf16, fp16 or auto on a GPU, not fp32: "):
-        check_device("cuda", "fp32")
+NewJob = Callable[[str], Any]
 
 
-def test_every_supported_type_has_layers_with_attention() -> None:
-    for model_type in padding_free.MODEL_TYPES:
-        assert_equal(new_model(model_type), {**batch_of([3, 7]), "labels": torch.tensor([0, 1])})
+def test_a_job_has_the_losses_and_the_scores_of_a_padded_one(new_job: NewJob) -> None:
+    # In the order of the rows' numbers, batches have rows of different lengths.
+    arguments = {"max_steps": 12, "learning_rate": 0.01, "length_grouping": False}
+    padded = new_job("padded").without_dropout().run(padding="longest", **arguments)
+    packed = new_job("packed").without_dropout().run(padding="none", **arguments)
+    assert packed.losses == pytest.approx(padded.losses, rel=1e-4)
+    metrics, own = padded.result["metrics"], packed.result["metrics"]
+    assert own["eval_loss"] == pytest.approx(metrics["eval_loss"], rel=1e-4)
+    assert own["eval_f1_macro"] == metrics["eval_f1_macro"]
+    assert (own["padding/efficiency"], metrics["padding/efficiency"] < 0.9) == (1.0, True)
+    used = packed.events("start")[0]["hyperparameters"]
+    assert (used["padding"], used["attention"]) == ("none", "auto")
+    configurations = [(each.folder / "model/config.json").read_text("utf-8") for each in (padded, packed)]
+    assert configurations[0] == configurations[1]
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    "fields",
+    [
+        {"calibration_batch_sizes": "4,8", "calibration_seconds": 0.2},
+        {"probe_precision": 0.5, "probe_samples": 80, "epochs": 4},
+    ],
+)
+def test_a_calibration_and_a_probe_run_without_padding(job: Any, fields: dict[str, Any]) -> None:
+    assert job.run(padding="none", **fields).result["metrics"]

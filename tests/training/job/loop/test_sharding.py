@@ -40,11 +40,6 @@ TRAINING = {
 }
 
 
-def with_checkpoints(job: Any) -> Any:
-    job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
-    return job
-
-
 def assert_equal_models(job: Any, expected: Any) -> None:
     weights, whole = (load_file(each.folder / "model/model.safetensors") for each in (job, expected))
     assert sorted(weights) == sorted(whole)
@@ -71,7 +66,7 @@ def test_each_process_holds_a_part_and_only_the_first_needs_the_saved_model(tiny
 
 
 def test_one_process_trains_the_same_with_sharding(new_job: NewJob) -> None:
-    whole, sharded = (with_checkpoints(new_job(name)) for name in ("none", "fsdp2"))
+    whole, sharded = (new_job(name).with_checkpoints() for name in ("none", "fsdp2"))
     expected = whole.run(**TRAINING)
     ended = sharded.run(sharding="fsdp2", **TRAINING)
     assert ended.result["metrics"]["eval_loss"] == pytest.approx(expected.result["metrics"]["eval_loss"], rel=1e-4)
@@ -81,7 +76,7 @@ def test_one_process_trains_the_same_with_sharding(new_job: NewJob) -> None:
 
 @pytest.mark.slow
 def test_two_processes_train_and_resume_the_same_with_sharding(new_job: NewJob) -> None:
-    whole, sharded = (with_checkpoints(new_job(name)) for name in ("none", "fsdp2"))
+    whole, sharded = (new_job(name).with_checkpoints() for name in ("none", "fsdp2"))
     expected = whole.run(TORCHRUN, **TRAINING)
     ended = sharded.run(TORCHRUN, sharding="fsdp2", **TRAINING)
     losses = ended.losses
@@ -100,26 +95,6 @@ def test_two_processes_train_and_resume_the_same_with_sharding(new_job: NewJob) 
     # The events of both starts are in one file.
     assert resumed.losses == losses + losses[3:]
     assert_equal_models(sharded, whole)
-
-
-@pytest.mark.slow
-def test_the_best_weights_are_loaded_into_the_parts(new_job: NewJob) -> None:
-    """A learning rate that is far too high makes the first evaluation the best one."""
-    job = with_checkpoints(new_job("job"))
-    arguments = {
-        **TRAINING,
-        "lr_scheduler": "constant",
-        "learning_rate": 9.0,
-        "best_metric": "eval_loss",
-        "eval_steps": 1,
-        "save_steps": 1,
-    }
-    ended = job.run(TORCHRUN, sharding="fsdp2", **arguments)
-    best = int(ended.result["metrics"]["best/step"])
-    assert best < ended.result["steps"]
-    saved = load_file(job.folder / f"checkpoints/checkpoint-{best}/model.safetensors")
-    weights = load_file(job.folder / "model/model.safetensors")
-    assert all(torch.equal(weights[name], values) for name, values in saved.items())
 
 
 @pytest.mark.slow

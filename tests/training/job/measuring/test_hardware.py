@@ -8,8 +8,10 @@ import time
 from pathlib import Path
 
 import pytest
+import torch
 
 from measuring import hardware
+from measuring.hardware import disable_cudnn_attention
 from reporting.errors import Unsupported
 
 
@@ -36,3 +38,17 @@ def test_the_age_of_a_process_counts_from_its_start() -> None:
     began = time.monotonic()
     output = subprocess.check_output([sys.executable, "-c", code, str(Path(hardware.__file__).parents[1])])
     assert 0.5 <= float(output) <= time.monotonic() - began + 0.1
+
+
+def test_cudnn_does_not_compute_attention() -> None:
+    before = torch.backends.cuda.cudnn_sdp_enabled()
+    try:
+        disable_cudnn_attention()
+        assert not torch.backends.cuda.cudnn_sdp_enabled()
+        assert torch.backends.cuda.mem_efficient_sdp_enabled()
+    finally:
+        torch.backends.cuda.enable_cudnn_sdp(before)
+
+
+def test_free_memory_is_known_here() -> None:
+    assert 0 < (hardware.free_bytes() or 0) < 2**50

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
+import transformers
 
 from data.padding import Work
-from measuring.meter import Meter
+from measuring import meter
+from measuring.meter import Meter, Steady
 
 
 class ManualClock:
@@ -43,21 +46,6 @@ class Training:
             self.clock.time += seconds
 
 
-def test_steady_throughput_by_hand() -> None:
-    training = Training(warmup_steps=1)
-    training.meter.begin_steps()
-    for _ in range(6):
-        training.step(1.0, samples=2, tokens=20)
-    training.meter.end_steps()
-    steady = training.meter.steady()
-    assert steady is not None
-    assert steady.seconds == pytest.approx(5.0)
-    assert steady.work == Work(10, 100, 100)
-    assert steady.work.samples / steady.seconds == pytest.approx(2.0)
-    assert steady.steps == 5
-    assert steady.step_seconds == pytest.approx((1.0, 1.0, 1.0))
-
-
 def test_steady_time_excludes_warm_up_evaluations_and_checkpoints() -> None:
     training = Training(warmup_steps=2)
     training.meter.begin_steps()
@@ -91,6 +79,8 @@ def test_waiting_for_data_counts_and_accumulated_batches_are_one_step() -> None:
     training = Training(warmup_steps=1)
     training.meter.begin_steps()
     training.step(1.0, samples=4, batches=2)
+    # Step times can be read during the training.
+    assert training.meter.step_seconds() == [1.0]
     for _ in range(2):
         training.clock.time += 0.5  # the loader
         training.step(1.5, samples=4, batches=2)
@@ -100,6 +90,10 @@ def test_waiting_for_data_counts_and_accumulated_batches_are_one_step() -> None:
     assert steady.work.samples == 16
     assert steady.seconds == pytest.approx(4.0)
     assert steady.step_seconds == pytest.approx((2.0, 2.0, 2.0))
+    # The end counts once.
+    training.clock.time += 50
+    training.meter.end_steps()
+    assert training.meter.phase_seconds == {"warmup": 1.0, "train_steady": 4.0}
 
 
 @pytest.mark.parametrize("steps", [0, 1, 3, 4])
@@ -110,36 +104,56 @@ def test_fewer_than_two_steady_steps_have_no_throughput(steps: int) -> None:
         training.step(1.0, samples=2)
     training.meter.end_steps()
     assert training.meter.steady() is None
+    assert training.meter.phase_seconds == {"warmup": min(steps, 3)} | (
+        {"train_steady": steps - 3} if steps >= 3 else {}
+    )
 
 
-def test_a_training_that_ends_while_warming_up_has_no_steady_phase() -> None:
-    training = Training(warmup_steps=3)
-    training.meter.begin_steps()
-    training.step(2.0, samples=2)
-    training.meter.end_steps()
-    assert training.meter.phase_seconds == {"warmup": 2.0}
+def test_throughput_by_hand() -> None:
+    steady = Steady(10.0, Work(50, 400, 800), 5, (1.0, 2.0, 3.0))
+    all_devices = Work(100, 800, 1600, 6400)
+    # 6 FLOP x 1e9 parameters x 80 tokens/s = 4.8e11 of 4.8e12.
+    assert meter.throughput_metrics(steady, all_devices, 10**9, 4.8e12) == pytest.approx(
+        {
+            "throughput/steady_samples_per_second": 10.0,
+            "throughput/steady_tokens_per_second": 80.0,
+            "throughput/steady_steps": 5,
+            "throughput/steady_step_seconds_p25": 1.0,
+            "throughput/steady_step_seconds_p50": 2.0,
+            "throughput/steady_step_seconds_p75": 3.0,
+            "throughput/model_flops_per_second": 4.8e11,
+            "throughput/mfu": 0.1,
+        }
+    )
+    # 6,400 pairs of 10**7 FLOP in 10 s are 6.4e9 FLOP/s more.
+    metrics = meter.throughput_metrics(steady, all_devices, 10**9, 4.8e12, 10**7)
+    assert metrics["throughput/model_flops_with_attention_per_second"] == pytest.approx(4.8e11 + 6.4e9)
+    assert metrics["throughput/mfu_with_attention"] == pytest.approx(0.1 + 6.4e9 / 4.8e12)
+    assert "throughput/mfu" not in meter.throughput_metrics(steady, all_devices, 10**9, None)
+    assert meter.throughput_metrics(None, all_devices, 10**9, 1e12) == {}
 
 
-def test_the_last_step_counts_once() -> None:
-    training = Training(warmup_steps=1)
-    training.meter.begin_steps()
-    for _ in range(3):
-        training.step(1.0, samples=2)
-    training.meter.end_steps()
-    training.clock.time += 50
-    training.meter.end_steps()
-    assert training.meter.phase_seconds == {"warmup": 1.0, "train_steady": 2.0}
+def test_padding_efficiency_by_hand() -> None:
+    assert meter.padding_metrics(Work(10, 30, 120)) == {"padding/efficiency": 0.25}
+    assert meter.padding_metrics(Work(0, 0, 0)) == {}
 
 
-def test_step_times_can_be_read_during_the_training() -> None:
-    training = Training(warmup_steps=1)
-    training.meter.begin_steps()
-    training.step(1.0, samples=2)
-    assert training.meter.step_seconds() == [1.0]
-    training.step(2.0, samples=2)
-    training.step(3.0, samples=2)
-    assert training.meter.step_seconds() == [1.0, 2.0, 3.0]
-    training.meter.end_steps()
-    steady = training.meter.steady()
-    assert steady is not None
-    assert steady.steps == 2
+def test_shared_layers_count_as_often_as_they_run() -> None:
+    from transformers import AlbertConfig, AlbertForSequenceClassification
+
+    sizes = {"vocab_size": 20, "embedding_size": 4, "hidden_size": 8, "num_attention_heads": 2, "intermediate_size": 16}
+    one_layer, three_layers = (
+        meter.multiplied_parameters(AlbertForSequenceClassification(AlbertConfig(num_hidden_layers=n, **sizes)))
+        for n in (1, 3)
+    )
+    # 4 x (8 x 8 + 8) of attention, 8 x 16 + 16 and 16 x 8 + 8 of the feed-forward part, two norms of 2 x 8.
+    assert three_layers - one_layer == 2 * (4 * 72 + 144 + 136 + 32)
+
+
+def test_attention_counts_two_products_of_every_layer() -> None:
+    """BERT base: 12 layers of 768 hidden units."""
+    config = transformers.BertConfig()
+    assert meter.attention_flops_per_pair(SimpleNamespace(config=config)) == 12 * 12 * 768
+    distilled = transformers.DistilBertConfig(n_layers=6, dim=768)
+    assert meter.attention_flops_per_pair(SimpleNamespace(config=distilled)) == 12 * 6 * 768
+    assert meter.attention_flops_per_pair(SimpleNamespace(config=SimpleNamespace())) is None

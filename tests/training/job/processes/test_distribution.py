@@ -5,24 +5,14 @@ from __future__ import annotations
 import json
 import re
 import signal
-import time
 from collections.abc import Callable
 from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.support.job.job_process import TORCHRUN
-
-WATCHED = ROOT / "tests" / "support" / "job" / "watched.py"
+from tests.support.job.job_process import TORCHRUN, WATCHED, Ended
 
 NewJob = Callable[[str], Any]
-
-
-def rows_by_batch(job: Any, process: int) -> list[list[list[int]]]:
-    """Return the tokens of the rows in each batch of a process, without padding and filler rows."""
-    lines = (job.folder / f"rows_{process}.jsonl").read_text().splitlines()
-    return [json.loads(line) for line in lines]
 
 
 @pytest.mark.parametrize("padding", ["longest", "buckets"])
@@ -34,10 +24,12 @@ def test_each_process_trains_on_different_rows(job: Any, channel_writer: Any, pa
     arguments = {"batch_size": 4, "epochs": 2, "padding": padding, "eval_strategy": "end"}
     if padding == "buckets":
         arguments["bucket_lengths"] = "6,12"
-    ended = job.run([*TORCHRUN, str(WATCHED)], **arguments)
+    ended = job.run([*TORCHRUN, WATCHED], **arguments)
     # An epoch has five groups of 2 x 4 rows, and a sixth with the remaining 3: 2 for one process, 1 for the other.
     assert ended.result["steps"] == 12
-    batches_by_process = [rows_by_batch(job, process) for process in range(2)]
+    # The tokens of the rows in each batch of a process, without padding and filler rows.
+    files = [job.folder / f"rows_{process}.jsonl" for process in range(2)]
+    batches_by_process = [[json.loads(line) for line in file.read_text().splitlines()] for file in files]
     for epoch in range(2):
         batches = [part[6 * epoch : 6 * epoch + 6] for part in batches_by_process]
         assert [[len(batch) for batch in part] for part in batches] == [[4, 4, 4, 4, 4, 2], [4, 4, 4, 4, 4, 1]]
@@ -55,9 +47,8 @@ def test_each_process_trains_on_different_rows(job: Any, channel_writer: Any, pa
     assert ended.output.count("'train_runtime'") == 1
 
 
-@pytest.mark.parametrize("rows", [13, *(pytest.param(rows, marks=pytest.mark.slow) for rows in (16, 101))])
-def test_two_processes_evaluate_like_one(new_job: NewJob, channel_writer: Any, rows: int) -> None:
-    results = []
+def test_two_processes_evaluate_like_one(new_job: NewJob, channel_writer: Any) -> None:
+    results, rows = [], 13
     for name, command in (("one", ()), ("two", TORCHRUN)):
         job = new_job(name)
         ids = [[10 + at % 20, *[15 + at % 30] * (1 + at * 7 % 11)] for at in range(rows)]
@@ -87,24 +78,17 @@ SAVING = {
 }
 
 
-def losses(ended: Any) -> dict[int, float]:
-    return {e["step"]: e["values"]["loss"] for e in ended.events("metric") if "loss" in e["values"]}
-
-
 @pytest.mark.slow
 def test_processes_stop_and_resume_together(new_job: NewJob) -> None:
-    uninterrupted = new_job("uninterrupted")
-    uninterrupted.environment["SM_CHECKPOINT_DIR"] = str(uninterrupted.folder / "checkpoints")
-    expected = uninterrupted.run(TORCHRUN, **SAVING)
+    expected = new_job("uninterrupted").with_checkpoints().run(TORCHRUN, **SAVING)
     assert expected.result["steps"] == 168
 
-    job = new_job("job")
-    job.environment["SM_CHECKPOINT_DIR"] = str(job.folder / "checkpoints")
+    job = new_job("job").with_checkpoints()
     process = job.start(TORCHRUN, **SAVING)
-    wait_for(job, '"step":3,', process)
+    job.wait_for('"step":3,', process)
     process.send_signal(signal.SIGTERM)
     output, _ = process.communicate(timeout=120)
-    (failure,) = job_events(job, "failure")
+    (failure,) = Ended(process.returncode, output, job.folder).events("failure")
     assert failure["failure_class"] == "Stopped", output
     assert not (job.folder / "output/failure").exists()
     (checkpoint,) = (job.folder / "checkpoints").iterdir()
@@ -113,30 +97,14 @@ def test_processes_stop_and_resume_together(new_job: NewJob) -> None:
 
     ended = job.run(TORCHRUN, **SAVING)
     assert ended.events("start")[-1]["resumed_from_step"] == int(checkpoint.name.rpartition("-")[2])
-    assert losses(ended) == losses(expected)
-    assert (job.folder / "model/model.safetensors").read_bytes() == (
-        uninterrupted.folder / "model/model.safetensors"
-    ).read_bytes()
-
-
-def job_events(job: Any, kind: str) -> list[dict[str, Any]]:
-    lines = (job.folder / "output/data/events.jsonl").read_text().splitlines()
-    return [event for event in map(json.loads, lines) if event["event"] == kind]
-
-
-def wait_for(job: Any, text: str, process: Any) -> None:
-    file = job.folder / "output/data/events.jsonl"
-    deadline = time.monotonic() + 200
-    while not (file.exists() and text in file.read_text()):
-        assert process.poll() is None, process.communicate()
-        assert time.monotonic() < deadline, "the expected event did not appear"
-        time.sleep(0.05)
+    assert ended.losses == expected.losses
+    assert ended.weights == expected.weights
 
 
 def test_the_failure_of_one_process_is_the_jobs_failure(job: Any) -> None:
     """The other process waits in an exchange. It reports the same failure and ends before it is killed."""
     job.environment["FAILING"] = "1"
-    ended = job.run([*TORCHRUN, str(WATCHED)], epochs=100)
+    ended = job.run([*TORCHRUN, WATCHED], epochs=100)
     assert ended.code != 0
     (failure,) = ended.events("failure")
     assert (failure["failure_class"], failure["message"]) == ("OutOfMemory", "no room for process 1")

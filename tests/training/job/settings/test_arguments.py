@@ -5,8 +5,7 @@ from __future__ import annotations
 import pytest
 
 from reporting.errors import ArgumentError
-from settings.argument_rules import RULES
-from settings.arguments import REQUIRED, Arguments, parse
+from settings.arguments import REQUIRED, RULES, Arguments, parse
 from tests.support.job.arguments import ARGUMENTS, job_argv
 
 
@@ -20,6 +19,7 @@ def test_values_are_converted() -> None:
 
 def test_every_field_without_a_default_is_required() -> None:
     assert sorted(REQUIRED) == sorted(ARGUMENTS)
+    assert set(RULES) <= set(Arguments.__dataclass_fields__)
     with pytest.raises(ArgumentError, match=r"^missing argument: seed$"):
         parse(job_argv(seed=None))
     with pytest.raises(ArgumentError, match=r"^missing arguments: task, weights, compiler, .*, steady_after_steps$"):
@@ -40,20 +40,17 @@ def test_a_plan_of_an_earlier_version_is_read() -> None:
         (["--epochs"], "argument epochs has no value"),
         (["--dropout", "bulk"], "argument dropout no longer exists: leave it out, and PyTorch draws the random"),
         (["--epochs", "two"], "epochs is 'two': it must be a finite number"),
-        (["--epochs", "nan"], "epochs is 'nan': it must be a finite number"),
         (["--epochs", "0"], "epochs is '0': it must be above 0"),
         (["--seed", "1.5"], "seed is '1.5': it must be a whole number"),
         (["--save_model", "yes"], "save_model is 'yes': it must be True or False"),
         (["--compiler", "xla"], "compiler is 'xla': it must be one of none, inductor, trcomp, trcomp-off"),
         (["--adam_beta1", "1"], "adam_beta1 is '1': it must be at least 0 and below 1"),
-        (["--max_steps", "0"], "max_steps is '0': it must be at least 1"),
         (["--max_steps", "9"], "set exactly one of epochs and max_steps"),
         (["--bucket_lengths", "32,16"], "bucket_lengths is '32,16': it must be ascending whole numbers"),
         (["--padding", "buckets"], "padding 'buckets' needs bucket_lengths"),
         (["--padding", "none", "--compiler", "inductor"], "padding 'none' and compiler 'inductor' cannot be combined"),
         (["--padding", "none", "--attention", "eager"], "padding 'none' needs attention 'auto', not 'eager'"),
         (["--eval_strategy", "steps"], "eval_strategy 'steps' requires eval_steps"),
-        (["--save_strategy", "steps"], "save_strategy 'steps' requires save_steps"),
         (
             ["--best_metric", "eval_loss", "--eval_strategy", "epoch"],
             "best_metric is 'eval_loss': every evaluation needs",
@@ -66,7 +63,3 @@ def test_a_wrong_argument_is_refused_by_name(argv: list[str], message: str) -> N
     with pytest.raises(ArgumentError) as caught:
         parse([*job_argv(), *argv])
     assert str(caught.value).startswith(message)
-
-
-def test_every_rule_belongs_to_an_argument() -> None:
-    assert set(RULES) <= set(Arguments.__dataclass_fields__)

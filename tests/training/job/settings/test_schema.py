@@ -6,16 +6,13 @@ from collections.abc import Iterator
 from typing import Any, get_args
 
 import annotated_types
-import pytest
 from pydantic.fields import FieldInfo
 
 from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.load import load
-from experiments.schema.compare_fields import Calibration, Probe
+from experiments.schema.compare_fields import Calibration, Probe, Target
 from experiments.schema.fields import ExperimentFields
-from experiments.schema.quality_metrics import Target
-from settings.argument_rules import CHOICES, RULES
-from settings.arguments import FIELDS, REQUIRED, parse
+from settings.arguments import CHOICES, FIELDS, REQUIRED, RULES, parse
 
 SECTIONS = {"probe": Probe, "calibration": Calibration, "target": Target}
 DERIVED = {"learning_rate"}
@@ -38,22 +35,24 @@ def test_every_plan_passes_the_required_arguments() -> None:
     assert set(planned) - set(REQUIRED) == {"model", "bucket_lengths", "epochs"}
 
 
-@pytest.mark.parametrize("name", sorted(set(FIELDS) - DERIVED - SWITCHES - set(REQUIRED)))
-def test_the_jobs_default_equals_the_schemas(name: str) -> None:
-    default = schema_field(name).get_default(call_default_factory=True)
-    if schema_field(name).is_required():
-        default = None
-    assert FIELDS[name].default in (default, default or "", default or ())
+def test_the_jobs_defaults_choices_and_rules_are_the_schemas() -> None:
+    for name in set(FIELDS) - DERIVED - SWITCHES - set(REQUIRED):
+        default = schema_field(name).get_default(call_default_factory=True)
+        if schema_field(name).is_required():
+            default = None
+        assert FIELDS[name].default in (default, default or "", default or ()), name
+    for name, choices in CHOICES.items():
+        # The planner converts eval_strategy samples to steps.
+        converted = {"samples"} if "eval" in name else set()
+        assert set(choices) == literals(schema_field(name).annotation) - converted, name
+    for name in set(RULES) - DERIVED:
+        ((kind, smallest),) = bounds(schema_field(name))
+        _, is_valid = RULES[name]
+        assert is_valid(smallest if kind == "ge" else smallest + 1e-9), name
 
 
 def literals(annotation: Any) -> set[str]:
     return {each for part in get_args(annotation) for each in (get_args(part) or (part,)) if isinstance(each, str)}
-
-
-@pytest.mark.parametrize("name", sorted(CHOICES))
-def test_the_jobs_choices_equal_the_schemas(name: str) -> None:
-    # The planner converts eval_strategy samples to steps.
-    assert set(CHOICES[name]) == literals(schema_field(name).annotation) - ({"samples"} if "eval" in name else set())
 
 
 def bounds(field: FieldInfo) -> Iterator[tuple[str, float]]:
@@ -65,13 +64,6 @@ def bounds(field: FieldInfo) -> Iterator[tuple[str, float]]:
                 yield "ge", float(str(bound.ge))
             elif isinstance(bound, annotated_types.Gt):
                 yield "gt", float(str(bound.gt))
-
-
-@pytest.mark.parametrize("name", sorted(set(RULES) - DERIVED))
-def test_the_job_accepts_the_schemas_smallest_value(name: str) -> None:
-    ((kind, smallest),) = bounds(schema_field(name))
-    _, is_valid = RULES[name]
-    assert is_valid(smallest if kind == "ge" else smallest + 1e-9)
 
 
 def test_the_job_reads_a_plan() -> None:

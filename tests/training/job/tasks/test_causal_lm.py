@@ -14,10 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import torch
+from transformers import AutoModelForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
 from data.channels import ChannelMetadata
 from data.padding import IGNORED_LABEL, Batch, Collator, Padding
-from measuring import result_metrics
+from measuring import meter
 from tasks import causal_lm
 from tests.support.job.job_process import TORCHRUN
 from weights.pretrained import Pretrained
@@ -47,8 +48,6 @@ def write_rows(folder: Path, ids: Sequence[Sequence[int]]) -> None:
 @pytest.fixture(scope="session")
 def tiny_gpt2(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """Configuration of a GPT-2 with two layers, without weights."""
-    from transformers import GPT2Config
-
     folder = tmp_path_factory.mktemp("gpt2")
     shape = {"vocab_size": VOCABULARY, "n_positions": 16, "n_embd": HIDDEN, "n_layer": LAYERS, "n_head": 2}
     GPT2Config(**shape, bos_token_id=0, eos_token_id=0).save_pretrained(folder)
@@ -77,37 +76,17 @@ def loss_by_hand(model: Any, rows: Sequence[Sequence[int]]) -> float:
     return sum(losses) / len(losses)
 
 
-@pytest.mark.parametrize("rows", [blocks, varying_lengths])
-def test_loss_and_perplexity_by_hand(new_lm: Any, rows: Callable[[int], list[list[int]]]) -> None:
-    from transformers import GPT2LMHeadModel
-
+@pytest.mark.parametrize("launcher", [(), pytest.param(TORCHRUN, marks=pytest.mark.slow)])
+def test_loss_and_perplexity_by_hand(new_lm: Any, launcher: Sequence[str]) -> None:
+    rows = varying_lengths
     job = new_lm("job", rows(20), rows(13))
-    result = job.run(**PLAIN, eval_batch_size=5, learning_rate=0.01).result
+    result = job.run(launcher, **PLAIN, eval_batch_size=3, learning_rate=0.01).result
     model = GPT2LMHeadModel.from_pretrained(job.folder / "model")
     by_hand = loss_by_hand(model, rows(13))
     assert result["metrics"]["eval_loss"] == pytest.approx(by_hand, rel=1e-5)
     assert result["metrics"]["eval_perplexity"] == pytest.approx(math.exp(by_hand), rel=1e-5)
     assert result["tables"] == {}
     assert model.config.use_cache is True
-
-
-@pytest.mark.slow
-def test_two_processes_evaluate_every_row_once(new_lm: Any) -> None:
-    from transformers import GPT2LMHeadModel
-
-    job = new_lm("two", varying_lengths(20), varying_lengths(13))
-    result = job.run(TORCHRUN, **PLAIN, eval_batch_size=3).result
-    model = GPT2LMHeadModel.from_pretrained(job.folder / "model")
-    assert result["metrics"]["eval_loss"] == pytest.approx(loss_by_hand(model, varying_lengths(13)), rel=1e-5)
-
-
-@pytest.mark.slow
-def test_the_seed_determines_the_random_weights(new_lm: Any) -> None:
-    runs = [new_lm(f"job {at}", blocks(20), blocks(5)) for at in range(3)]
-    losses = [job.run(**PLAIN, seed=seed, save_model=False).losses for job, seed in zip(runs, (1, 1, 2), strict=True)]
-    assert losses[0] == losses[1] != losses[2]
-    # Before training, all tokens are about equally likely.
-    assert losses[0][0] == pytest.approx(math.log(VOCABULARY), abs=0.2)
 
 
 @pytest.mark.slow
@@ -133,9 +112,7 @@ def test_padding_and_filler_rows_have_no_label() -> None:
     batch = Collator(Padding("max_length", 4), METADATA, causal_lm.targets, batch_size=3)(rows)
     ignored = IGNORED_LABEL
     assert batch["labels"].tolist() == [[5, 6, 7, ignored], [8, 9, ignored, ignored], [ignored] * 4]
-
-
-def test_the_padding_token_has_a_label_where_it_is_not_padding() -> None:
+    # The padding token has a label where it is not padding.
     ids, mask = np.array([[4, 0, 0]]), np.array([[1, 1, 0]])
     assert causal_lm.targets(Batch([{}], 0, [0], ids, mask))["labels"].tolist() == [[4, 0, IGNORED_LABEL]]
 
@@ -149,11 +126,9 @@ def test_reduced_predictions_by_hand() -> None:
     scores = causal_lm.Scorer(None)(SimpleNamespace(predictions=reduced.numpy()))
     loss = (math.log(4 / 3) + 2 * math.log(4)) / 3
     assert scores == pytest.approx({"loss": loss, "perplexity": math.exp(loss)})
-
-
-@pytest.mark.parametrize("loss", [1e6, math.inf, math.nan])
-def test_an_infinite_perplexity_is_omitted(loss: float) -> None:
-    assert list(causal_lm.Scorer(None)(SimpleNamespace(predictions=np.array([[loss, 1]])))) == ["loss"]
+    # An infinite perplexity is omitted.
+    for loss in (1e6, math.inf, math.nan):
+        assert list(causal_lm.Scorer(None)(SimpleNamespace(predictions=np.array([[loss, 1]])))) == ["loss"]
 
 
 def test_an_encoder_does_not_see_later_tokens(tiny_model: Path) -> None:
@@ -167,20 +142,17 @@ def test_multiplied_parameters_by_hand(tiny_gpt2: Path, tiny_model: Path) -> Non
     h = HIDDEN
     layer = 2 * 2 * h + (3 * h * h + 3 * h) + (h * h + h) + (4 * h * h + 4 * h) + (4 * h * h + h)
     model = causal_lm.load_model(Pretrained(str(tiny_gpt2), weights="random"), METADATA)
-    assert result_metrics.multiplied_parameters(model) == LAYERS * layer + 2 * h + VOCABULARY * h
-    from transformers import AutoModelForSequenceClassification
-
+    assert meter.multiplied_parameters(model) == LAYERS * layer + 2 * h + VOCABULARY * h
     # The embeddings of words, 16 positions and 2 types are only looked up. No weights are shared.
     encoder = AutoModelForSequenceClassification.from_pretrained(tiny_model)
-    assert result_metrics.multiplied_parameters(encoder) == encoder.num_parameters() - (VOCABULARY + 16 + 2) * h
+    assert meter.multiplied_parameters(encoder) == encoder.num_parameters() - (VOCABULARY + 16 + 2) * h
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("rows", [varying_lengths])
 def test_inductor_compiles_nothing_after_the_compile_phase(
-    new_lm: Any, rows: Callable[[int], list[list[int]]], tmp_path_factory: pytest.TempPathFactory
+    new_lm: Any, tmp_path_factory: pytest.TempPathFactory
 ) -> None:
-    job = new_lm("compiled", rows(30), rows(5))
+    job = new_lm("compiled", varying_lengths(30), varying_lengths(5))
     job.environment["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path_factory.getbasetemp() / "gpt2 cache".replace(" ", "-"))
     # A compiler leaves blockwise attention out of its programs.
     metrics = job.run(**{**PLAIN, "max_steps": 8, "compiler": "inductor", "attention": "eager"}).result["metrics"]

@@ -22,7 +22,7 @@ from training.contract.errors import JobExists, ServiceError
 from training.services.launcher import Job, failure_of, submit
 from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
-from training.state.digests import record
+from training.state.folders import record
 
 ROOT = Path(__file__).resolve().parents[4]
 

@@ -9,17 +9,29 @@ from pathlib import Path
 import pytest
 
 from experiments.running.manage_jobs import print_jobs, print_log
-from tests.support.attacks.damaged_state import WAYS
 from tests.support.services.following import ended, running
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import ServiceError
 from training.services.launcher import submit
 from training.services.local.job_folder import MARK, JobFolder, LogMarker, LogTimes, marks_file, with_billing
 
+
+def _replaced(make: Callable[[Path], object]) -> Callable[[Path], object]:
+    def damage(path: Path) -> None:
+        path.unlink()
+        make(path)
+
+    return damage
+
+
 DAMAGE: dict[str, Callable[[Path], object]] = {
-    **{name: WAYS[name] for name in ("cut off", "a folder", "a link to /dev/zero")},
+    "cut off": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
     "another object": lambda path: path.write_text("{}"),
+    "a folder": _replaced(Path.mkdir),
+    "a link to /dev/zero": _replaced(lambda path: path.symlink_to("/dev/zero")),
 }
+"""Ways to damage a file."""
+
 PRINTS_IN_PARTS = """
     import pathlib, sys, time
     print("running")

@@ -17,7 +17,7 @@ import pytest
 from tests.support.services.following import ended
 from tests.support.services.harness import LocalHarness
 from tests.support.services.toolkit_env import toolkit_command
-from training.contract.script_entry import ScriptEntry
+from training.contract.job_spec import ScriptEntry
 from training.contract.service import Request
 from training.scripts.source import ENTRY
 from training.services.launcher import failure_of, submit

@@ -7,8 +7,7 @@ from typing import Any
 import pytest
 
 from training.contract.errors import InputError
-from training.contract.job_spec import JobSpec
-from training.contract.script_entry import is_shell_safe
+from training.contract.job_spec import JobSpec, is_shell_safe
 from training.services.sagemaker.job_rules import (
     advice,
     check_devices,

@@ -16,8 +16,7 @@ from mlflow.entities import Run
 
 from experiments.planning.load import FOLDER
 from tests.support.aws.account import Account
-from tests.support.job.published_workloads import SMALL_FIELDS, WORKLOADS, Fields
-from tests.support.job.small_workloads import small_model
+from tests.support.job.published_workloads import SMALL_FIELDS, WORKLOADS, Fields, small_model
 from tests.training.services.sagemaker.conftest import Terminal
 
 pytestmark = pytest.mark.slow

@@ -13,7 +13,6 @@ import pytest
 
 from training.contract.errors import InputError
 from training.staging.formats import columnar
-from training.staging.formats.expansion import MIN_LIMIT_BYTES, ROW_BYTES, Expansion
 from training.staging.formats.readers import read_rows
 
 COLUMNS = ["label", "text"]
@@ -28,7 +27,7 @@ def _own_process() -> None:
 
 
 def read(path: Path, columns: list[str] = COLUMNS) -> list[tuple[int, list[Any]]]:
-    return list(read_rows(path, columns, Expansion(path)))
+    return list(read_rows(path, columns))
 
 
 def refused(path: Path) -> str:
@@ -45,28 +44,6 @@ def test_files_that_cannot_be_read_are_refused_with_the_way_on(tmp_path: Path) -
     assert refused(path).startswith("FILE is not a valid Arrow file: ")
     feather.write_feather(pa.table({"txt": ["a"], "label": [1]}), path)
     assert refused(path) == "FILE has no column 'text'; it has 'txt', 'label'. Did you mean 'txt'?"
-
-
-def repeated(rows: int) -> pa.Table:
-    """Return rows with the same large text, which a file has once."""
-    texts = pa.DictionaryArray.from_arrays(pa.array([0] * rows, pa.int32()), pa.array([LARGE]))
-    return pa.table({"text": texts, "label": [0] * rows})
-
-
-def many_rows() -> pa.Table:
-    rows = MIN_LIMIT_BYTES // ROW_BYTES + 1
-    return pa.table({"text": pa.array(["a"] * rows).dictionary_encode(), "label": [0] * rows})
-
-
-@pytest.mark.parametrize("table", [repeated(200), many_rows()])
-def test_a_small_file_with_large_content_is_refused(tmp_path: Path, table: pa.Table) -> None:
-    path, parquet = tmp_path / "a.feather", tmp_path / "a.parquet"
-    feather.write_feather(table, path)
-    pq.write_table(table, parquet)
-    assert "but contains more than 40 MiB" in refused(path)
-    assert "but contains more than 40 MiB" in refused(parquet)
-    pq.write_table(repeated(35), parquet)
-    assert len(read(parquet)) == 35
 
 
 def test_a_file_that_needs_too_much_memory_is_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -91,28 +68,20 @@ def test_a_file_that_takes_too_long_is_refused(tmp_path: Path, monkeypatch: pyte
 
 def test_a_process_that_ends_is_an_error_of_its_file(tmp_path: Path) -> None:
     path = tmp_path / "a.parquet"
-    pq.write_table(TABLE, path)
-    rows = read_rows(path, COLUMNS, Expansion(path))
+    pq.write_table(pa.concat_tables([TABLE] * 20), path)  # more than fits into a pipe
+    rows = read_rows(path, COLUMNS)
     assert next(rows) == (1, [1, "a"])
     (process,) = columnar._busy
+    list(rows)
+    rows = read_rows(path, COLUMNS)
+    assert next(rows) == (1, [1, "a"])
+    assert columnar._busy == {process}, "files are read by the same process"
     process.kill()
     with pytest.raises(
         InputError, match=r"cannot be read: it ended the process that reads it \(exit code -9\); if it is not damaged"
     ):
         list(rows)
-    assert len(read(path)) == 3_000
-
-
-def test_files_are_read_by_the_same_process(tmp_path: Path) -> None:
-    path = tmp_path / "a.parquet"
-    pq.write_table(TABLE, path)
-    started = set()
-    for _ in range(3):
-        rows = read_rows(path, COLUMNS, Expansion(path))
-        next(rows)
-        started |= columnar._busy
-        list(rows)
-    assert len(started) == 1
+    assert len(read(path)) == 60_000
 
 
 @pytest.mark.parametrize("name", ["a.feather", "a.parquet"])

@@ -1,24 +1,27 @@
-"""JSON as people's tools write it: lines, arrays, and forms that are refused."""
+"""JSON is read row by row, and large documents piece by piece as `json` reads them as a whole."""
 
 from __future__ import annotations
 
-import bz2
+import json
 from pathlib import Path
 from typing import Any
 
 import pandas as pd
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from training.contract.errors import InputError
-from training.staging.formats import json_stream
-from training.staging.formats.expansion import MIN_LIMIT_BYTES, ROW_BYTES, Expansion
+from training.staging.formats import json_rows
 from training.staging.formats.readers import read_rows, unit_of
+from training.staging.formats.text import DEFAULT_FORMAT, open_text
 
+COLUMNS = ["text", "label"]
 FRAME = pd.DataFrame({"text": ["a ü\n", 'b "c"'], "label": [1.0, 0.0]})
 
 
 def read(path: Path) -> list[tuple[int, list[Any]]]:
-    return list(read_rows(path, ["text", "label"], Expansion(path)))
+    return list(read_rows(path, COLUMNS))
 
 
 def refused(path: Path) -> str:
@@ -27,23 +30,13 @@ def refused(path: Path) -> str:
     return str(caught.value).replace(str(path), "FILE")
 
 
-@pytest.mark.parametrize("indent", [0, 2])
-@pytest.mark.parametrize("size", [1, 100, 100_000])
-def test_a_json_array_of_pandas_is_read(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, indent: int, size: int
-) -> None:
-    monkeypatch.setattr(json_stream, "CHUNK_CHARACTERS", size)
+def test_the_unit_of_rows_is_that_of_the_content(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
-    FRAME.to_json(path, orient="records", indent=indent)
-    assert read(path) == [(1, ["a ü\n", 1.0]), (2, ['b "c"', 0.0])]
-    assert unit_of(path) == "row"
-
-
-def test_json_lines_of_pandas_are_read(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
+    FRAME.to_json(path, orient="records")
+    assert unit_of(path, COLUMNS) == "row"
     FRAME.to_json(path, orient="records", lines=True)
-    assert read(path) == [(1, ["a ü\n", 1.0]), (2, ['b "c"', 0.0])]
-    assert unit_of(path) == "line"
+    assert unit_of(path, COLUMNS) == "line"
+    assert unit_of(path, json_rows.SQUAD_COLUMNS) == "question"
 
 
 @pytest.mark.parametrize(
@@ -71,10 +64,65 @@ def test_a_table_by_columns_is_refused_with_the_way_on(tmp_path: Path) -> None:
     )
 
 
-def test_values_and_compressed_arrays_are_limited(tmp_path: Path) -> None:
+def test_values_are_limited(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(b'[{"text": "' + b"a" * (40 * 2**20) + b'", "label": 1}]')
     assert refused(path) == "FILE line 1 has a value of more than 33,554,432 characters"
-    packed = tmp_path / "a.json.bz2"
-    packed.write_bytes(bz2.compress(b"[" + b'{"text": "a", "label": 1},' * (MIN_LIMIT_BYTES // ROW_BYTES + 1)))
-    assert "contains more than 40 MiB" in refused(packed)
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers() | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.dictionaries(st.text(), inner, max_size=4),
+)
+
+
+def read_document(path: Path) -> Any:
+    """Read a document whose field `data` is a list, element by element."""
+    document: dict[str, Any] = {}
+    with open_text(path, DEFAULT_FORMAT) as file:
+        stream = json_rows.JsonStream(path, file, DEFAULT_FORMAT)
+        for name in stream.fields():
+            document[name] = list(stream.elements()) if name == "data" else stream.value()
+        stream.end()
+    return document
+
+
+@given(
+    st.dictionaries(st.text().filter(lambda name: name != "data"), VALUES, max_size=4),
+    st.lists(VALUES, max_size=6),
+    st.booleans(),
+    st.integers(1, 9),
+)
+@settings(deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+def test_pieces_are_read_like_the_whole(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    fields: dict[str, Any],
+    data: list[Any],
+    ascii_only: bool,
+    size: int,
+) -> None:
+    monkeypatch.setattr(json_rows, "CHUNK_CHARACTERS", size)
+    path = tmp_path / "a.json"
+    document = {**fields, "data": data}
+    path.write_text(json.dumps(document, ensure_ascii=ascii_only, indent=1), "utf-8", "surrogatepass")
+    assert read_document(path) == json.loads(path.read_text("utf-8"))
+
+
+@pytest.mark.parametrize("size", [1, 10_000])
+@pytest.mark.parametrize(
+    "text",
+    ['{"data": [1, 2', '{"data": [1,\n\n  tru]}', '{"data": [1 2]}', '{"data": ["a\n"]}', '{"a": 1}\n x', '{"a": -}'],
+)
+def test_errors_have_the_position_in_the_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int, text: str
+) -> None:
+    monkeypatch.setattr(json_rows, "CHUNK_CHARACTERS", size)
+    path = tmp_path / "a.json"
+    path.write_text(text)
+    with pytest.raises(json.JSONDecodeError) as whole:
+        json.loads(text)
+    with pytest.raises(InputError) as pieces:
+        read_document(path)
+    position = f"{whole.value.msg} at line {whole.value.lineno} column {whole.value.colno}"
+    assert str(pieces.value).startswith(f"{path} is not JSON: {position}")

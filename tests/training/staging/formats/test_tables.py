@@ -9,10 +9,9 @@ import pandas as pd
 import pytest
 
 from training.contract.errors import InputError
-from training.staging.formats.expansion import Expansion
 from training.staging.formats.readers import read_rows
 from training.staging.formats.tables import table_delimiter
-from training.staging.formats.text_format import TextFormat
+from training.staging.formats.text import TextFormat
 
 TEXTS = ["plain", 'says "no"; then, leaves', "two\nlines; one, row", "tab\tand | bar", "ü"]
 FRAME = pd.DataFrame({"price": [1.5, 2.25, 3.0, 4.75, 5.5], "text": TEXTS, "label": list("10101")})
@@ -20,7 +19,7 @@ COLUMNS = ["text", "label"]
 
 
 def read(path: Path, columns: list[str] = COLUMNS, **text: Any) -> list[tuple[int, list[Any]]]:
-    return list(read_rows(path, columns, Expansion(path), TextFormat(**text)))
+    return list(read_rows(path, columns, TextFormat(**text)))
 
 
 def refused(path: Path, columns: list[str] = COLUMNS, **text: Any) -> str:
@@ -29,11 +28,9 @@ def refused(path: Path, columns: list[str] = COLUMNS, **text: Any) -> str:
     return str(caught.value).replace(str(path), "FILE")
 
 
-@pytest.mark.parametrize("separator", [",", ";", "\t", "|"])
-@pytest.mark.parametrize("decimal", [".", ","])
-@pytest.mark.parametrize("name", ["a.csv", "a.csv.gz", "a.csv.bz2"])
-def test_tables_of_pandas_are_read_with_any_delimiter(tmp_path: Path, separator: str, decimal: str, name: str) -> None:
-    path = tmp_path / name
+@pytest.mark.parametrize(("separator", "decimal"), [(",", "."), (";", ","), ("\t", "."), ("|", ",")])
+def test_tables_of_pandas_are_read_with_any_delimiter(tmp_path: Path, separator: str, decimal: str) -> None:
+    path = tmp_path / "a.csv"
     FRAME.to_csv(path, sep=separator, decimal=decimal, index=False)
     rows = read(path)
     assert [values for _, values in rows] == [
@@ -41,20 +38,6 @@ def test_tables_of_pandas_are_read_with_any_delimiter(tmp_path: Path, separator:
     ]
     assert [number for number, _ in rows] == [2, 3, 5, 6, 7]
     assert table_delimiter(path, COLUMNS, TextFormat()) == separator
-
-
-def test_an_excel_export_is_read(tmp_path: Path) -> None:
-    """German Excel: a byte order mark, semicolons, decimal commas and CR LF."""
-    path = tmp_path / "Mappe1.csv"
-    text = 'Preis;text;label\r\n1,50;"Das ist gut; sehr, sehr gut";1\r\n2,25;schlecht;0\r\n'
-    path.write_bytes(text.encode("utf-8-sig"))
-    assert read(path) == [(2, ["Das ist gut; sehr, sehr gut", "1"]), (3, ["schlecht", "0"])]
-
-
-def test_unicode_text_of_excel_is_read_with_its_encoding(tmp_path: Path) -> None:
-    path = tmp_path / "Mappe1.csv"
-    path.write_bytes('text\tlabel\r\n"a ""b""\tü"\t1\r\n'.encode("utf-16"))
-    assert read(path, encoding="utf-16") == [(2, ['a "b"\tü', "1"])]
 
 
 @pytest.mark.parametrize("line", ["sep=^", "SEP=^"])
@@ -78,9 +61,7 @@ def test_a_requested_delimiter_is_used(tmp_path: Path) -> None:
     [
         ("text\na;b\nc|d\te\n", ["text"], ","),
         ("title;body,label\na,1\n", ["title;body", "label"], ","),
-        ("a,b;text;label\n1,2;x;y\n", COLUMNS, ";"),
         ('"text";"label";"a,b"\nx;y;z\n', COLUMNS, ";"),
-        ("txt;label\na,b;1\nc,d;2\n", COLUMNS, ";"),
         ("no table\nat all\n", COLUMNS, ","),
     ],
 )
@@ -111,7 +92,6 @@ def test_the_header_decides(tmp_path: Path, content: str, columns: list[str], de
             "FILE line 2 has 1 fields, but the header has 2; a quotation mark has no meaning in .tsv, but has in .csv: "
             "rename the file",
         ),
-        ("a.csv", "text;label\na;1\nb\n", "FILE line 3 has 1 fields, but the header has 2"),
     ],
 )
 def test_a_table_that_cannot_be_read_is_refused_with_the_way_on(

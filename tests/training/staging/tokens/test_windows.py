@@ -15,10 +15,10 @@ from hypothesis import strategies as st
 from tests.support.staging.fast_tokenizers import KINDS
 from tests.support.staging.tables import MODEL
 from training.contract.errors import InputError
-from training.staging.formats.expansion import Expansion
+from training.staging.formats.json_rows import squad_rows
+from training.staging.formats.text import DEFAULT_FORMAT
 from training.staging.models.model_files import locate
 from training.staging.rows.questions import Answer, Question, read_questions
-from training.staging.rows.squad_json import squad_rows
 from training.staging.sources.sources import Table
 from training.staging.tokens.tokenizing import load_tokenizer
 from training.staging.tokens.windows import WindowCutter, Windows, answer_tokens
@@ -145,30 +145,6 @@ def test_windows_equal_those_of_the_tokenizer(kind: str, question: Question, roo
         ]
 
 
-@each_kind
-def test_the_last_word_of_a_context_is_labelled(kind: str) -> None:
-    question = question_of("The title went to Denver", "Denver")
-    windows = cut_windows(kind_of(kind), [question], max_length=64, doc_stride=8)
-    assert (decoded(question, windows, 0) or "").strip() == "Denver"
-
-
-@each_kind
-def test_an_answer_outside_the_window_is_labelled_with_the_cls_token(kind: str) -> None:
-    tokenizer = kind_of(kind)
-    windows = windows_of(tokenizer, question_of("Denver " + "won and won and " * 9, "Denver"), 12, 0)
-    ids = windows.input_ids[-1]
-    cls = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id is not None else 0
-    assert windows.start_position[-1] == windows.end_position[-1] == cls
-    assert windows.start_position[0] != cls
-
-
-def test_the_text_of_the_cls_token_in_a_question_is_not_the_cls_token() -> None:
-    question = question_of("The Broncos", "Broncos", question="Is <cls> a word? <cls>")
-    absent = Question(id="q", context="The Broncos", question=question.question, answers=())
-    windows = cut_windows(kind_of("left_padding"), [absent], max_length=64, doc_stride=8)
-    assert windows.start_position == [len(windows.input_ids[0]) - 1]
-
-
 def minilm() -> Any:
     return load_tokenizer(locate(MODEL), 384)
 
@@ -197,7 +173,7 @@ def test_a_stride_as_long_as_the_window_is_rejected() -> None:
 
 def test_windows_of_real_data_contain_the_answers(shared: Path) -> None:
     path = shared / "data" / "squad-v1.1-train-composite15000.json.gz"
-    questions = list(read_questions(Table(name="squad", unit="question", rows=squad_rows(path, Expansion(path)))))[::40]
+    questions = list(read_questions(Table(name="squad", unit="question", rows=squad_rows(path, DEFAULT_FORMAT))))[::40]
     windows = cut_windows(minilm(), questions, max_length=192, doc_stride=64)
     answered, exact = set(), 0
     for at, number in enumerate(windows.question):

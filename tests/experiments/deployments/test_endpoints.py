@@ -1,0 +1,127 @@
+"""The verbs of endpoints on this machine: wrong input, and an endpoint from its deployment to its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from experiments.__main__ import main
+from experiments.running.options import read_seconds
+from tests.conftest import ROOT
+from tests.support.models.task_models import made
+
+Run = Callable[..., tuple[int, str, str]]
+
+
+@pytest.fixture
+def run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capfd: pytest.CaptureFixture[str]) -> Run:
+    """The command line in this process, with a separate home. Returns exit code, output and errors."""
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+
+    def run_command(*words: object) -> tuple[int, str, str]:
+        code = main([str(word) for word in words])
+        output = capfd.readouterr()
+        return code, output.out, output.err
+
+    return run_command
+
+
+@pytest.fixture(scope="session")
+def model(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return made(tmp_path_factory.mktemp("model"), seed=0)
+
+
+@pytest.mark.parametrize(
+    ("words", "sentence"),
+    [
+        (("deploy",), "deploy needs either --run (a run id, a job name or a group id) or --model (a folder)."),
+        (("deploy", "--model", "/nowhere"), "model is '/nowhere': it must be a Transformers folder"),
+        (("deploy", "--model", "M", "--wit", "2h"), "unknown field 'wit' of deploy: it must be one of run, model,"),
+        (("deploy", "--model", "M", "--wait", "long"), "wait is 'long': it must be a time such as 90s"),
+        (("deploy", "--model", "M", "--lifetime", "2h"), "--lifetime is no longer an option of deploy"),
+        (("deploy", "--model", "M", "--service", "sagemker"), "Did you mean 'sagemaker'?"),
+        (("deploy", "--model", "M", "--max-billable-seconds", "60"), "--max_billable_seconds is no longer an option"),
+        (("deploy", "--model", "M", "--service", "sagemaker"), "--service sagemaker needs --machine"),
+        (("deploy", "--model", "M", "--machine", "ml.g4dn.xlarge"), "--service local runs only on this machine"),
+        (
+            ("deploy", "--model", "M", "--name", "a b"),
+            "name is 'a b': an endpoint's name has up to 63 letters and digits",
+        ),
+        (("deploy", "--model", "M", "--replace", "yes"), "replace is 'yes': it must be true or false."),
+        (("deploy", "--model", "M", "--machines", "2"), "machines is '2': it must be a whole number from 1 to 1."),
+        (("deploy", "--model", "M", "--precision", "fp33"), "precision is 'fp33'"),
+        (("deploy", "--model", "M", "--aws.regon", "x"), "Did you mean 'aws.region'?"),
+        (("deploy", "--model", "M", "--aws.region", "eu-west-1"), "--aws.*, --image and --ami need --service"),
+        (("deploy", "--model", "M", "--host", "0.0.0.0"), "--host 0.0.0.0 lets other machines use the server"),
+        (("deploy", "--model", "M", "--token-file", "none"), "none cannot be read: no such file or directory."),
+        (
+            ("deploy", "--model", "M", "--service", "sagemaker", "--machine", "ml.m5.xlarge", "--host", "0.0.0.0"),
+            "--host needs --service local",
+        ),
+        (("predict", "--text", "a"), "predict needs --endpoint NAME: this machine has no endpoint."),
+        (("predict", "--endpoint", "a", "--text", "a", "--inputs", "b"), "--text and --inputs cannot be combined"),
+        (("predict", "--endpoint", "a", "--inputs", "{"), "inputs is not JSON"),
+        (("undeploy",), "undeploy needs either --endpoint NAME or --all true."),
+    ],
+)
+def test_wrong_input_is_reported_in_one_sentence(run: Run, model: Path, words: tuple[str, ...], sentence: str) -> None:
+    code, out, err = run(*(model if word == "M" else word for word in words))
+    assert (code, out) == (2, "")
+    assert err.startswith("error: ")
+    assert sentence in err
+    assert err.count("\n") == 1
+
+
+def test_a_missing_endpoint_is_reported(run: Run) -> None:
+    for words in (("predict", "--endpoint", "a", "--text", "b"), ("undeploy", "--endpoint", "a")):
+        assert run(*words) == (1, "", "error: local endpoint 'a' does not exist.\n")
+    assert run("undeploy", "--all", "true")[:2] == (0, "Deleted: 0\n")
+
+
+def test_an_endpoint_answers_until_it_is_undeployed(run: Run, model: Path, tmp_path: Path) -> None:
+    code, out, _ = run("deploy", "--model", model, "--name", "winter")
+    assert code == 0
+    assert "Endpoint: winter (local, InService)" in out
+    assert out.endswith("Delete it: trainfare undeploy --endpoint winter\n")
+    code, out, _ = run("predict", "--text", "Winter is coming and it will be dark soon.")
+    assert (code, json.loads(out)[0]["label"][:6]) == (0, "LABEL_")
+    request = {"inputs": ["a", "b"], "parameters": {"top_k": 2}}
+    code, out, _ = run("predict", "--endpoint", "winter", "--inputs", json.dumps(request))
+    assert [len(each) for each in json.loads(out)] == [2, 2]
+    code, out, err = run("predict", "--endpoint", "winter", "--inputs", "3")
+    assert (code, out) == (2, "")
+    assert "endpoint winter rejected the request with status 400: inputs must be" in err
+    code, out, err = run("predict", "--endpoint", "wintr", "--text", "a")
+    assert (code, "Did you mean 'winter'?" in err) == (1, True)
+    code, out, _ = run("endpoints")
+    assert "winter" in out
+    assert run("undeploy", "--endpoint", "winter") == (0, "winter: deleted\n", "")
+    assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
+
+
+@pytest.mark.slow
+def test_a_signal_during_a_deploy_leaves_nothing(model: Path, tmp_path: Path) -> None:
+    environment = os.environ | {"TRAINFARE_HOME": str(tmp_path)}
+    words = [sys.executable, "-m", "experiments", "deploy", "--model", str(model), "--name", "a"]
+    with subprocess.Popen(
+        words, cwd=ROOT, env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stdout
+        assert process.stderr
+        assert "Starting endpoint a" in process.stdout.readline()
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(300) == 130
+        assert process.stderr.read() == "interrupted.\n"
+    assert [path for path in tmp_path.rglob("*") if path.is_file()] == []
+
+
+def test_times_are_converted_to_seconds() -> None:
+    times = {"90s": 90, "30m": 1800, "1.5h": 5400, "7d": 604_800}
+    assert {text: read_seconds("wait", text) for text in times} == times

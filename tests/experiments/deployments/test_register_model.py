@@ -1,0 +1,141 @@
+"""The verb `register`, and the quality gate of `register` and `deploy`."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from mlflow import MlflowClient
+
+from experiments.__main__ import main
+from experiments.deployments.endpoints import read_spec, with_run
+from experiments.deployments.register_model import register
+from tests.support.models.made_models import modelled
+from tests.support.models.place import parent
+from tests.support.tracking.tracked import Tracked
+from training.contract.errors import InputError, NotGoodEnough
+
+
+@pytest.fixture
+def tracked(tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Tracked:
+    """An empty closed group on the tracking store of this process."""
+    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_uri)
+    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
+    client = MlflowClient(tracking_uri)
+    empty_group = Tracked(client, str(client.create_experiment("emotion", artifact_location=(tmp_path / "a").as_uri())))
+    parent(empty_group)
+    return empty_group
+
+
+def alias(tracked: Tracked, name: str = "champion", model: str = "emotion") -> str | None:
+    uri = tracked.client.tracking_uri
+    models = MlflowClient(uri, registry_uri=uri).search_registered_models(f"name = '{model}'")
+    number = models[0].aliases.get(name) if models else None
+    return str(number) if number else None
+
+
+def test_the_winner_of_the_latest_group_is_registered(
+    tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    worse = modelled(tracked, tmp_path, "job-1", accuracy=0.8)
+    better = modelled(tracked, tmp_path, "job-2", accuracy=0.9)
+    for run_id in (worse, better):
+        tracked.client.set_tag(run_id, "mlflow.parentRunId", "")
+    assert main(["register", "--experiment", "emotion"]) == 0
+    output = capsys.readouterr().out
+    assert output == (
+        "Winner of group demo-1: The model is that of none, repeat 1: the best of its 2 jobs, eval_accuracy 0.9.\n"
+        f"Registered run {better} (job-2) as version 1 of emotion, and gave it the alias champion. "
+        "Evaluation: eval_accuracy 0.9.\n"
+        "Model: models:/emotion@champion\n"
+    )
+    assert main(["register", "--run", better, "--experiment", "demo"]) == 0
+    assert (
+        f"Run {better} (job-2) is already version 1 of emotion, and has the alias champion." in capsys.readouterr().out
+    )
+    # The run that MLflow opened for the command notes the registration.
+    own = tracked.client.create_run(tracked.experiment_id).info.run_id
+    monkeypatch.setenv("MLFLOW_RUN_ID", own)
+    assert main(["register", "--run", "job-1", "--alias", "challenger"]) == 0
+    tags = tracked.client.get_run(own).data.tags
+    assert (tags["mlflow.runName"], tags["platform.kind"]) == ("register emotion", "register")
+    assert "as version 2 of emotion" in tags["mlflow.note.content"]
+
+
+def test_a_worse_model_must_be_allowed(tracked: Tracked, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first = modelled(tracked, tmp_path, "job-1", accuracy=0.9)
+    assert main(["register", "--run", "job-1"]) == 0
+    modelled(tracked, tmp_path, "job-2", accuracy=0.8)
+    capsys.readouterr()
+    assert main(["register", "--run", "job-2"]) == 1
+    output = capsys.readouterr().err
+    assert output.startswith("error: Job job-2 (run ")
+    assert (
+        "is worse: eval_accuracy 0.8 against 0.9 of version 1 of emotion (champion). "
+        "To accept it anyway, use --allow worse" in output
+    )
+    assert alias(tracked) == "1"
+    assert main(["register", "--run", "job-2", "--alias", "challenger"]) == 0
+    assert (alias(tracked), alias(tracked, "challenger")) == ("1", "2")
+    assert main(["register", "--run", "job-2", "--allow", "worse"]) == 0
+    assert alias(tracked) == "2"
+    assert "is already version 2 of emotion, and now has the alias champion, which was version 1 of emotion's." in (
+        capsys.readouterr().out
+    )
+    # A better earlier version may return.
+    assert main(["register", "--run", f"runs:/{first}"]) == 0
+    assert alias(tracked) == "1"
+
+
+def test_a_failed_or_unevaluated_run_must_be_allowed(tracked: Tracked, capsys: pytest.CaptureFixture[str]) -> None:
+    tracked.job("none", status="FAILED", tags={"platform.job_name": "job-1", "platform.failure_class": "OutOfMemory"})
+    assert main(["register", "--run", "job-1"]) == 1
+    assert (
+        "ended FAILED (OutOfMemory) and has no evaluation metric. To accept it anyway, use --allow failed,unevaluated"
+        in capsys.readouterr().err
+    )
+    assert main(["register", "--run", "job-1", "--allow", "failed,unevaluated"]) == 2
+    assert "(job-1) has no MLflow model: its job saved none (see save_model)." in capsys.readouterr().err
+    assert alias(tracked) is None
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"run": " "}, "--run is empty."),
+        ({"run": "a", "group": "b"}, "--run and --group cannot be combined"),
+        ({"name": "a/b"}, "name is 'a/b': a registered model's name must have at most 200 letters"),
+        ({"alias": "latest"}, "alias is 'latest'"),
+        (
+            {"allow": "everything"},
+            "allow: 'everything' is not a check. The checks are failed, unevaluated, worse, other-data.",
+        ),
+    ],
+)
+def test_wrong_input_is_reported_in_one_sentence(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as caught:
+        register(fields)
+    assert str(caught.value).startswith(message)
+
+
+def deployed(run: str) -> str | None:
+    """Return the run whose model would be deployed."""
+    arguments = {"run": run}
+    return with_run(arguments, read_spec(arguments, "local")).run_id
+
+
+def test_a_registered_model_is_compared_with_its_own_versions(tracked: Tracked, tmp_path: Path) -> None:
+    worse = modelled(tracked, tmp_path, "job-1", accuracy=0.8)
+    better = modelled(tracked, tmp_path, "job-2", accuracy=0.9)
+    register({"run": worse, "name": "mine"})
+    register({"run": better, "name": "mine"})
+    with pytest.raises(NotGoodEnough, match=r"eval_accuracy 0\.8 against 0\.9 of version 2 of mine \(champion\)"):
+        deployed("models:/mine/1")
+    assert deployed("models:/mine@champion") == better
+    # By its own name a run is compared with the model of its experiment, which is another.
+    assert deployed(worse) == worse
+    best = modelled(tracked, tmp_path, "job-3", accuracy=0.95)
+    register({"run": best})
+    assert deployed(" models:/mine@champion ") == better
+    with pytest.raises(NotGoodEnough, match=r"of version 1 of emotion \(champion\)"):
+        deployed(better)

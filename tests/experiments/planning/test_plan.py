@@ -1,0 +1,92 @@
+"""Planned jobs: models to log, keys of groups, and what a script's arguments say about its batches."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from experiments.planning.arms import Arm
+from experiments.planning.load import load
+from experiments.planning.plan import batch_sizes, group_key, plan
+from experiments.schema.experiment import Experiment
+from tests.support.requests.staged import staged
+from tracking.groups.planned_job import BatchSizes, ModelPlan, PlannedJob
+
+
+def arm(name: str = "demo", **fields: str) -> Arm:
+    experiment: Experiment = load(name, fields)
+    return Arm(label="a", experiment=experiment, is_baseline=True)
+
+
+def job(folder: Path, name: str = "demo", **fields: str) -> PlannedJob:
+    [planned] = plan("g", name, [arm(name, **fields)], 1, [staged()], folder)
+    return planned
+
+
+def test_the_best_models_are_logged_by_default(tmp_path: Path) -> None:
+    assert job(tmp_path).model == ModelPlan(keeps="best")
+    assert job(tmp_path, log_model="winner").model == ModelPlan(keeps="winner")
+    assert job(tmp_path, log_model="true").model == ModelPlan(keeps="each")  # as in earlier versions
+
+
+def test_a_model_that_is_not_saved_or_not_to_be_logged_has_no_plan(tmp_path: Path) -> None:
+    for name, text in (("log_model", "none"), ("log_model", "false"), ("save_model", "false")):
+        assert job(tmp_path, **{name: text}).model is None
+    assert job(tmp_path, **{"calibration.batch_sizes": "[8, 16]"}).model is None
+    assert job(tmp_path, **{"probe.precision": "0.1"}).model is None
+
+
+def test_the_plan_records_options_that_the_model_files_lack(tmp_path: Path) -> None:
+    assert job(tmp_path, **{"data.columns.text_pair": "reply"}).model == ModelPlan(keeps="best", is_of_pairs=True)
+    model_plan = job(tmp_path, "squad-minilm", doc_stride="32", max_length="96").model
+    assert model_plan is not None
+    assert dict(model_plan.answering) == {
+        "max_length": 96,
+        "doc_stride": 32,
+        "n_best_answers": 20,
+        "max_answer_length": 30,
+    }
+
+
+def test_switching_logging_off_resumes_the_same_jobs() -> None:
+    keys = {
+        group_key("train", "demo", [arm(log_model=log_model)], 1, [staged()]) for log_model in ("best", "each", "none")
+    }
+    assert len(keys) == 1
+    assert group_key("train", "demo", [arm(save_model="false")], 1, [staged()]) not in keys
+
+
+def test_more_repeats_are_another_group() -> None:
+    keys = {group_key("compare", "demo", [arm()], repeats, [staged()]) for repeats in (2, 3)}
+    assert len(keys) == 2
+
+
+def test_a_job_gets_neither_the_token_of_a_push_nor_its_name(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("HF_TOKEN", "hf_QwErTz1234567890secret")
+    planned = job(tmp_path, **{"push_to_hub.repository": "someone/a-model", "push_to_hub.token_secret": "hub/token"})
+    assert "TRAINFARE_SECRET_VARIABLES" not in planned.spec.environment
+    assert not [name for name in planned.spec.hyperparameters if name.startswith("push")]
+    assert "hf_QwErTz" not in json.dumps(planned.spec.model_dump(mode="json")) + planned.experiment_yaml
+
+
+def sizes(hyperparameters: dict[str, Any], **fields: Any) -> BatchSizes | None:
+    script = {"source": "code", "hyperparameters": hyperparameters}
+    return batch_sizes(Experiment.model_validate({"script": script, **fields}))
+
+
+def test_the_global_batch_is_known_if_the_script_takes_the_batch() -> None:
+    machine = {"devices": 2, "cores": 2}
+    assert sizes({"bs": "$batch_size"}, batch_size=8, machine=machine) == BatchSizes(per_update=16, per_batch=16)
+    assert sizes({"bs": 8}) is None
+
+
+def test_the_batches_of_a_step_are_known_unless_the_script_accumulates_by_itself() -> None:
+    both = {"bs": "$batch_size", "gas": "$gradient_accumulation_steps"}
+    accumulated = sizes(both, batch_size=8, gradient_accumulation_steps=4)
+    assert accumulated == BatchSizes(per_update=32, per_batch=8)
+    for value, is_known in ((4, False), (1, True), ("1", True)):
+        known = sizes({"bs": "$batch_size", "accumulate_grad_batches": value}, batch_size=8)
+        assert (known is not None) == is_known

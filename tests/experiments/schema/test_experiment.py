@@ -1,0 +1,74 @@
+"""Fields that do not fit the compiler, and options of another compiler."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from experiments.planning.hyperparameters import hyperparameters
+from experiments.planning.load import load
+from training.contract.errors import InputError
+
+GPUS = {"service": "sagemaker", "machine.instance_type": "ml.p4d.24xlarge", "machine.devices": "8"}
+TRCOMP = {**GPUS, "compiler": "trcomp"}
+UNPADDED = {"padding": "none", "compare.arms": "[{}]"}
+SHARDED = {"sharding": "fsdp2"}
+
+
+def test_options_need_their_compiler() -> None:
+    experiment = load("demo", {"compiler": "inductor", "compile_mode": "max-autotune", "compile_dynamic": "false"})
+    assert (experiment.compile_mode, experiment.compile_dynamic) == ("max-autotune", False)
+
+
+def test_another_compiler_drops_the_options_of_inductor(tmp_path: Path) -> None:
+    """An arm of a comparison without a compiler is the control of arms with its options."""
+    path = tmp_path / "mine.yaml"
+    text = (
+        Path("experiments/demo.yaml")
+        .read_text()
+        .replace("precision: auto", "compiler: inductor\ncompile_mode: max-autotune")
+    )
+    path.write_text(text)
+    assert load(str(path), {"compiler": "none"}).compile_mode == "default"
+
+
+def test_sharding_fits_the_compilers_of_gpus() -> None:
+    experiment = load("demo", {"sharding": "fsdp2", "compiler": "inductor", "machine.devices": "2"})
+    assert hyperparameters(experiment, (64,))["sharding"] == "fsdp2"
+    assert "sharding" not in hyperparameters(load("demo", {}), (64,))
+    assert load("demo", UNPADDED).padding == "none"
+
+
+@pytest.mark.parametrize(
+    ("fields", "message"),
+    [
+        ({"compile_mode": "max-autotune"}, "compile_mode requires compiler 'inductor'; the compiler is 'none'"),
+        ({**TRCOMP, "precision": "fp8"}, "compiler 'trcomp' cannot use precision 'fp8': use 'bf16'"),
+        ({**TRCOMP, "kernels": "liger"}, "compiler 'trcomp' cannot use kernels 'liger': use 'torch'"),
+        ({**UNPADDED, "compiler": "inductor"}, "padding 'none' and compiler 'inductor' cannot be combined: the number"),
+        ({**UNPADDED, "attention": "sdpa"}, "padding 'none' needs attention 'auto', not 'sdpa'"),
+        ({**SHARDED, **TRCOMP}, "sharding 'fsdp2' needs compiler 'none' or 'inductor', not 'trcomp'"),
+        ({**SHARDED, "compiler": "inductor", "compile_scope": "model"}, "needs compile_scope 'layers', not 'model'"),
+        (
+            {**SHARDED, "compiler": "inductor", "compile_mode": "max-autotune"},
+            "does not work with compile_mode 'max-autotune', which records CUDA graphs",
+        ),
+        (
+            {**SHARDED, **GPUS, "machine.launcher": "smddp"},
+            "needs machine.launcher 'torchrun' or 'pytorchddp', not 'smd",
+        ),
+        (
+            {**SHARDED, **GPUS, "machine.image": "{pytorch: 2.5}"},
+            "needs torch 2.6 or later, but machine.image.pytorch is 2.5",
+        ),
+        (
+            {**SHARDED, **GPUS, "calibration.batch_sizes": "8,16"},
+            "calibration and sharding 'fsdp2' cannot be combined on several devices",
+        ),
+    ],
+)
+def test_fields_that_contradict_each_other_are_refused(fields: dict[str, str], message: str) -> None:
+    with pytest.raises(InputError) as error:
+        load("demo", fields)
+    assert message in str(error.value)

@@ -1,0 +1,56 @@
+"""Settings that are resolved before the training: folders, and the refusal to shard a model."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from reporting.errors import ArgumentError, Unsupported
+from settings.arguments import parse
+from settings.job_settings import check_sharding, read_folders
+from tests.support.job.arguments import job_argv
+
+
+def check(
+    kind: str = "cuda", processes: int = 2, version: str = "2.11.0+cu130", library: str = "5.17.0", **arguments: Any
+) -> None:
+    check_sharding(parse(job_argv(**{"sharding": "fsdp2", **arguments})), kind, processes, version, library)
+
+
+def test_settings_that_fit() -> None:
+    check(kind="cpu", processes=1, version="2.6.0", library="4.49.0", calibration_batch_sizes="8,16")
+    check(compiler="inductor")
+    check(sharding="none", version="1.13.1", kind="xla")
+
+
+@pytest.mark.parametrize(
+    ("setting", "message"),
+    [
+        ({"version": "2.5.1"}, "sharding fsdp2 needs torch 2.6 or later, but torch 2.5.1 is installed"),
+        ({"library": "4.23.1"}, "needs transformers 4.49 or later, but transformers 4.23.1 is installed"),
+        ({"kind": "xla", "compiler": "trcomp"}, "compiler trcomp runs on XLA devices: use compiler none"),
+        ({"compiler": "inductor", "compile_scope": "model"}, "needs compile_scope layers, not model"),
+        ({"compiler": "inductor", "compile_mode": "reduce-overhead"}, "compile_mode reduce-overhead, which records"),
+        ({"calibration_batch_sizes": "8,16"}, "does not work in a calibration of several processes"),
+    ],
+)
+def test_settings_that_do_not_fit_are_refused(setting: dict[str, Any], message: str) -> None:
+    with pytest.raises(Unsupported) as error:
+        check(**setting)
+    assert message in str(error.value)
+
+
+def test_folders_are_read_from_the_environment(tmp_path: Path) -> None:
+    names = ("SM_MODEL_DIR", "SM_OUTPUT_DIR", "SM_OUTPUT_DATA_DIR", "SM_CHANNEL_TRAIN", "SM_CHANNEL_VALIDATION")
+    environment = {name: f"/a/{name}" for name in names} | {"SAGEMAKER_BASE_DIR": str(tmp_path)}
+    folders = read_folders(environment)
+    assert folders.train == Path("/a/SM_CHANNEL_TRAIN")
+    assert folders.pretrained is None
+    assert folders.checkpoints is None
+    (tmp_path / "checkpoints").mkdir()
+    assert read_folders(environment).checkpoints == tmp_path / "checkpoints"
+    assert read_folders(environment | {"SM_CHECKPOINT_DIR": "/c"}).checkpoints == Path("/c")
+    with pytest.raises(ArgumentError, match="SM_CHANNEL_TRAIN is not set"):
+        read_folders({name: value for name, value in environment.items() if name != "SM_CHANNEL_TRAIN"})

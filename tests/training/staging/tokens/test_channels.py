@@ -1,0 +1,90 @@
+"""Channels are written in row groups and shards, and read in the container as they were appended."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from data.channels import read_channel
+from tasks import classification
+from training.staging.rows.texts import hash_of
+from training.staging.tokens.channels import ChannelSummary, ChannelWriter, token_columns, token_counts
+
+METADATA = {
+    "task": "classification",
+    "label_names": ["a", "b"],
+    "max_length": 9,
+    "pad_token_id": 0,
+    "pad_token_type_id": 0,
+    "padding_side": "right",
+}
+
+
+def rows(first: int, count: int) -> dict[str, Any]:
+    ids = [list(range(at, at + 1 + at % 5)) for at in range(first, first + count)]
+    labels = pa.array([at % 2 for at in range(first, first + count)], pa.int64())
+    return {**token_columns(ids, [[0] * len(each) for each in ids]), "label": labels}
+
+
+def write(folder: Path, parts: list[int], **limits: int) -> Path:
+    writer, first = ChannelWriter(folder, **limits), 0
+    for count in parts:
+        writer.append(rows(first, count))
+        first += count
+    writer.close(METADATA)
+    return folder
+
+
+def test_a_small_channel_is_one_file_with_one_row_group(tmp_path: Path) -> None:
+    folder = write(tmp_path / "a", [3, 4, 5])
+    assert sorted(path.name for path in folder.iterdir()) == ["channel.json", "data.parquet"]
+    file = pq.ParquetFile(folder / "data.parquet")
+    assert (file.metadata.num_rows, file.metadata.num_row_groups) == (12, 1)
+    assert file.schema_arrow.metadata is None
+
+
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"group_values": 1},
+        {"group_values": 20, "shard_values": 60},
+    ],
+)
+def test_a_large_channel_has_the_same_rows(tmp_path: Path, limits: dict[str, int]) -> None:
+    parts = [3, 40, 1, 7, 7, 7]
+    small, large = write(tmp_path / "small", parts), write(tmp_path / "large", parts, **limits)
+    files = sorted(path.name for path in large.glob("*.parquet"))
+    if "shard_values" in limits:
+        assert files == [f"data-{number:05d}.parquet" for number in range(len(files))]
+        assert len(files) > 1
+    else:
+        assert pq.ParquetFile(large / "data.parquet").metadata.num_row_groups == len(parts)
+    ours, theirs = (read_channel(folder, "classification", classification.COLUMNS).rows for folder in (large, small))
+    assert np.array_equal(ours.tokens, theirs.tokens)
+    assert np.array_equal(ours.lengths, theirs.lengths)
+    assert np.array_equal(ours.columns["label"], theirs.columns["label"])
+
+
+def test_lengths_by_hand() -> None:
+    assert token_counts(token_columns([[1, 2], [3], [4, 5, 6]], None)).tolist() == [2, 1, 3]
+
+
+@given(TEXTS := st.lists(st.text("abc", max_size=2)), TEXTS)
+def test_rows_in_both_channels_are_counted(validation: list[str], train: list[str]) -> None:
+    ours, theirs = ChannelSummary(max_length=8), ChannelSummary(max_length=8)
+    for summary, texts in ((ours, ["x", *validation]), (theirs, ["y", *train])):
+        for text in texts:
+            summary.add_source_row([text])
+    assert ours.rows_in(theirs) == sum(text in set(train) for text in validation)
+
+
+def test_a_pair_is_not_its_joined_text() -> None:
+    assert hash_of("a", "b") != hash_of("ab")
+    assert hash_of("a", "b") != hash_of("b", "a")

@@ -1,0 +1,290 @@
+"""What a job's run shows in MLflow besides its metrics: note, environment, data page, tables and charts.
+
+A user's script reports no metadata, so what our own job emits at its start is made here for it.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import os
+import platform
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping, Sequence
+from importlib.metadata import PackageNotFoundError, version
+from pathlib import Path
+from typing import Any, Protocol
+
+import psutil
+from mlflow.entities import Dataset, DatasetInput, InputTag
+from mlflow.utils.mlflow_tags import MLFLOW_LOGGED_ARTIFACTS
+
+from tracking.groups.planned_job import TRAINING, DataSource, PlannedJob
+from tracking.server.store import Store
+from training.contract.events import Event
+from training.contract.plain_text import without_markup
+from training.staging.tokens.description import (
+    ChannelDescription,
+    balance_phrase,
+    lengths_phrase,
+    phrases,
+    repeated_phrase,
+)
+
+DATA_FILE = "data.md"
+ROOT = Path(__file__).resolve().parents[2]
+_PACKAGES = ("torch", "transformers", "accelerate", "datasets", "tokenizers", "mlflow", "optuna", "numpy", "pandas")
+_FIGURES = (
+    ("throughput/steady_samples_per_second", "steady throughput", "{:.1f} samples/s"),
+    ("throughput/end_to_end_samples_per_second", "end-to-end throughput", "{:.1f} samples/s"),
+    ("time/compile_seconds", "compile", "{:.1f} s"),
+    ("time/warmup_seconds", "warm-up", "{:.1f} s"),
+    ("time/train_steady_seconds", "steady training", "{:.1f} s"),
+    ("cost/billable_seconds", "billable", "{:.1f} s"),
+    ("train_loss", "training loss", "{:.4f}"),
+    ("eval_loss", "evaluation loss", "{:.4f}"),
+    ("eval_perplexity", "perplexity", "{:.2f}"),
+    ("eval_accuracy", "accuracy", "{:.4f}"),
+    ("eval_f1_macro", "macro F1", "{:.4f}"),
+    ("eval_f1", "F1", "{:.2f} %"),
+    ("eval_exact_match", "exact match", "{:.2f} %"),
+)
+Rows = Sequence[Mapping[str, Any]]
+
+
+def job_note(
+    planned: PlannedJob,
+    metrics: Mapping[str, float],
+    failure: tuple[str, str] | None,
+    log_tail: list[str],
+    log_location: str,
+) -> str:
+    """Return the Markdown description of a job's run."""
+    spec = planned.spec
+    lines = [
+        f"**{without_markup(planned.run_name)}**, on {spec.instance_count} x {without_markup(spec.instance_type)}"
+        + (" (the baseline)" if planned.is_baseline and planned.tags.get("platform.role") != TRAINING else ""),
+        "",
+        f"Job `{spec.name}`; data {without_markup(planned.data.name)}{_rows(planned.data.rows)}.",
+        "",
+    ]
+    is_stopped = failure is not None and failure[0] == "Stopped"
+    if is_stopped:
+        lines += [f"**Stopped** after {metrics.get('cost/billable_seconds', 0):.1f} billable seconds.", ""]
+    elif failure:
+        lines += [f"**{failure[0]}**: {without_markup(failure[1])}", ""]
+    if failure and log_tail and not is_stopped:
+        tail = "\n".join(log_tail).replace("```", "'''")
+        lines += [f"Last lines of the log ({without_markup(log_location)}):", "```", tail[-4000:], "```"]
+    if not failure:
+        lines += ["| figure | value |", "| --- | --- |"]
+        figures = [(label, form.format(metrics[name])) for name, label, form in _FIGURES if name in metrics]
+        # A script may log the scores as fractions.
+        lines += [f"| {label} | {text.removesuffix(' %') if planned.script else text} |" for label, text in figures]
+    return "\n".join(lines)
+
+
+def _rows(rows: Mapping[str, int]) -> str:
+    return f" ({', '.join(f'{count} {split}' for split, count in rows.items())})" if rows else ""
+
+
+@functools.cache
+def environment() -> dict[str, Any]:
+    """Return the launcher's hardware, package versions and source commit, which help to reproduce a result."""
+    return {
+        "machine": {
+            "platform": platform.platform(),
+            "processor": cpu_name(),
+            "cores": os.cpu_count(),
+            "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
+        },
+        "python": sys.version.split()[0],
+        "packages": {name: number for name in _PACKAGES if (number := _version(name))},
+        "git": git_state(ROOT),
+    }
+
+
+def git_state(folder: Path) -> dict[str, Any]:
+    """Return the commit of a checkout, and whether its tracked files differ from it.
+
+    Untracked files do not count. They are those that commands write: databases, their locks, state and reports.
+    """
+    status = _git(folder, "status", "--porcelain", "--untracked-files=no")
+    return {"commit": _git(folder, "rev-parse", "HEAD"), "dirty": bool(status)}
+
+
+def cpu_name() -> str:
+    """Return the name of this machine's CPU."""
+    try:
+        for line in Path("/proc/cpuinfo").read_text().splitlines():
+            if line.startswith("model name"):
+                return line.split(":", 1)[1].strip()
+    except OSError:
+        pass
+    return platform.processor() or platform.machine()
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
+
+
+def _git(folder: Path, *arguments: str) -> str | None:
+    try:
+        done = subprocess.run(["git", *arguments], cwd=folder, capture_output=True, text=True, timeout=10, check=True)
+    except (OSError, subprocess.SubprocessError):
+        return None
+    return done.stdout.strip()
+
+
+def dataset_input(data: DataSource, key: str) -> DatasetInput:
+    """Return the data as MLflow's data set. Its page shows each entry of the profile on a line of 80 characters.
+
+    MLflow stores the profile once per name and digest, so the digest is the key of what was staged of the data, not
+    that of the data.
+    """
+    columns = [{"name": name, "type": kind, "required": True} for name, kind in data.columns.items()]
+    dataset = Dataset(
+        name=data.name[:500],
+        digest=key[:36],
+        source_type="trainfare",
+        source=json.dumps({"uri": data.source, "sha256": data.digest}, ensure_ascii=False),
+        schema=json.dumps({"mlflow_colspec": columns}) if columns else None,
+        profile=json.dumps(_profile(data), ensure_ascii=False),
+    )
+    return DatasetInput(dataset, [InputTag("mlflow.data.context", "training")])
+
+
+def _profile(data: DataSource) -> dict[str, object]:
+    profile: dict[str, object] = dict(data.rows)
+    if data.description is None:
+        return profile
+    for name, channel in (("train", data.description.train), ("validation", data.description.validation)):
+        profile |= {f"{name}_{key}": value for key, value in _channel_entries(channel).items() if value is not None}
+    more = {"classes": balance_phrase(data.description), "repeated_rows": repeated_phrase(data.description)}
+    return profile | {name: value for name, value in more.items() if value is not None}
+
+
+def _channel_entries(channel: ChannelDescription) -> dict[str, object]:
+    return {
+        "source_rows": channel.source_rows if channel.source_rows != channel.rows else None,
+        "tokens": channel.tokens,
+        "lengths": lengths_phrase(channel),
+        "rows_cut_by_max_length": channel.cut_rows,
+    }
+
+
+def data_markdown(data: DataSource) -> str | None:
+    """Return a page with everything that is known about the data; None for data that was not described."""
+    if data.description is None:
+        return None
+    text = [f"# {without_markup(data.name)}", "", without_markup(data.source), ""]
+    text += [f"- **{name}**: {without_markup(phrase)}" for name, phrase in phrases(data.description).items()]
+    samples = data.description.samples
+    if samples:
+        has_labels = any(sample.label is not None for sample in samples)
+        text += ["", "Some training rows, drawn at random and cut at 200 characters:", ""]
+        text += ["| row | label | text |" if has_labels else "| row | text |", "| --: | --- |" + " --- |" * has_labels]
+        for sample in samples:
+            label = f" {without_markup(sample.label or '')} |" if has_labels else ""
+            text.append(f"| {sample.number} |{label} {without_markup(sample.text)} |")
+    return "\n".join(text) + "\n"
+
+
+class ClassCharts(Protocol):
+    """Functions that draw class charts as PNG. The room `reports` implements them, because `tracking` draws nothing."""
+
+    def distribution(self, label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> bytes:
+        """Return a bar chart of the rows of each class, by split."""
+
+    def confusion(self, label_names: Sequence[str], cells: Mapping[tuple[str, str], int]) -> bytes:
+        """Return the confusion matrix; `cells` counts rows by (actual, predicted) label."""
+
+
+def log_tables(store: Store, run_id: str, tables: Mapping[str, Rows]) -> None:
+    """Write each table as `tables/NAME` in the format of `mlflow.log_table`, and add it to the run's list of tables."""
+    if not tables:
+        return
+    for name, rows in tables.items():
+        store.call(store.client.log_text, run_id, table_text(rows), f"tables/{name}")
+    listed = json.loads(store.call(store.client.get_run, run_id).data.tags.get(MLFLOW_LOGGED_ARTIFACTS, "[]"))
+    listed += [entry for name in tables if (entry := {"path": f"tables/{name}", "type": "table"}) not in listed]
+    store.tag(run_id, {MLFLOW_LOGGED_ARTIFACTS: json.dumps(listed)})
+
+
+def table_text(rows: Rows) -> str:
+    """Return `{"columns": [...], "data": [[...], ...]}`; missing values are null."""
+    columns = list(dict.fromkeys(name for row in rows for name in row))
+    data = [json.dumps([row.get(name) for name in columns], ensure_ascii=False, default=str) for row in rows]
+    return f'{{"columns": {json.dumps(columns, ensure_ascii=False)},\n "data": [\n' + ",\n".join(data) + "\n]}\n"
+
+
+def log_class_distribution(store: Store, run_id: str, data: DataSource, charts: ClassCharts | None) -> None:
+    """Log the frequency of each class as a table and, with `charts`, as a chart. Data without classes is skipped."""
+    if not data.label_names:
+        return
+    log_tables(store, run_id, {"class_distribution.json": class_rows(data)})
+    if charts is not None:
+        png = charts.distribution(data.label_names, data.class_counts)
+        _log_chart(store, run_id, "class_distribution", png)
+
+
+def class_rows(data: DataSource) -> list[dict[str, Any]]:
+    """Return one row per class with its count and its share in each split."""
+    return [
+        {"label": name}
+        | {
+            f"{split}_{what}": value
+            for split, counts in data.class_counts.items()
+            for what, value in (("rows", counts[at]), ("share", round(counts[at] / max(sum(counts), 1), 6)))
+        }
+        for at, name in enumerate(data.label_names)
+    ]
+
+
+def log_confusion_matrix(store: Store, run_id: str, tables: Mapping[str, Rows], charts: ClassCharts | None) -> None:
+    """Log the chart of a classification's confusion matrix, if the job reported one and `charts` is passed."""
+    if charts is None or not {"per_class.json", "confusion_matrix.json"} <= tables.keys():
+        return
+    names = [str(row["label"]) for row in tables["per_class.json"]]
+    cells = {(row["actual"], row["predicted"]): int(row["count"]) for row in tables["confusion_matrix.json"]}
+    _log_chart(store, run_id, "confusion_matrix", charts.confusion(names, cells))
+
+
+def _log_chart(store: Store, run_id: str, name: str, png: bytes) -> None:
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder) / f"{name}.png"
+        path.write_bytes(png)
+        store.call(store.client.log_artifact, run_id, str(path), "plots")
+
+
+def start_event(planned: PlannedJob) -> Event:
+    """Return the `start` event for a script: its hyperparameters and its device.
+
+    The device is the instance type. The log does not show which of the instance's devices a script uses.
+    """
+    assert planned.script is not None
+    spec = planned.spec
+    name = f"this machine ({cpu_name()})" if spec.instance_type == "local" else spec.instance_type
+    device = {"kind": "unknown", "name": name, "count": spec.instance_count}
+    fields = {"hyperparameters": dict(planned.script.hyperparameters), "device": device}
+    return Event(kind="start", seq=0, time=0.0, fields=fields)
+
+
+def cache_state(planned: PlannedJob) -> str:
+    """Return the state of the compiler's cache before the job: off, cold or warm.
+
+    Each compiler setting has its own cache folder (see `experiments.planning.plan`), so a folder with files is warm.
+    Call this before the job is submitted, and store the result in its run.
+    """
+    spec = planned.spec
+    if spec.compiler in ("none", "trcomp-off"):
+        return "off"
+    if spec.instance_type != "local" or "TORCHINDUCTOR_FORCE_DISABLE_CACHES" in spec.environment:
+        return "cold"
+    folder = Path(spec.environment["TORCHINDUCTOR_CACHE_DIR"])
+    return "warm" if folder.is_dir() and any(folder.iterdir()) else "cold"

@@ -1,0 +1,120 @@
+"""Who may read and replace files: what we write is private by default, and what we execute must be safe from others."""
+
+from __future__ import annotations
+
+import grp
+import os
+import pwd
+import re
+import stat
+from collections.abc import Iterator
+from pathlib import Path
+
+from training.contract.errors import InputError
+
+VARIABLE = "TRAINFARE_UMASK"
+"""Variable with the mask, in octal."""
+PRIVATE = "077"
+MAX_LINKS = 40
+"""Links that Linux follows on a path."""
+
+
+def set_umask() -> None:
+    """Set this process's mask: files are private, unless TRAINFARE_UMASK has another mask, such as 007 for a group.
+
+    Raises `InputError`.
+    """
+    os.umask(_mask())
+
+
+def file_mode() -> int:
+    """Return the mode of a new file, for files that a library creates with a mode of its own. Raises `InputError`."""
+    return 0o666 & ~_mask()
+
+
+def private_mode(mode: int) -> int:
+    """Return the mode of a copy of a file: its owner can read and write it, and others have no more than new files.
+
+    Raises `InputError`.
+    """
+    return (stat.S_IMODE(mode) | stat.S_IRUSR | stat.S_IWUSR) & ~_mask()
+
+
+def shares_with_group() -> bool:
+    """Return whether the variable lets the group write new files. Raises `InputError`."""
+    return not _mask() & stat.S_IWGRP
+
+
+def _mask() -> int:
+    mask = os.environ.get(VARIABLE, PRIVATE)
+    if not re.fullmatch("0?[0-7]{3}", mask):
+        raise InputError(f"{VARIABLE} is '{mask}'; it must be three octal digits, such as 077 or 007.")
+    return int(mask, 8)
+
+
+def reason_against(folder: Path) -> str | None:
+    """Return why a folder is not safe, or None: other users must be able to replace neither its files nor the folder.
+
+    A part of the path that does not exist counts as safe. Other users may write to a sticky folder, such as `/tmp`,
+    because they cannot replace what belongs to you in it.
+    """
+    return reason_against_status(folder) or reason_against_path(folder)
+
+
+def reason_against_status(folder: Path, own_group: bool = True) -> str | None:
+    """Return why an existing folder is not safe, apart from its parents, or None.
+
+    With `own_group`, the group may write to it if it has no other members or if you share your files with it.
+    """
+    try:
+        status = folder.lstat()
+    except FileNotFoundError:
+        return None
+    if not stat.S_ISDIR(status.st_mode):
+        return "it is not a folder"
+    return _reason(status, own_group)
+
+
+def reason_against_path(folder: Path) -> str | None:
+    """Return why other users could replace a folder: through one of its parents, or a link on its path."""
+    for part in _parents(folder.absolute()):
+        try:
+            status = part.lstat()
+        except (FileNotFoundError, NotADirectoryError):
+            continue
+        reason = _owner_reason(status) if stat.S_ISLNK(status.st_mode) else _reason(status, own_group=True)
+        if reason:
+            return f"it is in {part}, and {reason.replace('it ', 'that folder ', 1)}"
+    return None
+
+
+def _parents(path: Path, links: int = MAX_LINKS) -> Iterator[Path]:
+    """Yield the parents of a path, and those of the targets of links among them."""
+    for part in reversed(path.parents):
+        yield part
+        if links and part.is_symlink():
+            yield from _parents(part.parent / part.readlink() / "entry", links - 1)
+
+
+def _reason(status: os.stat_result, own_group: bool) -> str | None:
+    if reason := _owner_reason(status):
+        return reason
+    if status.st_mode & stat.S_ISVTX:
+        return None
+    trusted = own_group and (shares_with_group() or _is_own_group(status.st_gid))
+    if status.st_mode & (stat.S_IWOTH | (0 if trusted else stat.S_IWGRP)):
+        return "other users may write to it and it is not sticky: use `chmod +t`, or `chmod go-w`"
+    return None
+
+
+def _owner_reason(status: os.stat_result) -> str | None:
+    return f"it belongs to another user ({status.st_uid})" if status.st_uid not in (0, os.getuid()) else None
+
+
+def _is_own_group(number: int) -> bool:
+    """Return whether a group is this user's own: it has the user's name, and no other members."""
+    try:
+        user, group = pwd.getpwuid(os.getuid()), grp.getgrgid(number)
+    except KeyError:  # a user or group without a name
+        return False
+    return group.gr_name == user.pw_name and set(group.gr_mem) <= {user.pw_name}
