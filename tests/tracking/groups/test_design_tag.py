@@ -35,6 +35,6 @@ def test_a_damaged_tag_is_refused(text: str, rule: str) -> None:
     with pytest.raises(InputError) as refused:
         read_design({DESIGN: text, "platform.group": "demo-1"})
     message = str(refused.value)
-    assert message.startswith(f"tag platform.design of group 'demo-1' is '{text[:80]}")
+    assert message.startswith(f"tag platform.design of group 'demo-1' is '{text}'")
     assert rule in message
     assert "Restore the tag in MLflow" in message
