@@ -137,8 +137,8 @@ def read_design(tags: Mapping[str, str]) -> Design | None:
 def _unreadable(tags: Mapping[str, str], rule: str) -> InputError:
     group = tags.get("platform.group", "unknown")
     return InputError(
-        f"tag {DESIGN} of group '{group}' is '{tags[DESIGN]}': {rule}. Restore the tag in MLflow; the artifact plan.json "
-        "of a comparison's run holds its value as `design`."
+        f"tag {DESIGN} of group '{group}' is '{tags[DESIGN]}': {rule}. Restore the tag in MLflow; the artifact "
+        "plan.json of a comparison's run holds its value as `design`."
     )
 
 
