@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from models.lookup.versions import Versions
 from sweeps.study.storage import _ENGINE, open_storage
 from tests.support.ports import free_port
 from tests.support.sweeps.postgres import postgres
@@ -25,12 +24,6 @@ def silent() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-@pytest.fixture
-def closed() -> int:
-    """Port at which nothing listens."""
-    return free_port()
-
-
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "2")
@@ -43,7 +36,8 @@ def address(port: int) -> str:
     return f"postgresql+psycopg://me:secret@127.0.0.1:{port}/runs"
 
 
-def test_a_closed_port_is_one_sentence(closed: int) -> None:
+def test_a_closed_port_is_one_sentence() -> None:
+    closed = free_port()
     with pytest.raises(TrackingError) as failure:
         open_store(address(closed))
     assert re.fullmatch(
@@ -61,15 +55,6 @@ def test_a_server_that_accepts_and_never_answers_is_one_sentence(silent: int, us
         r"has not answered for \d+ s: (no answer in time|connection timeout expired)\.", str(failure.value)
     )
     assert "secret" not in str(failure.value)
-
-
-def test_a_registry_that_does_not_answer_is_one_sentence(
-    closed: int, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    store = open_store(tracking_uri)
-    monkeypatch.setenv("MLFLOW_REGISTRY_URI", address(closed))
-    with pytest.raises(TrackingError, match="nothing listens at this address"):
-        Versions(store)
 
 
 def test_a_password_that_breaks_the_address_is_not_shown() -> None:
