@@ -1,6 +1,6 @@
 """Log, register and deploy trained models, and predict with them.
 
-`lookup` finds a run's model. `logged` and `registry` put it into MLflow. `loading` and `inference` compute answers.
-`batch` predicts every row of a file, `server` answers over HTTP and `endpoints` deploys. Open `endpoints/protocol.py`
-first.
+`trained_model.py` finds a run's model, and `winner.py` a group's. `logged` and `registry.py`, with the quality gate in
+`gate.py`, put it into MLflow. `inference` computes answers: `batch.py` for every row of a file, `server` over HTTP.
+`endpoints` deploys. Open `endpoints/protocol.py` first.
 """

@@ -9,7 +9,6 @@ from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
-from operator import attrgetter
 from typing import TypeVar
 
 from mlflow.entities import Run
@@ -34,20 +33,14 @@ from tracking.queries.metric_histories import number
 
 STATUSES = {"FINISHED": "finished", "FAILED": "failed", "KILLED": "stopped"}
 """Outcomes by MLflow status; a job with any other status is still running."""
-
 RUNNING = "running"
-
 NO_REPORT = "no report yet"
-
 MAX_GROUPS = 20
 """Number of groups listed in the terminal; the page lists all groups."""
-
 _VERBS = {"compare": "comparison", "probe": "probe", "sweep": "sweep", "train": "training"}
-
 _DEFINITIONS = (
     Definition(
-        "Date",
-        "Start of the command. Costs by month use the month in which a job's run started. All times are UTC.",
+        "Date", "Start of the command. Costs by month use the month in which a job's run started. All times are UTC."
     ),
     Definition(
         "Verdict",
@@ -65,7 +58,6 @@ _DEFINITIONS = (
         "Deleted runs are not counted.",
     ),
 )
-
 Key = TypeVar("Key")
 
 
@@ -113,7 +105,6 @@ class JobCosts:
 
     @property
     def jobs(self) -> int:
-        """Number of jobs."""
         return self.finished + self.failed + self.stopped + self.running
 
 
@@ -175,20 +166,20 @@ def overview_of(runs: Iterable[Run], name: str, experiment_id: str) -> Overview:
     for run in runs:
         kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
         if kind == "job" and ((key := job_key(run)) is None or key not in seen):
-            jobs.append(job_of_run(run))
+            jobs.append(_job_of(run))
             seen.add(key)
         elif kind == "group" and group:
             parents.setdefault(group, []).append(run)
     members = {**{group: list[TrackedJob]() for group in parents}, **_group_by(jobs, lambda job: job.group)}
     groups = [_group(group, experiment_id, parents.get(group, []), own) for group, own in members.items()]
-    months, statuses = _group_by(jobs, _month), _group_by(jobs, lambda job: job.status)
+    months, statuses = _group_by(jobs, lambda job: f"{job.started_at:%Y-%m}"), _group_by(jobs, lambda job: job.status)
     return Overview(
         name=name,
         experiment_id=experiment_id,
         groups=tuple(sorted(groups, key=lambda group: group.started_at, reverse=True)),
-        total=costs_of("all", jobs),
-        months=tuple(costs_of(month, months[month]) for month in sorted(months, reverse=True)),
-        statuses=tuple(costs_of(each, statuses[each]) for each in (*STATUSES.values(), RUNNING) if each in statuses),
+        total=_costs_of("all", jobs),
+        months=tuple(_costs_of(month, months[month]) for month in sorted(months, reverse=True)),
+        statuses=tuple(_costs_of(each, statuses[each]) for each in (*STATUSES.values(), RUNNING) if each in statuses),
         prices=tuple(sorted({job.price for job in jobs if job.price})),
         warm_pool_instance_seconds=math.fsum(job.warm_pool_instance_seconds for job in jobs),
         warm_pool_usd=math.fsum(job.warm_pool_usd for job in jobs),
@@ -204,12 +195,12 @@ def _group(id: str | None, experiment_id: str, parents: Sequence[Run], jobs: Seq
         id=id,
         run_id=parent.info.run_id if parent else None,
         experiment_id=experiment_id,
-        started_at=min([*map(started_at, parents), *(job.started_at for job in jobs)]),
+        started_at=min([*map(_started_at, parents), *(job.started_at for job in jobs)]),
         verb=tags.get("platform.verb", ""),
         experiment=tags.get("platform.experiment", ""),
         headline=tags.get("platform.headline"),
         arms=tuple(dict.fromkeys(job.arm for job in jobs)),
-        costs=costs_of(id or "", jobs),
+        costs=_costs_of(id or "", jobs),
     )
 
 
@@ -220,19 +211,14 @@ def _group_by(jobs: Iterable[TrackedJob], key: Callable[[TrackedJob], Key]) -> d
     return groups
 
 
-def _month(job: TrackedJob) -> str:
-    return f"{job.started_at:%Y-%m}"
-
-
-def job_of_run(run: Run) -> TrackedJob:
-    """Return the job that a run records."""
+def _job_of(run: Run) -> TrackedJob:
     tags = run.data.tags
     source, date = (tags.get(f"platform.price_{name}") for name in ("source", "date"))
     return TrackedJob(
         group=tags.get("platform.group"),
         arm=tags.get("platform.arm") or "unnamed",
         status=STATUSES.get(run.info.status, RUNNING),
-        started_at=started_at(run),
+        started_at=_started_at(run),
         billable_instance_seconds=_metric(run, "cost/billable_instance_seconds"),
         usd=_metric(run, "cost/usd"),
         price=f"{source}, {date}" if source and date else source,
@@ -241,7 +227,7 @@ def job_of_run(run: Run) -> TrackedJob:
     )
 
 
-def costs_of(label: str, jobs: Sequence[TrackedJob]) -> JobCosts:
+def _costs_of(label: str, jobs: Sequence[TrackedJob]) -> JobCosts:
     """Return the outcomes and costs of these jobs."""
     count = Counter(job.status for job in jobs)
     billed = [job for job in jobs if math.isfinite(job.billable_instance_seconds)]
@@ -259,7 +245,7 @@ def costs_of(label: str, jobs: Sequence[TrackedJob]) -> JobCosts:
     )
 
 
-def started_at(run: Run) -> datetime:
+def _started_at(run: Run) -> datetime:
     """Return the start of a run, UTC."""
     return datetime.fromtimestamp((run.info.start_time or 0) / 1000, UTC)
 
@@ -271,11 +257,11 @@ def _metric(run: Run, name: str, default: float = math.nan) -> float:
 
 def overview_report(overview: Overview, tracking_uri: str) -> Report:
     """Return the report; its `rows_csv` has one line per group."""
-    answer, remarks = headline(overview), Sentences(tuple(sentences(overview)))
-    months = cost_table(overview, "month", overview.months)
-    statuses = cost_table(overview, "status", overview.statuses)
+    headline, remarks = _headline(overview), Sentences(tuple(_sentences(overview)))
+    months = _cost_table(overview, "month", overview.months)
+    statuses = _cost_table(overview, "status", overview.statuses)
     sections = (
-        Section("All comparisons, probes and sweeps, newest first", (group_table(overview, tracking_uri),)),
+        Section("All comparisons, probes and sweeps, newest first", (_group_table(overview, tracking_uri),)),
         Section("Costs by month", (months,)),
         Section("Costs by outcome", (statuses,)),
         Section("How each number is measured", (Definitions(_DEFINITIONS),)),
@@ -285,10 +271,10 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
     return Report(
         group="",
         title=f"Overview of {overview.name}",
-        headline=answer,
+        headline=headline,
         answer=(remarks,),
         sections=sections if has_groups else (),
-        terminal=(*tables, Text(answer, "strong"), remarks),
+        terminal=(*tables, Text(headline, "strong"), remarks),
         summary={},
         rows_csv=_csv(overview),
     )
@@ -296,44 +282,45 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
 
 def _listed(overview: Overview) -> tuple[Block, ...]:
     """Return the newest groups as a list, which fits a terminal better than a table."""
-    items = Items(tuple(_item(group) for group in overview.groups[:MAX_GROUPS]))
+    items = Items(
+        tuple(
+            Item(
+                label=f"{_command(group)}  {_details(group)}",
+                texts=(Text(group.headline or NO_REPORT), Text(_arms(group))),
+            )
+            for group in overview.groups[:MAX_GROUPS]
+        )
+    )
     left_out = len(overview.groups) - MAX_GROUPS
     more = Text(f"... and {left_out:,} older groups; the page lists them all.")
     return (items, more) if left_out > 0 else (items,)
 
 
-def _item(group: TrackedGroup) -> Item:
-    texts = (group.headline or NO_REPORT, arms(group))
-    return Item(label=f"{command(group)}  {details(group)}", texts=tuple(map(Text, texts)))
-
-
 def _csv(overview: Overview) -> str:
+    counts = ("jobs", "finished", "failed", "stopped", "running", "unbilled")
+    lines = [
+        {
+            "group": group.id,
+            "run_id": group.run_id,
+            "started_at": group.started_at.isoformat(timespec="seconds"),
+            "verb": group.verb,
+            "experiment": group.experiment,
+            "arms": "; ".join(group.arms),
+            "headline": group.headline,
+            **{name: getattr(group.costs, name) for name in counts},
+            "billable_instance_seconds": group.costs.billable_instance_seconds,
+            "usd": group.costs.usd if group.costs.usd >= 0 else None,
+        }
+        for group in overview.groups
+    ]
     out = io.StringIO()
-    lines = [_line(group) for group in overview.groups]
     writer = csv.DictWriter(out, list(lines[0]) if lines else ["group"], lineterminator="\n")
     writer.writeheader()
     writer.writerows(lines)
     return out.getvalue()
 
 
-def _line(group: TrackedGroup) -> dict[str, object]:
-    costs = group.costs
-    counts = {name: getattr(costs, name) for name in ("jobs", "finished", "failed", "stopped", "running", "unbilled")}
-    return {
-        "group": group.id,
-        "run_id": group.run_id,
-        "started_at": group.started_at.isoformat(timespec="seconds"),
-        "verb": group.verb,
-        "experiment": group.experiment,
-        "arms": "; ".join(group.arms),
-        "headline": group.headline,
-        **counts,
-        "billable_instance_seconds": costs.billable_instance_seconds,
-        "usd": costs.usd if costs.usd >= 0 else None,
-    }
-
-
-def headline(overview: Overview) -> str:
+def _headline(overview: Overview) -> str:
     """Return the number of jobs and their cost in one sentence."""
     total = overview.total
     if not overview.groups:
@@ -343,9 +330,13 @@ def headline(overview: Overview) -> str:
     return f"{counted(total.jobs, 'job')} took {_cost_text(total, in_hours)} in all."
 
 
-def sentences(overview: Overview) -> list[str]:
-    """Return the remarks about the whole experiment."""
-    lines = [f"{_kinds(overview)}."] if overview.groups else []
+def _sentences(overview: Overview) -> list[str]:
+    count = Counter(group.verb for group in overview.groups if group.id is not None)
+    kinds = [counted(count[verb], noun) for verb, noun in _VERBS.items() if count[verb]]
+    if others := sum(count.values()) - sum(count[verb] for verb in _VERBS):
+        kinds.append(counted(others, "other group"))
+    kinds += [f"{counted(group.costs.jobs, 'job')} without a group" for group in overview.groups if group.id is None]
+    lines = [f"{', '.join(kinds)}."] if kinds else []
     if wasted := overview.wasted:
         share = wasted.billable_instance_seconds / (overview.total.billable_instance_seconds or math.inf)
         lines.append(
@@ -359,50 +350,32 @@ def sentences(overview: Overview) -> list[str]:
             f"Instances kept ready for the next job were billed a further "
             f"{figure(overview.warm_pool_instance_seconds)} instance seconds{usd}."
         )
-    return [*lines, *_prices(overview)]
+    if overview.prices:
+        unpriced = overview.total.unpriced
+        excluded = f" They exclude {counted(unpriced, 'job')} without a price." if unpriced else ""
+        lines.append(f"Dollars are based on these prices: {'; '.join(overview.prices)}.{excluded}")
+    return lines
 
 
-def command(group: TrackedGroup) -> str:
+def _command(group: TrackedGroup) -> str:
     """Return the command that started the group, such as `compare demo`."""
     return f"{group.verb} {group.experiment}".strip() or NONE
 
 
-def arms(group: TrackedGroup, most: int = 6) -> str:
+def _arms(group: TrackedGroup, most: int = 6) -> str:
     """Return the labels of the group's arms, at most `most`, because a sweep may have hundreds."""
     shown = ", ".join(group.arms[:most])
     return f"{shown} and {len(group.arms) - most:,} more" if len(group.arms) > most else shown
 
 
-def outcomes(costs: JobCosts) -> str:
-    """Return the number of jobs and their outcomes other than finished: `6 jobs, 1 failed`."""
-    others = {"failed": costs.failed, "stopped": costs.stopped, "running": costs.running}
-    return ", ".join([counted(costs.jobs, "job"), *(f"{count:,} {name}" for name, count in others.items() if count)])
-
-
-def details(group: TrackedGroup) -> str:
+def _details(group: TrackedGroup) -> str:
     """Return start, outcomes, cost and id of a group on one line."""
     costs = group.costs
+    others = {"failed": costs.failed, "stopped": costs.stopped, "running": costs.running}
+    outcomes = [counted(costs.jobs, "job"), *(f"{count:,} {name}" for name, count in others.items() if count)]
     usd = f", {money(costs.usd)} USD" if costs.usd >= 0 else ""
     cost = f"{figure(costs.billable_instance_seconds)} s{usd}"
-    return f"{group.started_at:%Y-%m-%d %H:%M}  {outcomes(costs)}  {cost}  {group.id or 'no group'}"
-
-
-def _kinds(overview: Overview) -> str:
-    """Return the number of commands of each kind: `2 comparisons, 1 sweep`."""
-    count = Counter(group.verb for group in overview.groups if group.id is not None)
-    known = [counted(count[verb], noun) for verb, noun in _VERBS.items() if count[verb]]
-    others = sum(count.values()) - sum(count[verb] for verb in _VERBS)
-    ungrouped = next((group.costs.jobs for group in overview.groups if group.id is None), 0)
-    parts = [*known, *([counted(others, "other group")] if others else [])]
-    return ", ".join([*parts, *([f"{counted(ungrouped, 'job')} without a group"] if ungrouped else [])])
-
-
-def _prices(overview: Overview) -> list[str]:
-    if not overview.prices:
-        return []
-    unpriced = overview.total.unpriced
-    excluded = f" They exclude {counted(unpriced, 'job')} without a price." if unpriced else ""
-    return [f"Dollars are based on these prices: {'; '.join(overview.prices)}.{excluded}"]
+    return f"{group.started_at:%Y-%m-%d %H:%M}  {', '.join(outcomes)}  {cost}  {group.id or 'no group'}"
 
 
 def _cost_text(costs: JobCosts, note: str) -> str:
@@ -410,7 +383,7 @@ def _cost_text(costs: JobCosts, note: str) -> str:
     return f"{figure(costs.billable_instance_seconds)} billable instance seconds{note}{usd}"
 
 
-def group_table(overview: Overview, tracking_uri: str) -> Table:
+def _group_table(overview: Overview, tracking_uri: str) -> Table:
     """Return the table of groups. The date links to the group's run, and the answer comes last."""
 
     def url(group: TrackedGroup) -> str | None:
@@ -418,33 +391,26 @@ def group_table(overview: Overview, tracking_uri: str) -> Table:
 
     columns: list[Column[TrackedGroup]] = [
         Column("date", "date", "UTC", lambda group: f"{group.started_at:%Y-%m-%d %H:%M}", url=url),
-        Column("command", "command", "", command, lambda group: group.id or "no group", kind="text"),
-        *(_of_group(column) for column in _figures(overview)),
-        Column("verdict", "verdict", "", lambda group: group.headline or NO_REPORT, arms, kind="text"),
+        Column("command", "command", "", _command, lambda group: group.id or "no group", kind="text"),
+        *_figures(overview, lambda group: group.costs),
+        Column("verdict", "verdict", "", lambda group: group.headline or NO_REPORT, _arms, kind="text"),
     ]
     return build_table("Groups", columns, overview.groups, style="settings trials groups")
 
 
-def cost_table(overview: Overview, name: str, costs: Sequence[JobCosts]) -> Table:
+def _cost_table(overview: Overview, name: str, costs: Sequence[JobCosts]) -> Table:
     """Return the table of outcomes and costs by `name`, which is also the first heading."""
-    columns = [Column[JobCosts](name, name, "", lambda each: each.label), *_figures(overview)]
+    columns = [Column[JobCosts](name, name, "", lambda each: each.label), *_figures(overview, lambda each: each)]
     return build_table(f"Costs by {name}", columns, costs)
 
 
-def _figures(overview: Overview) -> list[Column[JobCosts]]:
-    counts = ("jobs", "finished", "failed", "stopped", "running")
-    cost = Column[JobCosts]("cost", "cost\nUSD", "USD", lambda each: money(each.usd))
+def _figures(overview: Overview, costs: Callable[[Key], JobCosts]) -> list[Column[Key]]:
+    def count(name: str) -> Column[Key]:
+        return Column(name, name, "", lambda each: f"{getattr(costs(each), name):,}")
+
+    usd = Column[Key]("cost", "cost\nUSD", "USD", lambda each: money(costs(each).usd))
     return [
-        *(Column[JobCosts](name, name, "", _count(name)) for name in counts),
-        Column("billed", "billed\ns", "s", lambda each: figure(each.billable_instance_seconds)),
-        *([cost] if math.isfinite(overview.total.usd) else []),
+        *map(count, ("jobs", "finished", "failed", "stopped", "running")),
+        Column("billed", "billed\ns", "s", lambda each: figure(costs(each).billable_instance_seconds)),
+        *([usd] if math.isfinite(overview.total.usd) else []),
     ]
-
-
-def _count(name: str) -> Callable[[JobCosts], str]:
-    count = attrgetter(name)
-    return lambda costs: f"{count(costs):,}"
-
-
-def _of_group(column: Column[JobCosts]) -> Column[TrackedGroup]:
-    return Column(column.label, column.head, column.unit, lambda group: column.value(group.costs))

@@ -60,17 +60,11 @@ def publish(store: Store, run_id: str, report: Report, folder: Path, name: str) 
     if is_ours(name, str(run.info.run_name)):
         tags[MLFLOW_RUN_NAME] = name_with_answer(name, report)
     run_tags = [RunTag(key, value) for key, value in tags.items()]
-    store.call(store.client.log_batch, run_id, metrics=_changed(run, run_metrics(report)), tags=run_tags)
-
-
-def _changed(run: Run, figures: dict[str, float]) -> list[Metric]:
-    """Return the figures that are new or have changed since they were logged to the run.
-
-    They are logged at step 0, so MLflow draws a bar for each. If a step has several points, the latest one counts.
-    Unchanged figures are left out because a second point would turn the bar into a line.
-    """
-    at_ms = int(time.time() * 1000)
-    return [Metric(key, value, at_ms, 0) for key, value in figures.items() if run.data.metrics.get(key) != value]
+    # At step 0, MLflow draws a bar for each figure. A second point of an unchanged one would turn the bar into a line.
+    at_ms, logged = int(time.time() * 1000), run.data.metrics
+    changed = {key: value for key, value in run_metrics(report).items() if logged.get(key) != value}
+    metrics = [Metric(key, value, at_ms, 0) for key, value in changed.items()]
+    store.call(store.client.log_batch, run_id, metrics=metrics, tags=run_tags)
 
 
 def _note(run: Run, report: Report) -> str:
@@ -82,33 +76,25 @@ def _note(run: Run, report: Report) -> str:
     return f"{answer}\n\n[Charts of the jobs]({job_charts(run.info.experiment_id, report.group)})\n\n{rest}"
 
 
-def report_run(store: Store, experiment_id: str, title: str, subjects: Sequence[str]) -> str:
-    """Return the id of the run for a separate report: the one that `mlflow run` opened, or a new one.
-
-    `subjects` are the names of the groups, runs or jobs that the report is about.
-    """
-    tags = {"platform.kind": "report", "platform.report_of": ", ".join(subjects), MLFLOW_RUN_NAME: _name(title)}
-    if run_id := os.environ.get("MLFLOW_RUN_ID"):
-        store.tag(run_id, tags)
-        return run_id
-    return str(store.call(store.client.create_run, experiment_id, tags=tags).info.run_id)
-
-
 def log_separately(
     store: Store, experiment_id: str, title: str, subjects: Sequence[str], report: Report, folder: Path
 ) -> None:
-    """Log a report to a separate run."""
     with separate_run(store, experiment_id, title, subjects) as run_id:
-        publish(store, run_id, report, folder, _name(title))
+        publish(store, run_id, report, folder, f"report {title}")
 
 
 @contextmanager
 def separate_run(store: Store, experiment_id: str, title: str, subjects: Sequence[str]) -> Iterator[str]:
-    """Yield the id of a separate run for a report, and end the run.
+    """Yield the id of a separate run for a report, and end the run: the one that `mlflow run` opened, or a new one.
 
-    The run ends as FAILED if the server rejects a request inside the block.
+    `subjects` are the names of the groups, runs or jobs that the report is about. The run ends as FAILED if the server
+    rejects a request inside the block.
     """
-    run_id = report_run(store, experiment_id, title, subjects)
+    tags = {"platform.kind": "report", "platform.report_of": ", ".join(subjects), MLFLOW_RUN_NAME: f"report {title}"}
+    if run_id := os.environ.get("MLFLOW_RUN_ID"):
+        store.tag(run_id, tags)
+    else:
+        run_id = str(store.call(store.client.create_run, experiment_id, tags=tags).info.run_id)
     try:
         yield run_id
     except TrackingError:
@@ -128,7 +114,3 @@ def tolerate_rejection(emit: Callable[[str], None]) -> Iterator[None]:
         yield
     except TrackingError as error:
         emit(f"The report is saved locally but not on the tracking server: {str(error).rstrip('.')}.")
-
-
-def _name(title: str) -> str:
-    return f"report {title}"

@@ -24,7 +24,7 @@ from reports.model.report import Report, Text
 from reports.overview import Overview, overview_of, overview_report
 from reports.probe.projections import is_probe_table, job_spreads, probes_of
 from reports.probe.report import probe_report
-from reports.probe.spot import discounts_in
+from reports.probe.spot import discounts_of
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import is_sweep_table, sweep_of
 from reports.sweep.trials import CALIBRATION_COLUMNS, read_spec
@@ -57,21 +57,21 @@ def render(client: MlflowClient, group: str, title: str, options: CompareOptions
     Raises `TrackingError` if that table cannot be read, and `InputError` for options that do not fit the group.
     """
     reader = Reader(client)
-    table, parent = job_tables.jobs(client, group), reader.parent_run(group)
-    return with_budget_end(_report(reader, table, parent, group, title, options), parent)
-
-
-def _report(
-    reader: Reader, table: pd.DataFrame, parent: Run | None, group: str, title: str, options: CompareOptions | None
-) -> Report:
-    if is_sweep_table(table) or (parent and parent.data.tags.get("platform.verb") == "sweep"):
-        _refuse(options, f"group '{group}' is a sweep")
-        return _sweep_report(reader, table, parent, group, title)
-    if is_probe_table(table):
-        _refuse(options, f"group '{group}' contains probes")
-        return _probe_report(reader, table, group, title)
-    design = read_design(parent.data.tags) if parent else None
-    return _comparison_report(reader, table, group, title, options or CompareOptions(), design)
+    table, parent, options = job_tables.jobs(client, group), reader.group_run(group), options or CompareOptions()
+    if parent:
+        reader.note_deleted({group: parent.info.experiment_id})
+    is_sweep = is_sweep_table(table) or (parent is not None and parent.data.tags.get("platform.verb") == "sweep")
+    if (is_sweep or is_probe_table(table)) and (options.baseline or options.allowed):
+        reason = f"group '{group}' {'is a sweep' if is_sweep else 'contains probes'}"
+        raise InputError(f"baseline and allow apply to comparisons only: {reason}.")
+    if is_sweep:
+        report = _sweep_report(reader, table, parent, group, title)
+    elif is_probe_table(table):
+        report = _probe_report(reader, table, group, title)
+    else:
+        design = read_design(parent.data.tags) if parent else None
+        report = _comparison_report(reader, table, group, title, options, design)
+    return _with_budget_end(report, parent)
 
 
 def render_chosen(
@@ -105,11 +105,6 @@ def render_overview(client: MlflowClient, *names: str) -> tuple[Overview, Report
     return overview, overview_report(overview, str(client.tracking_uri))
 
 
-def _refuse(options: CompareOptions | None, reason: str) -> None:
-    if options and (options.baseline or options.allowed):
-        raise InputError(f"baseline and allow apply to comparisons only: {reason}.")
-
-
 def _comparison_report(
     reader: Reader,
     table: pd.DataFrame,
@@ -120,14 +115,8 @@ def _comparison_report(
     *,
     is_selection: bool = False,
 ) -> Report:
-    comparison = compare(
-        table,
-        group,
-        baseline=options.baseline,
-        allowed=options.allowed,
-        design=design,
-        is_selection=is_selection,
-    )
+    baseline, allowed = options.baseline, options.allowed
+    comparison = compare(table, group, baseline=baseline, allowed=allowed, design=design, is_selection=is_selection)
     curves, source = _read(reader, table, comparison, title)
     if is_one_training(comparison):
         return training_report(comparison, training_charts(with_neutral_label(comparison), curves), source)
@@ -138,7 +127,8 @@ def _probe_report(reader: Reader, table: pd.DataFrame, group: str, title: str) -
     comparison = compare(table, group)
     curves, source = _read(reader, table, comparison, title)
     similar = reader.similar_jobs(comparison.jobs)
-    probes = probes_of(table, group, curves, job_spreads(similar), discounts_in(similar))
+    discounts = discounts_of([job_of(row) for row in similar.to_dict("records")])
+    probes = probes_of(table, group, curves, job_spreads(similar), discounts)
     return probe_report(probes, probe_charts(probes, comparison, curves), source)
 
 
@@ -179,7 +169,7 @@ def _source(
     )
 
 
-def with_budget_end(report: Report, parent: Run | None) -> Report:
+def _with_budget_end(report: Report, parent: Run | None) -> Report:
     """Return the report of a group with what its budget left undone. `parent` is the group's run."""
     end = read_budget_end(parent.data.tags) if parent else None
     if end is None:
@@ -230,10 +220,10 @@ class Reader:
                 self._record_unreachable("runs", error)
         # At least one job cannot be read. If the server still answers, read the jobs one by one to find out which.
         tables = {
-            run: self._read("runs", "the curves", partial(self._history, run, at, keys), None)
+            run: self._read("runs", "the curves", partial(histories, self.client, {run: at}, keys), None)
             for run, at in starts.items()
         }
-        return {run_id: table for run_id, table in tables.items() if table is not None}
+        return {run_id: table[run_id] for run_id, table in tables.items() if table is not None}
 
     def environment(self, run_id: str) -> dict[str, Any]:
         """Return `job_tables.environment` of a run; empty if it cannot be read."""
@@ -248,13 +238,6 @@ class Reader:
         experiments; empty if it cannot be read."""
         read = partial(similar_jobs, self.client, [job.text for job in jobs])
         return self._read("runs", "the repeats of similar jobs", read, pd.DataFrame())
-
-    def parent_run(self, group: str) -> Run | None:
-        """Return `group_run`. Also record the group's deleted runs."""
-        parent = self.group_run(group)
-        if parent:
-            self.note_deleted({group: parent.info.experiment_id})
-        return parent
 
     def group_run(self, group: str) -> Run | None:
         """Return the group's own run, or None if it cannot be read."""
@@ -275,16 +258,11 @@ class Reader:
         """A sentence for each kind of data that could not be read, and one for deleted runs."""
         by_reason: dict[str, list[str]] = {}
         for subject, reason in self._reasons.items():
-            by_reason.setdefault(str(reason).rstrip("."), []).append(f"{subject}{self._share(subject)}")
+            requests, failures = self._requests[subject], self._failures[subject]
+            share = "" if requests == 1 else f" of {failures} of {requests} jobs"
+            by_reason.setdefault(str(reason).rstrip("."), []).append(f"{subject}{share}")
         unread = (f"Missing: {', '.join(subjects)}. {reason}." for reason, subjects in by_reason.items())
         return (*deleted(self._deleted), *unread)
-
-    def _history(self, run_id: str, start: float, keys: Sequence[str]) -> pd.DataFrame:
-        return histories(self.client, {run_id: start}, keys)[run_id]
-
-    def _share(self, subject: str) -> str:
-        requests, failures = self._requests[subject], self._failures[subject]
-        return "" if requests == 1 else f" of {failures} of {requests} jobs"
 
     def _read(self, source: _Kind, subject: str, request: Callable[[], Result], default: Default) -> Result | Default:
         self._requests[subject] += 1

@@ -73,7 +73,6 @@ def with_neutral_label(comparison: Comparison) -> Comparison:
 
 
 def training_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
-    """Return the report of the only job."""
     [arm] = comparison.arms
     [job] = arm.jobs
     headline = _headline(job, comparison.measure)
@@ -109,7 +108,6 @@ def _sections(
 
 
 def _headline(job: Job, measure: Measure | None) -> str:
-    """Return the outcome in one sentence."""
     cost = job.number(BILLABLE)
     seconds = f"{figure(cost)} billable seconds" if cost >= 0 else "an unknown number of billable seconds"
     if job.unfinished:

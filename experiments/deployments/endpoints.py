@@ -22,7 +22,7 @@ from training.state.home import home
 from training.state.regular_files import user_path
 
 if TYPE_CHECKING:
-    from models.lookup.trained_model import TrainedModel
+    from models.trained_model import TrainedModel
     from tracking.server.store import Store
 
 
@@ -86,7 +86,7 @@ def read_request(fields: Mapping[str, str]) -> tuple[EndpointSpec, str, dict[str
 
 def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
     """Read and check the request; `with_run` adds the model of a run. Raises `InputError`."""
-    from models.loading.precision import PRECISIONS
+    from models.inference.evaluation import PRECISIONS
 
     if ("run" in fields) == ("model" in fields):
         raise InputError("deploy needs either --run (a run id, a job name or a group id) or --model (a folder).")
@@ -118,8 +118,7 @@ def read_spec(fields: Mapping[str, str], service: str) -> EndpointSpec:
 
 def _token_file(fields: Mapping[str, str], service: str) -> Path | None:
     """Return the path of the token's file. Raises `InputError` if the server would not accept host or token."""
-    from models.server.access import access
-    from models.server.token_file import read_token
+    from models.server.access import access, read_token
 
     if service == "sagemaker" and (chosen := next((name for name in ("host", "token-file") if name in fields), None)):
         raise InputError(f"--{chosen} needs --service local: SageMaker's endpoints are protected by AWS permissions.")
@@ -148,11 +147,9 @@ def with_trained(
 
     Raises `InputError`, `NotGoodEnough` and `TrackingError`.
     """
-    from models.batch.prediction_run import evaluation_settings
-    from models.lookup.trained_model import trained_model
-    from models.lookup.versions import model_name
-    from models.registry.gate import check, parse_allowed
-    from models.registry.registry import CHAMPION, Registry, checked_alias, registered_name
+    from models.gate import check, parse_allowed
+    from models.registry import CHAMPION, Registry, checked_alias, registered_name
+    from models.trained_model import model_name, trained_model
 
     allowed = parse_allowed(fields.get("allow", ""))
     alias = checked_alias(fields.get("alias", CHAMPION))
@@ -164,7 +161,7 @@ def with_trained(
     check(trained, Registry(store).in_use(registered, alias), allowed)
     filled = replace(
         spec,
-        evaluation=evaluation_settings(store, trained),
+        evaluation=trained.evaluation,
         name=name or read.read_name("name", trained.job_name),
         task=trained.task or None,
         run_id=trained.run_id,
@@ -178,7 +175,7 @@ def with_trained(
 def open_service(name: str, aws: Mapping[str, Any], echo: Echo, *, is_read_only: bool = False) -> Endpoints:
     """Return a service. A read-only service can plan a deployment, and changes nothing."""
     if name == "local":
-        from models.endpoints.local.endpoints import LocalEndpoints
+        from models.endpoints.local import LocalEndpoints
 
         return LocalEndpoints(home())
     from models.endpoints.sagemaker.endpoints import SageMakerEndpoints

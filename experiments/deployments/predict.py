@@ -18,10 +18,9 @@ from training.contract.errors import InputError, TrackingError, nearest
 from training.state.regular_files import user_path
 
 if TYPE_CHECKING:
-    from models.batch.prediction import OnRow
-    from models.batch.rows import Source
+    from models.batch import OnRow, Source
     from models.inference.predictor import Predictor
-    from models.lookup.trained_model import TrainedModel
+    from models.trained_model import TrainedModel
     from tracking.server.store import Store
     from training.staging.formats.text import TextFormat
 
@@ -93,7 +92,7 @@ def _json(name: str, text: str) -> Any:
 
 def _trace(state: EndpointState, body: Mapping[str, Any], answer: bytes, started_ns: int, ended_ns: int) -> None:
     """Log request and answer to MLflow. A failure is only reported, because the answer has already been printed."""
-    from models.endpoints.traces import trace
+    from models.mlflow_records import trace
     from tracking.server.store import open_store
 
     try:
@@ -129,8 +128,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
         raise InputError('--parameters must be a JSON object, such as {"top_k": 3}.')
     store, trained, folder = _open_model(fields)
     predictor = _load_model(store, trained, folder, fields)
-    from models.batch.prediction import check
-    from models.batch.rows import Source
+    from models.batch import Source, check
 
     source = Source(files=files, task=predictor.task, columns=columns, text=text)
     source.check()
@@ -141,7 +139,7 @@ def predict_file(fields: Mapping[str, str]) -> int:
     run: AbstractContextManager[dict[str, float]] = nullcontext({})
     digest = digest_files(files, text)
     if store is not None and read.read_flag(fields, "track", "true"):
-        from models.batch.prediction_run import recorded
+        from models.mlflow_records import recorded
 
         settings = {"model": trained.run_id if trained else str(folder), "file_digest": digest}
         name = trained.job_name if trained else fields["model"]
@@ -177,7 +175,7 @@ def _default_output(name: str) -> str:
 def _open_model(fields: Mapping[str, str]) -> tuple[Store | None, TrainedModel | None, Path]:
     """Return the tracking server, if it is needed, the model's record there, if it has one, and its folder."""
     from models.logged.model_folder import model_folder
-    from models.lookup.trained_model import trained_model
+    from models.trained_model import trained_model
     from tracking.server.store import open_store
     from training.staging.models.model_files import check_weights, locate
     from training.state.home import home
@@ -202,12 +200,10 @@ def _load_model(
     store: Store | None, trained: TrainedModel | None, folder: Path, fields: Mapping[str, str]
 ) -> Predictor:
     """Load the model with the settings of its evaluation, if known. Fields override precision and maximum length."""
-    from models.batch.prediction_run import evaluation_settings
+    from models.inference.evaluation import UNKNOWN, precision_message
     from models.inference.predictor import load_predictor
-    from models.loading.evaluation import UNKNOWN
-    from models.loading.precision import precision_message
 
-    evaluation = evaluation_settings(store, trained) if store and trained else UNKNOWN
+    evaluation = trained.evaluation if trained else UNKNOWN
     length = read.read_whole("max_length", fields["max_length"], 1, 1_000_000) if "max_length" in fields else None
     task, precision = fields.get("task") or (trained.task if trained else None) or None, fields.get("precision")
     predictor = load_predictor(folder, task=task, precision=precision, evaluation=evaluation, max_length=length)
@@ -235,7 +231,7 @@ def _predict(
     predictor: Predictor, source: Source, parameters: dict[str, Any], output: Path, rows: int, digest: str
 ) -> float:
     """Write the output, and return the seconds that it took. `digest` is that of the files before."""
-    from models.batch.prediction import predict, private_output
+    from models.batch import predict, private_output
     from training.staging.sources.data_files import digest_files
 
     started = time.monotonic()

@@ -7,18 +7,18 @@ from pathlib import Path
 
 from experiments.running.options import check_not_empty
 from experiments.running.output import print_line
-from models.lookup.trained_model import TrainedModel, trained_model
-from models.registry.gate import check, parse_allowed
-from models.registry.messages import evaluation_sentence
-from models.registry.registry import (
+from models.gate import check, parse_allowed
+from models.mlflow_records import note_command
+from models.registry import (
     CHAMPION,
     Registered,
     Registry,
     checked_alias,
     checked_name,
+    evaluation_sentence,
     registered_name,
 )
-from models.registry.run_note import note_command
+from models.trained_model import TrainedModel, trained_model
 from tracking.groups.group import find_group
 from tracking.server.store import open_store
 from training.contract.errors import InputError

@@ -199,16 +199,13 @@ def log_trained(
     This comes last, so that it delays no job and no report. The group stays open until it is done.
     """
     if any(outcome.planned.model for outcome in outcomes):
-        from models.logged.group_models import log_models
-        from models.logged.kept_models import delete_artifacts, deleted_lines
+        from models.logged.group_models import delete_artifacts, log_models
         from models.logged.model_folder import MODELS_FOLDER
 
         try:
             log_models(store, service, group, outcomes, home() / MODELS_FOLDER, echo)
             if service.name == "local" and not keeps_artifacts:
-                deleted = delete_artifacts(store, group, outcomes, home())
-                for line in deleted_lines(deleted):
-                    echo(line)
+                delete_artifacts(store, group, outcomes, home(), echo)
         except TrackingError as error:
             echo(f"No model artifact was deleted: {str(error).rstrip('.')}.")
         except KeyboardInterrupt as end:

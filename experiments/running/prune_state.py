@@ -20,7 +20,7 @@ from typing import Any
 from rich.filesize import decimal
 
 from experiments.running.output import confirm, has_terminal, print_error, print_line
-from models.logged.kept_models import MODEL_TAG, holds_model, mark_model_deleted
+from models.logged.group_models import MODEL_TAG, holds_model, mark_model_deleted
 from tracking.groups.plan_file import PLAN_FILE as PLAN
 from tracking.queries.job_tables import has_ended, quoted, runs_where
 from tracking.server.store import Store, open_store

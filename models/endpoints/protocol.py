@@ -9,7 +9,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Literal, Protocol
 
-from models.loading.evaluation import UNKNOWN, Evaluation
+from models.inference.evaluation import UNKNOWN, Evaluation
 from training.contract.price import Price, instance_seconds
 
 Echo = Callable[[str], None]

@@ -7,17 +7,26 @@ pipeline samples by default (`do_sample`).
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import replace
 from typing import Any
 
 import torch
 
-from models.loading.encoding import Encoded, Row, pad_rows
-from models.loading.inputs import BadInputs, Rule, as_list, boolean, input_name, number, parameters, text, whole_number
-from models.loading.loaded_model import Loaded
+from models.inference.inputs import (
+    BadInputs,
+    Example,
+    Rule,
+    as_list,
+    boolean,
+    input_name,
+    number,
+    parameters,
+    text,
+    whole_number,
+)
+from models.inference.loaded_model import Encoded, Loaded, Row, pad_rows
 
 HEAD = "AutoModelForCausalLM"
-ANSWERS_BY_ROW = False
 
 NEW_TOKENS = 50
 MAX_NEW_TOKENS = 2_048
@@ -34,21 +43,6 @@ PARAMETERS: Mapping[str, Rule] = {
 SAMPLING = ("temperature", "top_k", "top_p")
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A text to continue."""
-
-    location: str
-    """Location of this input for messages, such as `inputs[1]`."""
-    text: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-def supports(architecture: str) -> bool:
-    """Return whether a saved model is a language model."""
-    return architecture.endswith(("ForCausalLM", "LMHeadModel"))
-
-
 def encode_may_refuse(loaded: Loaded) -> bool:
     """Return True: `encode` rejects texts that leave no room for new tokens."""
     return True
@@ -63,28 +57,21 @@ def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) ->
     values = as_list(inputs)
     names = [input_name(at, len(values)) for at in range(len(values))]
     texts = [text(location, each, may_be_blank=False) for location, each in zip(names, values, strict=True)]
-    return [Example(location, each, options) for location, each in zip(names, texts, strict=True)]
+    return [Example(location, each, options=options) for location, each in zip(names, texts, strict=True)]
 
 
 def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
     """Tokenize the texts. Raises `BadInputs` for a text that leaves no room for new tokens."""
-    encodings = loaded.encodings([each.text for each in examples])
-    for example, encoding in zip(examples, encodings, strict=True):
-        _check_room(loaded, example, len(encoding.ids))
-    return [
-        Encoded(each, (Row(one.ids, None),), new_tokens=_new_tokens(each))
-        for each, one in zip(examples, encodings, strict=True)
-    ]
-
-
-def _new_tokens(example: Example) -> int:
-    return int(example.options.get("max_new_tokens", NEW_TOKENS))
+    rows = loaded.rows([each.text for each in examples])
+    for example, row in zip(examples, rows, strict=True):
+        _check_room(loaded, example, len(row.ids))
+    return [Encoded(each, (Row(row.ids, None),)) for each, row in zip(examples, rows, strict=True)]
 
 
 def _check_room(loaded: Loaded, example: Example, tokens: int) -> None:
     if tokens == 0:
         raise BadInputs(f"{example.location} has no tokens: there is nothing to continue")
-    follows = _new_tokens(example)
+    follows = int(example.options.get("max_new_tokens", NEW_TOKENS))
     if loaded.max_length is not None and tokens + follows > loaded.max_length:
         at_least = " or more" if tokens == loaded.max_length else ""
         raise BadInputs(
@@ -93,7 +80,7 @@ def _check_room(loaded: Loaded, example: Example, tokens: int) -> None:
         )
 
 
-def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
+def generate(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
     """Return `{"generated_text"}` for each text. Texts with the same parameters run together."""
     answers: list[Any] = [None] * len(encoded)
     left = list(range(len(encoded)))
@@ -108,7 +95,7 @@ def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
 
 def _generate(loaded: Loaded, encoded: Sequence[Encoded], options: Mapping[str, Any]) -> list[Any]:
     # Pad on the left, so that new tokens follow each text directly.
-    batch = pad_rows([each.rows[0] for each in encoded], loaded.padding.leftwards(), loaded.device)
+    batch = pad_rows([each.rows[0] for each in encoded], replace(loaded.padding, on_left=True), loaded.device)
     batch.setdefault("attention_mask", torch.ones_like(batch["input_ids"]))
     settings = {"do_sample": False, "max_new_tokens": NEW_TOKENS, **options}
     is_whole = settings.pop("return_full_text", True)

@@ -3,17 +3,25 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any
 
 import torch
 
-from models.loading.encoding import Encoded, Row
-from models.loading.inputs import BadInputs, Rule, as_list, fields, input_name, one_of, parameters, text, whole_number
-from models.loading.loaded_model import Loaded
+from models.inference.inputs import (
+    BadInputs,
+    Example,
+    Rule,
+    as_list,
+    fields,
+    input_name,
+    one_of,
+    parameters,
+    text,
+    whole_number,
+)
+from models.inference.loaded_model import Encoded, Loaded, Row
 
 HEAD = "AutoModelForSequenceClassification"
-ANSWERS_BY_ROW = True
 
 MAX_LABELS = 100_000
 
@@ -27,22 +35,6 @@ PARAMETERS: Mapping[str, Rule] = {
     "function_to_apply": one_of("softmax", "sigmoid", "none"),
 }
 """With `top_k`, the answer is a list of that many labels, the likeliest first. If null, the list has all labels."""
-
-
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A text or a pair of texts to classify."""
-
-    location: str
-    """Location of this input for messages, such as `inputs[1]`."""
-    text: str
-    text_pair: str | None
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
-def supports(architecture: str) -> bool:
-    """Return whether a saved model is a classifier."""
-    return architecture.endswith("ForSequenceClassification")
 
 
 def encode_may_refuse(loaded: Loaded) -> bool:
@@ -59,7 +51,7 @@ def read(loaded: Loaded, inputs: object, arguments: Mapping[str, Any] | None) ->
 
 def _example(location: str, value: object, options: Mapping[str, Any]) -> Example:
     if isinstance(value, str):
-        return Example(location, text(location, value), None, options)
+        return Example(location, text(location, value), options=options)
     values = fields(location, value, needed=("text",), optional=("text_pair",))
     pair = values.get("text_pair")
     second = None if pair is None else text(f"{location}.text_pair", pair)
@@ -71,26 +63,16 @@ def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
 
     Raises `BadInputs` for an input without tokens.
     """
-    if any(each.text_pair is not None for each in examples):
-        pairs = [each.text if each.text_pair is None else (each.text, each.text_pair) for each in examples]
-        encodings = loaded.backend.encode_batch_fast(pairs)
-    else:
-        encodings = loaded.encodings([each.text for each in examples])
-    return [Encoded(each, (_row(loaded, each, one),)) for each, one in zip(examples, encodings, strict=True)]
-
-
-def _row(loaded: Loaded, example: Example, encoding: Any) -> Row:
-    if not encoding.ids:
-        raise BadInputs(
-            f"{example.location} has no tokens, because this model's tokenizer adds none to an empty text: give a text"
-        )
-    typed = loaded.takes_types and example.text_pair is not None
-    return Row(encoding.ids, encoding.type_ids if typed else None)
-
-
-def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
-    """Return `{"label", "score"}` for each input, or a list of them with `top_k`."""
-    return answers(loaded, encoded, outputs(loaded, [each.rows[0] for each in encoded]))
+    rows = loaded.rows([each.text if each.pair is None else (each.text, each.pair) for each in examples])
+    for example, row in zip(examples, rows, strict=True):
+        if not row.ids:
+            problem = "has no tokens, because this model's tokenizer adds none to an empty text: give a text"
+            raise BadInputs(f"{example.location} {problem}")
+    typed = [loaded.takes_types and each.pair is not None for each in examples]
+    return [
+        Encoded(each, (row if with_types else Row(row.ids, None),))
+        for each, row, with_types in zip(examples, rows, typed, strict=True)
+    ]
 
 
 def outputs(loaded: Loaded, rows: Sequence[Row]) -> list[Any]:
@@ -99,7 +81,7 @@ def outputs(loaded: Loaded, rows: Sequence[Row]) -> list[Any]:
 
 
 def answers(loaded: Loaded, encoded: Sequence[Encoded], outputs: Sequence[Any]) -> list[Any]:
-    """Return the answers of inputs, given the logits of their rows."""
+    """Return `{"label", "score"}` for each input, or a list of them with `top_k`, given the logits of their rows."""
     # In 64 bits, like the evaluation (`classification.prediction_rows`): in 32, the seventh digit would differ.
     logits = torch.stack(list(outputs)).double()
     functions = [each.example.options.get("function_to_apply") or _function(loaded.model.config) for each in encoded]

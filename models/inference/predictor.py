@@ -7,17 +7,35 @@ one batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import partial
 from itertools import accumulate
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from models.inference.batches import MOST_TOKENS, batches, evaluation_batches
-from models.inference.tasks import TASKS, task_of
-from models.loading.encoding import Encoded, Row
-from models.loading.evaluation import UNKNOWN, Evaluation
-from models.loading.loaded_model import Loaded, architecture, load
+from models.inference import causal_lm, classification, question_answering
+from models.inference.evaluation import UNKNOWN, Evaluation
+from models.inference.loaded_model import Encoded, Loaded, load
+from models.inference.tasks import read_task
 from training.contract.errors import InputError, nearest
+
+TASKS: dict[str, ModuleType] = {
+    "classification": classification,
+    "question-answering": question_answering,
+    "causal-lm": causal_lm,
+}
+"""Each task is a module with these names:
+
+HEAD               Transformers class that loads a model with the task's head
+encode_may_refuse  returns whether `encode` rejects some inputs, such as those that are too long
+read               checks inputs and returns examples
+encode             tokenizes examples
+outputs, answers   run rows as one batch; return the answers of examples, given the outputs of all their rows
+generate           instead of these two, if an answer needs more than one run: returns the answers of one batch
+"""
+MOST_TOKENS = {"cpu": 512, "cuda": 65_536}
+"""Most tokens of a batch, including padding, by device. On a CPU, larger batches are not faster: at this size a core
+multiplies at full speed, and the activations still fit its cache (measured with MiniLM, 128 to 4,096 tokens)."""
 
 RunEach = Callable[[Callable[[Any], list[Any]], Iterable[Any]], Iterable[list[Any]]]
 """Calls a function with each batch and returns the results in order, such as `map`."""
@@ -32,8 +50,6 @@ class Predictor:
         self.loaded = loaded
         self.encode_may_refuse: bool = task.encode_may_refuse(loaded)
         """True if `encode` can raise `BadInputs` for inputs that `read` accepts."""
-        self.answers_by_row: bool = task.ANSWERS_BY_ROW
-        """True if answers follow from one run of the model for each row. False for generated text."""
         self._task = task
 
     def read(self, inputs: object, parameters: Mapping[str, Any] | None = None) -> list[Any]:
@@ -47,21 +63,10 @@ class Predictor:
         """Tokenize the examples, in order. Raises `BadInputs` for an example that does not fit the model."""
         return list(self._task.encode(self.loaded, examples))
 
-    def run(self, encoded: Sequence[Encoded]) -> list[Any]:
-        """Run the examples as one padded batch and return their answers, in order, as JSON values."""
-        return list(self._task.run(self.loaded, encoded))
-
-    def outputs(self, rows: Sequence[Row]) -> list[Any]:
-        """Run rows as one padded batch and return the model's output for each. Only if `answers_by_row`."""
-        return list(self._task.outputs(self.loaded, rows))
-
-    def answers(self, encoded: Sequence[Encoded], outputs: Sequence[Any]) -> list[Any]:
-        """Return the answers of examples, given the outputs of all their rows. Only if `answers_by_row`."""
-        return list(self._task.answers(self.loaded, encoded, outputs))
-
     def answer(self, inputs: object, parameters: Mapping[str, Any] | None = None) -> list[Any]:
-        """Run all three steps and return the answers, in the order of the inputs."""
-        return self.run(self.encode(self.read(inputs, parameters)))
+        """Run all three steps and return the answers, as JSON values, in the order of the inputs."""
+        answers = dict(self.answer_each(self.encode(self.read(inputs, parameters))))
+        return [answers[at] for at in range(len(answers))]
 
     def answer_each(self, encoded: Sequence[Encoded], run_each: RunEach = map) -> Iterator[tuple[int, Any]]:
         """Run any number of examples, and yield the position and the answer of each as soon as it is known.
@@ -70,16 +75,18 @@ class Predictor:
         in 16 bits, an answer depends a little on the padding and the number of rows of its batch.
         """
         most_tokens = MOST_TOKENS[self.loaded.device]
-        if not self.answers_by_row:
+        if generate := getattr(self._task, "generate", None):
             planned = batches([each.length for each in encoded], most_tokens)
             parts = [[encoded[at] for at in batch] for batch in planned]
-            for batch, answers in zip(planned, run_each(self.run, parts), strict=True):
+            for batch, answers in zip(planned, run_each(partial(generate, self.loaded), parts), strict=True):
                 yield from zip(batch, answers, strict=True)
             return
         rows = [(at, row) for at, each in enumerate(encoded) for row in each.rows]
         lengths, size = [len(row.ids) for _, row in rows], self.loaded.batch_size
         planned = batches(lengths, most_tokens) if size is None else evaluation_batches(lengths, size)
-        results = run_each(self.outputs, [[rows[position][1] for position in batch] for batch in planned])
+        results = run_each(
+            partial(self._task.outputs, self.loaded), [[rows[position][1] for position in batch] for batch in planned]
+        )
         outputs: list[Any] = [None] * len(rows)
         left = [len(each.rows) for each in encoded]
         starts = list(accumulate(left, initial=0))
@@ -90,7 +97,7 @@ class Predictor:
             done = [at for at in dict.fromkeys(rows[position][0] for position in batch) if not left[at]]
             own = [output for at in done for output in outputs[starts[at] : starts[at + 1]]]
             if done:
-                yield from zip(done, self.answers([encoded[at] for at in done], own), strict=True)
+                yield from zip(done, self._task.answers(self.loaded, [encoded[at] for at in done], own), strict=True)
 
 
 def load_predictor(
@@ -105,10 +112,10 @@ def load_predictor(
     """Return a predictor for a Transformers folder, which has configuration, weights and tokenizer.
 
     If `task` is None, it is read from the configuration. `precision` is auto (None), fastest, fp32, bf16 or fp16; see
-    `models.loading.precision.choose_precision`. `evaluation` has the settings of the evaluation. `max_length` truncates
-    inputs to fewer tokens than the model accepts; by default, it is that of the evaluation. Raises `InputError`.
+    `choose_precision`. `evaluation` has the settings of the evaluation. `max_length` truncates inputs to fewer tokens
+    than the model accepts; by default, it is that of the evaluation. Raises `InputError`.
     """
-    name = task or task_of(architecture(folder))
+    name = task or read_task(folder)
     if name not in TASKS:
         raise InputError(f"task is {name!r}: it must be one of {', '.join(TASKS)}.{nearest(name, TASKS)}")
     module = TASKS[name]
@@ -121,3 +128,27 @@ def load_predictor(
         device=device,
     )
     return Predictor(name, module, loaded)
+
+
+def batches(lengths: Sequence[int], most_tokens: int) -> list[list[int]]:
+    """Group rows into batches of at most `most_tokens`, and return the positions of each batch's rows.
+
+    Each row is padded to the longest of its batch. The longest rows come first, so that none runs alone at the end.
+    """
+    result: list[list[int]] = []
+    for position in sorted(range(len(lengths)), key=lambda at: (-lengths[at], at)):
+        if result and (len(result[-1]) + 1) * lengths[result[-1][0]] <= most_tokens:
+            result[-1].append(position)
+        else:
+            result.append([position])
+    return result
+
+
+def evaluation_batches(lengths: Sequence[int], batch_size: int) -> list[list[int]]:
+    """Group rows as an evaluation does, and return the positions of each batch's rows.
+
+    Rows are sorted by length, and equally long ones stay in order: see `Settings.evaluated` of the job. The longest
+    batches come first, so that a long one does not run alone at the end.
+    """
+    order = sorted(range(len(lengths)), key=lengths.__getitem__)
+    return [order[start : start + batch_size] for start in range(0, len(order), batch_size)][::-1]

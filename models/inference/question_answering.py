@@ -7,24 +7,29 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from models.loading.answer_spans import answer_spans
-from models.loading.encoding import Encoded, Row
-from models.loading.inputs import BadInputs, Rule, as_list, fields, input_name, parameters, text, whole_number
-from models.loading.loaded_model import Loaded
+from models.inference.inputs import (
+    BadInputs,
+    Example,
+    Rule,
+    as_list,
+    fields,
+    input_name,
+    parameters,
+    text,
+    whole_number,
+)
+from models.inference.loaded_model import Encoded, Loaded, Row
+from models.inference.tasks import answer_spans
 
 HEAD = "AutoModelForQuestionAnswering"
-ANSWERS_BY_ROW = True
 
 MAX_TOP_K = 20
-ROWS_PER_FORWARD = 32
-"""Limits the memory for a context of thousands of windows."""
-MAX_CLOSE_WINDOWS = 32
-"""Up to this many windows may overlap by any amount. If there are more, they must start at least `min_step` apart."""
+MAX_WINDOWS = 10_000
+"""Most windows of one context. More would need gigabytes before the model runs."""
 
 PARAMETERS: Mapping[str, Rule] = {
     "top_k": whole_number(1, MAX_TOP_K),
@@ -35,17 +40,6 @@ PARAMETERS: Mapping[str, Rule] = {
 """With `top_k`, the answer is a list. The other parameters are tokens; `doc_stride` is the overlap of two windows."""
 
 
-@dataclass(frozen=True, slots=True)
-class Example:
-    """A question about a context."""
-
-    location: str
-    """Location of this input for messages, such as `inputs[1]`."""
-    question: str
-    context: str
-    options: Mapping[str, Any] = field(default_factory=dict)
-
-
 class ContextWindows(NamedTuple):
     """A question's context, cut into windows by `answer_spans`."""
 
@@ -53,11 +47,6 @@ class ContextWindows(NamedTuple):
     """Range of characters that each token of the context covers: first, one past the last."""
     windows: Any
     """Position of the context in each window: `answer_spans.Windows`."""
-
-
-def supports(architecture: str) -> bool:
-    """Return whether a saved model answers questions."""
-    return "ForQuestionAnswering" in architecture
 
 
 def encode_may_refuse(loaded: Loaded) -> bool:
@@ -84,39 +73,23 @@ def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
 
 
 def _encoded(loaded: Loaded, example: Example) -> Encoded:
-    tokens = answer_spans.tokenize(loaded.tokenizer, example.question, example.context)
+    tokens = answer_spans.tokenize(loaded.tokenizer, example.text, example.pair)
     if not tokens.offsets:
         raise BadInputs(f"{example.location}: the tokenizer finds no tokens in its context")
     length = _window_tokens(loaded, example.options)
     stride = example.options.get("doc_stride", answer_spans.stride_of(loaded.answer_options, length))
-    _check_step(example.location, tokens, length, stride)
+    step = tokens.room(length) - stride  # `cut` rejects a step of 0 or less
+    if step > 0 and (count := math.ceil((len(tokens.offsets) - stride) / step)) > MAX_WINDOWS:
+        raise BadInputs(
+            f"{example.location}: with doc_stride {stride}, the context becomes {count:,} windows of {length} tokens. "
+            f"At most {MAX_WINDOWS:,} are possible: lower doc_stride or raise max_seq_len"
+        )
     try:
-        rows, windows = answer_spans.cut(tokens, length, stride)
+        rows, cut = answer_spans.cut(tokens, length, stride)
     except ValueError as error:
         raise BadInputs(f"{example.location}: {error}") from error
     output = tuple(Row(ids, type_ids if loaded.takes_types else None) for ids, type_ids in rows)
-    return Encoded(example, output, ContextWindows(tokens.offsets, windows))
-
-
-def min_step(window_tokens: int) -> int:
-    """Return the smallest allowed distance between the starts of two windows of a long context, in tokens.
-
-    Below this, a request body of 6 MiB could become millions of windows, which need gigabytes before the model runs.
-    """
-    return max(16, window_tokens // 8)
-
-
-def _check_step(location: str, tokens: Any, length: int, stride: int) -> None:
-    step, least = tokens.room(length) - stride, min_step(length)
-    if step <= 0 or step >= least:  # `cut` rejects a step of 0 or less
-        return
-    windows = math.ceil((len(tokens.offsets) - stride) / step)
-    if windows > MAX_CLOSE_WINDOWS:
-        raise BadInputs(
-            f"{location}: with doc_stride {stride}, the context becomes {windows:,} windows of {length} tokens, "
-            f"{step} apart. More than {MAX_CLOSE_WINDOWS} windows must be at least {least} apart: lower doc_stride or "
-            "raise max_seq_len"
-        )
+    return Encoded(example, output, ContextWindows(tokens.offsets, cut))
 
 
 def _window_tokens(loaded: Loaded, options: Mapping[str, Any]) -> int:
@@ -124,16 +97,6 @@ def _window_tokens(loaded: Loaded, options: Mapping[str, Any]) -> int:
     trained = loaded.max_length if loaded.is_cut else None
     requested = int(options.get("max_seq_len", trained or loaded.answer_options.max_length))
     return min(requested, loaded.max_length or requested)
-
-
-def run(loaded: Loaded, encoded: Sequence[Encoded]) -> list[Any]:
-    """Return `{"answer", "score", "start", "end"}` for each question, or a list of them with `top_k`.
-
-    Start and end are character positions in the context. The answer is empty if no span is possible.
-    """
-    rows = [row for each in encoded for row in each.rows]
-    parts = [rows[first : first + ROWS_PER_FORWARD] for first in range(0, len(rows), ROWS_PER_FORWARD)]
-    return answers(loaded, encoded, [output for part in parts for output in outputs(loaded, part)])
 
 
 def outputs(loaded: Loaded, rows: Sequence[Row]) -> list[Any]:
@@ -146,7 +109,11 @@ def outputs(loaded: Loaded, rows: Sequence[Row]) -> list[Any]:
 
 
 def answers(loaded: Loaded, encoded: Sequence[Encoded], outputs: Sequence[Any]) -> list[Any]:
-    """Return the answers to questions, given the logits of all their rows in order."""
+    """Return `{"answer", "score", "start", "end"}` for each question, given the logits of all their rows in order.
+
+    With `top_k`, it is a list of them. Start and end are character positions in the context. The answer is empty if no
+    span is possible.
+    """
     made, at = [], 0
     for each in encoded:
         starts, ends = zip(*outputs[at : at + len(each.rows)], strict=True)
@@ -160,7 +127,7 @@ def _answer(loaded: Loaded, encoded: Encoded, starts: Sequence[np.ndarray], ends
     own = [slice(at, at + tokens) for at, tokens in zip(windows.context_at, windows.tokens, strict=True)]
     options = loaded.answer_options
     answers = answer_spans.answers_of(
-        encoded.example.context,
+        encoded.example.pair,
         encoded.detail.offsets,
         windows,
         [line[part] for line, part in zip(starts, own, strict=True)],

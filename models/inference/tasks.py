@@ -1,33 +1,48 @@
-"""Tasks of models. Each task is a module with these names:
-
-HEAD               Transformers class that loads a model with the task's head
-encode_may_refuse  returns whether `encode` rejects some inputs, such as those that are too long
-supports           returns whether the task supports a saved model, given the name of its class
-read               checks inputs and returns examples
-encode             tokenizes examples
-run                returns the answers of one batch
-ANSWERS_BY_ROW     True if answers follow from one run of the model for each row. Then the task also has
-outputs            runs rows as one batch and returns the model's output for each
-answers            returns the answers of examples, given the outputs of their rows
-"""
+"""Tasks of saved models, and the job's module for question answering. Imports no library that loads a model."""
 
 from __future__ import annotations
 
-from types import ModuleType
+import importlib.util
+from pathlib import Path
+from typing import Any
 
-from models.inference import causal_lm, classification, question_answering
 from training.contract.errors import InputError
+from training.staging.models.model_files import read_config
 
-TASKS: dict[str, ModuleType] = {
-    "classification": classification,
-    "question-answering": question_answering,
-    "causal-lm": causal_lm,
+CLASSES = {
+    "ForSequenceClassification": "classification",
+    "ForQuestionAnswering": "question-answering",
+    "ForCausalLM": "causal-lm",
+    "LMHeadModel": "causal-lm",
 }
+"""Task of a model, by a part of its class in Transformers."""
+ANSWER_SPANS = Path(__file__).resolve().parents[2] / "training" / "job" / "tasks" / "answer_spans.py"
+"""The job's files import each other by bare names, but this one imports no other, so it can be loaded alone."""
 
 
-def task_of(architecture: str) -> str:
-    """Return a model's task, given the class that it was saved as. Raises `InputError`."""
-    for name, task in TASKS.items():
-        if task.supports(architecture):
-            return name
-    raise InputError(f"the model's class {architecture!r} fits none of the supported tasks: {', '.join(TASKS)}")
+def find_task(architecture: str) -> str | None:
+    """Return the task of a model, given the class that it was saved as. None if no task supports it."""
+    return next((task for part, task in CLASSES.items() if part in architecture), None)
+
+
+def read_task(folder: Path) -> str:
+    """Return the task of the model in a Transformers folder. Raises `InputError`."""
+    names = read_config(folder).get("architectures")
+    if not isinstance(names, list) or not names or not isinstance(names[0], str):
+        raise InputError(f"{folder / 'config.json'} has no field 'architectures', so the model's task is unknown")
+    if task := find_task(names[0]):
+        return task
+    known = ", ".join(dict.fromkeys(CLASSES.values()))
+    raise InputError(f"the model's class {names[0]!r} fits none of the supported tasks: {known}")
+
+
+def _load_answer_spans() -> Any:
+    spec = importlib.util.spec_from_file_location("trainfare_answer_spans", ANSWER_SPANS)
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
+
+
+answer_spans: Any = _load_answer_spans()

@@ -1,11 +1,9 @@
 """Turn a trained model's folder into an MLflow model, by writing the files around the weights.
 
-`mlflow.transformers.save_model` needs the model in memory. Here the weights stay on disk, and neither torch nor
-transformers is imported. The finished folder contains
+The weights stay on disk, and neither torch nor transformers is imported. The finished folder contains
 
     MLmodel, requirements.txt, python_env.yaml, conda.yaml, input_example.json, serving_input_example.json
     model/                  a complete Transformers folder: configuration, weights, tokenizer
-    components/tokenizer/   a copy of the tokenizer, where `mlflow.transformers` looks for it
     code/                   the model's `python_function`: `pyfunc.py` and what it imports of ours
 """
 
@@ -13,37 +11,27 @@ from __future__ import annotations
 
 import ast
 import hashlib
+import json
 import logging
 import re
-import shutil
 import tempfile
 import warnings
 from collections.abc import Mapping
-from contextlib import suppress
-from dataclasses import asdict
-from importlib.metadata import PackageNotFoundError, distribution, version
-from pathlib import Path
+from dataclasses import asdict, dataclass
+from importlib.metadata import version
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from mlflow.models import Model, ModelSignature
 from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema, TensorSpec
 from mlflow.types.schema import AnyType
-from packaging.requirements import Requirement
-from packaging.utils import canonicalize_name
 
-from models.loading.answer_spans import PATH as ANSWER_SPANS
-from models.loading.evaluation import UNKNOWN, Evaluation
-from models.logged.checkpoint import Checkpoint
+from models.inference.evaluation import UNKNOWN, Evaluation
+from models.inference.tasks import ANSWER_SPANS, CLASSES, find_task
 from tracking.groups.planned_job import ModelPlan
 
 WEIGHTS = "model"
 """Subfolder of the MLflow model that is a complete Transformers folder."""
-PIPELINES = {
-    "classification": ("text-classification", "TextClassificationPipeline"),
-    "question-answering": ("question-answering", "QuestionAnsweringPipeline"),
-    "causal-lm": ("text-generation", "TextGenerationPipeline"),
-}
-"""Name and pipeline of each task in Transformers."""
 PACKAGES = ("mlflow", "torch", "transformers", "accelerate", "tokenizers", "safetensors", "numpy", "pandas")
 """Packages that a logged model imports."""
 
@@ -54,6 +42,54 @@ OUR_IMPORT = re.compile(r"^( *from) (models|training)\.", re.MULTILINE)
 SENTENCE = "Winter is coming and it will be dark soon."
 QUESTION = {"question": "What is coming?", "context": SENTENCE}
 PAIR = {"text": SENTENCE, "text_pair": "The days are getting shorter."}
+WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
+TOKENIZER = re.compile(
+    r"tokenizer.*|vocab\..*|merges\.txt|special_tokens_map\.json|added_tokens\.json|.*\.model|spiece.*|"
+    r"chat_template.*|.*_sentencepiece.*"
+)
+OTHERS = re.compile(r"(config|generation_config|adapter_config)\.json|README\.md")
+
+
+class NotServable(Exception):
+    """The folder has no model that can be served. The message is one sentence about the folder."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Checkpoint:
+    """Contents of a model's folder."""
+
+    task: str
+    """classification, question-answering or causal-lm."""
+    label_names: tuple[str, ...]
+    """Label names of a classifier, in the order of their numbers."""
+
+
+def is_needed(path: PurePosixPath) -> bool:
+    """Return whether a served model needs a file of the job's artifact. It needs no checkpoints or optimizer states."""
+    return len(path.parts) == 1 and any(each.fullmatch(path.name) for each in (WEIGHT_FILES, TOKENIZER, OTHERS))
+
+
+def read_checkpoint(folder: Path) -> Checkpoint:
+    """Read the trained model in a folder. Raises NotServable if it cannot be served."""
+    try:
+        config = json.loads((folder / "config.json").read_text("utf-8"))
+        architecture = str(next(iter(config.get("architectures") or []), "no class"))
+        labels = {int(number): str(name) for number, name in (config.get("id2label") or {}).items()}
+    except FileNotFoundError as error:
+        raise NotServable("it has no config.json, so it is not a Transformers folder") from error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise NotServable(f"its config.json is not that of a Transformers model: {error}") from error
+    task = find_task(architecture)
+    if task is None:
+        known = ", ".join(CLASSES)
+        raise NotServable(f"its config.json names {architecture}; the class that it names must end in {known}")
+    files = [path.name for path in folder.iterdir() if path.is_file()]
+    if not any(WEIGHT_FILES.fullmatch(name) for name in files):
+        raise NotServable("it has neither model.safetensors nor pytorch_model.bin")
+    if not any(TOKENIZER.fullmatch(name) for name in files):
+        raise NotServable("it has no tokenizer files, so the model cannot read texts")
+    label_names = tuple(labels[number] for number in sorted(labels)) if task == "classification" else ()
+    return Checkpoint(task=task, label_names=label_names)
 
 
 def write(
@@ -74,12 +110,7 @@ def write(
         import mlflow.pyfunc
     logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)
 
-    for name in checkpoint.tokenizer_files:
-        target = folder / "components" / "tokenizer" / name
-        target.parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(folder / WEIGHTS / name, target)
     model = Model(**names)
-    model.add_flavor("transformers", **_transformers(checkpoint))
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         code, made = Path(scratch) / "stored", Path(scratch) / "made"
         package = store_code(code)
@@ -90,7 +121,7 @@ def write(
             mlflow_model=model,
             signature=signature(checkpoint.task, plan),
             input_example=_example(checkpoint.task, plan),
-            pip_requirements=_pinned(),
+            pip_requirements=[f"{name}=={version(name).partition('+')[0]}" for name in PACKAGES],  # without `+cpu`,
             metadata={**metadata, "task": checkpoint.task, "label_names": list(checkpoint.label_names)},
             model_config={"task": checkpoint.task, **plan.answering, "evaluation": asdict(evaluation)},
             uv_project_path=scratch,  # otherwise MLflow stores the `uv.lock` of the folder in which we run
@@ -131,28 +162,6 @@ def _imported_files() -> list[Path]:
     return sorted(files)
 
 
-def _pinned() -> list[str]:
-    """Return `name==version`, as installed here, for the packages of a model and all that they require.
-
-    Packages that are not installed are left out: nothing that runs here needs them.
-    """
-    versions: dict[str, str] = {}
-    left, seen = [Requirement(name) for name in PACKAGES], set[str]()
-    while left:
-        requirement = left.pop()
-        with suppress(PackageNotFoundError):
-            package = distribution(requirement.name)
-            versions[canonicalize_name(requirement.name)] = package.version.partition("+")[0]  # without `+cpu`
-            if str(requirement) not in seen:
-                seen.add(str(requirement))
-                for each in map(Requirement, package.requires or []):
-                    extras = ("", *requirement.extras)
-                    if not each.marker or any(each.marker.evaluate({"extra": extra}) for extra in extras):
-                        left.append(each)
-    others = sorted(versions.keys() - set(PACKAGES))
-    return [f"{name}=={versions[name]}" for name in (*PACKAGES, *others)]
-
-
 def signature(task: str, plan: ModelPlan) -> ModelSignature:
     """Return a model's signature: inputs, outputs and parameters.
 
@@ -177,20 +186,3 @@ def _example(task: str, plan: ModelPlan) -> str | dict[str, str]:
     if task == "question-answering":
         return QUESTION
     return PAIR if task == "classification" and plan.is_of_pairs else SENTENCE
-
-
-def _transformers(checkpoint: Checkpoint) -> dict[str, Any]:
-    """Return the flavor that `mlflow.transformers.load_model` reads."""
-    task, pipeline = PIPELINES[checkpoint.task]
-    return {
-        "transformers_version": version("transformers"),
-        "code": None,
-        "task": task,
-        "instance_type": pipeline,
-        "pipeline_model_type": checkpoint.architecture,
-        "source_model_name": WEIGHTS,
-        "model_binary": WEIGHTS,
-        "components": ["tokenizer"],
-        # The tokenizer's own class may not exist in a different version of Transformers.
-        "tokenizer_type": "AutoTokenizer",
-    }

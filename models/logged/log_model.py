@@ -15,9 +15,9 @@ from pathlib import Path
 
 from mlflow.entities import LoggedModel, LoggedModelOutput, LoggedModelStatus, Run
 
-from models.loading.evaluation import evaluation_of
+from models.inference.evaluation import evaluation_of
 from models.logged import flavor
-from models.logged.checkpoint import NotServable, is_needed, read_checkpoint
+from models.logged.flavor import NotServable, is_needed, read_checkpoint
 from models.logged.model_folder import new_unfinished
 from tracking.groups.planned_job import MODEL_ID, ModelPlan, PlannedJob
 from tracking.server.errors import is_refusal, is_unknown_call

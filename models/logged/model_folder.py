@@ -11,10 +11,9 @@ from pathlib import Path
 import yaml
 from mlflow.artifacts import download_artifacts
 
-from models.loading.answer_spans import answer_spans
-from models.logged.checkpoint import is_needed
-from models.lookup.artifact_location import deleted_reason, find_artifact_location
-from models.lookup.trained_model import TrainedModel
+from models.inference.tasks import answer_spans
+from models.logged.flavor import is_needed
+from models.trained_model import TrainedModel, deleted_reason, find_artifact_location
 from tracking.server.store import Store
 from training.contract.errors import InputError
 from training.services.artifact import unpack

@@ -14,9 +14,9 @@ from typing import Any
 import numpy as np
 import pandas as pd
 
+from models.inference.evaluation import Evaluation
 from models.inference.predictor import Predictor, load_predictor
-from models.loading.answer_spans import answer_spans
-from models.loading.evaluation import Evaluation
+from models.inference.tasks import answer_spans
 
 
 def _load_pyfunc(path: str, model_config: dict[str, Any]) -> Answerer:
@@ -35,9 +35,7 @@ class Answerer:
 
     def predict(self, model_input: Any, params: dict[str, Any] | None = None) -> pd.DataFrame:
         """Return the answers. Raises ValueError for invalid input; MLflow's server turns it into status 400."""
-        examples = self._predictor.read(rows_of(model_input), params)
-        answers = dict(self._predictor.answer_each(self._predictor.encode(examples)))
-        return pd.DataFrame([answers[at] for at in range(len(examples))])
+        return pd.DataFrame(self._predictor.answer(rows_of(model_input), params))
 
 
 def rows_of(inputs: Any) -> list[Any]:

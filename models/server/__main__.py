@@ -19,9 +19,8 @@ from pathlib import Path
 
 import uvicorn
 
-from models.server.access import access, in_url
+from models.server.access import access, in_url, read_token
 from models.server.app import App
-from models.server.token_file import read_token
 from training.contract.errors import InputError, TrainfareError
 from training.state.permissions import set_umask
 
@@ -72,8 +71,8 @@ def main(arguments: Sequence[str]) -> int:
 def _load(app: App, server: uvicorn.Server, options: argparse.Namespace, address: str) -> None:
     """Load the model and start serving it; stop the server if loading fails."""
     try:
+        from models.inference.evaluation import evaluation_from_json
         from models.inference.predictor import load_predictor
-        from models.loading.evaluation import evaluation_from_json
 
         model = load_predictor(
             options.model,

@@ -1,15 +1,16 @@
-"""Decide which requests may use the server, by their Host header and their token."""
+"""Who may use the server: the names by which it may be called, and the token, which is read from a file."""
 
 from __future__ import annotations
 
-import hmac
 import ipaddress
-from collections.abc import Mapping, Sequence
+import os
+import stat
+from collections.abc import Sequence
 from dataclasses import dataclass
-
-from starlette.exceptions import HTTPException
+from pathlib import Path
 
 from training.contract.errors import InputError
+from training.state.regular_files import open_regular
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 LEAST_TOKEN_LENGTH = 16
@@ -24,13 +25,6 @@ class Access:
     """Host names and addresses without ports. `*` allows all names, which is safe only with a token: otherwise a web
     page could reach the server through a name that it lets point to this machine (DNS rebinding)."""
     token: str | None = None
-
-    def check_token(self, headers: Mapping[str, str]) -> None:
-        """Raise HTTPException unless the request has the token, if the server has one."""
-        given = headers.get("authorization", "").encode("latin-1")
-        if self.token is not None and not hmac.compare_digest(given, b"Bearer " + self.token.encode()):
-            sentence = "the token is missing or wrong: send the header 'Authorization: Bearer TOKEN'."
-            raise HTTPException(401, sentence, {"WWW-Authenticate": "Bearer"})
 
 
 def access(host: str, token: str | None) -> Access:
@@ -58,3 +52,25 @@ def _is_loopback(host: str) -> bool:
         return ipaddress.ip_address(host).is_loopback
     except ValueError:
         return host.lower() == "localhost"
+
+
+def read_token(path: Path) -> str:
+    """Return the token. Raises InputError if the file cannot be read, or if other users can read or replace it."""
+    try:
+        with open_regular(path, follow_links=True) as file:
+            unsafe = _reason_against(os.fstat(file.fileno()))
+            content = file.read()
+    except OSError as error:
+        raise InputError(f"the token file {path} cannot be read: {(error.strerror or str(error)).lower()}.") from error
+    if unsafe:
+        raise InputError(f"the token file {path} is not safe: {unsafe}.")
+    return content.decode("utf-8", "replace").strip()
+
+
+def _reason_against(status: os.stat_result) -> str | None:
+    """Return why a file is not safe, or None. A group may read it, because it can share an endpoint."""
+    if status.st_uid not in (0, os.getuid()):
+        return f"it belongs to another user ({status.st_uid})"
+    if status.st_mode & (stat.S_IRWXO | stat.S_IWGRP):
+        return f"its mode is {stat.S_IMODE(status.st_mode):04o}, so other users can use it: run `chmod 600` on it"
+    return None

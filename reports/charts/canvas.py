@@ -15,6 +15,7 @@ from matplotlib.axes import Axes
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 from matplotlib.backends.backend_svg import FigureCanvasSVG
 from matplotlib.figure import Figure
+from matplotlib.ticker import MaxNLocator
 
 from reports.model.report import Chart
 
@@ -136,6 +137,17 @@ def end_of_axis(ends: Iterable[tuple[float, str]], width_points: float = WIDTH_P
     """
     shares = [(value, (10 + _CHARACTER_POINTS * len(note)) / width_points) for value, note in ends]
     return max(value / (1 - min(0.6, share)) for value, share in shares)
+
+
+def plain_numbers(axes: Axes) -> None:
+    """Write the numbers of the horizontal axis in full, with thousands separators."""
+    axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
+    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}".replace("-", "−"))
+
+
+def legend_outside(axes: Axes, **options: Any) -> None:
+    assert isinstance(axes.figure, Figure)
+    axes.figure.legend(frameon=False, **options)
 
 
 def arm_colour(index: int) -> str:

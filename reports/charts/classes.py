@@ -6,9 +6,8 @@ from collections.abc import Mapping, Sequence
 
 import numpy as np
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 
-from reports.charts.canvas import BACKGROUND, INK, plot
+from reports.charts.canvas import BACKGROUND, INK, legend_outside, plot
 from reports.model.numbers import short
 from reports.model.report import Chart
 
@@ -23,24 +22,25 @@ _MAX_CLASSES_WITH_COUNTS = 16
 def class_distribution(label_names: Sequence[str], counts: Mapping[str, Sequence[int]]) -> Chart:
     """Return bars with each class's share of each split's rows, and its count; `counts` is by split."""
     shown = _most_frequent(next(iter(counts.values())))
-    shares = {split: _shares(numbers) for split, numbers in counts.items()}
+    shares = {split: [100 * count / max(sum(rows), 1) for count in rows] for split, rows in counts.items()}
     height = 0.8 / len(counts)
 
     def draw(axes: Axes) -> None:
         for at, (split, numbers) in enumerate(counts.items()):
             y = [row + (at - (len(counts) - 1) / 2) * height for row in range(len(shown))]
-            percents = [100 * shares[split][number] for number in shown]
+            percents = [shares[split][number] for number in shown]
             label = f"{split} ({sum(numbers):,} rows)"
             axes.barh(y, percents, height=0.92 * height, color=_SPLIT_COLOURS[at], label=label)
             for bar_y, percent, number in zip(y, percents, shown, strict=True):
                 note = f"{percent:.1f} %  ({numbers[number]:,})"
                 axes.annotate(note, (percent, bar_y), (4, 0), textcoords="offset points", va="center", fontsize=7)
-        _label_rows(axes, [label_names[number] for number in shown])
-        axes.set_xlim(0, 1.25 * max(100 * max(each) for each in shares.values()))
+        names = [short(label_names[number], 32) for number in shown]
+        axes.set_yticks(range(len(names)), names, fontsize=9, color=INK)
+        axes.set_ylim(len(names) - 0.5, -0.5)
+        axes.set_xlim(0, 1.25 * max(max(each) for each in shares.values()))
         axes.set_xlabel("share of the rows, %" + _left_out(len(label_names)))
         axes.grid(axis="x", linewidth=0.7)
-        assert isinstance(axes.figure, Figure)
-        axes.figure.legend(loc="outside upper center", ncols=len(counts), frameon=False, fontsize=9)
+        legend_outside(axes, loc="outside upper center", ncols=len(counts), fontsize=9)
 
     title = "Class distribution: share of the rows by class"
     return plot("class_distribution", title, 0.95 + 0.17 * len(counts) * len(shown), draw, width_points=_WIDTH_POINTS)
@@ -78,11 +78,6 @@ def _write_counts(axes: Axes, counts: np.ndarray, shares: np.ndarray) -> None:
         axes.text(column, row, text, ha="center", va="center", fontsize=8, color=ink)
 
 
-def _label_rows(axes: Axes, names: Sequence[str]) -> None:
-    axes.set_yticks(range(len(names)), [short(name, 32) for name in names], fontsize=9, color=INK)
-    axes.set_ylim(len(names) - 0.5, -0.5)
-
-
 def _most_frequent(counts: Sequence[int]) -> list[int]:
     """Return the indices of the classes to show, in ascending order."""
     largest = sorted(range(len(counts)), key=lambda number: -counts[number])[:MAX_CLASSES]
@@ -91,7 +86,3 @@ def _most_frequent(counts: Sequence[int]) -> list[int]:
 
 def _left_out(classes: int) -> str:
     return f"; the {MAX_CLASSES} most frequent of {classes} classes" if classes > MAX_CLASSES else ""
-
-
-def _shares(counts: Sequence[int]) -> list[float]:
-    return [count / max(sum(counts), 1) for count in counts]

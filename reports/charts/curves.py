@@ -9,17 +9,8 @@ from statistics import fmean
 import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
-from reports.charts.canvas import (
-    INK,
-    MUTED,
-    WIDTH_POINTS,
-    arm_colour,
-    arm_marker,
-    end_of_axis,
-    plot,
-)
+from reports.charts.canvas import INK, MUTED, WIDTH_POINTS, arm_colour, arm_marker, end_of_axis, plain_numbers, plot
 from reports.comparison.arms import Arm
 from reports.comparison.comparison import Comparison
 from reports.model.numbers import figure, short
@@ -57,8 +48,7 @@ def loss_curves(
         axes.set(xlabel=label, ylabel="training loss")
         if x == "samples" and (rows := rows_per_epoch(comparison)):
             _add_epoch_axis(axes, rows)
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        plain_numbers(axes)
         axes.grid(axis="y", linewidth=0.7)
 
     description = "; ".join(

@@ -8,8 +8,6 @@ from statistics import fmean
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
-from matplotlib.ticker import MaxNLocator
 
 from reports.charts.canvas import (
     BACKGROUND,
@@ -18,6 +16,8 @@ from reports.charts.canvas import (
     PHASE_HATCHES,
     PHASE_PALETTE,
     end_of_axis,
+    legend_outside,
+    plain_numbers,
     plot,
 )
 from reports.comparison.arms import Arm, Job, finite_or_zero
@@ -41,8 +41,6 @@ _HEADING_INCHES = 0.30
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One bar."""
-
     heading: str
     """Text above the bar; empty for an arm's second and later jobs."""
     note: str
@@ -70,10 +68,10 @@ def phases(comparison: Comparison, title: str = "Where the time goes: seconds by
             _stack(axes, y + _BAR_INCHES / 2, row, longest)
             y += _BAR_INCHES
         axes.set(ylim=(height + 0.05, 0), xlim=(0, end_of_axis(ends)), yticks=[], xlabel="seconds")
-        axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-        axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
+        plain_numbers(axes)
         axes.grid(axis="x", linewidth=0.7)
-        _legend(axes, shown)
+        handles = [axes.barh(0, 0, **_style(phase), label=LABELS.get(phase, phase)) for phase in shown]
+        legend_outside(axes, loc="outside lower center", handles=handles, ncols=3, fontsize=10, handlelength=0.9)
 
     return plot("phases", title, height + 1.2, draw, _description(rows), palette=PHASE_PALETTE)
 
@@ -86,11 +84,8 @@ def rows_of(comparison: Comparison) -> list[Row]:
 
 
 def _with_phases(jobs: Sequence[Job]) -> list[Job]:
-    return [job for job in jobs if not job.unfinished and any(_known_phases(seconds_of([job])))]
-
-
-def _known_phases(seconds: Mapping[str, float]) -> list[float]:
-    return [value for phase, value in seconds.items() if phase != "other"]
+    ended = [(job, seconds_of([job]).items()) for job in jobs if not job.unfinished]
+    return [job for job, phases in ended if any(seconds for phase, seconds in phases if phase != "other")]
 
 
 def _job_rows(arm: Arm) -> list[Row]:
@@ -157,11 +152,3 @@ def _description(rows: Sequence[Row]) -> str:
         parts = ", ".join(f"{LABELS.get(p, p)} {figure(seconds)}" for p, seconds in row.seconds.items() if seconds > 0)
         descriptions.append(f"{heading}: {row.note}, of which {parts}")
     return "; ".join(descriptions) + "."
-
-
-def _legend(axes: Axes, shown: Sequence[str]) -> None:
-    handles = [axes.barh(0, 0, **_style(phase), label=LABELS.get(phase, phase)) for phase in shown]
-    assert isinstance(axes.figure, Figure)
-    axes.figure.legend(
-        handles=handles, loc="outside lower center", ncols=3, frameon=False, fontsize=10, handlelength=0.9
-    )

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import pandas as pd
 from matplotlib.axes import Axes
-from matplotlib.ticker import MaxNLocator
 
 from judging.intervals import Interval
 from judging.summaries import Summary, gain_percent
-from reports.charts.canvas import BACKGROUND, INK, arm_colour, end_of_axis, plot
+from reports.charts.canvas import BACKGROUND, INK, arm_colour, end_of_axis, plain_numbers, plot
 from reports.charts.curves import loss_curves
 from reports.charts.phases import phases
 from reports.comparison.arms import STEADY, Arm
@@ -22,13 +21,9 @@ from reports.model.report import Chart
 from reports.probe.projections import Probes
 
 BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen and epochs", "samples seen")
-
 BY_SECONDS = ("billable_seconds", "loss_by_billable_seconds", "Training loss by billable time", "billable seconds")
-
 _ROW_INCHES = 0.56
-
 _BAR_HEIGHT = 0.42
-
 _MAX_RATIO = 20.0
 """Ratio above which an interval is left out, because the chart would be unreadable; the page states it as text."""
 
@@ -71,8 +66,6 @@ def probe_charts(probes: Probes, comparison: Comparison, curves: Mapping[str, pd
 
 @dataclass(frozen=True)
 class Bar:
-    """One arm's bar."""
-
     index: int
     """Position of the arm in the comparison, which sets the colour."""
     arm: Arm
@@ -80,6 +73,8 @@ class Bar:
     """The successful jobs."""
     value: float
     """Length of the bar: the typical value of the jobs, or the cost of a usable model, which failed jobs raise."""
+    change: str
+    """Change against the baseline's bar; empty if they are not compared."""
 
 
 def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) -> Chart | None:
@@ -87,13 +82,18 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
 
     The change is that of the bars. A note below the axis states a verdict's estimate that differs visibly.
     """
-    rows = _rows(comparison, column)
+    rows: list[Bar] = []
+    compared = [c.arm.label for c in comparison.contrasts if c.verdict.outcome != "not comparable"]
+    for index, arm in enumerate(comparison.arms):
+        if jobs := arm.summary(column):
+            cost = comparison.cost(arm, column) if column in (BILLABLE, DOLLARS.column) else None
+            value = jobs.typical if cost is None else cost
+            has_baseline = bool(rows) and rows[0].index == 0 and rows[0].value > 0
+            change = signed_percent(value / rows[0].value) if has_baseline and arm.label in compared else ""
+            rows.append(Bar(index, arm, jobs, value, change))
     if not rows:
         return None
-    ends = [
-        (max(bar.jobs.high, bar.value), f"{figure(bar.value)}{_against_baseline(comparison, bar, rows)}")
-        for bar in rows
-    ]
+    ends = [(max(bar.jobs.high, bar.value), f"{figure(bar.value)}  {bar.change}".rstrip()) for bar in rows]
 
     def draw(axes: Axes) -> None:
         for y, bar in enumerate(rows):
@@ -101,17 +101,12 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
             _label(axes, y, f"{short(bar.arm.label)}  (n = {bar.jobs.n})", ends[y])
         _finish(axes, ends, "\n".join([unit, *_notes(comparison, column, rows)]))
 
-    description = _listed(_description(comparison, bar, rows) for bar in rows)
-    return plot(name, f"{title}: {unit}", _height(len(rows)), draw, description)
-
-
-def _rows(comparison: Comparison, column: str) -> list[Bar]:
-    rows = []
-    for index, arm in enumerate(comparison.arms):
-        if jobs := arm.summary(column):
-            cost = comparison.cost(arm, column) if column in (BILLABLE, DOLLARS.column) else None
-            rows.append(Bar(index, arm, jobs, jobs.typical if cost is None else cost))
-    return rows
+    description = [
+        f"{bar.arm.label}: typically {figure(bar.value)}{f', {bar.change}' if bar.change else ''}, "
+        f"{figure(bar.jobs.low)} to {figure(bar.jobs.high)}, n = {bar.jobs.n}"
+        for bar in rows
+    ]
+    return _plot(name, f"{title}: {unit}", draw, description)
 
 
 def _draw(axes: Axes, y: int, bar: Bar, values: Sequence[float]) -> None:
@@ -131,11 +126,10 @@ def _notes(comparison: Comparison, column: str, rows: Sequence[Bar]) -> list[str
     notes = ["bar: typical job; ticks: jobs"] if any(bar.jobs.n > 1 for bar in rows) else []
     if any(bar.value > bar.jobs.typical for bar in rows):
         notes.append("hatched: what failed jobs add")
-    for contrast in comparison.unlike_shown(column):
-        assert contrast.verdict.ratio is not None
-        estimate = signed_percent(contrast.verdict.ratio.estimate)
-        notes.append(f"“{short(contrast.arm.label, 20)}”: {estimate} in the verdict, from other jobs")
-    return notes
+    return notes + [
+        f"“{short(label, 20)}”: {signed_percent(estimate)} in the verdict, from other jobs"
+        for label, estimate in comparison.unlike_shown(column)
+    ]
 
 
 def intervals(comparison: Comparison) -> Chart | None:
@@ -165,10 +159,8 @@ def intervals(comparison: Comparison) -> Chart | None:
         _finish(axes, [(right, "")] * len(rows), unit)
         axes.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
 
-    description = _listed(
-        f"{arm.label}: {signed_percent(ratio.estimate)}, {signed_interval(ratio)}" for _, arm, ratio in rows
-    )
-    return plot("interval", f"{quantity} against the baseline: 95 % interval", _height(len(rows)), draw, description)
+    texts = [f"{arm.label}: {signed_percent(ratio.estimate)}, {signed_interval(ratio)}" for _, arm, ratio in rows]
+    return _plot("interval", f"{quantity} against the baseline: 95 % interval", draw, texts)
 
 
 def _ends(ratio: Interval) -> list[float]:
@@ -193,12 +185,11 @@ def projections(probes: Probes, comparison: Comparison) -> Chart | None:
             _label(axes, y, short(each.arm.label), ends[y])
         _finish(axes, ends, f"{probes.unit}; line: 95 % interval")
 
-    description = _listed(
+    texts = [
         f"{each.arm.label}: {figure(each.cost.estimate)}, {figure(each.cost.low)} to {figure(each.cost.high)}"
         for each in rows
-    )
-    title = f"Projected for the whole training: {probes.unit}"
-    return plot("projection", title, _height(len(rows)), draw, description)
+    ]
+    return _plot("projection", f"Projected for the whole training: {probes.unit}", draw, texts)
 
 
 def labelled_bars(rows: Sequence[tuple[str, float, str]], name: str, title: str, label: str) -> Chart:
@@ -210,27 +201,7 @@ def labelled_bars(rows: Sequence[tuple[str, float, str]], name: str, title: str,
             _label(axes, y, text, (value, figure(value)))
         _finish(axes, [(value, figure(value)) for _, value, _ in rows], label)
 
-    return plot(name, title, _height(len(rows)), draw, _listed(f"{text}, {figure(value)}" for text, value, _ in rows))
-
-
-def _against_baseline(comparison: Comparison, bar: Bar, rows: Sequence[Bar]) -> str:
-    """Return the change against the baseline's bar."""
-    contrast = next((c for c in comparison.contrasts if c.arm is bar.arm), None)
-    if contrast is None or rows[0].index > 0 or rows[0].value <= 0 or contrast.verdict.outcome == "not comparable":
-        return ""
-    return f"  {signed_percent(bar.value / rows[0].value)}"
-
-
-def _description(comparison: Comparison, bar: Bar, rows: Sequence[Bar]) -> str:
-    change = _against_baseline(comparison, bar, rows).strip()
-    value = f"typically {figure(bar.value)}{f', {change}' if change else ''}"
-    jobs = bar.jobs
-    return f"{bar.arm.label}: {value}, {figure(jobs.low)} to {figure(jobs.high)}, n = {jobs.n}"
-
-
-def _listed(rows: Iterable[str]) -> str:
-    """Return the rows as one text, for a chart's description."""
-    return "; ".join(rows) + "."
+    return _plot(name, title, draw, [f"{text}, {figure(value)}" for text, value, _ in rows])
 
 
 def _label(axes: Axes, y: float, text: str, end: tuple[float, str]) -> None:
@@ -241,10 +212,10 @@ def _label(axes: Axes, y: float, text: str, end: tuple[float, str]) -> None:
 
 def _finish(axes: Axes, ends: Sequence[tuple[float, str]], label: str) -> None:
     axes.set(ylim=(len(ends) - 0.6, -0.75), xlim=(0, end_of_axis(ends) or 1.0), yticks=[], xlabel=label)
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}".replace("-", "−"))
+    plain_numbers(axes)
     axes.grid(axis="x", linewidth=0.7)
 
 
-def _height(rows: int) -> float:
-    return 0.82 + _ROW_INCHES * rows
+def _plot(name: str, title: str, draw: Callable[[Axes], None], rows: Sequence[str]) -> Chart:
+    """Return the chart that `draw` draws, with these descriptions of its rows."""
+    return plot(name, title, 0.82 + _ROW_INCHES * len(rows), draw, "; ".join(rows) + ".")

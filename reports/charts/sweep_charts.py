@@ -8,51 +8,39 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from itertools import accumulate, pairwise
 from typing import Any
 
 from matplotlib.axes import Axes
-from matplotlib.figure import Figure
 from matplotlib.lines import Line2D
 from matplotlib.ticker import LogLocator, MaxNLocator
 
-from reports.charts.canvas import BACKGROUND, GRID, INK, MUTED, arm_colour, plot
+from reports.charts.canvas import BACKGROUND, GRID, INK, MUTED, arm_colour, legend_outside, plain_numbers, plot
 from reports.charts.phases import phases
 from reports.charts.report_charts import labelled_bars
 from reports.comparison.equal_work import BILLABLE
 from reports.model.numbers import capitalized, figure, score, short
 from reports.model.report import Chart
-from reports.sweep.messages import cost_name, cost_noun, quality_name
 from reports.sweep.sweep import Sweep, seconds_per_sample
 from reports.sweep.tables import peak_memory_gib
 from reports.sweep.trials import Setting, Size, Trial
 from tracking.groups.plan_file import MIN_TRIALS
 
 _HEIGHT_INCHES = 3.5
-
 _PHASES = "Where the time of the repeats goes: seconds by phase"
-
-_PARAMETERS = {"batch_size": "batch size", "learning_rate": "learning rate"}
-
 _CORES = ("", ".", "_", "|", "x")
-
 _DASHES = ("-", (0, (5, 2)), (0, (1, 1.2)), (0, (6, 1.5, 1, 1.5)), (0, (2, 2)))
 """Marker cores and line dashes that distinguish compilers without colour."""
-
 _ABOVE, _BELOW = ("^", "D", "P", "*"), ("v", "s", "X", "<")
-
-_ROWS = {"not reached": "not reached", "pruned": "pruned", "failed": "failed", "stopped": "stopped"}
+_ROWS = ("not reached", "pruned", "failed", "stopped")
 """Rows above the highest value, by outcome."""
-
 _BAND = 0.6
 """Largest width of a batch size's band, in octaves; the markers of compilers and rates lie in it side by side."""
-
 MAX_TICKS = 9
 """Largest number of batch sizes labelled on an axis."""
-
 _LOG_FROM = 8.0
 """Ratio of the largest to the smallest value above which an axis is logarithmic."""
 
@@ -75,22 +63,19 @@ def sweep_charts(sweep: Sweep) -> list[Chart]:
 def cost_by_batch(sweep: Sweep) -> Chart | None:
     """Plot each trial's cost against its batch size. Trials without a cost are shown above the axis, by outcome."""
     shown = [t for t in sweep.trials if t.setting.batch_size > 0 and t.kind != "running"]
-    valued = [t for t in shown if _is_valued(t)]
+    valued = [t for t in shown if t.is_comparable]
     if not valued:
         return None
     marks = Marks(sweep)
 
     def draw(axes: Axes) -> None:
-        rows = value_axis(axes, [t.cost for t in valued], rows_of(shown), cost_noun(sweep))
+        rows = value_axis(axes, [t.cost for t in valued], _rows_of(shown), sweep.spec.noun)
         _lines_of_the_best(axes, marks, valued, lambda t: t.cost, sweep.spec.is_rate)
-        for trial in shown:
-            y = trial.cost if _is_valued(trial) else rows.get(trial.kind)
-            if y is not None:
-                marks.draw(axes, trial, marks.x(trial), y, hollow=not trial.has_value)
+        marks.draw_costs(axes, [(marks.x(trial), trial) for trial in shown], rows)
         batch_axis(axes, (t.setting.batch_size for t in shown))
         marks.legend(axes, shown)
 
-    title = f"{capitalized(cost_name(sweep))} by batch size"
+    title = f"{capitalized(sweep.spec.cost_name)} by batch size"
     return plot("cost_by_batch", title, _HEIGHT_INCHES, draw, describe_trials(shown))
 
 
@@ -155,27 +140,22 @@ def memory_by_batch(sweep: Sweep) -> Chart | None:
 
 def quality_by_batch(sweep: Sweep) -> Chart | None:
     """Return the quality over the batch size: after equal samples if a target ends the jobs, else at the end."""
-    name, is_equal = quality_name(sweep), sweep.spec.target is not None
-    shown = [
-        (trial, value)
-        for trial in sweep.trials
-        if trial.setting.batch_size > 0
-        and math.isfinite(
-            value := sweep.at_common_samples.get(trial.job.run_id, math.nan) if is_equal else trial.quality
-        )
-        and (is_equal or trial.kind in ("completed", "worse"))
-    ]
-    if not shown:
+    name, is_equal = sweep.spec.quality_name, sweep.spec.target is not None
+    values = dict(sweep.at_common_samples)
+    if not is_equal:
+        values = {t.job.run_id: t.quality for t in sweep.trials if t.kind in ("completed", "worse")}
+    trials = [t for t in sweep.trials if t.setting.batch_size > 0 and math.isfinite(values.get(t.job.run_id, math.nan))]
+    if not trials:
         return None
-    marks, values = Marks(sweep), {trial.job.run_id: value for trial, value in shown}
+    marks = Marks(sweep)
 
     def draw(axes: Axes) -> None:
         bound = sweep.spec.bound
-        value_axis(axes, [*values.values(), *([bound] if bound is not None else [])], [], name, from_zero=False)
-        trials = [trial for trial, _ in shown]
+        qualities = [values[trial.job.run_id] for trial in trials]
+        value_axis(axes, [*qualities, *([bound] if bound is not None else [])], [], name, from_zero=False)
         _lines_of_the_best(axes, marks, trials, lambda t: values[t.job.run_id], sweep.spec.higher_is_better)
-        for trial, value in shown:
-            marks.draw(axes, trial, marks.x(trial), value, hollow=not trial.has_value)
+        for trial, quality in zip(trials, qualities, strict=True):
+            marks.draw(axes, trial, marks.x(trial), quality, hollow=not trial.has_value)
         batch_axis(axes, (t.setting.batch_size for t in trials))
         dashes = Line2D([], [], color=MUTED, linestyle="--", label="bound")
         if bound is not None:
@@ -183,14 +163,14 @@ def quality_by_batch(sweep: Sweep) -> Chart | None:
         marks.legend(axes, trials, *([dashes] if bound is not None else []))
 
     after = f", after {figure(sweep.common_samples)} samples" if is_equal else ""
-    points = [(trial.setting.compiler, trial.setting.batch_size, value) for trial, value in shown]
+    points = [(t.setting.compiler, t.setting.batch_size, values[t.job.run_id]) for t in trials]
     description = describe_points(points, name)
     return plot("quality_by_batch", f"{name} by batch size{after}", _HEIGHT_INCHES, draw, description)
 
 
 def pareto(sweep: Sweep) -> Chart | None:
     """Return cost and quality with the Pareto front; None if a target makes the quality equal."""
-    shown = [t for t in sweep.trials if t.kind in ("completed", "worse") and math.isfinite(t.cost + t.quality)]
+    shown = [trial for trial in sweep.trials if trial.is_comparable and math.isfinite(trial.quality)]
     if len(shown) < 2 or (sweep.spec.target is not None and not sweep.spec.is_front):
         return None
     marks = Marks(sweep)
@@ -198,17 +178,17 @@ def pareto(sweep: Sweep) -> Chart | None:
     def draw(axes: Axes) -> None:
         front = sweep.front
         on_front = {trial.job.run_id for trial in front}
-        value_axis(axes, [t.quality for t in shown], [], quality_name(sweep), from_zero=False)
+        value_axis(axes, [t.quality for t in shown], [], sweep.spec.quality_name, from_zero=False)
         axes.step([t.cost for t in front], [t.quality for t in front], where="post", color=MUTED, linewidth=1.2)
         for trial in shown:
             marks.draw(axes, trial, trial.cost, trial.quality, hollow=trial.job.run_id not in on_front)
         axes.set_xlim(0, 1.08 * max(t.cost for t in shown))
-        axes.set_xlabel(cost_noun(sweep))
-        thousands(axes)
+        axes.set_xlabel(sweep.spec.noun)
+        plain_numbers(axes)
         axes.grid(linewidth=0.7)
         marks.legend(axes, shown, Line2D([], [], color=MUTED, linewidth=1.2, label="Pareto front"))
 
-    title = f"Cost and {quality_name(sweep)}: filled markers are Pareto-optimal"
+    title = f"Cost and {sweep.spec.quality_name}: filled markers are Pareto-optimal"
     optimal = "; ".join(f"{t.setting}: {figure(t.cost)}, {score(t.quality)}" for t in sweep.front)
     description = f"Pareto-optimal: {optimal}. {describe_trials(shown)}"
     return plot("pareto", title, _HEIGHT_INCHES, draw, description)
@@ -217,16 +197,17 @@ def pareto(sweep: Sweep) -> Chart | None:
 def history(sweep: Sweep) -> Chart | None:
     """Return each trial and the best cost so far by compiler, over the accumulated cost of the search."""
     ended = sorted((t for t in sweep.trials if t.kind != "running"), key=_ended_seconds)
-    before = math.fsum(_billed(job.number(BILLABLE)) for job in sweep.jobs if _is_before(job.text.get("role")))
+    earlier = [job for job in sweep.jobs if job.text.get("role") in ("calibration", "baseline")]
+    before = math.fsum(_billed(job.number(BILLABLE)) for job in earlier)
     spent = [before + total for total in accumulate(_billed(trial.job.number(BILLABLE)) for trial in ended)]
-    valued = [t for t in ended if _is_valued(t)]
+    valued = [t for t in ended if t.is_comparable]
     if not valued:
         return None
     marks, better = Marks(sweep), max if sweep.spec.is_rate else min
 
     def draw(axes: Axes) -> None:
         base = [sweep.base_cost] if math.isfinite(sweep.base_cost) else []
-        rows = value_axis(axes, [*(t.cost for t in valued), *base], rows_of(ended), cost_noun(sweep))
+        rows = value_axis(axes, [*(t.cost for t in valued), *base], _rows_of(ended), sweep.spec.noun)
         for compiler in sweep.compilers:
             path = [
                 (x, t.cost) for x, t in zip(spent, ended, strict=True) if t.has_value and t.setting.compiler == compiler
@@ -235,15 +216,12 @@ def history(sweep: Sweep) -> Chart | None:
                 xs, ys = [x for x, _ in path], list(accumulate((y for _, y in path), better))
                 colour, style = marks.colour(compiler), marks.dashes(compiler)
                 axes.step([*xs, spent[-1]], [*ys, ys[-1]], where="post", color=colour, linestyle=style, linewidth=1.8)
-        for x, trial in zip(spent, ended, strict=True):
-            y = trial.cost if _is_valued(trial) else rows.get(trial.kind)
-            if y is not None:
-                marks.draw(axes, trial, x, y, hollow=not trial.has_value)
+        marks.draw_costs(axes, list(zip(spent, ended, strict=True)), rows)
         for value in base:
             axes.axhline(value, color=MUTED, linewidth=1.2, linestyle="--")
         axes.set_xlim(0, 1.04 * (spent[-1] or 1.0))
         axes.set_xlabel("billable instance seconds spent, calibration included")
-        thousands(axes)
+        plain_numbers(axes)
         axes.grid(axis="y", linewidth=0.7)
         marks.legend(axes, ended, *(Line2D([], [], color=MUTED, linestyle="--", label="base setting") for _ in base))
 
@@ -253,10 +231,10 @@ def history(sweep: Sweep) -> Chart | None:
 def importance(sweep: Sweep) -> Chart | None:
     """Return the chart of each parameter's share in the differences in cost, by compiler."""
     rows = [
-        (f"{compiler}: {_PARAMETERS.get(name, name)}", 100 * share, colour)
+        (f"{compiler}: {name.replace('_', ' ')}", 100 * share, Marks(sweep).colour(compiler))
         for compiler, shares in sweep.spec.importances.items()
+        if compiler in sweep.compilers
         for name, share in shares.items()
-        if (colour := Marks(sweep).colour(compiler) if compiler in sweep.compilers else INK)
     ]
     label = "share of the differences in cost among the trials, %"
     return labelled_bars(rows, "importance", "Importance of the parameters", label) if rows else None
@@ -275,16 +253,13 @@ def importance_note(sweep: Sweep) -> str:
     )
 
 
-def _is_valued(trial: Trial) -> bool:
-    return trial.kind in ("completed", "worse") and math.isfinite(trial.cost)
+def _rows_of(trials: Iterable[Trial]) -> list[str]:
+    kinds = {trial.kind for trial in trials}
+    return [kind for kind in _ROWS if kind in kinds]
 
 
 def _billed(seconds: float) -> float:
     return seconds if 0 < seconds < math.inf else 0.0
-
-
-def _is_before(role: str | None) -> bool:
-    return role in ("calibration", "baseline")
 
 
 def _ended_seconds(trial: Trial) -> float:
@@ -328,11 +303,9 @@ class Marks:
 
     @cached_property
     def multipliers(self) -> list[float]:
-        """All learning rate factors of the trials."""
         return sorted({trial.setting.multiplier for trial in self.sweep.trials})
 
     def colour(self, compiler: str) -> str:
-        """Return a compiler's colour."""
         return arm_colour(self.sweep.compilers.index(compiler))
 
     def dashes(self, compiler: str) -> Any:
@@ -383,8 +356,14 @@ class Marks:
         if trial is self.sweep.best and not self.sweep.spec.is_front:
             axes.plot(x, y, "o", color=INK, markerfacecolor="none", markersize=13, clip_on=False)
 
+    def draw_costs(self, axes: Axes, trials: Sequence[tuple[float, Trial]], rows: Mapping[str, float]) -> None:
+        """Draw trials at these positions by their cost, or in the row of their outcome."""
+        for x, trial in trials:
+            y = trial.cost if trial.is_comparable else rows.get(trial.kind)
+            if y is not None:
+                self.draw(axes, trial, x, y, hollow=not trial.has_value)
+
     def put(self, axes: Axes, mark: tuple[Line2D, ...], x: float, y: float) -> None:
-        """Put a marker at a position."""
         for part in mark:
             part.set_data([x], [y])
             axes.add_line(part)
@@ -413,13 +392,12 @@ class Marks:
 
 def legend(axes: Axes, handles: Sequence[Line2D | tuple[Line2D, ...]]) -> None:
     """Put a legend below a chart. The parts of an entry are drawn over each other; the first part has its label."""
-    assert isinstance(axes.figure, Figure)
-    axes.figure.legend(
+    legend_outside(
+        axes,
+        loc="outside lower center",
         handles=list(handles),
         labels=[str((each[0] if isinstance(each, tuple) else each).get_label()) for each in handles],
-        loc="outside lower center",
         ncols=min(3, len(handles)),
-        frameon=False,
         fontsize=9.5,
         handlelength=2.0,
         columnspacing=1.2,
@@ -460,9 +438,7 @@ def value_axis(
         heights = {name: high + 0.12 * span * (at + 1) for at, name in enumerate(rows)}
         top = high + span * (0.12 * len(rows) + 0.06)
     axes.set_ylim(bottom, top)
-    axes.set_yticks(
-        [*ticks, *heights.values()], [*(f"{t:,.6g}" for t in ticks), *(_ROWS.get(name, name) for name in heights)]
-    )
+    axes.set_yticks([*ticks, *heights.values()], [*(f"{t:,.6g}" for t in ticks), *heights])
     axes.set_yticks([], minor=True)
     axes.set_ylabel(label)
     if heights:
@@ -470,18 +446,6 @@ def value_axis(
         edge = math.sqrt(high * first) if is_log else (high + first) / 2
         axes.axhline(edge, color=GRID, linewidth=1.2, linestyle=(0, (4, 3)))
     return heights
-
-
-def rows_of(trials: Iterable[Trial]) -> list[str]:
-    """Return the rows that these trials need above the values."""
-    kinds = {trial.kind for trial in trials}
-    return [kind for kind in _ROWS if kind in kinds]
-
-
-def thousands(axes: Axes) -> None:
-    """Add thousands separators to the horizontal axis."""
-    axes.xaxis.set_major_locator(MaxNLocator(nbins=5))
-    axes.xaxis.set_major_formatter(lambda value, _: f"{value:,g}")
 
 
 def _centred(at: int, n: int, width: float) -> float:

@@ -22,15 +22,11 @@ from tracking.groups.planned_job import AGAIN, job_title
 from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, recorded_death
 
 STEADY = "throughput_steady_samples_per_second"
-
 NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished", "Budget"})
 """Failure classes that say nothing about the setting: a person stopped the job, or it never ran to its end."""
-
 _COSTS = frozenset({"cost_billable_seconds", "cost_billable_instance_seconds", "cost_usd"})
-
 _MEANS = frozenset({*(measure.column for measure in MEASURES), "loss"})
 """Columns of losses and scores, of which verdicts and tables use the mean."""
-
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
 """Order of preference among cache states with the same number of repeats."""
 
@@ -172,6 +168,10 @@ class Arm:
         )
         return [reason for reason in reasons if reason]
 
+    @property
+    def setting_warnings(self) -> list[str]:
+        return [f"“{self.label}” does not match its setting: {warning}" for warning in self.compiler_warnings]
+
     @cached_property
     def cache_state(self) -> str | None:
         """Most common cache state of the successful jobs; warm wins a tie. None if no job succeeded."""
@@ -263,13 +263,10 @@ def _rank(state: str) -> tuple[int, str]:
 
 
 _MACHINE = ("instance_type", "device")
-
 _PARAMETERS = ("hp_", "job_model_", "job_devices", "job_instance_count", "job_threads")
 """Beginnings of the columns of parameters. Columns of tags such as `job_arn` identify a job and are not settings."""
-
 _IGNORED = frozenset({"hp_seed", "hp_compiler"})
 """Columns that differ between repeats, or whose value is also in a tag."""
-
 _SETTING_NAMES = {
     "hp_batch_size": "batch",
     "hp_learning_rate": "learning rate",
@@ -277,7 +274,6 @@ _SETTING_NAMES = {
     "job_instance_count": "instances",
     "data_key": "data",
 }
-
 _SHOWN_CHARACTERS = 12
 """Number of characters shown of a data key, which is a hash."""
 

@@ -1,8 +1,7 @@
 """The comparison of the arms of a group: is an arm cheaper than the baseline, at the same quality, for the same work?
 
-Jobs that ran in waves, and selections of jobs, are judged by their last look. After the first three of these rules come
-those of `_outcome_of_look`. For jobs that did not run in waves, and for groups from before there were any, the first of
-these rules that applies decides:
+The first of these rules that applies decides. Jobs that ran in waves, and selections of jobs, are judged by their last
+look: after the first three rules come those of `_judge_looks`.
 
 1. *not comparable*: the jobs did not do the same work (see `equal_work.work_differences`) in a way that was not
    allowed, or a compiler ran although the setting says otherwise, or did not run.
@@ -20,7 +19,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence, Set
 from dataclasses import dataclass, replace
-from statistics import fmean
 from typing import Literal
 
 import pandas as pd
@@ -29,7 +27,6 @@ from judging.break_even import BreakEven, Pace, break_even
 from judging.design import Design
 from judging.intervals import Interval, ratio_interval, ratio_intervals
 from judging.quality import Measure, Quality, compare_quality
-from judging.sequential import Look
 from judging.summaries import geometric_mean
 from judging.waves import Progress
 from reports.comparison.arms import STEADY, Arm, Job, arms_of, finite
@@ -49,13 +46,10 @@ from reports.model.numbers import counted, joined, score
 from training.contract.errors import InputError, nearest
 
 END_TO_END = "throughput_end_to_end_samples_per_second"
-
 VISIBLE = 0.005
 """Relative difference between two ratios from which charts and tables explain it."""
-
 INCLUDES_ZERO = "but the interval includes 0 %"
 """Reason of a verdict on a cost that is not shown to differ."""
-
 Outcome = Literal["cheaper", "cheaper, quality not shown", "not cheaper", "inconclusive", "not comparable"]
 
 
@@ -120,7 +114,6 @@ class Comparison:
     contrasts: tuple[Contrast, ...]
     """One per arm after the baseline."""
     measure: Measure | None
-    """The measure of quality."""
     design: Design | None = None
     """The looks that the group ran under; None if it did not run in waves."""
     progress: Progress | None = None
@@ -133,12 +126,10 @@ class Comparison:
 
     @property
     def baseline(self) -> Arm | None:
-        """The arm that the others are compared with."""
         return self.arms[0] if self.arms else None
 
     @property
     def jobs(self) -> list[Job]:
-        """All jobs, by arm."""
         return [job for arm in self.arms for job in arm.jobs]
 
     @property
@@ -154,7 +145,9 @@ class Comparison:
         later = [
             (contrast, caches.cheaper_from)
             for contrast in self.contrasts
-            if (caches := contrast.verdict.caches) and caches.cheaper_from and _keeps_quality(contrast.verdict)
+            if (caches := contrast.verdict.caches)
+            and caches.cheaper_from
+            and (contrast.verdict.target or (contrast.verdict.quality and contrast.verdict.quality.kept))
         ]
         return min(later, key=lambda each: each[1], default=None) if self.best is None else None
 
@@ -166,18 +159,19 @@ class Comparison:
         values = arm.summary(column)
         return values.typical * (arm.surcharge(column) if self.progress else 1.0) if values else None
 
-    def unlike_shown(self, *columns: str) -> tuple[Contrast, ...]:
-        """Return the contrasts whose ratio in one of these units of cost differs visibly from that of the shown costs.
+    def unlike_shown(self, *columns: str) -> list[tuple[str, float]]:
+        """Return the label and the ratio of each arm whose ratio differs visibly from that of the shown costs.
 
         A ratio is that of the look that stopped the arm, or of trainings with cold and warm caches; the shown costs are
-        those of all jobs of one cache state.
+        those of all jobs of one cache state. Only ratios in these units of cost are returned.
         """
-        return tuple(each for each in self.contrasts if each.verdict.currency.column in columns and self._differs(each))
-
-    def _differs(self, contrast: Contrast) -> bool:
-        column, ratio = contrast.verdict.currency.column, contrast.verdict.ratio
-        mine, others = (self.cost(arm, column) for arm in (contrast.arm, self.arms[0]))
-        return bool(ratio and mine and others and abs(mine / others / ratio.estimate - 1) > VISIBLE)
+        unlike = []
+        for each in self.contrasts:
+            column, ratio = each.verdict.currency.column, each.verdict.ratio
+            mine, others = self.cost(each.arm, column), self.cost(self.arms[0], column)
+            if column in columns and ratio and mine and others and abs(mine / others / ratio.estimate - 1) > VISIBLE:
+                unlike.append((each.arm.label, ratio.estimate))
+        return unlike
 
     @property
     def billable_instance_seconds(self) -> float:
@@ -228,11 +222,12 @@ def compare(
     elif arms and design:
         progress = progress_of(design, [arm.label for arm in arms], arms)
     speed_ups = ratio_intervals([arm.positive(STEADY) for arm in arms[1:]], arms[0].positive(STEADY) if arms else [])
-    contrasts = tuple(
-        _contrast(arm, arms[0], judge(arm, arms[0], measure, allowed, progress), speed_up)
-        for arm, speed_up in zip(arms[1:], speed_ups, strict=True)
-    )
-    return Comparison(group, arms, contrasts, measure, design, progress)
+    contrasts = []
+    for arm, speed_up in zip(arms[1:], speed_ups, strict=True):
+        verdict = judge(arm, arms[0], measure, allowed, progress)
+        evens = _break_evens(arm, arms[0]) if verdict.outcome != "not comparable" else {}
+        contrasts.append(Contrast(arm, verdict, speed_up, evens))
+    return Comparison(group, arms, tuple(contrasts), measure, design, progress)
 
 
 def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:
@@ -242,15 +237,6 @@ def _with_baseline(arms: tuple[Arm, ...], name: str) -> tuple[Arm, ...]:
         listed = ", ".join(f"'{label}'" for label in labels[:12])
         raise InputError(f"baseline '{name}' is not one of the arms {listed}.{nearest(name, labels)}")
     return (matches[0], *(arm for arm in arms if arm is not matches[0]))
-
-
-def _contrast(arm: Arm, baseline: Arm, verdict: Verdict, speed_up: Interval | None) -> Contrast:
-    comparable = verdict.outcome != "not comparable"
-    return Contrast(arm, verdict, speed_up, _break_evens(arm, baseline) if comparable else {})
-
-
-def _keeps_quality(verdict: Verdict) -> bool:
-    return verdict.target is not None or (verdict.quality is not None and verdict.quality.kept)
 
 
 def _break_evens(arm: Arm, baseline: Arm) -> dict[str, BreakEven]:
@@ -270,22 +256,8 @@ def _paces(arm: Arm) -> list[Pace]:
     ]
 
 
-def extra_seconds(arm: Arm, state: str) -> float | None:
-    """Return the mean billable instance seconds of the jobs with cache state `state` minus the compared jobs' mean.
-
-    None if either side has no billing record.
-    """
-    others = [seconds for job in arm.other_cache_states.get(state, []) if (seconds := job.number(BILLABLE)) > 0]
-    compared = arm.positive(BILLABLE)
-    return fmean(others) - fmean(compared) if others and compared else None
-
-
 def judge(
-    arm: Arm,
-    baseline: Arm,
-    measure: Measure | None,
-    allowed: Set[Kind] = frozenset(),
-    progress: Progress | None = None,
+    arm: Arm, baseline: Arm, measure: Measure | None, allowed: Set[Kind] = frozenset(), progress: Progress | None = None
 ) -> Verdict:
     """Return the verdict on `arm` by the rules above; differences of the `allowed` kinds are accepted.
 
@@ -293,41 +265,39 @@ def judge(
     """
     differences = work_differences(arm, baseline)
     refused = [difference for difference in differences if difference.kind not in allowed]
-    if warnings := _compiler_warnings(arm, baseline):
+    if warnings := [*arm.setting_warnings, *baseline.setting_warnings]:
         return Verdict("not comparable", "; ".join([*warnings, *map(str, refused)]))
     if refused:
         kinds = tuple(dict.fromkeys(difference.kind for difference in differences))
         return Verdict("not comparable", "; ".join(map(str, refused)), allowable=kinds)
-    verdict = _judge_looks(arm, baseline, measure, progress) if progress else _judge(arm, baseline, measure)
+    unit, target = currency(arm, baseline), target_of(arm, baseline)
+    verdict = _missed_target(arm, baseline, unit, target) if target else None
+    if not verdict and progress:
+        verdict = _judge_looks(arm, baseline, measure, unit, target, progress)
+    verdict = verdict or _judge(arm, baseline, measure, unit, target)
     return replace(verdict, despite=tuple(map(str, differences)))
 
 
-def _compiler_warnings(*arms: Arm) -> list[str]:
-    return [f"“{arm.label}” does not match its setting: {each}" for arm in arms for each in arm.compiler_warnings]
-
-
-def _judge(arm: Arm, baseline: Arm, measure: Measure | None) -> Verdict:
-    unit, target = currency(arm, baseline), target_of(arm, baseline)
-    if target and (verdict := _missed_target(arm, baseline, unit, target)):
-        return verdict
-    cost, baseline_cost = arm.positive(unit.column), baseline.positive(unit.column)
-    ratio = ratio_interval(cost, baseline_cost, _resolution(arm, baseline, unit))
+def _judge(arm: Arm, baseline: Arm, measure: Measure | None, unit: Currency, target: Target | None) -> Verdict:
+    """Return the verdict by rules 4 to 8."""
+    ratio = ratio_interval(arm.positive(unit.column), baseline.positive(unit.column), _resolution(arm, baseline, unit))
     if ratio is None:
         return Verdict("inconclusive", _too_few(arm, baseline))
-    if target:
-        outcome, reason = _outcome(ratio, quality_reason="")
-        return Verdict(outcome, reason, ratio, currency=unit, target=target)
-    kept = quality(arm, baseline, measure) if measure else None
-    outcome, reason = _outcome(ratio, _quality_reason(kept, arm, baseline, measure))
-    return Verdict(outcome, reason, ratio, kept, unit)
-
-
-def _outcome(ratio: Interval, quality_reason: str) -> tuple[Outcome, str]:
+    kept = quality(arm, baseline, measure) if measure and not target else None
+    verdict = Verdict("cheaper", "", ratio, kept, unit, target)
     if ratio.low >= 1:
-        return "not cheaper", ""
+        return replace(verdict, outcome="not cheaper")
     if ratio.high >= 1:
-        return "inconclusive", INCLUDES_ZERO
-    return ("inconclusive", quality_reason) if quality_reason else ("cheaper", "")
+        return replace(verdict, outcome="inconclusive", reason=INCLUDES_ZERO)
+    if target or (kept and kept.kept):
+        return verdict
+    if kept is None:
+        reason = _missing_quality([*arm.compared, *baseline.compared], measure)
+    elif kept.shown_worse:
+        reason = f"but the {kept.measure.label} is worse"
+    else:
+        reason = f"but the {kept.measure.label} may be worse: run more repeats to find out"
+    return replace(verdict, outcome="inconclusive", reason=reason)
 
 
 def quality(arm: Arm, baseline: Arm, measure: Measure) -> Quality | None:
@@ -340,14 +310,34 @@ def quality(arm: Arm, baseline: Arm, measure: Measure) -> Quality | None:
     return compare_quality(measure, values, others)
 
 
-def _quality_reason(kept: Quality | None, arm: Arm, baseline: Arm, measure: Measure | None) -> str:
+def _judge_looks(
+    arm: Arm, baseline: Arm, measure: Measure | None, unit: Currency, target: Target | None, progress: Progress
+) -> Verdict:
+    """Return the verdict by the last look at the arm. The first of these rules that applies decides."""
+    design, look = progress.design, last_looks(progress).get(arm.label)
+    if look is None:
+        has_ended = arm.label in progress.stopped
+        return Verdict("inconclusive", _too_few(arm, baseline) if has_ended else "the first wave has not ended")
+    kept, caches = look.quality, None
+    if look.cold or look.warm:
+        caches = CacheVerdicts(design.trainings, look.cold, look.warm, look.cheaper_from)
+    verdict = Verdict("inconclusive", "", look.ratio, kept, unit, target, caches=caches)
+    if look.cost_outcome == "dearer":
+        return replace(verdict, outcome="not cheaper")
+    if kept and kept.shown_beyond:
+        return replace(verdict, outcome="not cheaper", reason=f"but the {kept.measure.label} is worse")
+    if look.failure_note:
+        return replace(verdict, reason=f"but {look.failure_note}")
+    if look.stops == "no gain worth having":
+        reason = f"and a gain of {100 * design.least_gain:g} % is unlikely"
+        return replace(verdict, outcome="not cheaper", reason=reason)
+    if look.cost_outcome == "undecided":
+        return replace(verdict, reason=INCLUDES_ZERO)
+    if target or (kept and kept.kept):
+        return replace(verdict, outcome="cheaper")
     if kept is None:
-        return _missing_quality([*arm.compared, *baseline.compared], measure)
-    if kept.kept:
-        return ""
-    if kept.shown_worse:
-        return f"but the {kept.measure.label} is worse"
-    return f"but the {kept.measure.label} may be worse: run more repeats to find out"
+        return replace(verdict, reason=_missing_quality([*arm.succeeded, *baseline.succeeded], measure))
+    return replace(verdict, outcome="cheaper, quality not shown", reason=_not_shown(kept))
 
 
 def _missing_quality(jobs: Sequence[Job], measure: Measure | None) -> str:
@@ -381,44 +371,6 @@ def _resolution(arm: Arm, baseline: Arm, unit: Currency) -> float:
     return least / fewest
 
 
-def _judge_looks(arm: Arm, baseline: Arm, measure: Measure | None, progress: Progress) -> Verdict:
-    unit, target = currency(arm, baseline), target_of(arm, baseline)
-    if target and (verdict := _missed_target(arm, baseline, unit, target)):
-        return verdict
-    look = last_looks(progress).get(arm.label)
-    if look is None:
-        has_ended = arm.label in progress.stopped
-        return Verdict("inconclusive", _too_few(arm, baseline) if has_ended else "the first wave has not ended")
-    design = progress.design
-    missing = _missing_quality([*arm.succeeded, *baseline.succeeded], measure)
-    outcome, reason = outcome_of(look, missing, design.least_gain, has_target=target is not None)
-    caches = cache_verdicts(look, design.trainings)
-    return Verdict(outcome, reason, look.ratio, look.quality, unit, target, caches=caches)
-
-
-def outcome_of(look: Look, missing: str, least_gain: float, *, has_target: bool) -> tuple[Outcome, str]:
-    """Return the outcome and its reason by rules 2 to 9.
-
-    `missing` says why the quality is not known; it is used only then. `least_gain` is the least gain worth having.
-    """
-    quality = look.quality
-    if look.cost_outcome == "dearer":
-        return "not cheaper", ""
-    if quality and quality.shown_beyond:
-        return "not cheaper", f"but the {quality.measure.label} is worse"
-    if look.failure_note:
-        return "inconclusive", f"but {look.failure_note}"
-    if look.stops == "no gain worth having":
-        return "not cheaper", f"and a gain of {100 * least_gain:g} % is unlikely"
-    if look.cost_outcome == "undecided":
-        return "inconclusive", INCLUDES_ZERO
-    if has_target or (quality and quality.kept):
-        return "cheaper", ""
-    if quality is None:
-        return "inconclusive", missing
-    return "cheaper, quality not shown", _not_shown(quality)
-
-
 def _not_shown(quality: Quality) -> str:
     label, margin, most = quality.measure.label, quality.margin, quality.most_lost
     assert margin is not None
@@ -427,13 +379,6 @@ def _not_shown(quality: Quality) -> str:
     if quality.repeats_to_show is None:
         return sentence
     return f"{sentence}: {counted(quality.repeats_to_show, 'repeat')} of each setting would show it"
-
-
-def cache_verdicts(look: Look, trainings: int) -> CacheVerdicts | None:
-    """Return the verdicts by cache state; None if all jobs started with the same state."""
-    if look.cold is None and look.warm is None:
-        return None
-    return CacheVerdicts(trainings, look.cold, look.warm, look.cheaper_from)
 
 
 def _missed_target(arm: Arm, baseline: Arm, unit: Currency, target: Target) -> Verdict | None:

@@ -12,8 +12,6 @@ BILLABLE = "cost_billable_instance_seconds"
 """Column of the table of jobs: billable seconds times instances."""
 SAMPLES_TOLERANCE = 0.01
 """Largest relative difference in samples seen that counts as equal work, for example from a last, partial batch."""
-
-
 Kind = Literal["data", "samples", "target", "image", "machine"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
 """Kinds of differences that `allow` accepts."""
@@ -70,11 +68,10 @@ def has_common_currency(arm: Arm, baseline: Arm) -> bool:
 
 
 def uses_other_machines(arm: Arm, baseline: Arm) -> bool:
-    """Return True if two arms requested different instance types, instance counts or devices.
-
-    The faster arm may then cost more.
-    """
-    return _requested_machines(arm) != _requested_machines(baseline)
+    """Return True if two arms requested different machines. The faster arm may then cost more."""
+    columns = ("instance_type", "job_instance_count", "job_devices")
+    mine, others = ({tuple(map(job.text.get, columns)) for job in side.succeeded} for side in (arm, baseline))
+    return mine != others
 
 
 def target_of(*arms: Arm) -> Target | None:
@@ -103,9 +100,11 @@ def work_differences(arm: Arm, baseline: Arm) -> list[Difference]:
     if not arm.succeeded or not baseline.succeeded:
         return []
     jobs = [*arm.succeeded, *baseline.succeeded]
+    # The recorded library versions count if every job has them, or else the images'.
+    version = _text_of("versions") if all(job.text.get("versions") for job in jobs) else image_version
     differences = [
         *_differing(jobs, "data", "data", _text_of("data_key")),
-        *_images(jobs),
+        *_differing(jobs, "image", "image version", version),
         *_machines(arm, baseline),
     ]
     if target_of(arm, baseline):
@@ -135,12 +134,6 @@ def _target(job: Job) -> Target | None:
     if (job.text.get("hp_target_stop") or "").lower() != "true":
         return None
     return Target(job.text.get("hp_target_metric") or "the target", job.text.get("hp_target_value") or "")
-
-
-def _images(jobs: Sequence[Job]) -> list[Difference]:
-    """Return the difference in library versions: the recorded ones if every job has them, or else the images'."""
-    recorded = all(job.text.get("versions") for job in jobs)
-    return _differing(jobs, "image", "image version", _text_of("versions") if recorded else image_version)
 
 
 def _machines(arm: Arm, baseline: Arm) -> list[Difference]:
@@ -176,11 +169,6 @@ def _precisions(arm: Arm, baseline: Arm) -> list[Difference]:
 
 def _priced(*arms: Arm) -> bool:
     return all(job.number(DOLLARS.column) > 0 for arm in arms for job in arm.succeeded)
-
-
-def _requested_machines(arm: Arm) -> set[tuple[str | None, ...]]:
-    names = ("instance_type", "job_instance_count", "job_devices")
-    return {tuple(job.text.get(name) for name in names) for job in arm.succeeded}
 
 
 def _types(arm: Arm) -> set[str | None]:

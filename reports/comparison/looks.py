@@ -30,10 +30,10 @@ _NOT_SCORES = ("_runtime", "_time", "_per_second", "_samples")
 
 def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed: int = 0) -> Progress:
     """Return the progress of a comparison of the arms `labels`, the baseline first. `arms` are those that have jobs."""
-    first_wave = {arm.label: _first_wave(arm, design) for arm in arms}
-    measure = None if target_of(*arms) else measure_of([job for jobs in first_wave.values() for job in jobs])
+    # What is decided from all jobs would change with each later job, so the first wave decides it.
+    first_wave = [job for arm in arms for job in _ended(arm) if int(job.repeat) < design.looks[0]]
+    measure = None if target_of(*arms) else measure_of(first_wave)
     results = results_of(design, arms, measure)
-    resolution = _resolution(results)
     return progress(
         design,
         labels,
@@ -41,7 +41,7 @@ def progress_of(design: Design, labels: Sequence[str], arms: Sequence[Arm], seed
         measure=measure,
         paired=_paired(arms),
         seed=seed,
-        resolution=resolution,
+        resolution=_resolution(results),
         doomed={arm.label for arm in arms if arm.doom},
         started={(arm.label, int(job.repeat)) for arm in arms for job in arm.jobs if job.repeat.isdecimal()},
     )
@@ -76,7 +76,6 @@ def trains_alike(arm: Arm, baseline: Arm) -> bool:
 
 
 def last_looks(progress: Progress) -> dict[str, Look]:
-    """Return the last look at each arm."""
     return {arm: look for looks in progress.looks for arm, look in looks.items()}
 
 
@@ -140,17 +139,16 @@ def _resolution(results: Results) -> float:
 
 
 def _training_settings(job: Job) -> frozenset[tuple[str, str | float]]:
-    values = {**job.text, **job.numbers}
-    return frozenset(
-        # Batches have the same rows with all other kinds of padding.
-        (name, "other" if name == "hp_padding" and value != "max_length" else value)
-        for name, value in values.items()
-        if value is not None and value == value and _changes_training(name)
-    )
-
-
-def _changes_training(column: str) -> bool:
-    return column in ("job_devices", "job_instance_count") or (column.startswith("hp_") and column not in _ALIKE)
+    changing = {
+        name: value
+        for name, value in {**job.text, **job.numbers}.items()
+        if value is not None
+        and value == value
+        and (name in ("job_devices", "job_instance_count") or (name.startswith("hp_") and name not in _ALIKE))
+    }
+    if changing.get("hp_padding", "max_length") != "max_length":
+        changing["hp_padding"] = "other"  # batches have the same rows with all other kinds of padding
+    return frozenset(changing.items())
 
 
 def _ended(arm: Arm) -> list[Job]:
@@ -163,8 +161,3 @@ def _to_repeat(design: Design, arm: Arm) -> list[Job]:
         return []
     again = {job.repeat for job in arm.jobs if job.is_again}
     return [job for job in _ended(arm) if job.succeeded and job.disturbances and job.repeat not in again]
-
-
-def _first_wave(arm: Arm, design: Design) -> list[Job]:
-    """Return the jobs of the first wave. What is decided from all jobs would change with each later job."""
-    return [job for job in _ended(arm) if int(job.repeat) < design.looks[0]]

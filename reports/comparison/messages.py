@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Literal
+from statistics import fmean
 
 from judging.break_even import BreakEven
 from judging.cost_ratio import MOST_TRAININGS
 from judging.intervals import Interval
 from judging.quality import Quality
 from reports.comparison.arms import STEADY, Arm, Job
-from reports.comparison.comparison import INCLUDES_ZERO, CacheVerdicts, Comparison, Contrast, Verdict, extra_seconds
+from reports.comparison.comparison import INCLUDES_ZERO, CacheVerdicts, Comparison, Contrast, Verdict
 from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, has_common_currency, uses_other_machines
 from reports.model.numbers import (
     TOO_FEW,
@@ -33,21 +33,17 @@ _ADD_SAMPLES = (
     "add `samples` to the experiment file, with an expression that matches the log, such as "
     "script: {metrics: {samples: 'samples ([0-9]+)'}}"
 )
-
 _RATE_UNKNOWN = {
     "steps": f"Samples/s are not known, because the log shows no steps: {_ADD_SAMPLES}.",
     "samples": "Samples/s are not known, because the log does not show how many samples a step has: pass $batch_size "
     f"to the script, or {_ADD_SAMPLES}.",
     "short": "Samples/s are not known, because the log shows too few steps: train longer, or log more often.",
 }
-
 _NAMES = {BILLABLE: "billable seconds", "samples": "samples", STEADY: "steady throughput"}
-
 _MAX_NAMES = 4
 
 
 def headline(comparison: Comparison) -> str:
-    """Return the answer in one sentence."""
     baseline, contrasts = comparison.baseline, comparison.contrasts
     if baseline is None:
         return "This group has no jobs."
@@ -79,8 +75,7 @@ def headline(comparison: Comparison) -> str:
 
 def measured_sentences(contrast: Contrast, baseline: Arm) -> list[str]:
     """Return the verdict, the time and the quality of an arm."""
-    quality = contrast.verdict.quality
-    caches = contrast.verdict.caches
+    quality, caches = contrast.verdict.quality, contrast.verdict.caches
     sentences = [verdict_sentence(contrast, baseline), *(state_sentences(caches) if caches else [])]
     sentences += time_sentences(contrast.arm, baseline)
     return [*sentences, *([quality_sentence(quality)] if quality else [])]
@@ -120,7 +115,12 @@ def state_sentences(verdicts: CacheVerdicts) -> list[str]:
         for state, ratio in (("cold", verdicts.cold), ("warm", verdicts.warm))
         if state == "warm" or verdicts.trainings > 1
     ]
-    return [*sentences, _cheaper_from(verdicts)]
+    trainings = verdicts.cheaper_from
+    if trainings is None:
+        return [*sentences, f"No number of trainings up to {MOST_TRAININGS:,} is shown to make it cheaper."]
+    if trainings == 1:
+        return [*sentences, "It is cheaper from the first training on."]
+    return [*sentences, f"It is cheaper from {trainings} trainings on, if only the first starts with a cold cache."]
 
 
 def _cost_outcome(ratio: Interval | None) -> str:
@@ -128,15 +128,6 @@ def _cost_outcome(ratio: Interval | None) -> str:
         return "too few jobs for a verdict"
     outcome = "cheaper" if ratio.high < 1 else "not cheaper" if ratio.low > 1 else "inconclusive"
     return f"{outcome}, {change(ratio.estimate)} ({change_interval(ratio)})"
-
-
-def _cheaper_from(verdicts: CacheVerdicts) -> str:
-    trainings = verdicts.cheaper_from
-    if trainings is None:
-        return f"No number of trainings up to {MOST_TRAININGS:,} is shown to make it cheaper."
-    if trainings == 1:
-        return "It is cheaper from the first training on."
-    return f"It is cheaper from {trainings} trainings on, if only the first starts with a cold cache."
 
 
 def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
@@ -147,9 +138,8 @@ def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
     mine, others = (side.summary("cost_billable_seconds") for side in (arm, baseline))
     if not uses_other_machines(arm, baseline) or not mine or not others or others.typical <= 0:
         return []
-    ratio = factor(mine.typical / others.typical)
-    both_times = " against ".join(durations(mine.typical, others.typical))
-    sentence = f"It takes {ratio} times as long: {both_times}"
+    seconds = mine.typical, others.typical
+    sentence = f"It takes {factor(seconds[0] / seconds[1])} times as long: {' against '.join(durations(*seconds))}"
     costs = [side.summary(currency(arm, baseline).column) for side in (arm, baseline)]
     if has_common_currency(arm, baseline) and costs[0] and costs[1] and costs[1].typical > 0:
         sentence += f", at {factor(costs[0].typical / costs[1].typical)} times the cost"
@@ -157,7 +147,6 @@ def time_sentences(arm: Arm, baseline: Arm) -> list[str]:
 
 
 def quality_sentence(quality: Quality) -> str:
-    """Return the arm's quality beside the baseline's."""
     sentence = f"{capitalized(quality.measure.label)} {score(quality.arm)} against {score(quality.baseline)}"
     d = quality.difference
     if d is None:
@@ -193,10 +182,8 @@ def break_even_sentence(state: str, point: BreakEven, baseline: Arm) -> str:
 
 def _break_even(point: BreakEven, other: str) -> str:
     samples, low, high = (f"{value or 0:,.0f}" for value in (point.samples, point.low, point.high))
-    interval, shown = (
-        f"95 % interval: {low} to {high}",
-        f", shown after {high} samples" if (point.high or 0) >= 1 else "",
-    )
+    interval = f"95 % interval: {low} to {high}"
+    shown = f", shown after {high} samples" if (point.high or 0) >= 1 else ""
     return {
         "at": f"ahead {other} after {samples} samples ({interval}), {_minutes(point.minutes)} in",
         "at least": f"ahead {other} after {low} samples or more, or never: the steady gain is within the noise",
@@ -216,10 +203,12 @@ def cache_sentences(arm: Arm) -> list[str]:
     """Return the cache state of the jobs in tables and charts, and the time of jobs with a different state."""
     sentences = []
     for state, jobs in arm.other_cache_states.items():
-        extra = extra_seconds(arm, state)
-        time = f" ({figure(abs(extra))} s {'more' if extra >= 0 else 'less'} on average)" if extra is not None else ""
-        excluded = f"not {counted(len(jobs), 'job')} with a {state} cache{time}"
-        sentences.append(f"Tables and charts show {_compared_jobs(arm)}, {excluded}.")
+        others, compared = [seconds for job in jobs if (seconds := job.number(BILLABLE)) > 0], arm.positive(BILLABLE)
+        extra = fmean(others) - fmean(compared) if others and compared else math.nan
+        time = f" ({figure(abs(extra))} s {'more' if extra >= 0 else 'less'} on average)" if extra == extra else ""
+        shown = "no" if arm.cache_state == "off" else f"a {arm.cache_state}"
+        shown = f"the {counted(len(arm.compared), 'job')} with {shown} cache"
+        sentences.append(f"Tables and charts show {shown}, not {counted(len(jobs), 'job')} with a {state} cache{time}.")
     return sentences
 
 
@@ -227,9 +216,8 @@ def unlike_sentences(comparison: Comparison) -> list[str]:
     """Return a sentence for each verdict whose ratio differs visibly from that of the typical costs in the table."""
     by = "rests on other jobs than the table's" if comparison.progress else "compares geometric means"
     return [
-        f"The verdict on “{each.arm.label}”, {change(each.verdict.ratio.estimate)}, {by}."
-        for each in comparison.unlike_shown(BILLABLE, DOLLARS.column)
-        if each.verdict.ratio
+        f"The verdict on “{label}”, {change(estimate)}, {by}."
+        for label, estimate in comparison.unlike_shown(BILLABLE, DOLLARS.column)
     ]
 
 
@@ -239,27 +227,33 @@ def cost_sentence(comparison: Comparison) -> str:
     unbilled, negative = sum(not math.isfinite(cost) for cost in ended), sum(cost < 0 for cost in ended)
     total = figure(comparison.billable_instance_seconds)
     sentence = f"{counted(len(comparison.jobs), 'job')} took {total} billable instance seconds in all"
-    wasted = [part for kind in ("failed", "stopped") if (part := _share(comparison, kind))]
+    wasted = []
+    for kind, jobs in (
+        ("failed", [job for job in comparison.jobs if job.failed]),
+        ("stopped", [job for job in comparison.jobs if job.stopped]),
+    ):
+        if jobs:
+            seconds = sum(seconds for job in jobs if (seconds := job.number(BILLABLE)) > 0)
+            wasted.append(f"{figure(seconds)} of them in {counted(len(jobs), f'{kind} job')}")
     sentence += f", {joined(wasted)}" if wasted else ""
     notes = [f"{unbilled} without a billing record"] if unbilled else []
     notes += [f"{negative} with a negative cost, which does not count"] if negative else []
     return f"{sentence} ({', '.join(notes)})." if notes else f"{sentence}."
 
 
-def _share(comparison: Comparison, kind: Literal["failed", "stopped"]) -> str:
-    """Return the cost of the failed or the stopped jobs, such as `12.3 of them in 2 failed jobs`; empty without any."""
-    jobs = [job for job in comparison.jobs if (job.failed if kind == "failed" else job.stopped)]
-    seconds = sum(seconds for job in jobs if (seconds := job.number(BILLABLE)) > 0)
-    return f"{figure(seconds)} of them in {counted(len(jobs), f'{kind} job')}" if jobs else ""
-
-
 def caveat_sentences(comparison: Comparison) -> list[str]:
     """Return failed jobs with reasons, stopped jobs, savings from spot capacity, and assumptions of the verdicts."""
     unjudged = comparison.arms[:1] if not comparison.contrasts else ()
     sentences = [warning for arm in unjudged for warning in warning_sentences(arm)]
-    sentences += [sentence for arm in comparison.arms for sentence in _arm_caveats(arm)]
+    for arm in comparison.arms:
+        sentences += failure_sentences(arm)
+        if n := len(arm.stopped):
+            sentences.append(f"{counted(n, 'job')} of “{arm.label}” {'was' if n == 1 else 'were'} stopped.")
+        sentences += spot_sentences(arm)
     sentences += disturbance_sentences(comparison.jobs)
-    if _would_repeats_help(comparison):
+    is_undecided = any(each.verdict.outcome == "inconclusive" for each in comparison.contrasts)
+    keeps = comparison.design is not None and comparison.design.when_disturbed == "keep"
+    if is_undecided and keeps and any(job.disturbances for job in comparison.jobs):
         sentences.append("With compare.when_disturbed=repeat, each disturbed job runs once more.")
     sentences += doom_sentences(comparison)
     sentences += rate_sentences(comparison.jobs)
@@ -297,20 +291,12 @@ def disturbance_sentences(jobs: Sequence[Job]) -> list[str]:
     disturbed = [job for job in measured if job.disturbances]
     if not disturbed:
         return []
-    first = disturbed[0]
-    reasons = ", ".join(first.disturbances or [])
+    first, reasons = disturbed[0], ", ".join(disturbed[0].disturbances or [])
     verb = "was" if len(disturbed) == 1 else "were"
     count = f"{len(disturbed)} of {counted(len(measured), 'job')} {verb} disturbed"
     repeated = sum(job.is_again for job in jobs)
     again = f" {counted(repeated, 'job')} ran again: the second run counts." if repeated else ""
     return [f"{count}: during {first.title}, {reasons}.{again}"]
-
-
-def _would_repeats_help(comparison: Comparison) -> bool:
-    """Return whether a comparison is undecided and counts disturbed jobs."""
-    is_undecided = any(each.verdict.outcome == "inconclusive" for each in comparison.contrasts)
-    keeps = comparison.design is not None and comparison.design.when_disturbed == "keep"
-    return is_undecided and keeps and any(job.disturbances for job in comparison.jobs)
 
 
 def doom_sentences(comparison: Comparison) -> list[str]:
@@ -332,71 +318,43 @@ def rate_sentences(jobs: Sequence[Job]) -> list[str]:
 
 
 def warning_sentences(arm: Arm) -> list[str]:
-    """Reasons why the arm's figures do not represent its compiler setting."""
-    return [f"“{arm.label}” does not match its setting: {warning}." for warning in arm.compiler_warnings]
-
-
-def _arm_caveats(arm: Arm) -> list[str]:
-    verb = "was" if len(arm.stopped) == 1 else "were"
-    stopped = [f"{counted(len(arm.stopped), 'job')} of “{arm.label}” {verb} stopped."] if arm.stopped else []
-    return [*failure_sentences(arm), *stopped, *spot_sentences(arm)]
-
-
-def _compared_jobs(arm: Arm) -> str:
-    state = "no" if arm.cache_state == "off" else f"a {arm.cache_state}"
-    return f"the {counted(len(arm.compared), 'job')} with {state} cache"
+    return [f"{warning}." for warning in arm.setting_warnings]
 
 
 def missing_data(comparison: Comparison) -> list[str]:
-    """Return sentences about jobs that have not ended, successful jobs without a number that others have, and costs
-    that do not count."""
+    """Return sentences about jobs that have not ended, successful jobs without a number that others have, data that
+    arrived too late, and costs that cannot be true: negative ones, and those of 0 of successful jobs."""
     running = [job for job in comparison.jobs if job.unfinished]
+    sentences = []
+    if running:
+        again = "Run `trainfare report` again after they have ended."
+        sentences.append(f"Missing: {_listed(running)}, still running. {again}")
     succeeded = [job for arm in comparison.arms for job in arm.succeeded]
     quality = comparison.measure.column if comparison.measure else comparison.loss_column
-    columns = dict.fromkeys([*_NAMES, comparison.loss_column, quality])
-    lacking = {column: _without(succeeded, column) for column in columns}
-    sentences = [
-        f"Missing: {_NAMES.get(column, column)} of {_listed(jobs)}: not recorded or not finite."
-        for column, jobs in lacking.items()
-        if jobs and (column == BILLABLE or len(jobs) < len(succeeded))
-    ]
-    sentences += _late(comparison.jobs) + _not_counted(comparison.jobs)
-    if running:
-        sentences.insert(
-            0, f"Missing: {_listed(running)}, still running. Run `trainfare report` again after they have ended."
-        )
-    return sentences
-
-
-def _late(jobs: Sequence[Job]) -> list[str]:
-    """Return a sentence for each group with jobs whose log or billed seconds arrived too late for their runs."""
-    late = [job for job in jobs if job.text.get("missing", "no") != "no"]
-    by_group: dict[str, list[Job]] = {}
-    for job in late:
-        by_group.setdefault(job.text.get("group") or "", []).append(job)
-    return [
-        f"Missing: the end of the log or the billed seconds of {_listed(of_group)}, which SageMaker had not delivered "
+    for column in dict.fromkeys([*_NAMES, comparison.loss_column, quality]):
+        lacking = [job for job in succeeded if not math.isfinite(job.number(column))]
+        if lacking and (column == BILLABLE or len(lacking) < len(succeeded)):
+            name = _NAMES.get(column, column)
+            sentences.append(f"Missing: {name} of {_listed(lacking)}: not recorded or not finite.")
+    late: dict[str, list[Job]] = {}
+    for job in comparison.jobs:
+        if job.text.get("missing", "no") != "no":
+            late.setdefault(job.text.get("group") or "", []).append(job)
+    sentences += [
+        f"Missing: the end of the log or the billed seconds of {_listed(jobs)}, which SageMaker had not delivered "
         f"in time. Run `trainfare attach --group {group}` later to add them."
-        for group, of_group in by_group.items()
+        for group, jobs in late.items()
     ]
-
-
-def _not_counted(jobs: Sequence[Job]) -> list[str]:
-    """Return a sentence that names the costs that cannot be true: negative ones, and those of 0 of successful jobs."""
-    wrong = [job for job in jobs if (cost := job.number(BILLABLE)) < 0 or (cost == 0 and job.succeeded)]
-    if not wrong:
-        return []
-    costs = _shortened([f"{job.number(BILLABLE):g} of “{job.title}”" for job in wrong])
-    return [f"Not counted: billable instance seconds {costs}: the cost of a job must be above 0."]
+    wrong = [job for job in comparison.jobs if (cost := job.number(BILLABLE)) < 0 or (cost == 0 and job.succeeded)]
+    if wrong:
+        costs = _shortened([f"{job.number(BILLABLE):g} of “{job.title}”" for job in wrong])
+        sentences.append(f"Not counted: billable instance seconds {costs}: the cost of a job must be above 0.")
+    return sentences
 
 
 def deleted(names: Sequence[str]) -> list[str]:
     """Return a sentence that names the deleted runs, if any."""
     return [f"Missing: {_shortened(names)}, deleted in MLflow. MLflow can restore deleted runs."] if names else []
-
-
-def _without(jobs: Sequence[Job], column: str) -> list[Job]:
-    return [job for job in jobs if not math.isfinite(job.number(column))]
 
 
 def _listed(jobs: Sequence[Job]) -> str:

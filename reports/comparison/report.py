@@ -5,26 +5,23 @@ from __future__ import annotations
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import pandas as pd
 
 from judging.intervals import Interval
 from judging.summaries import gain_percent, summary
 from reports.comparison import messages
-from reports.comparison.arms import STEADY, Arm
+from reports.comparison.arms import STEADY, Arm, Job
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.comparison.tables import (
     columns,
     factorial_of,
     job_sections,
-    looks_note,
+    looks_sections,
     looks_summary,
-    looks_table,
-    published_note,
-    published_of,
-    published_table,
+    published_sections,
     short_looks,
     spent_sentence,
     verdict_column,
@@ -47,20 +44,14 @@ from reports.model.report import (
     build_table,
 )
 
-if TYPE_CHECKING:
-    from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.arms import Job
-
 MEASURED = "How each number is measured"
 """Title of the section with the definitions, in every kind of report."""
-
 TYPICAL = (
     "Typical values over the successful repeats, with the smallest and the largest value below. They are geometric "
     "means, and from five repeats on the medians of all pairs' means; losses and scores have their mean. The billable "
     "seconds and the cost include what failed jobs add. Compile and warm-up do not count towards the steady rate; they "
     "do count towards the billable seconds."
 )
-
 SCRIPTS = Definition(
     "Scripts",
     "Measured from outside. The service records when downloading, the script and uploading start and end. Losses, "
@@ -68,15 +59,12 @@ SCRIPTS = Definition(
     "are the steps times the batch size where the log does not show them. The steady samples/s leave out the first "
     "tenth of the steps and the evaluations.",
 )
-
 STEADY_RATE = Definition(
     "Steady samples/s",
     "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. Includes "
     "data loading and counts all devices.",
 )
-
 END_TO_END_RATE = Definition("End-to-end samples/s", "All samples divided by the billable seconds.")
-
 _TIMES = (
     Definition(
         "Billable seconds",
@@ -98,7 +86,11 @@ _TIMES = (
         "published figures. “Training” in the table is the time of the steady steps only.",
     ),
 )
-
+_NOT_COMPARABLE = (
+    "“Not comparable”: the data, the image's versions or the target differ; the samples seen differ by more than 1 %; "
+    "the jobs of one arm ran on different machines; arms on different instance types have no price; or a compiler did "
+    "not run as the setting says. Differences that were allowed are listed with the verdict."
+)
 _JUDGEMENT = (
     Definition(
         "Interval",
@@ -110,13 +102,9 @@ _JUDGEMENT = (
     Definition(
         "Verdict",
         "“Cheaper”: the whole interval is below 1 and the quality is kept. “Not cheaper”: the whole interval is at or "
-        "above 1. “Inconclusive”: anything else, including fewer than two successful repeats. “Not comparable”: the "
-        "data, the image's versions or the target differ; the samples seen differ by more than 1 %; the jobs of one "
-        "arm ran on different machines; arms on different instance types have no price; or a compiler did not run as "
-        "the setting says. Differences that were allowed are listed with the verdict.",
+        "above 1. “Inconclusive”: anything else, including fewer than two successful repeats. " + _NOT_COMPARABLE,
     ),
 )
-
 _WAVES = (
     Definition(
         "Interval",
@@ -132,19 +120,14 @@ _WAVES = (
         "“Cheaper”: the whole interval is below 1, and the quality is shown to be kept. “Cheaper, quality not shown”: "
         "the cost is lower, but a loss of quality beyond the margin is not ruled out. “Not cheaper”: the whole "
         "interval is above 1, a gain worth having is ruled out, or the quality is shown to be worse. “Inconclusive”: "
-        "anything else, such as an arm of which too many jobs failed. “Not comparable”: the data, the image's versions "
-        "or the target differ; the samples seen differ by more than 1 %; the jobs of one arm ran on different "
-        "machines; arms on different instance types have no price; or a compiler did not run as the setting says. "
-        "Differences that were allowed are listed with the verdict.",
+        "anything else, such as an arm of which too many jobs failed. " + _NOT_COMPARABLE,
     ),
 )
-
 _TARGET = Definition(
     "To a target",
     "Jobs that train to the same target and reach it did equal work and kept the quality, although they may have seen "
     "different numbers of samples. An arm with a job that did not reach the target is not cheaper.",
 )
-
 _BREAK_EVEN = Definition(
     "Break-even",
     "N* = (C_arm − C_base) / (1/T_base − 1/T_arm). T is the steady samples/s. C is the compile and warm-up seconds, "
@@ -152,25 +135,18 @@ _BREAK_EVEN = Definition(
     "(Fieller) holds every number of samples after which the repeats do not show which arm is ahead. It has no end "
     "if the steady gain is within the noise.",
 )
-
 _KEPT_BY_MEAN = (
     "Kept if the mean is no worse than the baseline's by more than 0.01 (accuracy, macro F1, fractions), 1 point (F1, "
     "exact match and others in %) or 2 % (losses, and metrics in another unit)."
 )
-
 _KEPT_BY_BOUND = (
     "Kept if the largest loss that the repeats do not rule out (one-sided 95 % over all looks) is within the margin: "
     "compare.quality_margin, or 0.03 (accuracy, macro F1, fractions), 3 points (F1, exact match and others in %) or "
     "5 % (losses, and metrics in another unit). The unit of a script's metric is the one that its experiment declares. "
     "Arms that differ in nothing that changes the training, such as in the compiler alone, are compared seed by seed."
 )
-
 FAIL_ON = ("dearer", "worse", "inconclusive", "failed")
 """Results that `--fail-on` accepts."""
-
-_COSTS = (BILLABLE, DOLLARS.column)
-
-_COLUMNS = {"Device": "device", "Service": "service", "Instance type": "instance_type", "Data": "data_key"}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -188,9 +164,17 @@ class Source:
 
 
 def comparison_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
-    """Return the report with its verdicts."""
     headline, remarks = messages.headline(comparison), _remarks(comparison)
-    verdicts = Items(tuple(_item(contrast, comparison) for contrast in comparison.contrasts))
+    verdicts = Items(
+        tuple(
+            Item(
+                label=each.arm.label,
+                outcome=each.verdict.outcome,
+                texts=tuple(map(Text, messages.contrast_sentences(each, comparison.arms[0]))),
+            )
+            for each in comparison.contrasts
+        )
+    )
     with_verdicts = settings_table(comparison, with_verdicts=True)
     settings = tuple(_settings(comparison))
     return Report(
@@ -262,11 +246,6 @@ def _item_of_page(contrast: Contrast, comparison: Comparison) -> Item:
     return Item(label=contrast.arm.label, outcome=contrast.verdict.outcome, texts=texts)
 
 
-def _item(contrast: Contrast, comparison: Comparison) -> Item:
-    sentences = messages.contrast_sentences(contrast, comparison.arms[0])
-    return Item(label=contrast.arm.label, outcome=contrast.verdict.outcome, texts=tuple(map(Text, sentences)))
-
-
 def _remarks(comparison: Comparison) -> tuple[Block, ...]:
     if not comparison.jobs:
         return ()
@@ -277,44 +256,35 @@ def _remarks(comparison: Comparison) -> tuple[Block, ...]:
 def _sections(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
     if comparison.arms:
         yield Section("The settings", (*_settings(comparison), Text(TYPICAL, "small")))
-    if comparison.design and (looks := looks_table(comparison)):
-        yield Section("The looks", (looks, Text(looks_note(comparison.design), "small")))
+    yield from looks_sections(comparison)
     if factorial := factorial_of(comparison):
-        note = (
-            f"{' '.join(factorial.sentences())} The 95 % interval is in brackets; below it are the typical "
-            "billable instance seconds."
-        )
-        yield Section("Compiler and batch size separately", (factorial.table(), Text(note.strip(), "small")))
-    if published := published_of(source.table):
-        note = published_note(published, comparison)
-        yield Section("Published figures of this recipe", (published_table(published, comparison), Text(note, "small")))
+        table, sentences = factorial
+        brackets = "The 95 % interval is in brackets; below it are the typical billable instance seconds."
+        yield Section(table.name, (table, Text(" ".join([*sentences, brackets]), "small")))
+    yield from published_sections(source.table, comparison)
     yield from chart_sections(charts)
     if comparison.contrasts and not comparison.has_scripts:
-        definitions = tuple(_break_even(contrast, comparison) for contrast in comparison.contrasts)
-        yield Section("Break-even", (Definitions(definitions, is_card=True),))
+        definitions = []
+        for contrast in comparison.contrasts:
+            points = contrast.break_evens.items()
+            evens = [messages.break_even_sentence(state, point, comparison.arms[0]) for state, point in points]
+            text = " ".join(evens) or "Not determined: there is nothing to compare."
+            definitions.append(Definition(contrast.arm.label, text))
+        yield Section("Break-even", (Definitions(tuple(definitions), is_card=True),))
     yield from job_sections(comparison.jobs, source.tracking_uri)
     yield measured_section(comparison)
     yield from ran_on_sections(comparison.jobs, source.environment, comparison.group)
 
 
-def _break_even(contrast: Contrast, comparison: Comparison) -> Definition:
-    sentences = [
-        messages.break_even_sentence(state, point, comparison.arms[0]) for state, point in contrast.break_evens.items()
-    ]
-    return Definition(contrast.arm.label, " ".join(sentences) or "Not determined: there is nothing to compare.")
-
-
 def measured_section(comparison: Comparison) -> Section:
     """Return the definitions of the figures that this comparison has."""
     measure = f"Measured by {comparison.measure.label}. " if comparison.measure else ""
-    kept = _KEPT_BY_BOUND if comparison.progress else _KEPT_BY_MEAN
-    quality = Definition("Quality", measure + kept)
     has_target = any(contrast.verdict.target for contrast in comparison.contrasts)
     definitions = (
         *([SCRIPTS] if comparison.has_scripts else []),
         *_TIMES,
         *(_WAVES if comparison.progress else _JUDGEMENT),
-        quality,
+        Definition("Quality", measure + (_KEPT_BY_BOUND if comparison.progress else _KEPT_BY_MEAN)),
         *([_TARGET] if has_target else []),
         Definition("Rules", f"Judged by version {comparison.rules} of the rules. docs/measuring.md lists them."),
         _BREAK_EVEN,
@@ -339,7 +309,6 @@ def summary_of(comparison: Comparison) -> dict[str, Any]:
 
 
 def contrast_summary(contrast: Contrast) -> dict[str, Any]:
-    """Return a verdict with its numbers."""
     return {
         "arm": contrast.arm.label,
         **asdict(contrast.verdict),
@@ -357,20 +326,22 @@ def metrics_of(comparison: Comparison) -> Iterator[Metric]:
     for arm in comparison.arms:
         for name, column in columns.items():
             values = arm.summary(column)
-            shown = comparison.cost(arm, column) if column in _COSTS else values.typical if values else None
+            is_cost = column in (BILLABLE, DOLLARS.column)
+            shown = comparison.cost(arm, column) if is_cost else values.typical if values else None
             yield Metric(name=name, label=arm.label, value=math.nan if shown is None else shown)
     for contrast in comparison.contrasts:
         if ratio := contrast.verdict.ratio:
-            yield saving_metric("saving_percent", ratio, contrast.arm.label)
+            yield percent_metric("saving_percent", ratio, contrast.arm.label)
 
 
-def saving_metric(name: str, ratio: Interval, label: str = "") -> Metric:
-    """Return a cost ratio as a saving in percent: a ratio of 0.8 saves 20 %.
+def percent_metric(name: str, ratio: Interval, label: str = "", *, sign: int = -1) -> Metric:
+    """Return a cost ratio as a saving in percent: a ratio of 0.8 saves 20 %. With `sign` 1, it is a gain.
 
     An interval that says nothing is left out.
     """
-    estimate, low, high = (-gain_percent(value) for value in (ratio.estimate, ratio.high, ratio.low))
-    return Metric(name=name, label=label, value=estimate, interval=(low, high) if ratio.is_informative else None)
+    low, high = sorted(sign * gain_percent(end) for end in (ratio.low, ratio.high))
+    interval = (low, high) if ratio.is_informative else None
+    return Metric(name=name, label=label, value=sign * gain_percent(ratio.estimate), interval=interval)
 
 
 def short_answer_of(comparison: Comparison) -> ShortAnswer:
@@ -379,7 +350,9 @@ def short_answer_of(comparison: Comparison) -> ShortAnswer:
     if baseline is None:
         return ShortAnswer("", "no jobs")
     if not any(arm.succeeded for arm in comparison.arms):
-        return ShortAnswer("", _without_success(comparison))
+        if any(job.unfinished for job in comparison.jobs):
+            return ShortAnswer("", "no answer yet")
+        return ShortAnswer("", "failed" if any(job.failed for job in comparison.jobs) else "stopped")
     if not comparison.contrasts:
         cost = baseline.summary(BILLABLE)
         return ShortAnswer("", f"{figure(cost.typical)} s billed" if cost else "billed seconds unknown")
@@ -391,13 +364,6 @@ def short_answer_of(comparison: Comparison) -> ShortAnswer:
     if outcomes == {"not cheaper"}:
         return ShortAnswer("", "nothing cheaper")
     return ShortAnswer("", "not comparable" if outcomes == {"not comparable"} else "inconclusive")
-
-
-def _without_success(comparison: Comparison) -> str:
-    """Return the answer of a comparison without a successful job."""
-    if any(job.unfinished for job in comparison.jobs):
-        return "no answer yet"
-    return "failed" if any(job.failed for job in comparison.jobs) else "stopped"
 
 
 def cheaper(setting: str, ratio: Interval) -> ShortAnswer:
@@ -435,13 +401,18 @@ def results_by_arm(comparison: Comparison) -> Mapping[str, tuple[str, ...]]:
     the margin, or a job of the arm did not reach the target. *inconclusive*: the verdict is inconclusive or not
     comparable, or the quality is not shown. *failed*: a job failed.
     """
-    matches = {
-        "dearer": [each.arm.label for each in comparison.contrasts if _is_dearer(each)],
-        "worse": [each.arm.label for each in comparison.contrasts if _is_worse(each)],
-        "inconclusive": [each.arm.label for each in comparison.contrasts if _is_inconclusive(each)],
-        "failed": [arm.label for arm in comparison.arms if arm.failed],
-    }
-    return {result: tuple(labels) for result, labels in matches.items() if labels}
+    arms: dict[str, list[str]] = {result: [] for result in FAIL_ON}
+    arms["failed"] = [arm.label for arm in comparison.arms if arm.failed]
+    for each in comparison.contrasts:
+        label, verdict, quality = each.arm.label, each.verdict, each.verdict.quality
+        if verdict.ratio is not None and verdict.ratio.low > 1:
+            arms["dearer"].append(label)
+        is_worse = quality and (quality.shown_worse if quality.margin is None else quality.shown_beyond)
+        if is_worse or (quality is None and verdict.misses_target):
+            arms["worse"].append(label)
+        if verdict.outcome in ("inconclusive", "not comparable", "cheaper, quality not shown"):
+            arms["inconclusive"].append(label)
+    return {result: tuple(labels) for result, labels in arms.items() if labels}
 
 
 def fail_sentences(results: Mapping[str, tuple[str, ...]], fail_on: frozenset[str]) -> Iterator[str]:
@@ -450,22 +421,6 @@ def fail_sentences(results: Mapping[str, tuple[str, ...]], fail_on: frozenset[st
         if result in fail_on:
             arms = ", ".join(f"“{label}”" for label in labels)
             yield f"--fail-on {result}: {'a job failed of ' if result == 'failed' else ''}{arms}."
-
-
-def _is_dearer(contrast: Contrast) -> bool:
-    ratio = contrast.verdict.ratio
-    return ratio is not None and ratio.low > 1
-
-
-def _is_worse(contrast: Contrast) -> bool:
-    quality = contrast.verdict.quality
-    if quality is None:
-        return contrast.verdict.misses_target
-    return quality.shown_worse if quality.margin is None else quality.shown_beyond
-
-
-def _is_inconclusive(contrast: Contrast) -> bool:
-    return contrast.verdict.outcome in ("inconclusive", "not comparable", "cheaper, quality not shown")
 
 
 def ran_on_sections(jobs: Sequence[Job], environment: Mapping[str, Any], group: str) -> tuple[Section, ...]:
@@ -479,23 +434,21 @@ def ran_on_sections(jobs: Sequence[Job], environment: Mapping[str, Any], group: 
 
 def environment_texts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> dict[str, str]:
     """Return the jobs' devices, services, data and prices, and the versions in `environment`."""
-    texts = {name: _distinct(jobs, column) for name, column in _COLUMNS.items()}
-    texts["Price"] = "; ".join(dict.fromkeys(price for job in jobs if (price := _price(job))))
-    job = environment.get("job") or {}
-    versions = job.get("versions") or environment.get("packages") or {}
+    columns = {"Device": "device", "Service": "service", "Instance type": "instance_type", "Data": "data_key"}
+    texts = {
+        name: ", ".join(dict.fromkeys(value for job in jobs if (value := job.text.get(column))))
+        for name, column in columns.items()
+    }
+    prices = []
+    for job in jobs:
+        usd, source, date = (job.text.get(f"price_{name}") for name in ("usd_per_hour", "source", "date"))
+        origin = ", ".join(part for part in (source, date) if part)
+        if usd:
+            prices.append(f"{usd} USD per hour of {job.text.get('instance_type')}{f' ({origin})' if origin else ''}")
+    texts["Price"] = "; ".join(dict.fromkeys(prices))
+    versions = (environment.get("job") or {}).get("versions") or environment.get("packages") or {}
     texts["Versions"] = ", ".join(f"{name} {version}" for name, version in sorted(versions.items()))
     git = environment.get("git") or {}
     changed = " with local changes" if git.get("dirty") else ""
     texts["Source"] = f"{git['commit'][:12]}{changed}" if git.get("commit") else ""
     return {name: text for name, text in texts.items() if text}
-
-
-def _price(job: Job) -> str:
-    """Return the price behind a job's dollars, with its source and date; empty without a price."""
-    usd, source, date = (job.text.get(f"price_{name}") for name in ("usd_per_hour", "source", "date"))
-    origin = ", ".join(part for part in (source, date) if part)
-    return f"{usd} USD per hour of {job.text.get('instance_type')}{f' ({origin})' if origin else ''}" if usd else ""
-
-
-def _distinct(jobs: Sequence[Job], column: str) -> str:
-    return ", ".join(dict.fromkeys(value for job in jobs if (value := job.text.get(column))))

@@ -8,24 +8,20 @@ from __future__ import annotations
 import json
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable
 from typing import Any
 
 from reports.model.numbers import short
-from reports.model.report import Metric, Report
+from reports.model.report import Report
 
 MAX_LABELS = 50
 """Largest number of arms with metrics; a section with more charts would be unreadable."""
-
 _MAX_CHARACTERS = 150
 """Length at which an arm's label is cut in a metric's name; MLflow allows 250 characters for the whole name."""
-
 _SUFFIXES = ("", " low", " high")
 """Suffixes of an interval's metrics."""
-
 MAX_CHARACTERS = 70
 """Length of a run name."""
-
 _MIN_SETTING_CHARACTERS = 12
 """Number of characters kept of a setting, however long the rest is."""
 
@@ -36,7 +32,6 @@ def summary(report: Report) -> dict[str, Any]:
 
 
 def summary_text(report: Report) -> str:
-    """Return the summary as JSON text."""
     return json.dumps(summary(report), indent=1, ensure_ascii=False)
 
 
@@ -53,8 +48,14 @@ def run_metrics(report: Report) -> dict[str, float]:
     """Return the finite figures, by metric names that MLflow accepts."""
     labels = list(dict.fromkeys(metric.label for metric in report.metrics if metric.label))[:MAX_LABELS]
     names = {"": "", **{label: f"/{name}" for label, name in metric_labels(labels).items()}}
-    values = (pair for metric in report.metrics if metric.label in names for pair in _values(metric, names))
-    return {name: value for name, value in values if math.isfinite(value)}
+    values: dict[str, float] = {}
+    for metric in report.metrics:
+        if metric.label in names:
+            ends = (metric.value, *(metric.interval or ()))
+            values |= {
+                f"{metric.name}{names[metric.label]}{suffix}": end for suffix, end in zip(_SUFFIXES, ends, strict=False)
+            }
+    return {name: value for name, value in values.items() if math.isfinite(value)}
 
 
 def metric_labels(labels: Iterable[str]) -> dict[str, str]:
@@ -66,7 +67,9 @@ def metric_labels(labels: Iterable[str]) -> dict[str, str]:
     names: dict[str, str] = {}
     used: set[str] = set()
     for label in labels:
-        plain, number = _plain(label), 1
+        text = " ".join(re.sub(r"[^\w.\-]+", " ", label.replace("×", "x")).split())
+        # A name that consists of dots would be a folder.
+        plain, number = text[:_MAX_CHARACTERS].strip(" .") or "unnamed", 1
         name = plain
         while used & (variants := {f"{name}{suffix}".casefold() for suffix in _SUFFIXES}):
             number += 1
@@ -74,20 +77,6 @@ def metric_labels(labels: Iterable[str]) -> dict[str, str]:
         used |= variants
         names[label] = name
     return names
-
-
-def _values(metric: Metric, names: dict[str, str]) -> Iterator[tuple[str, float]]:
-    name = f"{metric.name}{names[metric.label]}"
-    yield name, metric.value
-    if metric.interval:
-        low, high = metric.interval
-        yield from ((f"{name} low", low), (f"{name} high", high))
-
-
-def _plain(label: str) -> str:
-    text = " ".join(re.sub(r"[^\w.\-]+", " ", label.replace("×", "x")).split())
-    # A name that consists of dots would be a folder.
-    return text[:_MAX_CHARACTERS].strip(" .") or "unnamed"
 
 
 def name_with_answer(name: str, report: Report) -> str:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cache
 
 from jinja2 import Environment, PackageLoader, StrictUndefined, Template
@@ -44,9 +43,5 @@ def _template() -> Template:
     )
     environment.filters["markup"] = Markup
     for kind in _BLOCKS:
-        environment.tests[f"a_{kind.__name__.lower()}"] = _is_a(kind)
+        environment.tests[f"a_{kind.__name__.lower()}"] = lambda block, kind=kind: isinstance(block, kind)
     return environment.get_template("page.html.j2")
-
-
-def _is_a(kind: type) -> Callable[[object], bool]:
-    return lambda block: isinstance(block, kind)

@@ -11,7 +11,6 @@ from judging.summaries import gain_percent
 
 TOO_FEW = "too few repeats"
 """Text of an interval that says nothing."""
-
 NONE = "–"
 """Text of a missing value."""
 
@@ -41,9 +40,9 @@ def score(value: float | None) -> str:
     return f"{value:.3f}" if value is not None and math.isfinite(value) else NONE
 
 
-def money(usd: float) -> str:
+def money(usd: float | None) -> str:
     """Return US dollars: 0.0123, 4.56, 1,234.50."""
-    return NONE if math.isnan(usd) else f"{usd:.4f}" if usd < 0.1 else f"{usd:,.2f}"
+    return NONE if usd is None or math.isnan(usd) else f"{usd:.4f}" if usd < 0.1 else f"{usd:,.2f}"
 
 
 def rate(value: float) -> str:

@@ -16,8 +16,6 @@ TextStyle = Literal["plain", "strong", "muted", "small"]
 
 @dataclass(frozen=True)
 class Text:
-    """A paragraph."""
-
     text: str
     style: TextStyle = "plain"
 
@@ -31,8 +29,6 @@ class Sentences:
 
 @dataclass(frozen=True)
 class Command:
-    """A command line to copy."""
-
     caption: str
     command: str
 
@@ -56,8 +52,6 @@ class Items:
 
 @dataclass(frozen=True)
 class Definition:
-    """A term with its explanation."""
-
     term: str
     text: str
     is_code: bool = False
@@ -66,8 +60,6 @@ class Definition:
 
 @dataclass(frozen=True)
 class Definitions:
-    """A list of terms with their explanations."""
-
     definitions: tuple[Definition, ...]
     is_card: bool = False
     """True for results, which the page shows on a separate card."""
@@ -85,7 +77,6 @@ class Chart:
 
     @cached_property
     def png(self) -> bytes:
-        """The picture."""
         return self.draw_png()
 
     @cached_property
@@ -96,22 +87,17 @@ class Chart:
 
 @dataclass(frozen=True)
 class Charts:
-    """Charts side by side."""
-
     charts: tuple[Chart, ...]
 
 
 TableStyle = Literal["", "settings", "settings trials", "settings trials groups", "jobs"]
 """Layout of a table on the page, see `formats/page.css`."""
-
 Kind = Literal["number", "text"]
 """Numbers are aligned right, text left."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Heading:
-    """Heading of a column."""
-
     label: str
     head: str = ""
     """Label and unit on several short lines, for narrow tables; empty for the label."""
@@ -120,14 +106,11 @@ class Heading:
 
     @property
     def title(self) -> str:
-        """The label with its unit."""
         return f"{self.label}, {self.unit}" if self.unit else self.label
 
 
 @dataclass(frozen=True, kw_only=True)
 class Cell:
-    """One cell."""
-
     text: str
     detail: str = ""
     """Small print below the text."""
@@ -145,8 +128,6 @@ class Cell:
 
 @dataclass(frozen=True)
 class Row:
-    """One row."""
-
     cells: tuple[Cell, ...]
     state: str = ""
     """State of the row's subject, such as `pruned`, by which the page colours it; empty for none."""
@@ -232,7 +213,6 @@ class Report:
 
     @property
     def charts(self) -> tuple[Chart, ...]:
-        """All charts."""
         blocks = [block for section in self.sections for block in section.blocks]
         return tuple(chart for block in blocks if isinstance(block, Charts) for chart in block.charts)
 

@@ -13,17 +13,14 @@ import pandas as pd
 
 from judging.next_job import JobSpread, are_separated, job_spread, next_job_error
 from reports.comparison.arms import Arm, Job, arms_of, job_of, setting_of
+from reports.model.numbers import figure, money
 from reports.probe.spot import Discount, SpotEstimate, estimate_of_probe
 
 SECONDS = "projected_billable_seconds"
-
 INSTANCE_SECONDS = "projected_billable_instance_seconds"
-
 USD = "projected_usd"
-
 LOSS_TOLERANCE = 0.02
 """A loss that exceeds the lowest one by more than this share is reported; verdicts use the same tolerance."""
-
 Machine: TypeAlias = tuple[str | None, str | None, str | None]
 """Model, instance type and device. Jobs that agree in them are similar."""
 
@@ -51,8 +48,6 @@ class Range:
 
 @dataclass(frozen=True)
 class Projected:
-    """One arm's projection."""
-
     arm: Arm
     job: Job
     seconds: Range
@@ -87,8 +82,6 @@ class Projected:
 
 @dataclass(frozen=True)
 class Probes:
-    """Projections of a group of probes."""
-
     group: str
     projected: tuple[Projected, ...]
     """Cheapest first."""
@@ -101,7 +94,6 @@ class Probes:
 
     @property
     def cheapest(self) -> Projected | None:
-        """Arm with the lowest estimated cost."""
         return self.projected[0] if self.projected else None
 
     @property
@@ -109,14 +101,12 @@ class Probes:
         """Arms whose cost cannot be distinguished from the cheapest arm's."""
         return tuple(each for each in self.projected[1:] if not each.is_separated_from(self.projected[0]))
 
-    @property
-    def spreads(self) -> tuple[JobSpread, ...]:
-        """The spreads between jobs on the machines of the projected arms, without duplicates."""
-        return tuple(dict.fromkeys(each.spread for each in self.projected))
+    def cost_text(self, cost: float) -> str:
+        """Return a cost as text, without its unit."""
+        return money(cost) if self.unit == "USD" else figure(cost)
 
     @property
     def fastest(self) -> Projected | None:
-        """Arm whose training would end first."""
         return min(self.projected, key=lambda each: each.seconds.estimate, default=None)
 
     @property
@@ -144,24 +134,28 @@ def probes_of(
     """Return the projections; `curves` are `histories` tables of `loss` by run id.
 
     `spreads` are those of `job_spreads`; a machine that is missing has the default spread. `discounts` are those of
-    `spot.recorded.discounts_in`.
+    `spot.discounts_of`.
     """
     arms = arms_of(table)
     projecting = [(arm, job) for arm in arms for job in arm.succeeded if _has_range(job, SECONDS)]
     jobs = [job for _, job in projecting]
     column, unit = _unit_of_cost(jobs)
     common = min((samples for job in jobs if (samples := job.number("samples")) > 0), default=math.nan)
-    projected = [
-        _projected(
-            arm,
-            job,
-            column,
-            (spreads or {}).get(machine_of(job), JobSpread()),
-            _loss(curves.get(job.run_id), common),
-            estimate_of_probe(job, discounts or {}),
+    projected = []
+    for arm, job in projecting:
+        seconds, spread = _range(job, SECONDS), (spreads or {}).get(_machine_of(job), JobSpread())
+        projected.append(
+            Projected(
+                arm=arm,
+                job=job,
+                seconds=seconds.of_the_next_job(spread),
+                cost=_range(job, column).of_the_next_job(spread),
+                step_error=seconds.relative_error,
+                spread=spread,
+                loss=_loss(curves.get(job.run_id), common),
+                spot=estimate_of_probe(job, discounts or {}),
+            )
         )
-        for arm, job in projecting
-    ]
     return Probes(
         group=group,
         projected=tuple(sorted(projected, key=lambda each: each.cost.estimate)),
@@ -183,25 +177,10 @@ def arms_with_higher_loss(probes: Probes) -> list[tuple[Projected, Projected]]:
 def _unit_of_cost(jobs: Sequence[Job]) -> tuple[str, str]:
     if jobs and all(_has_range(job, USD) for job in jobs):
         return USD, "USD"
-    if len({job.text.get("instance_type") for job in jobs}) == 1 and all(
-        _has_range(job, INSTANCE_SECONDS) for job in jobs
-    ):
+    types = {job.text.get("instance_type") for job in jobs}
+    if len(types) == 1 and all(_has_range(job, INSTANCE_SECONDS) for job in jobs):
         return INSTANCE_SECONDS, "billable instance seconds"
     return SECONDS, "billable seconds"
-
-
-def _projected(arm: Arm, job: Job, column: str, spread: JobSpread, loss: float, spot: SpotEstimate | None) -> Projected:
-    seconds, cost = _range(job, SECONDS), _range(job, column)
-    return Projected(
-        arm=arm,
-        job=job,
-        seconds=seconds.of_the_next_job(spread),
-        cost=cost.of_the_next_job(spread),
-        step_error=seconds.relative_error,
-        spread=spread,
-        loss=loss,
-        spot=spot,
-    )
 
 
 def _has_range(job: Job, column: str) -> bool:
@@ -220,11 +199,6 @@ def _loss(curve: pd.DataFrame | None, common: float) -> float:
     return fmean(later["value"]) if len(later) else math.nan
 
 
-def machine_of(job: Job) -> Machine:
-    """Return the model of a job and the machine on which it ran."""
-    return job.text.get("hp_model"), job.text.get("instance_type"), job.text.get("device")
-
-
 def job_spreads(table: pd.DataFrame) -> dict[Machine, JobSpread]:
     """Return the spread between the repeats in a table from `similar_jobs.similar_jobs`.
 
@@ -234,17 +208,14 @@ def job_spreads(table: pd.DataFrame) -> dict[Machine, JobSpread]:
     costs: dict[Machine, dict[Any, list[float]]] = defaultdict(lambda: defaultdict(list))
     for row in table.to_dict("records"):
         job = job_of(row)
-        if job.succeeded and job.number("cost_billable_seconds") > 0 and not _is_open_ended(job):
-            costs[machine_of(job)][_setting(row, job)].append(job.number("cost_billable_seconds"))
+        seconds, reaches_target = job.number("cost_billable_seconds"), (job.text.get("hp_target_stop") or "").lower()
+        is_sweep_part = job.text.get("role") in ("calibration", "trial")
+        is_open_ended = is_sweep_part or reaches_target == "true" or job.text.get("hp_probe_precision")
+        if job.succeeded and seconds > 0 and not is_open_ended:
+            setting = {**setting_of(row), "cache": job.cache_state, "samples": f"{job.number('samples'):g}"}
+            costs[_machine_of(job)][frozenset(setting.items())].append(seconds)
     return {machine: job_spread(settings.values()) for machine, settings in costs.items()}
 
 
-def _is_open_ended(job: Job) -> bool:
-    is_sweep_part = job.text.get("role") in ("calibration", "trial")
-    reaches_target = (job.text.get("hp_target_stop") or "").lower() == "true"
-    return is_sweep_part or reaches_target or bool(job.text.get("hp_probe_precision"))
-
-
-def _setting(row: Mapping[Any, Any], job: Job) -> frozenset[tuple[str, str]]:
-    """Return everything in which repeats agree."""
-    return frozenset({**setting_of(row), "cache": job.cache_state, "samples": f"{job.number('samples'):g}"}.items())
+def _machine_of(job: Job) -> Machine:
+    return job.text.get("hp_model"), job.text.get("instance_type"), job.text.get("device")

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, astuple
 from typing import Any
 
 from reports.comparison.arms import STEADY
@@ -13,7 +13,6 @@ from reports.comparison.report import MEASURED, Source, chart_sections, ran_on_s
 from reports.comparison.tables import job_sections
 from reports.model.numbers import NONE, counted, factor, figure, joined, money, score
 from reports.model.report import (
-    Block,
     Chart,
     Column,
     Definition,
@@ -27,15 +26,14 @@ from reports.model.report import (
     Text,
     build_table,
 )
-from reports.probe.projections import Probes, Projected, Range, arms_with_higher_loss
+from reports.probe.projections import Probes, Projected, arms_with_higher_loss
 from reports.probe.spot import DEFINITION, spot_sentences, spot_table
 from training.contract.failures import failure_text
 
-CAVEAT = (
+_CAVEAT = (
     "An interval is for the next job: it covers the noise of the measured steps and the spread between jobs of one "
     "setting. It does not cover the quality of the whole training; a comparison measures it."
 )
-
 _DEFINITIONS = (
     Definition(
         "Projected time",
@@ -69,46 +67,43 @@ _DEFINITIONS = (
 
 
 def probe_report(probes: Probes, charts: Sequence[Chart], source: Source) -> Report:
-    """Return the report with its projections."""
     answer, remarks = headline(probes), Sentences(tuple(sentences(probes)))
-    tables: tuple[Block, ...] = (projection_table(probes),) if probes.projected else ()
-    tables += _spot_tables(probes)
-    caveat = (Text(CAVEAT, "muted"),) if probes.projected else ()
+    on_spot = [(each.arm.label, each.spot) for each in probes.projected if each.spot is not None]
+    projections = (projection_table(probes),) if probes.projected else ()
+    tables = (*projections, *([spot_table(on_spot)] if on_spot else []))
+    caveat = (Text(_CAVEAT, "muted"),) if probes.projected else ()
+    definitions = (*_DEFINITIONS, *([DEFINITION] if on_spot else []))
+    sections = (
+        *(Section("The arms, cheapest first", (table,)) for table in projections),
+        *(Section(table.name, (table,)) for table in tables[len(projections) :]),
+        *chart_sections(charts),
+        *job_sections(probes.jobs, source.tracking_uri),
+        Section(MEASURED, (Definitions(definitions),)),
+        *ran_on_sections(probes.jobs, source.environment, probes.group),
+    )
     return Report(
         group=probes.group,
         title=source.title,
         headline=answer,
         answer=(remarks, *caveat),
-        sections=tuple(_sections(probes, charts, source)),
+        sections=sections,
         terminal=(Text(answer, "strong"), *tables, remarks, *caveat),
-        markdown=(*tables, remarks, Text(CAVEAT)),
+        markdown=(*tables, remarks, Text(_CAVEAT)),
         missing=source.missing,
         summary=_summary(probes),
-        metrics=tuple(metrics_of(probes)),
-        short_answer=short_answer_of(probes),
+        metrics=tuple(_metrics(probes)),
+        short_answer=_short_answer(probes),
         rows_csv=source.table.to_csv(index=False),
     )
 
 
-def _sections(probes: Probes, charts: Sequence[Chart], source: Source) -> Iterator[Section]:
-    if probes.projected:
-        yield Section("The arms, cheapest first", (projection_table(probes),))
-    for table in _spot_tables(probes):
-        yield Section(table.name, (table,))
-    yield from chart_sections(charts)
-    yield from job_sections(probes.jobs, source.tracking_uri)
-    on_spot = (DEFINITION,) if _spot_tables(probes) else ()
-    yield Section(MEASURED, (Definitions((*_DEFINITIONS, *on_spot)),))
-    yield from ran_on_sections(probes.jobs, source.environment, probes.group)
-
-
 def headline(probes: Probes) -> str:
-    """Return the answer in one sentence."""
     cheapest = probes.cheapest
     if cheapest is None:
         return "No projection: no arm trained for long enough."
-    verb = "cost" if probes.unit == "USD" else "take"
-    answer = f"“{cheapest.arm.label}” would {verb} {_amount(cheapest.cost, probes.unit)} for the whole training"
+    estimate, low, high = (probes.cost_text(value) for value in astuple(cheapest.cost))
+    would = f"would {'cost' if probes.unit == 'USD' else 'take'} {estimate} {probes.unit} ({low} to {high})"
+    answer = f"“{cheapest.arm.label}” {would} for the whole training"
     if len(probes.projected) == 1:
         return f"{answer}."
     if similar := probes.as_cheap:
@@ -117,94 +112,65 @@ def headline(probes: Probes) -> str:
 
 
 def sentences(probes: Probes) -> list[str]:
-    """Return the remarks about these probes."""
-    warnings = [sentence for each in probes.projected for sentence in warning_sentences(each.arm)]
-    remarks = [*_fastest(probes), *_uncertain(probes), *_losses(probes), *_failed(probes)]
-    return [*warnings, *remarks, *_on_spot(probes), *spread_sentences(probes), _cost(probes)]
-
-
-def _amount(cost: Range, unit: str) -> str:
-    if unit == "USD":
-        return f"{money(cost.estimate)} USD ({money(cost.low)} to {money(cost.high)})"
-    return f"{figure(cost.estimate)} {unit} ({figure(cost.low)} to {figure(cost.high)})"
-
-
-def _fastest(probes: Probes) -> list[str]:
+    remarks = [sentence for each in probes.projected for sentence in warning_sentences(each.arm)]
     cheapest, fastest = probes.cheapest, probes.fastest
-    if not cheapest or not fastest or cheapest is fastest or not cheapest.is_faster_or_slower_than(fastest):
-        return []
-    speed = cheapest.seconds.estimate / fastest.seconds.estimate
-    cost = fastest.cost.estimate / cheapest.cost.estimate
-    return [
-        f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {factor(speed)} times as fast "
-        f"as “{cheapest.arm.label}” at {factor(cost)} times its cost."
-    ]
-
-
-def _uncertain(probes: Probes) -> list[str]:
-    wide = [f"“{each.arm.label}”" for each in probes.projected if each.is_uncertain]
-    if not wide:
-        return []
-    return [
-        f"{joined(wide)} ran out of samples before the projection was as precise as requested: raise probe.samples, or "
-        "measure on a machine with less noise."
-    ]
-
-
-def _losses(probes: Probes) -> list[str]:
-    return [
+    if cheapest and fastest and cheapest is not fastest and cheapest.is_faster_or_slower_than(fastest):
+        speed = cheapest.seconds.estimate / fastest.seconds.estimate
+        cost = fastest.cost.estimate / cheapest.cost.estimate
+        remarks.append(
+            f"The fastest is “{fastest.arm.label}”: {figure(fastest.seconds.estimate)} s, {factor(speed)} times as "
+            f"fast as “{cheapest.arm.label}” at {factor(cost)} times its cost."
+        )
+    if wide := [f"“{each.arm.label}”" for each in probes.projected if each.is_uncertain]:
+        remarks.append(
+            f"{joined(wide)} ran out of samples before the projection was as precise as requested: raise "
+            "probe.samples, or measure on a machine with less noise."
+        )
+    remarks += [
         f"After {figure(probes.common_samples)} samples, the loss of “{each.arm.label}” is "
         f"{figure(100 * (each.loss / best.loss - 1))} % above that of “{best.arm.label}”."
         for each, best in arms_with_higher_loss(probes)
         if best.loss > 0
     ]
-
-
-def _failed(probes: Probes) -> list[str]:
-    failures = []
     for arm in probes.unprojected:
         job = arm.jobs[0]
         reason = job.text.get("failure_message") or "too few steps to project"
         why = "it was stopped" if job.stopped else failure_text(job.text.get("failure_class") or "", reason)
-        failures.append(f"“{arm.label}” has no projection: {why}")
-    return failures
-
-
-def _on_spot(probes: Probes) -> list[str]:
-    """Return the sentences about the cheapest arm on spot capacity. The table has the others."""
-    cheapest = probes.cheapest
-    return spot_sentences(cheapest.arm.label, cheapest.spot) if cheapest and cheapest.spot else []
-
-
-def spread_sentences(probes: Probes) -> list[str]:
-    """Return the origin of the spread between jobs that the intervals include."""
-    sentences = []
-    for spread in probes.spreads:
+        remarks.append(f"“{arm.label}” has no projection: {why}")
+    if cheapest and cheapest.spot:  # the table has the other arms
+        remarks += spot_sentences(cheapest.arm.label, cheapest.spot)
+    for spread in dict.fromkeys(each.spread for each in probes.projected):
         percent = figure(100 * spread.relative)
-        source = (
+        origin = (
             f"the spread between {spread.jobs} tracked jobs of this experiment, {percent} %"
             if spread.jobs
             else f"the usual spread between jobs, {percent} %: this experiment has too few repeats of its own"
         )
-        sentences.append(f"The intervals include {source}.")
-    return sentences
-
-
-def _cost(probes: Probes) -> str:
-    usd = probes.total("cost_usd")
+        remarks.append(f"The intervals include {origin}.")
+    usd, seconds = probes.total("cost_usd"), figure(probes.total(BILLABLE))
     dollars = f" and {money(usd)} USD" if usd else ""
     jobs = counted(len(probes.jobs), "probe")
-    return f"{jobs} took {figure(probes.total(BILLABLE))} billable instance seconds{dollars} in all."
+    return [*remarks, f"{jobs} took {seconds} billable instance seconds{dollars} in all."]
 
 
 def projection_table(probes: Probes) -> Table:
     """Return the table with a row per projected arm, the cheapest first."""
-    cost = Column("projected cost", "whole\nUSD", "USD", lambda p: money(p.cost.estimate), _money_range)
+
+    def seconds(projected: Projected) -> str:
+        return f"{figure(projected.seconds.low)}–{figure(projected.seconds.high)}"
+
+    def usd(projected: Projected) -> str:
+        return f"{money(projected.cost.low)}–{money(projected.cost.high)}"
+
+    def relative(projected: Projected) -> str:
+        return figure(100 * projected.seconds.relative_error) if projected.seconds.estimate > 0 else NONE
+
+    cost = Column("projected cost", "whole\nUSD", "USD", lambda p: money(p.cost.estimate), usd)
     columns: list[Column[Projected]] = [
         Column("arm", "arm", "", lambda p: p.arm.label),
         *([cost] if probes.unit == "USD" else []),
-        Column("projected time", "whole\ns", "s", lambda p: figure(p.seconds.estimate), _seconds_range),
-        Column("interval", "±\n%", "± %", _relative),
+        Column("projected time", "whole\ns", "s", lambda p: figure(p.seconds.estimate), seconds),
+        Column("interval", "±\n%", "± %", relative),
         Column("steady", "steady\nsamples\n/s", "samples/s", lambda p: figure(p.job.number(STEADY))),
         Column("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda p: figure(p.job.setup_seconds)),
         Column("training loss at equal samples", "loss", "", lambda p: score(p.loss)),
@@ -214,23 +180,24 @@ def projection_table(probes: Probes) -> Table:
     return build_table("The arms", columns, probes.projected)
 
 
-def metrics_of(probes: Probes) -> Iterator[Metric]:
+def _metrics(probes: Probes) -> Iterator[Metric]:
     """Yield the projected time and cost of each arm."""
     for each in probes.projected:
-        yield _metric("projected_billable_seconds", each.arm.label, each.seconds)
-        if probes.unit == "USD":
-            yield _metric("projected_usd", each.arm.label, each.cost)
+        projected = {"projected_billable_seconds": each.seconds}
+        projected |= {"projected_usd": each.cost} if probes.unit == "USD" else {}
+        for name, value in projected.items():
+            interval = (value.low, value.high)
+            yield Metric(name=name, label=each.arm.label, value=value.estimate, interval=interval)
 
 
-def short_answer_of(probes: Probes) -> ShortAnswer:
+def _short_answer(probes: Probes) -> ShortAnswer:
     """Return the cheapest arm with its cost."""
     cheapest = probes.cheapest
     if cheapest is None:
         return ShortAnswer("", "no projection")
-    estimate = cheapest.cost.estimate
     similar = f" and {len(probes.as_cheap)} more" if probes.as_cheap else ""
-    cost = f"{money(estimate)} USD" if probes.unit == "USD" else f"{figure(estimate)} s"
-    return ShortAnswer(cheapest.arm.label, f"{similar}, {cost}")
+    unit = "USD" if probes.unit == "USD" else "s"
+    return ShortAnswer(cheapest.arm.label, f"{similar}, {probes.cost_text(cheapest.cost.estimate)} {unit}")
 
 
 def _summary(probes: Probes) -> dict[str, Any]:
@@ -255,26 +222,3 @@ def _summary(probes: Probes) -> dict[str, Any]:
         ],
         "without_projection": [arm.label for arm in probes.unprojected],
     }
-
-
-def _spot_tables(probes: Probes) -> tuple[Table, ...]:
-    """Return the table about spot capacity, if that of any arm is known."""
-    known = [(each.arm.label, each.spot) for each in probes.projected if each.spot is not None]
-    return (spot_table(known),) if known else ()
-
-
-def _metric(name: str, label: str, projected: Range) -> Metric:
-    return Metric(name=name, label=label, value=projected.estimate, interval=(projected.low, projected.high))
-
-
-def _money_range(projected: Projected) -> str:
-    return f"{money(projected.cost.low)}–{money(projected.cost.high)}"
-
-
-def _seconds_range(projected: Projected) -> str:
-    return f"{figure(projected.seconds.low)}–{figure(projected.seconds.high)}"
-
-
-def _relative(projected: Projected) -> str:
-    seconds = projected.seconds
-    return figure(100 * seconds.relative_error) if seconds.estimate > 0 else NONE

@@ -7,18 +7,15 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import median
 
-import pandas as pd
-
 from judging.spot.checkpoint_interval import daly_interval
 from judging.spot.expected_time import Training, expected_interruptions, expected_seconds
-from reports.comparison.arms import Job, finite_or_zero, job_of
+from reports.comparison.arms import Job, finite_or_zero
 from reports.model.numbers import NONE, counted, durations, figure, money
 from reports.model.report import Column, Definition, Table, build_table
 from training.contract.price import Price, instance_seconds
 
 RATE, DISCOUNT = "interruptions_per_hour", "spot_discount_percent"
 """Columns of the tags with which a job records its experiment's terms."""
-
 SAVED_PERCENT = "cost_spot_savings_percent"
 
 
@@ -87,33 +84,23 @@ class SpotEstimate:
 
 def spot_estimate(times: Times, terms: Terms) -> SpotEstimate | None:
     """Return the expected figures, or None if the times leave no time for the training's steps."""
-    checkpoint_seconds = times.checkpoint_seconds or 0.0
-    work = times.total_seconds - times.startup_seconds - times.checkpoints * checkpoint_seconds
+    seconds, startup = times.checkpoint_seconds or 0.0, times.startup_seconds
+    work = times.total_seconds - startup - times.checkpoints * seconds
     if not (work > 0 and times.steps > 0):
         return None
-    training = Training(startup_seconds=times.startup_seconds, work_seconds=work, checkpoint_seconds=checkpoint_seconds)
-    if not times.checkpoints:
-        training = Training(startup_seconds=times.startup_seconds, work_seconds=work)
-    interval = work / times.checkpoints if times.checkpoints else math.inf
+    with_checkpoints = Training(startup_seconds=startup, work_seconds=work, checkpoint_seconds=seconds)
+    if times.checkpoints:
+        spot = _spent(with_checkpoints, work / times.checkpoints, times.steps, terms)
+    else:
+        spot = _spent(Training(startup_seconds=startup, work_seconds=work), math.inf, times.steps, terms)
+    best, rate = None, _rate_per_second(terms)
+    if seconds and rate:
+        steps = round(daly_interval(seconds, 1 / rate) / (work / times.steps))
+        best = _spent(with_checkpoints, min(max(steps, 1), times.steps) * work / times.steps, times.steps, terms)
+    on_demand_usd = _usd(times.total_seconds, terms)
     return SpotEstimate(
-        on_demand_seconds=times.total_seconds,
-        on_demand_usd=_usd(times.total_seconds, terms),
-        spot=_spent(training, interval, times.steps, terms),
-        best=_best(work, times, terms),
-        terms=terms,
+        on_demand_seconds=times.total_seconds, on_demand_usd=on_demand_usd, spot=spot, best=best, terms=terms
     )
-
-
-def _best(work: float, times: Times, terms: Terms) -> Spent | None:
-    rate = _rate_per_second(terms)
-    if not times.checkpoint_seconds or not rate:
-        return None
-    training = Training(
-        startup_seconds=times.startup_seconds, work_seconds=work, checkpoint_seconds=times.checkpoint_seconds
-    )
-    step_seconds = work / times.steps
-    steps = round(daly_interval(times.checkpoint_seconds, 1 / rate) / step_seconds)
-    return _spent(training, min(max(steps, 1), times.steps) * step_seconds, times.steps, terms)
 
 
 def _spent(training: Training, interval: float, steps: int, terms: Terms) -> Spent:
@@ -161,11 +148,6 @@ def discounts_of(jobs: Sequence[Job]) -> dict[str, Discount]:
     return {instance_type: Discount(median(values), len(values)) for instance_type, values in saved.items()}
 
 
-def discounts_in(table: pd.DataFrame) -> dict[str, Discount]:
-    """Return the discounts of the jobs in a table from `job_tables`."""
-    return discounts_of([job_of(row) for row in table.to_dict("records")])
-
-
 def startup_seconds(job: Job) -> float | None:
     """Return the seconds from the start of the download to the first fast step; None if they are not recorded."""
     load = job.number("time_load_seconds")
@@ -190,7 +172,7 @@ def estimate_of_probe(probe: Job, discounts: Mapping[str, Discount]) -> SpotEsti
 
     The discount of the experiment counts before that of earlier jobs of the instance type.
     """
-    rate, startup = _number(probe, RATE), startup_seconds(probe)
+    rate, startup = _tag(probe, RATE), startup_seconds(probe)
     total, steps = running_seconds(probe, "projected_billable_seconds"), probe.number("projected_steps")
     if rate is None or startup is None or not (total > 0 and steps > 0):
         return None
@@ -202,7 +184,7 @@ def estimate_of_probe(probe: Job, discounts: Mapping[str, Discount]) -> SpotEsti
         steps=int(steps),
     )
     instances = probe.number("projected_billable_instance_seconds") / probe.number("projected_billable_seconds")
-    own, usd = _number(probe, DISCOUNT), _number(probe, "price_usd_per_hour")
+    own, usd = _tag(probe, DISCOUNT), _tag(probe, "price_usd_per_hour")
     earlier = discounts.get(probe.text.get("instance_type") or "")
     price = Price(usd_per_hour=usd, source="", date="") if usd is not None else None
     return spot_estimate(times, terms_of(rate, max(1, round(finite_or_zero(instances))), own, earlier, price))
@@ -224,20 +206,14 @@ def terms_of(
     )
 
 
-def _number(job: Job, column: str) -> float | None:
+def _tag(job: Job, column: str) -> float | None:
     """Return a number that a run stores as a tag, or None."""
     text, value = job.text.get(column), job.number(column)
-    if math.isfinite(value):
-        return value
-    try:
-        return float(text) if text else None
-    except ValueError:
-        return None
+    return value if math.isfinite(value) else float(text) if text else None
 
 
 Labelled = tuple[str, SpotEstimate]
 """Label of an arm, and its estimate."""
-
 DEFINITION = Definition(
     "On spot",
     "Expected running time if interruptions arrive at random at the rate of machine.interruptions_per_hour, on each "
@@ -250,18 +226,22 @@ DEFINITION = Definition(
 
 def spot_table(arms: Sequence[Labelled]) -> Table:
     """Return the table with a row for each arm: on demand, on spot, and with the best interval."""
+
+    def billed(arm: Labelled) -> str:
+        billable = arm[1].spot.billable_instance_seconds
+        return figure(arm[1].spot.instance_seconds if billable is None else billable)
+
+    def without_discount(arm: Labelled) -> str:
+        return "without a discount" if arm[1].spot.billable_instance_seconds is None else ""
+
     has_usd = any(each.on_demand_usd is not None for _, each in arms)
     columns: list[Column[Labelled]] = [
         Column("arm", "arm", "", lambda arm: arm[0]),
         Column("on demand", "on\ndemand\ns", "s", lambda arm: figure(arm[1].on_demand_seconds)),
-        *(
-            [Column("on demand", "on\ndemand\nUSD", "USD", lambda arm: _usd_text(arm[1].on_demand_usd))]
-            if has_usd
-            else []
-        ),
+        *([Column("on demand", "on\ndemand\nUSD", "USD", lambda arm: money(arm[1].on_demand_usd))] if has_usd else []),
         Column("on spot", "spot\ns", "s", lambda arm: figure(arm[1].spot.seconds)),
-        Column("billed on spot", "billed\ns", "instance s", lambda arm: _billed(arm[1].spot), _without_discount),
-        *([Column("on spot", "spot\nUSD", "USD", lambda arm: _usd_text(arm[1].spot.usd))] if has_usd else []),
+        Column("billed on spot", "billed\ns", "instance s", billed, without_discount),
+        *([Column("on spot", "spot\nUSD", "USD", lambda arm: money(arm[1].spot.usd))] if has_usd else []),
         Column("interruptions", "inter-\nrupted", "", lambda arm: figure(arm[1].spot.interruptions)),
         Column("checkpoint every", "save\nevery", "steps", lambda arm: _steps(arm[1].spot)),
         Column("best every", "best\nevery", "steps", lambda arm: _steps(arm[1].best)),
@@ -272,55 +252,33 @@ def spot_table(arms: Sequence[Labelled]) -> Table:
 
 def spot_sentences(label: str, each: SpotEstimate) -> list[str]:
     """Return the estimate of one arm as sentences, with the rate and the discount on which it depends."""
-    return [f"On spot capacity, “{label}” {_expectation(each)}.", *(f"{text}." for text in _remarks(each))]
+    expectation, *remarks = spot_lines(each)
+    return [f"On spot capacity, “{label}” {expectation}.", *(f"{text}." for text in remarks)]
 
 
 def spot_lines(each: SpotEstimate) -> list[str]:
     """Return the lines of a plan about one job."""
-    return [_expectation(each), *_remarks(each)]
-
-
-def _expectation(each: SpotEstimate) -> str:
     spot, terms = each.spot, each.terms
     rate = f"{terms.interruptions_per_hour:g} interruptions per hour and instance"
     if math.isinf(spot.seconds):
-        return f"would hardly ever end at {rate}: it writes too few checkpoints"
-    took, on_demand = durations(spot.seconds, each.on_demand_seconds)
-    usd = f" and cost {money(spot.usd)} USD" if spot.usd is not None else ""
-    instead = f" and {money(each.on_demand_usd)} USD" if usd and each.on_demand_usd is not None else ""
-    interrupted = f"with {figure(spot.interruptions)} interruptions at {rate}"
-    return f"is expected to take {took}{usd}, {interrupted}; on demand {on_demand}{instead}"
-
-
-def _remarks(each: SpotEstimate) -> list[str]:
-    terms, remarks = each.terms, []
-    if terms.discount_percent is None:
-        remarks.append("The discount is unknown: set machine.spot_discount_percent, or run a job on spot capacity")
+        lines = [f"would hardly ever end at {rate}: it writes too few checkpoints"]
     else:
-        remarks.append(f"The discount is {figure(terms.discount_percent)} %, from {terms.discount_source}")
+        took, on_demand = durations(spot.seconds, each.on_demand_seconds)
+        usd = f" and cost {money(spot.usd)} USD" if spot.usd is not None else ""
+        instead = f" and {money(each.on_demand_usd)} USD" if usd and each.on_demand_usd is not None else ""
+        interrupted = f"with {figure(spot.interruptions)} interruptions at {rate}"
+        lines = [f"is expected to take {took}{usd}, {interrupted}; on demand {on_demand}{instead}"]
+    if terms.discount_percent is None:
+        lines.append("The discount is unknown: set machine.spot_discount_percent, or run a job on spot capacity")
+    else:
+        lines.append(f"The discount is {figure(terms.discount_percent)} %, from {terms.discount_source}")
     if each.best is not None:
-        seconds = durations(each.best.seconds)[0]
-        remarks.append(
-            f"The best interval between checkpoints is {_steps(each.best)} steps, with which it takes {seconds}"
-        )
-    elif each.spot.save_steps is None:
-        remarks.append("Without checkpoints, an interrupted training starts again from the beginning")
-    return remarks
-
-
-def _billed(spent: Spent) -> str:
-    """Return the billed seconds, with the discount if it is known."""
-    billable = spent.billable_instance_seconds
-    return figure(spent.instance_seconds if billable is None else billable)
-
-
-def _without_discount(arm: Labelled) -> str:
-    return "without a discount" if arm[1].spot.billable_instance_seconds is None else ""
+        interval = f"{_steps(each.best)} steps, with which it takes {durations(each.best.seconds)[0]}"
+        lines.append(f"The best interval between checkpoints is {interval}")
+    elif spot.save_steps is None:
+        lines.append("Without checkpoints, an interrupted training starts again from the beginning")
+    return lines
 
 
 def _steps(spent: Spent | None) -> str:
     return NONE if spent is None or spent.save_steps is None else f"{spent.save_steps:,}"
-
-
-def _usd_text(usd: float | None) -> str:
-    return NONE if usd is None else money(usd)

@@ -8,7 +8,7 @@ from judging.intervals import Interval
 from judging.summaries import gain_percent
 from reports.comparison.messages import unlike_sentences, warning_sentences
 from reports.model.numbers import TOO_FEW, change, change_interval, counted, figure, joined, money, percent, score
-from reports.sweep.sweep import Sweep, changed_factors, factorial_cells, grid_of
+from reports.sweep.sweep import Sweep, factorial_cells, grid_of
 from reports.sweep.trials import Setting, Trial, setting_of
 
 OUTCOMES = {
@@ -19,90 +19,78 @@ OUTCOMES = {
     "stopped": "that a person stopped",
 }
 
-CAVEAT = "The best of many trials is partly the luckiest one: only repeats show its cost."
-
-NOUNS = {"billable_seconds": "billable seconds", "usd": "dollars", "steady_samples_per_second": "samples/s"}
-
-UNITS = {"billable_seconds": "s", "usd": "USD", "steady_samples_per_second": "samples/s"}
-
 
 def headline(sweep: Sweep) -> str:
-    """Return the answer in one sentence."""
-    best = sweep.best
+    best, trials = sweep.best, counted(len(sweep.trials), "trial")
     if best is None:
-        return _no_answer(sweep)
+        return _no_answer(sweep, trials)
     if sweep.spec.is_front and len(sweep.front) > 1:
         return _front(sweep)
     contrast = sweep.contrast_of(best.setting)
     if best.setting == sweep.base:
-        return f"The starting setting, {sweep.base}, remains the best: {cost_text(sweep, best)}."
+        return f"The starting setting, {sweep.base}, remains the best: {_cost_of(sweep, best)}."
     if contrast and contrast.verdict.outcome == "not comparable":
-        return f"No verdict on {best.setting}, the best of {_trials(sweep)}: {contrast.verdict.reason}."
-    interval = sweep.interval_of(best)
-    return _confirmed(sweep, best, interval) if interval else _unconfirmed(sweep, best)
+        return f"No verdict on {best.setting}, the best of {trials}: {contrast.verdict.reason}."
+    is_best = f"{_named(best.setting)} is the best of {trials}"
+    if interval := sweep.interval_of(best):
+        return _confirmed(sweep, best, interval, is_best)
+    if contrast and contrast.verdict.outcome == "not cheaper":
+        return f"{best.setting} is the best of {trials}, but not reliably: {contrast.verdict.reason}."
+    spec, goal = sweep.spec, ""
+    if spec.target is not None:
+        goal = f" to {spec.metric} {spec.target:g}"
+    elif spec.bound is not None:
+        goal = f" with {_within(sweep)}"
+    compared = "" if spec.is_front else f". Without repeats of both, it is not compared with {sweep.base}"
+    return f"{is_best}: {_cost_of(sweep, best)}{goal}{compared}."
 
 
-def _no_answer(sweep: Sweep) -> str:
-    spec, trials = sweep.spec, sweep.trials
+def _no_answer(sweep: Sweep, trials: str) -> str:
+    spec, kinds = sweep.spec, [trial.kind for trial in sweep.trials]
     if not sweep.jobs:
         return "This sweep has no jobs."
-    if not trials:
-        return f"No trial yet: {_calibrated(sweep)}."
-    running = sum(trial.kind == "running" for trial in trials)
-    if running:
+    if not kinds:
+        fitting = [f"{c.compiler} fits batches up to {c.largest:g}" for c in sweep.calibrations if c.largest > 0]
+        return f"No trial yet: {', '.join(fitting) or 'nothing was calibrated either'}."
+    if running := kinds.count("running"):
         verb = "is" if running == 1 else "are"
-        return f"No answer yet: {running} of {_trials(sweep)} {verb} still running, and none has completed."
-    if spec.target is not None and any(trial.kind == "not reached" for trial in trials):
-        return f"No answer: none of {_trials(sweep)} reached {spec.metric} {spec.target:g}."
-    if spec.bound is not None and any(trial.kind == "worse" for trial in trials):
+        return f"No answer yet: {running} of {trials} {verb} still running, and none has completed."
+    if spec.target is not None and "not reached" in kinds:
+        return f"No answer: none of {trials} reached {spec.metric} {spec.target:g}."
+    if spec.bound is not None and "worse" in kinds:
         return f"No answer: every trial that completed is worse than {spec.metric} {spec.bound:g}."
-    return f"No answer: none of {_trials(sweep)} completed with a known cost."
-
-
-def _calibrated(sweep: Sweep) -> str:
-    fitting = [f"{c.compiler} fits batches up to {c.largest:g}" for c in sweep.calibrations if c.largest > 0]
-    return ", ".join(fitting) or "nothing was calibrated either"
+    return f"No answer: none of {trials} completed with a known cost."
 
 
 def _front(sweep: Sweep) -> str:
+    name = sweep.spec.quality_name
     first, last = (
-        f"{each.setting} ({cost_text(sweep, each)}, {quality_name(sweep)} {score(each.quality)})"
+        f"{each.setting} ({_cost_of(sweep, each)}, {name} {score(each.quality)})"
         for each in (sweep.front[0], sweep.front[-1])
     )
-    completed = sum(trial.kind in ("completed", "worse") for trial in sweep.trials)
-    objectives = f"cost and {quality_name(sweep)}"
-    return f"{len(sweep.front)} of {completed} settings are Pareto-optimal in {objectives}: from {first} to {last}."
+    settings = f"{len(sweep.front)} of {sum(trial.kind in ('completed', 'worse') for trial in sweep.trials)} settings"
+    return f"{settings} are Pareto-optimal in cost and {name}: from {first} to {last}."
 
 
-def _confirmed(sweep: Sweep, best: Trial, ratio: Interval) -> str:
-    contrast = sweep.contrast_of(best.setting)
-    outcome = contrast.verdict.outcome if contrast else "inconclusive"
-    is_better = ratio.low > 1 if sweep.spec.is_rate else outcome in ("cheaper", "cheaper, quality not shown")
+def _confirmed(sweep: Sweep, best: Trial, ratio: Interval, is_best: str) -> str:
+    """Return the answer with the interval of the repeats, or that they do not confirm the best trial."""
+    spec, contrast = sweep.spec, sweep.contrast_of(best.setting)
+    outcome, reason = (contrast.verdict.outcome, contrast.verdict.reason) if contrast else ("inconclusive", "")
+    is_better = ratio.low > 1 if spec.is_rate else outcome in ("cheaper", "cheaper, quality not shown")
     n = f"{ratio.n_arm}" if ratio.n_arm == ratio.n_baseline else f"{ratio.n_arm} and {ratio.n_baseline}"
     interval = f"(95 % interval {_interval(ratio)}, n = {n})" if ratio.is_informative else f"({TOO_FEW}, n = {n})"
     if is_better:
-        doubt = f", {contrast.verdict.reason}" if contrast and outcome == "cheaper, quality not shown" else ""
-        return f"{_achieves(sweep, best.setting, ratio.estimate)} {interval}{doubt}."
-    reason = contrast.verdict.reason if contrast and not sweep.spec.is_rate else ""
+        doubt = f", {reason}" if outcome == "cheaper, quality not shown" else ""
+        than = f"{change(ratio.estimate)} {spec.noun} than {sweep.base}"
+        if spec.target is not None:
+            return f"{_named(best.setting)} reaches {spec.metric} {spec.target:g} for {than} {interval}{doubt}."
+        kept = f", with {_within(sweep)}" if spec.bound is not None else ""
+        return f"{_named(best.setting)} {'trains' if spec.is_rate else 'takes'} {than}{kept} {interval}{doubt}."
     is_known = ratio.low < 1 <= ratio.high and outcome == "inconclusive"
-    reason = f", {reason}" if reason and not is_known else ""
-    shown = "is shown not to be" if ratio.low >= 1 and not sweep.spec.is_rate else "is not shown to be"
-    better = "faster" if sweep.spec.is_rate else "cheaper"
-    return (
-        f"{_is_best(sweep, best)} but {shown} {better} than {sweep.base}: {change(ratio.estimate)} {interval}{reason}."
-    )
-
-
-def _unconfirmed(sweep: Sweep, best: Trial) -> str:
-    contrast = sweep.contrast_of(best.setting)
-    if contrast and contrast.verdict.outcome == "not cheaper":
-        return f"{best.setting} is the best of {_trials(sweep)}, but not reliably: {contrast.verdict.reason}."
-    compared = "" if sweep.spec.is_front else f". Without repeats of both, it is not compared with {sweep.base}"
-    return f"{_is_best(sweep, best)}: {cost_text(sweep, best)}{_goal(sweep)}{compared}."
-
-
-def _is_best(sweep: Sweep, best: Trial) -> str:
-    return f"{best.setting}{comma_after(best.setting)} is the best of {_trials(sweep)}"
+    why = f", {reason}" if reason and not spec.is_rate and not is_known else ""
+    shown = "is shown not to be" if ratio.low >= 1 and not spec.is_rate else "is not shown to be"
+    better = "faster" if spec.is_rate else "cheaper"
+    return f"{is_best} but {shown} {better} than {sweep.base}: {change(ratio.estimate)} {interval}{why}."
 
 
 def _interval(ratio: Interval) -> str:
@@ -113,37 +101,26 @@ def _interval(ratio: Interval) -> str:
     return f"{percent(near)} to {percent(far)} %"
 
 
-def _goal(sweep: Sweep) -> str:
-    spec = sweep.spec
-    if spec.target is not None:
-        return f" to {spec.metric} {spec.target:g}"
-    return f" with {_within(sweep)}" if spec.bound is not None else ""
-
-
-def _achieves(sweep: Sweep, setting: Setting, ratio: float) -> str:
-    """Return `inductor at batch 64, rate × 2, reaches eval_loss 0.45 for 31 % fewer billable seconds than ...`."""
-    spec, name = sweep.spec, f"{setting}{comma_after(setting)}"
-    than = f"{change(ratio)} {cost_noun(sweep)} than {sweep.base}"
-    if spec.target is not None:
-        return f"{name} reaches {spec.metric} {spec.target:g} for {than}"
-    kept = f", with {_within(sweep)}" if spec.bound is not None else ""
-    return f"{name} {'trains' if spec.is_rate else 'takes'} {than}{kept}"
+def _named(setting: Setting) -> str:
+    """Return a setting as a subject: a name that contains a comma is followed by one."""
+    return f"{setting}{',' if ',' in str(setting) else ''}"
 
 
 def _within(sweep: Sweep) -> str:
     return f"{sweep.spec.metric} {'at least' if sweep.spec.higher_is_better else 'at most'} {sweep.spec.bound:g}"
 
 
-def _trials(sweep: Sweep) -> str:
-    return counted(len(sweep.trials), "trial")
+def _cost_of(sweep: Sweep, trial: Trial) -> str:
+    """Return a trial's cost with its unit, such as `62.0 billable seconds`."""
+    return f"{sweep.spec.cost_text(trial.mean_cost)} {sweep.spec.noun}"
 
 
 def sentences(sweep: Sweep) -> list[str]:
-    """Return the remarks about this sweep."""
+    arms = sweep.confirmation.arms if sweep.confirmation else ()
     return [
-        *_warnings(sweep),
-        *_certainty(sweep),
-        *effects(sweep),
+        *(sentence for arm in arms for sentence in warning_sentences(arm)),
+        *(_certainty(sweep, sweep.best) if sweep.best and not sweep.spec.is_front else []),
+        *_effects(sweep),
         *_cost(sweep),
         *_failures(sweep),
         *_savings(sweep),
@@ -151,63 +128,61 @@ def sentences(sweep: Sweep) -> list[str]:
     ]
 
 
-def effects(sweep: Sweep) -> list[str]:
+def _effects(sweep: Sweep) -> list[str]:
     """Return the effects on the cost: of the compiler alone, of the batch alone, and of both."""
-    cells = [cell for cell in factorial_cells(sweep) if cell.ratio]
-    parts = [f"{changed_factors(cell, sweep.base)} {change(cell.ratio.estimate)}" for cell in cells if cell.ratio]
-    return [f"Against {sweep.base}: {'; '.join(parts)} {NOUNS.get(sweep.spec.cost, '')}."] if parts else []
+    base, parts = sweep.base, []
+    for cell in factorial_cells(sweep):
+        setting = cell.setting
+        if cell.ratio is None:
+            continue
+        if setting.point == base.point:
+            factors = "the compiler alone"
+        elif setting.compiler != base.compiler:
+            factors = "both"
+        else:
+            changed = {"batch": setting.batch_size != base.batch_size, "rate": setting.multiplier != base.multiplier}
+            factors = f"the {' and the '.join(name for name, differs in changed.items() if differs)} alone"
+        parts.append(f"{factors} {change(cell.ratio.estimate)}")
+    return [f"Against {base}: {'; '.join(parts)} {sweep.spec.noun}."] if parts else []
 
 
-def _warnings(sweep: Sweep) -> list[str]:
-    arms = sweep.confirmation.arms if sweep.confirmation else ()
-    return [sentence for arm in arms for sentence in warning_sentences(arm)]
-
-
-def _certainty(sweep: Sweep) -> list[str]:
-    if sweep.best is None or sweep.spec.is_front:
-        return []
-    return [*_finalists(sweep), *_repeats(sweep, sweep.best)]
-
-
-def _finalists(sweep: Sweep) -> list[str]:
-    n = sum(trial.second_cost is not None for trial in sweep.trials)
-    if not n:
-        return []
-    return [f"The {n} best settings trained a second time with another seed; both trainings together chose the winner."]
-
-
-def _repeats(sweep: Sweep, best: Trial) -> list[str]:
-    n, has_interval = len(sweep.trials), sweep.interval_of(best) is not None
+def _certainty(sweep: Sweep, best: Trial) -> list[str]:
+    n, finalists = len(sweep.trials), sum(trial.second_cost is not None for trial in sweep.trials)
+    remarks = []
+    if finalists:
+        chose = "both trainings together chose the winner"
+        remarks.append(f"The {finalists} best settings trained a second time with another seed; {chose}.")
     if sweep.arm_of(best.setting) is None:
-        return [f"The best setting was not repeated. {CAVEAT}" if n > 1 else "The best setting was not repeated."]
-    source = f"The interval comes from separate repeats, not from the {n} trials from which this setting was chosen."
-    unlike = unlike_sentences(sweep.confirmation) if sweep.confirmation and not sweep.spec.is_rate else []
-    return [*([source] if n > 1 and has_interval else []), *unlike, *_better_repeats(sweep, best)]
+        caveat = " The best of many trials is partly the luckiest one: only repeats show its cost." if n > 1 else ""
+        return [*remarks, f"The best setting was not repeated.{caveat}"]
+    if n > 1 and sweep.interval_of(best) is not None:
+        trials = f"the {n} trials from which this setting was chosen"
+        remarks.append(f"The interval comes from separate repeats, not from {trials}.")
+    if sweep.confirmation and not sweep.spec.is_rate:
+        remarks += unlike_sentences(sweep.confirmation)
+    return [*remarks, *_better_repeats(sweep, best)]
 
 
 def _better_repeats(sweep: Sweep, best: Trial) -> list[str]:
     """Return a sentence about the setting whose repeats beat those of the best trial's setting; empty if none did."""
-    own = sweep.repeated_cost(best.setting)
+    spec, own = sweep.spec, sweep.repeated_cost(best.setting)
     others = {setting_of(arm.jobs[0]) for arm in (sweep.confirmation.arms if sweep.confirmation else ())}
     costs = {setting: cost for setting in others if math.isfinite(cost := sweep.repeated_cost(setting))}
     if not costs:
         return []
-    first = (max if sweep.spec.is_rate else min)(costs, key=lambda setting: (costs[setting], str(setting)))
-    unit = UNITS.get(sweep.spec.cost, sweep.spec.cost)
+    first = (max if spec.is_rate else min)(costs, key=lambda setting: (costs[setting], str(setting)))
+    least = f"{spec.cost_text(costs[first])} {spec.unit}"
     if math.isnan(own):
-        return [
-            f"The best setting that succeeded in every repeat is {first}: {cost_figure(sweep, costs[first])} {unit}."
-        ]
+        return [f"The best setting that succeeded in every repeat is {first}: {least}."]
     if costs[first] == own or first in (best.setting, sweep.base):
         return []
-    texts = f"{cost_figure(sweep, costs[first])} {unit} against {cost_figure(sweep, own)} {unit}"
-    return [f"In the repeats, {first} was better: {texts}."]
+    return [f"In the repeats, {first} was better: {least} against {spec.cost_text(own)} {spec.unit}."]
 
 
 def _cost(sweep: Sweep) -> list[str]:
     if not sweep.jobs:
         return []
-    *_, total = sweep.cost_by_role()
+    total = sweep.cost_by_role()[-1]
     dollars = f" and {money(total.usd)} USD" if total.usd > 0 else ""
     wasted = [
         f"{figure(each.seconds)} in {counted(each.jobs, 'trial')} {OUTCOMES[each.what]}"
@@ -221,35 +196,28 @@ def _cost(sweep: Sweep) -> list[str]:
 
 def _failures(sweep: Sweep) -> list[str]:
     """Reasons why trials failed: each failure class once, with its first trial's message."""
-    failed = {trial.end.partition(": ")[2] or "an unknown error": trial.failure for trial in sweep.failed[::-1]}
-    messages = {name: f": {message.rstrip('.')}" if message else "" for name, message in failed.items()}
-    return [f"Failed with {name}{message}." for name, message in messages.items()]
+    failures: dict[str, str] = {}
+    for trial in sweep.trials:
+        if trial.kind == "failed":
+            failures.setdefault(trial.end.partition(": ")[2] or "an unknown error", trial.failure.rstrip("."))
+    return [f"Failed with {name}{f': {message}' if message else ''}." for name, message in failures.items()]
 
 
 def _savings(sweep: Sweep) -> list[str]:
-    best, savings = sweep.best, _grid_share(sweep)
+    best, grid, savings = sweep.best, grid_of(sweep), []
+    if best and grid and grid.seconds > 0 and sweep.search_seconds > 0:
+        share, were = sweep.search_seconds / grid.seconds, "was" if grid.trained == 1 else "were"
+        savings.append(
+            f"The search took {figure(100 * share)} % of the {figure(grid.seconds)} s that all {grid.settings} "
+            f"settings are predicted to take ({grid.trained} of them {were} trained to the end)."
+        )
     is_in_seconds = sweep.spec.cost == "billable_seconds" and not sweep.spec.is_front
-    if best and is_in_seconds and sweep.saving > 0 and _is_not_refuted(sweep, best):
+    contrast = sweep.contrast_of(best.setting) if best else None
+    is_refuted = contrast is not None and contrast.verdict.outcome != "cheaper"
+    if is_in_seconds and sweep.saving > 0 and not is_refuted:
         trainings = math.ceil(sweep.cost_by_role()[-1].seconds / sweep.saving)
         savings.append(f"The sweep pays off after {counted(trainings, 'training')} with its best setting.")
     return savings
-
-
-def _grid_share(sweep: Sweep) -> list[str]:
-    grid = grid_of(sweep)
-    if not (sweep.best and grid and grid.seconds > 0 and sweep.search_seconds > 0):
-        return []
-    share, were = sweep.search_seconds / grid.seconds, "was" if grid.trained == 1 else "were"
-    return [
-        f"The search took {figure(100 * share)} % of the {figure(grid.seconds)} s that all {grid.settings} settings "
-        f"are predicted to take ({grid.trained} of them {were} trained to the end)."
-    ]
-
-
-def _is_not_refuted(sweep: Sweep, best: Trial) -> bool:
-    """Return True if the setting was not repeated, or if its repeats confirm it."""
-    contrast = sweep.contrast_of(best.setting)
-    return contrast is None or contrast.verdict.outcome == "cheaper"
 
 
 def _end(sweep: Sweep) -> list[str]:
@@ -259,39 +227,3 @@ def _end(sweep: Sweep) -> list[str]:
     if len(compilers) == 1:
         return [f"The search has ended: {reason}." for reason in compilers]
     return [f"The search has ended for {joined(names)}: {reason}." for reason, names in compilers.items()]
-
-
-def cost_noun(sweep: Sweep) -> str:
-    """Return the quantity that the objective measures, such as `billable seconds`."""
-    return NOUNS.get(sweep.spec.cost, sweep.spec.cost)
-
-
-def cost_unit(sweep: Sweep) -> str:
-    """Return the unit of the objective's cost."""
-    return UNITS.get(sweep.spec.cost, "")
-
-
-def cost_name(sweep: Sweep) -> str:
-    """Return a label of the objective's cost with its target, such as `billable seconds to eval_loss 0.45`."""
-    target = sweep.spec.target
-    return f"{cost_noun(sweep)} to {quality_name(sweep)} {target:g}" if target is not None else cost_noun(sweep)
-
-
-def cost_figure(sweep: Sweep, cost: float) -> str:
-    """Return a cost as text, without its unit."""
-    return money(cost) if sweep.spec.cost == "usd" else figure(cost)
-
-
-def cost_text(sweep: Sweep, trial: Trial) -> str:
-    """Return a trial's cost with its unit, such as `62.0 billable seconds`."""
-    return f"{cost_figure(sweep, trial.mean_cost)} {cost_noun(sweep)}"
-
-
-def quality_name(sweep: Sweep) -> str:
-    """Return the metric of the quality, or `quality` if unknown."""
-    return sweep.spec.metric or "quality"
-
-
-def comma_after(setting: Setting) -> str:
-    """Return the comma that must follow a setting whose name contains a comma; empty for other settings."""
-    return "," if "," in str(setting) else ""

@@ -6,8 +6,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
-from judging.intervals import Interval
-from judging.summaries import gain_percent
 from reports.comparison.report import (
     MEASURED,
     TYPICAL,
@@ -15,13 +13,13 @@ from reports.comparison.report import (
     chart_sections,
     cheaper,
     contrast_summary,
+    percent_metric,
     ran_on_sections,
     results_by_arm,
-    saving_metric,
     settings_table,
     unlike_notes,
 )
-from reports.comparison.tables import job_sections, looks_note, looks_summary, looks_table, short_looks
+from reports.comparison.tables import job_sections, looks_sections, looks_summary, short_looks
 from reports.model.numbers import percent
 from reports.model.report import (
     Block,
@@ -37,17 +35,15 @@ from reports.model.report import (
     Text,
 )
 from reports.sweep import messages
-from reports.sweep.messages import cost_name, headline, quality_name
+from reports.sweep.messages import headline
 from reports.sweep.sweep import Sweep, factorial_cells, grid_of
 from reports.sweep.tables import best_table, cost_table, factorial_table, trial_table
 from reports.sweep.trials import Trial
 
 MAX_TRIALS = 200
 """Number of trials on a page; `jobs.csv` has all of them."""
-
 MAX_LISTED = 10
 """Number of trials in the terminal and in the run's description."""
-
 _DEFINITIONS = (
     Definition(
         "Billable seconds",
@@ -107,46 +103,38 @@ def _sections(sweep: Sweep, charts: Sequence[Chart], source: Source, chart_note:
         title = "Pareto-optimal settings" if sweep.spec.is_front else "The best of each compiler setting"
         yield Section(title, (best_table(sweep),))
     if factorial := factorial_table(sweep):
-        note = (
-            f"Change in {cost_name(sweep)} against {sweep.base} with its 95 % interval, and the typical value of the "
-            "repeats."
-        )
-        yield Section("Compiler and batch size separately", (factorial, Text(note, "small")))
+        change = f"Change in {sweep.spec.cost_name} against {sweep.base} with its 95 % interval"
+        yield Section(factorial.name, (factorial, Text(f"{change}, and the typical value of the repeats.", "small")))
     yield from chart_sections(charts, chart_note)
     if sweep.jobs:
         yield Section("Cost of the sweep", (cost_table(sweep),))
-    if sweep.trials:
-        yield Section(
-            "The trials, best first", (trial_table(sweep, MAX_TRIALS, source.tracking_uri), *_left_out(sweep))
-        )
+    if n := len(sweep.trials):
+        left_out = Text(f"The first {MAX_TRIALS} of {n} trials; jobs.csv has all.", "small")
+        trials = trial_table(sweep, MAX_TRIALS, source.tracking_uri)
+        yield Section("The trials, best first", (trials, *([left_out] if n > MAX_TRIALS else [])))
     if sweep.confirmation and (repeats := settings_table(sweep.confirmation)):
         yield Section("The repeats", (repeats, *unlike_notes(sweep.confirmation), Text(TYPICAL, "small")))
-    if sweep.confirmation and sweep.confirmation.design and (looks := looks_table(sweep.confirmation)):
-        yield Section("The looks", (looks, Text(looks_note(sweep.confirmation.design), "small")))
-    title = "Calibrations, base setting and repeats"
-    yield from job_sections(sweep.other_jobs, source.tracking_uri, title)
+        yield from looks_sections(sweep.confirmation)
+    others = [job for job in sweep.jobs if job.text.get("role") != "trial"]
+    yield from job_sections(others, source.tracking_uri, "Calibrations, base setting and repeats")
     yield Section(MEASURED, (Definitions((*_goal(sweep), *_DEFINITIONS)),))
     yield from ran_on_sections(sweep.jobs, source.environment, sweep.group)
 
 
-def _left_out(sweep: Sweep) -> tuple[Text, ...]:
-    n = len(sweep.trials)
-    return (Text(f"The first {MAX_TRIALS} of {n} trials; jobs.csv has all.", "small"),) if n > MAX_TRIALS else ()
-
-
 def _goal(sweep: Sweep) -> Iterator[Definition]:
-    if sweep.spec.target is not None:
+    spec = sweep.spec
+    if spec.target is not None:
         yield Definition(
             "To the target",
-            f"A job ends at the evaluation that reaches {quality_name(sweep)} {sweep.spec.target:g}. Its whole cost "
-            "counts, however many samples it saw. A trial that was stopped, or that ended without reaching the target, "
-            "has no cost to compare.",
+            f"A job ends at the evaluation that reaches {spec.quality_name} {spec.target:g}. Its whole cost counts, "
+            "however many samples it saw. A trial that was stopped, or that ended without reaching the target, has no "
+            "cost to compare.",
         )
-    if sweep.spec.bound is not None:
+    if spec.bound is not None:
         yield Definition(
             "Bound",
-            f"All jobs train on the same samples. The best trial is the cheapest one with {quality_name(sweep)} "
-            f"{sweep.spec.bound:g} or better.",
+            f"All jobs train on the same samples. The best trial is the cheapest one with {spec.quality_name} "
+            f"{spec.bound:g} or better.",
         )
 
 
@@ -187,8 +175,10 @@ def metrics_of(sweep: Sweep) -> Iterator[Metric]:
     yield Metric(name=f"sweep/best_{cost}", value=sweep.cost_of(best))
     yield Metric(name=f"sweep/base_{cost}", value=sweep.base_cost)
     if ratio := sweep.interval_of(best):
-        is_rate = sweep.spec.is_rate
-        yield _gain("sweep/gain_percent", ratio) if is_rate else saving_metric("sweep/saving_percent", ratio)
+        if sweep.spec.is_rate:
+            yield percent_metric("sweep/gain_percent", ratio, sign=1)
+        else:
+            yield percent_metric("sweep/saving_percent", ratio)
     for compiler in sweep.compilers:
         if trial := sweep.best_of(compiler):
             yield Metric(name=f"best_{cost}", label=compiler, value=sweep.cost_of(trial))
@@ -217,11 +207,6 @@ def short_answer_of(sweep: Sweep) -> ShortAnswer:
     return ShortAnswer("", "nothing cheaper" if outcome == "not cheaper" else "inconclusive")
 
 
-def _gain(name: str, ratio: Interval) -> Metric:
-    low, high = gain_percent(ratio.low), gain_percent(ratio.high)
-    return Metric(name=name, value=gain_percent(ratio.estimate), interval=(low, high) if ratio.is_informative else None)
-
-
 def _trial(trial: Trial) -> dict[str, Any]:
     return {
         **asdict(trial.setting),
@@ -236,7 +221,7 @@ def _trial(trial: Trial) -> dict[str, Any]:
 
 
 def results_of_winner(sweep: Sweep) -> Mapping[str, tuple[str, ...]]:
-    """Return the label of the winner with each of the results in `fail_on.FAIL_ON` that it has.
+    """Return the label of the winner with each of the results in `FAIL_ON` that it has.
 
     The controls, which only separate the effects of compiler and batch, do not count, but for *failed* all repeats do.
     A sweep is inconclusive without a winner, for a Pareto front, and if the winner was not repeated. A winner that is
@@ -255,12 +240,9 @@ def results_of_winner(sweep: Sweep) -> Mapping[str, tuple[str, ...]]:
     label = contrast.arm.label
     own = {result for result, labels in results_by_arm(comparison).items() if label in labels} - {"failed"}
     if sweep.spec.is_rate and contrast.verdict.outcome != "not comparable":
-        own = (own & {"worse"}) | _of_rate(sweep)
+        ratio = sweep.interval_of(best)
+        if ratio is None or ratio.low <= 1 <= ratio.high:
+            own = (own & {"worse"}) | {"inconclusive"}
+        else:
+            own = (own & {"worse"}) | ({"dearer"} if ratio.high < 1 else set())
     return {**dict.fromkeys(sorted(own), (label,)), **failed}
-
-
-def _of_rate(sweep: Sweep) -> set[str]:
-    ratio = sweep.interval_of(sweep.best) if sweep.best else None
-    if ratio is None or ratio.low <= 1 <= ratio.high:
-        return {"inconclusive"}
-    return {"dearer"} if ratio.high < 1 else set()

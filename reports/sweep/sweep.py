@@ -38,9 +38,6 @@ from sweeps.cost_model.ending import choose
 from tracking.groups.planned_job import FINALIST
 
 ROLES = ("calibration", "baseline", "trial", FINALIST, "confirmation")
-
-ROLE = "confirmation"
-
 _ENDED = ("completed", "worse", "not reached")
 
 
@@ -132,11 +129,6 @@ class Sweep:
         return tuple(trial for name in self.compilers if (trial := self.best_of(name)))
 
     @property
-    def other_jobs(self) -> tuple[Job, ...]:
-        """Jobs that are not trials."""
-        return tuple(job for job in self.jobs if job.text.get("role") != "trial")
-
-    @property
     def saving(self) -> float:
         """Cost that the best setting saves: the base's repeats minus its own; NaN unless both were repeated."""
         return self.repeated_cost(self.base) - self.repeated_cost(self.best.setting) if self.best else math.nan
@@ -157,11 +149,6 @@ class Sweep:
         cost = self.confirmation.cost(arm, self.column) if self.confirmation else None
         return math.nan if cost is None else cost
 
-    @property
-    def failed(self) -> tuple[Trial, ...]:
-        """Failed trials."""
-        return tuple(trial for trial in self.trials if trial.kind == "failed")
-
     def cost_of(self, trial: Trial) -> float:
         """Return the cost of a trial's setting: that of its repeats, else that of its one or two trainings."""
         repeated = self.repeated_cost(trial.setting)
@@ -176,7 +163,6 @@ class Sweep:
         return own[chosen] if chosen else next(iter(own.values()), None)
 
     def of_role(self, role: str) -> list[Job]:
-        """Return the jobs with a role."""
         return [job for job in self.jobs if job.text.get("role") == role]
 
     def arm_of(self, setting: Setting) -> Arm | None:
@@ -197,7 +183,8 @@ class Sweep:
         if base is None or arm is base or self.missed(arm) or self.missed(base):
             return None
         contrast = next((each for each in self._contrasts if each.arm is arm), None)
-        if contrast and (self.spec.is_rate or self._has_looks):
+        has_looks = self.confirmation is not None and self.confirmation.progress is not None
+        if contrast and (self.spec.is_rate or has_looks):
             return contrast.speed_up if self.spec.is_rate else contrast.verdict.ratio
         return ratio_interval(arm.positive(self.column), base.positive(self.column), least_spread=LEAST_SPREAD)
 
@@ -209,10 +196,6 @@ class Sweep:
     @property
     def _contrasts(self) -> tuple[Contrast, ...]:
         return self.confirmation.contrasts if self.confirmation else ()
-
-    @property
-    def _has_looks(self) -> bool:
-        return self.confirmation is not None and self.confirmation.progress is not None
 
     def interval_of(self, trial: Trial) -> Interval | None:
         """Return the ratio of the trial's repeats to the base setting's repeats, in cost or in samples per second."""
@@ -231,11 +214,6 @@ class Sweep:
         """Return the cost of the trials by outcome."""
         kinds = {kind: [trial.job for trial in self.trials if trial.kind == kind] for kind in KINDS}
         return [cost_share(kind, own) for kind, own in kinds.items() if own]
-
-    def cost_shares(self) -> list[CostShare]:
-        """Return the cost by role, followed by the cost of all jobs. The trials' cost is also split by outcome."""
-        groups = [[each, *(self.cost_by_outcome() if each.what == "trial" else [])] for each in self.cost_by_role()]
-        return [each for group in groups for each in group]
 
     @property
     def search_seconds(self) -> float:
@@ -270,7 +248,8 @@ def sweep_of(
         [trial_of(job, spec) for job in jobs if job.text.get("role") == role] for role in ("trial", FINALIST)
     )
     trials = ranked(with_second_costs(tried, second), spec)
-    common = _common_samples(trials)
+    counts = [trial.job.number("samples") for trial in trials if trial.kind in _ENDED]
+    common = min((samples for samples in counts if samples > 0), default=math.nan)
     qualities = {t.job.run_id: value_at(curves.get(t.job.run_id), spec.metric, common) for t in trials}
     return Sweep(
         group=group,
@@ -292,21 +271,8 @@ def _with_target(spec: SweepSpec, jobs: Sequence[Job]) -> SweepSpec:
     if not text or (text.get("hp_target_stop") or "").lower() != "true":
         return spec
     higher = text.get("hp_target_direction") == "max"
-    value = _number(text.get("hp_target_value"))
-    return replace(spec, metric=text["hp_target_metric"], target=value, higher_is_better=higher)
-
-
-def _number(text: str | None) -> float | None:
-    try:
-        value = float(text or "")
-    except ValueError:
-        return None
-    return value if math.isfinite(value) else None
-
-
-def _common_samples(trials: Sequence[Trial]) -> float:
-    counts = [trial.job.number("samples") for trial in trials if trial.kind in ("completed", "worse", "not reached")]
-    return min((samples for samples in counts if samples > 0), default=math.nan)
+    target = float(text.get("hp_target_value") or math.nan)
+    return replace(spec, metric=text["hp_target_metric"], target=target, higher_is_better=higher)
 
 
 def cost_share(what: str, jobs: Sequence[Job]) -> CostShare:
@@ -332,12 +298,12 @@ def repeat_rows(table: pd.DataFrame) -> pd.DataFrame:
     """
     if "role" not in table.columns:
         return table[:0]
-    rows = table[table["role"] == ROLE]
-    return rows.assign(repeat=[_previous(each) for each in rows["repeat"]]) if "repeat" in rows else rows
+    rows = table[table["role"] == "confirmation"]
 
+    def previous(number: Any) -> Any:
+        return str(int(number) - 1) if isinstance(number, str) and number.isdecimal() and int(number) else number
 
-def _previous(number: Any) -> Any:
-    return str(int(number) - 1) if isinstance(number, str) and number.isdecimal() and int(number) else number
+    return rows.assign(repeat=[previous(each) for each in rows["repeat"]]) if "repeat" in rows else rows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -369,19 +335,6 @@ def factorial_cells(sweep: Sweep) -> tuple[Cell, ...]:
     return tuple(
         sorted(cells, key=lambda cell: (cell.setting.compiler != base.compiler, cell.setting.point != base.point))
     )
-
-
-def changed_factors(cell: Cell, base: Setting) -> str:
-    """Return the factors in which a cell differs from the base setting; empty if it does not differ."""
-    setting = cell.setting
-    if setting == base:
-        return ""
-    if setting.point == base.point:
-        return "the compiler alone"
-    if setting.compiler != base.compiler:
-        return "both"
-    changed = {"batch": setting.batch_size != base.batch_size, "rate": setting.multiplier != base.multiplier}
-    return f"the {' and the '.join(name for name, differs in changed.items() if differs)} alone"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -421,10 +374,10 @@ def seconds_per_sample(sweep: Sweep, setting: Setting) -> float:
     model = sweep.spec.models.get(setting.compiler)
     if model is None or not setting.batch_size > 0:
         return math.nan
-    return model.step_seconds(setting.batch_size) / (setting.batch_size * devices(sweep, setting.compiler))
+    return model.step_seconds(setting.batch_size) / (setting.batch_size * _device_batches(sweep, setting.compiler))
 
 
-def devices(sweep: Sweep, compiler: str) -> float:
+def _device_batches(sweep: Sweep, compiler: str) -> float:
     """Return the number of device batches in a step, from the calibration; 1 without a calibration."""
     sizes = [size for each in sweep.calibrations if each.compiler == compiler for size in each.sizes]
     batches = [size.samples_per_second * size.step_seconds / size.batch_size for size in sizes]
@@ -433,35 +386,28 @@ def devices(sweep: Sweep, compiler: str) -> float:
 
 
 def _fits(sweep: Sweep, setting: Setting) -> bool:
-    calibrated = [c for c in sweep.calibrations if c.compiler == setting.compiler]
-    if any(setting.batch_size >= size for c in calibrated for size in c.too_large):
-        return False
-    failed = [t.setting for t in sweep.trials if t.job.text.get("failure_class") == "OutOfMemory"]
-    return not any(f.compiler == setting.compiler and setting.batch_size >= f.batch_size for f in failed)
+    too_large = [size for c in sweep.calibrations if c.compiler == setting.compiler for size in c.too_large]
+    too_large += [
+        t.setting.batch_size
+        for t in sweep.trials
+        if t.setting.compiler == setting.compiler and t.job.text.get("failure_class") == "OutOfMemory"
+    ]
+    return not any(setting.batch_size >= size for size in too_large)
 
 
 def _predicted(sweep: Sweep, setting: Setting) -> float:
     ended = [trial for trial in sweep.trials if trial.kind in _ENDED]
-    overheads = [value for trial in ended if math.isfinite(value := _overhead_seconds(sweep, trial))]
     similar = [t for t in ended if (t.setting.compiler, t.setting.batch_size) == (setting.compiler, setting.batch_size)]
     samples = [t.job.number("samples") for t in similar or ended if t.job.number("samples") > 0]
     if sweep.spec.target is None or not samples:
         samples = [sweep.spec.samples]
-    instances = max(
-        [t.job.number(BILLABLE) / t.job.number("cost_billable_seconds") for t in ended if _is_billed(t)] or [1.0]
-    )
-    steps = median(samples) * seconds_per_sample(sweep, setting) * instances
-    return steps + (max(0.0, median(overheads)) if overheads else 0.0)
-
-
-def _overhead_seconds(sweep: Sweep, trial: Trial) -> float:
-    """Return a trial's billable instance seconds outside its steps."""
-    job = trial.job
-    if not _is_billed(trial):
-        return math.nan
-    instances = job.number(BILLABLE) / job.number("cost_billable_seconds")
-    return job.number(BILLABLE) - instances * job.number("samples") * seconds_per_sample(sweep, trial.setting)
-
-
-def _is_billed(trial: Trial) -> bool:
-    return trial.job.number(BILLABLE) > 0 and trial.job.number("cost_billable_seconds") > 0
+    instances, overheads = [1.0], list[float]()
+    for trial in ended:
+        total, seconds = (trial.job.number(column) for column in (BILLABLE, "cost_billable_seconds"))
+        if total > 0 and seconds > 0:
+            instances.append(total / seconds)
+            steps = trial.job.number("samples") * seconds_per_sample(sweep, trial.setting)
+            overheads.append(total - total / seconds * steps)
+    known = [value for value in overheads if math.isfinite(value)]
+    steps = median(samples) * seconds_per_sample(sweep, setting) * max(instances)
+    return steps + (max(0.0, median(known)) if known else 0.0)

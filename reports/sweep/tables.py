@@ -7,10 +7,11 @@ import math
 from judging.intervals import Interval
 from judging.summaries import gain_percent
 from reports.comparison.arms import STEADY, Arm
+from reports.comparison.tables import factorial_table as comparison_factorial
 from reports.comparison.tables import job_url
 from reports.model.numbers import NONE, TOO_FEW, figure, money, rate, score, signed_percent
-from reports.model.report import Cell, Column, Heading, Row, Table, build_table
-from reports.sweep.messages import OUTCOMES, cost_figure, cost_unit, quality_name
+from reports.model.report import Column, Table, build_table
+from reports.sweep.messages import OUTCOMES
 from reports.sweep.sweep import Cell as FactorialCell
 from reports.sweep.sweep import CostShare, Sweep, factorial_cells
 from reports.sweep.trials import Trial
@@ -37,11 +38,19 @@ def trial_table(sweep: Sweep, most: int, tracking_uri: str = "", *, with_reasons
 
     With `with_reasons` False, the reason why a trial was stopped is left out.
     """
+
+    def second_cost(trial: Trial) -> str:
+        if trial.second_cost is None:
+            return NONE
+        return spec.cost_text(trial.second_cost) if math.isfinite(trial.second_cost) else "no success"
+
+    spec = sweep.spec
+    second = Column("second training", f"second\ntraining {spec.unit}", spec.unit, second_cost)
     columns = [
         Column[Trial]("setting", "setting", "", lambda t: str(t.setting), url=lambda t: job_url(tracking_uri, t.job)),
         Column[Trial]("trial", "trial", "", lambda t: f"{t.number:.0f}" if math.isfinite(t.number) else NONE),
         _cost(sweep),
-        *_second_costs(sweep),
+        *([second] if any(trial.second_cost is not None for trial in sweep.trials) else []),
         *_figures(sweep),
         Column[Trial]("learning rate", "learn.\nrate", "", lambda t: rate(t.job.number("hp_learning_rate"))),
         Column[Trial](
@@ -58,17 +67,26 @@ def trial_table(sweep: Sweep, most: int, tracking_uri: str = "", *, with_reasons
 
 def cost_table(sweep: Sweep) -> Table:
     """Return the table of the sweep's cost by role. The trials' cost is also split by outcome."""
-    total = sweep.cost_by_role()[-1].seconds
+
+    def label(share: CostShare) -> str:
+        """Return the jobs' role, or the trials' outcome, which is indented below the trials."""
+        outcome = OUTCOMES.get(share.what, share.what).removeprefix("that ")
+        return _ROLES.get(share.what) or f"\u2003of them {outcome}"
+
+    shares = []
+    for share in sweep.cost_by_role():
+        shares += [share, *(sweep.cost_by_outcome() if share.what == "trial" else [])]
+    total = shares[-1].seconds
     columns = [
-        Column[CostShare]("role", "role", "", _cost_label),
+        Column[CostShare]("role", "role", "", label),
         Column[CostShare]("jobs", "jobs", "", lambda s: str(s.jobs)),
         Column[CostShare]("billed", "billed\ns", "s", lambda s: figure(s.seconds)),
         Column[CostShare]("cost", "cost\nUSD", "USD", lambda s: money(s.usd)),
         Column[CostShare]("share", "share\n%", "%", lambda s: f"{100 * s.seconds / total:.0f}" if total else NONE),
     ]
-    if not any(each.usd > 0 for each in sweep.cost_by_role()):
+    if not any(share.usd > 0 for share in shares):
         columns = [column for column in columns if column.label != "cost"]
-    return build_table("Cost of the sweep", columns, sweep.cost_shares(), is_sortable=False)
+    return build_table("Cost of the sweep", columns, shares, is_sortable=False)
 
 
 def factorial_table(sweep: Sweep) -> Table | None:
@@ -77,30 +95,42 @@ def factorial_table(sweep: Sweep) -> Table | None:
     if not cells:
         return None
     compilers, points = (list(dict.fromkeys(factors)) for factors in zip(*cells, strict=True))
-    rows = []
-    for compiler in compilers:
-        texts = [_cell_texts(sweep, cells.get((compiler, point))) for point in points]
-        rows.append(Row((Cell(text=compiler), *(Cell(text=text, detail=detail) for text, detail in texts))))
-    return Table(
-        name="Compiler and batch size separately",
-        headings=tuple(Heading(label=label, head=label) for label in ("compiler", *points)),
-        rows=tuple(rows),
-        is_sortable=False,
-    )
+    rows = {name: [_cell_texts(sweep, cells.get((name, point))) for point in points] for name in compilers}
+    return comparison_factorial(points, rows)
 
 
 def best_columns(sweep: Sweep) -> list[Column[Trial]]:
     """Return the columns for the best trial of each compiler."""
-    against = Column[Trial](
-        "against the base", "against\nbase", "", lambda t: _against(sweep, t), lambda t: _interval(sweep, t)
-    )
-    repeated = Column[Trial](
-        "repeats",
-        "repeats",
-        cost_unit(sweep),
-        lambda t: _repeats(sweep, t),
-        lambda t: _extremes(sweep, t),
-    )
+    spec = sweep.spec
+
+    def ratio_of(trial: Trial) -> Interval | None:
+        arm = sweep.arm_of(trial.setting)
+        return sweep.ratio(arm, sweep.arm_of(sweep.base)) if arm else None
+
+    def change(trial: Trial) -> str:
+        if trial.setting == sweep.base:
+            return "base"
+        return signed_percent(ratio.estimate) if (ratio := ratio_of(trial)) else NONE
+
+    def interval(trial: Trial) -> str:
+        if ratio := ratio_of(trial):
+            return _ends(ratio)
+        if trial.setting == sweep.base:
+            return ""
+        arm = sweep.arm_of(trial.setting)
+        return (_missed(sweep, arm) or "no interval") if arm else "not repeated"
+
+    def cost(trial: Trial) -> str:
+        arm = sweep.arm_of(trial.setting)
+        return spec.cost_text(sweep.shown_cost(arm)) if arm else NONE
+
+    def extremes(trial: Trial) -> str:
+        arm = sweep.arm_of(trial.setting)
+        costs = arm.summary(sweep.column) if arm else None
+        return f"{spec.cost_text(costs.low)}–{spec.cost_text(costs.high)}, n = {costs.n}" if costs else ""
+
+    against = Column[Trial]("against the base", "against\nbase", "", change, interval)
+    repeated = Column[Trial]("repeats", "repeats", spec.unit, cost, extremes)
     largest = Column[Trial]("largest batch that fits", "largest\nfits", "", lambda t: _largest(sweep, t))
     compared = [against] if sweep.confirmation else []
     extra = [repeated] if sweep.confirmation else []
@@ -118,26 +148,12 @@ def peak_memory_gib(trial: Trial) -> float:
 
 def _cost(sweep: Sweep) -> Column[Trial]:
     name = {"billable_seconds": "billed", "usd": "cost"}.get(sweep.spec.cost, "steady")
-    unit = cost_unit(sweep)
-    return Column(name, f"{name}\n{unit}", unit, lambda t: cost_figure(sweep, t.cost))
-
-
-def _second_costs(sweep: Sweep) -> list[Column[Trial]]:
-    """Return the column of the finalists' second trainings; none without finalists."""
-    if all(trial.second_cost is None for trial in sweep.trials):
-        return []
-    unit = cost_unit(sweep)
-    return [Column("second training", f"second\ntraining {unit}", unit, lambda t: _second_cost(sweep, t))]
-
-
-def _second_cost(sweep: Sweep, trial: Trial) -> str:
-    if trial.second_cost is None:
-        return NONE
-    return cost_figure(sweep, trial.second_cost) if math.isfinite(trial.second_cost) else "no success"
+    unit = sweep.spec.unit
+    return Column(name, f"{name}\n{unit}", unit, lambda t: sweep.spec.cost_text(t.cost))
 
 
 def _figures(sweep: Sweep) -> list[Column[Trial]]:
-    name = quality_name(sweep)
+    name = sweep.spec.quality_name
     columns: list[Column[Trial]] = [
         Column("samples seen", "samples\nseen", "", lambda t: figure(t.job.number("samples"))),
         Column(name, name.replace("eval_", "val.\n"), "", lambda t: score(t.quality)),
@@ -147,25 +163,6 @@ def _figures(sweep: Sweep) -> list[Column[Trial]]:
     if sweep.spec.is_rate:
         columns = [column for column in columns if column.label != "steady"]
     return [column for column in columns if any(column.value(trial) != NONE for trial in sweep.trials)]
-
-
-def _against(sweep: Sweep, trial: Trial) -> str:
-    arm = sweep.arm_of(trial.setting)
-    if trial.setting == sweep.base:
-        return "base"
-    if arm and (ratio := sweep.ratio(arm, sweep.arm_of(sweep.base))):
-        return signed_percent(ratio.estimate)
-    return NONE
-
-
-def _interval(sweep: Sweep, trial: Trial) -> str:
-    arm = sweep.arm_of(trial.setting)
-    ratio = sweep.ratio(arm, sweep.arm_of(sweep.base)) if arm else None
-    if ratio:
-        return _ends(ratio)
-    if trial.setting == sweep.base:
-        return ""
-    return (_missed(sweep, arm) or "no interval") if arm else "not repeated"
 
 
 def _missed(sweep: Sweep, arm: Arm) -> str:
@@ -178,17 +175,6 @@ def _ends(ratio: Interval) -> str:
     if not ratio.is_informative:
         return TOO_FEW
     return f"{gain_percent(ratio.low):+,.0f} to {gain_percent(ratio.high):+,.0f} %".replace("-", "−")
-
-
-def _repeats(sweep: Sweep, trial: Trial) -> str:
-    arm = sweep.arm_of(trial.setting)
-    return cost_figure(sweep, sweep.shown_cost(arm)) if arm else NONE
-
-
-def _extremes(sweep: Sweep, trial: Trial) -> str:
-    arm = sweep.arm_of(trial.setting)
-    costs = arm.summary(sweep.column) if arm else None
-    return f"{cost_figure(sweep, costs.low)}–{cost_figure(sweep, costs.high)}, n = {costs.n}" if costs else ""
 
 
 def _largest(sweep: Sweep, trial: Trial) -> str:
@@ -204,16 +190,10 @@ def _cell_texts(sweep: Sweep, cell: FactorialCell | None) -> tuple[str, str]:
     if cell is None:
         return NONE, ""
     repeats = cell.arm.summary(sweep.column)
-    shown = cost_figure(sweep, sweep.shown_cost(cell.arm))
-    cost = f"{shown} {cost_unit(sweep)}, n = {repeats.n}" if repeats else "no repeat"
+    shown = sweep.spec.cost_text(sweep.shown_cost(cell.arm))
+    cost = f"{shown} {sweep.spec.unit}, n = {repeats.n}" if repeats else "no repeat"
     if cell.setting == sweep.base:
         return "base", cost
     if cell.ratio is None:
         return _missed(sweep, cell.arm) or NONE, cost
     return signed_percent(cell.ratio.estimate), f"{_ends(cell.ratio)}; {cost}"
-
-
-def _cost_label(share: CostShare) -> str:
-    """Return the jobs' role, or the trials' outcome, which is indented below the trials."""
-    outcome = OUTCOMES.get(share.what, share.what).removeprefix("that ")
-    return _ROLES.get(share.what) or f"\u2003of them {outcome}"

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import ItemsView, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
@@ -12,15 +12,18 @@ import pandas as pd
 from judging.step_time import StepTime
 from reports.comparison.arms import NOT_OF_THE_SETTING, STEADY, Job
 from reports.comparison.equal_work import BILLABLE, DOLLARS
-from reports.model.numbers import short
+from reports.model.numbers import figure, money, short
 
 Kind = Literal["completed", "worse", "not reached", "pruned", "failed", "stopped", "running"]
 """Outcome of a trial. A trial that is `worse` completed, but its quality is beyond the bound."""
-
 KINDS: tuple[Kind, ...] = ("completed", "worse", "not reached", "pruned", "failed", "stopped", "running")
-
 COST_COLUMNS = {"billable_seconds": BILLABLE, "usd": DOLLARS.column, "steady_samples_per_second": STEADY}
-
+_UNITS = {
+    "billable_seconds": ("billable seconds", "s"),
+    "usd": ("dollars", "USD"),
+    "steady_samples_per_second": ("samples/s", "samples/s"),
+}
+"""Noun and unit of each objective's cost."""
 CALIBRATION_COLUMNS = (
     *("fits", "step_seconds", "step_seconds_low", "step_seconds_high"),
     *("samples_per_second", "peak_memory_gib"),
@@ -63,87 +66,74 @@ class SweepSpec:
     """Command that trains the winner."""
 
     @property
+    def noun(self) -> str:
+        return _UNITS[self.cost][0]
+
+    @property
+    def unit(self) -> str:
+        return _UNITS[self.cost][1]
+
+    @property
+    def cost_name(self) -> str:
+        """Label of the objective's cost with its target, such as `billable seconds to eval_loss 0.45`."""
+        return self.noun if self.target is None else f"{self.noun} to {self.quality_name} {self.target:g}"
+
+    @property
+    def quality_name(self) -> str:
+        """Metric of the quality, or `quality` if unknown."""
+        return self.metric or "quality"
+
+    def cost_text(self, cost: float) -> str:
+        """Return a cost as text, without its unit."""
+        return money(cost) if self.cost == "usd" else figure(cost)
+
+    @property
     def is_rate(self) -> bool:
         """True if the objective is a rate (samples per second), where more is better."""
         return self.cost == "steady_samples_per_second"
 
-    @property
-    def points(self) -> int:
-        """Number of settings in the whole grid."""
-        return len(self.compilers) * len(self.batch_sizes) * len(self.multipliers)
-
 
 def read_spec(document: Mapping[str, Any]) -> SweepSpec:
-    """Return the specification in a `sweep.json`. Invalid parts are treated as missing."""
-    objective, base = _spec_mapping(document.get("objective")), _spec_mapping(document.get("base"))
-    models = {
-        name: model
-        for name, each in _spec_mapping(document.get("models")).items()
-        if (model := _model(_spec_mapping(each)))
-    }
-    shares = {
-        name: _numbers_of(_spec_mapping(each)) for name, each in _spec_mapping(document.get("importances")).items()
-    }
+    """Return the specification in a `sweep.json`, of which any part may be missing, and any number null."""
+    objective, base = document.get("objective") or {}, document.get("base") or {}
     return SweepSpec(
-        cost=_spec_text(objective.get("cost")) or "billable_seconds",
-        metric=_spec_text(objective.get("metric")),
-        higher_is_better=objective.get("higher_is_better") is True,
-        target=_spec_number(objective.get("target")),
-        bound=_spec_number(objective.get("bound")),
-        is_front=objective.get("is_front") is True,
-        batch_sizes=_numbers(document.get("batch_sizes")),
-        multipliers=_numbers(document.get("multipliers")) or (1.0,),
-        compilers=tuple(filter(None, map(_spec_text, _list(document.get("compilers"))))),
-        base_compiler=_spec_text(base.get("compiler")),
+        cost=objective.get("cost") or "billable_seconds",
+        metric=objective.get("metric"),
+        higher_is_better=bool(objective.get("higher_is_better")),
+        target=objective.get("target"),
+        bound=objective.get("bound"),
+        is_front=bool(objective.get("is_front")),
+        batch_sizes=tuple(sorted(map(float, document.get("batch_sizes") or ()))),
+        multipliers=tuple(sorted(map(float, document.get("multipliers") or (1.0,)))),
+        compilers=tuple(document.get("compilers") or ()),
+        base_compiler=base.get("compiler"),
         base_batch_size=_or_nan(base.get("batch_size")),
-        base_multiplier=_spec_number(base.get("multiplier")) or 1.0,
+        base_multiplier=base.get("multiplier") or 1.0,
         samples=_or_nan(document.get("samples")),
-        models=models,
-        importances={name: each for name, each in shares.items() if each},
-        stopped_because={
-            name: text
-            for name, each in _spec_mapping(document.get("stopped_because")).items()
-            if (text := _spec_text(each))
+        models={
+            name: model for name, each in _items(document, "models") if (model := _model(each)).step_seconds(1) > 0
         },
-        train_command=_spec_text(document.get("train_command")),
+        importances={
+            name: {parameter: share for parameter, share in shares.items() if share is not None}
+            for name, shares in _items(document, "importances")
+            if shares
+        },
+        stopped_because={name: reason for name, reason in _items(document, "stopped_because") if reason},
+        train_command=document.get("train_command"),
     )
 
 
-def _model(document: Mapping[str, Any]) -> StepTime | None:
+def _items(document: Mapping[str, Any], name: str) -> ItemsView[str, Any]:
+    return (document.get(name) or {}).items()
+
+
+def _model(document: Mapping[str, Any] | None) -> StepTime:
     names = ("step_seconds_fixed", "step_seconds_per_sample", "relative_error")
-    fixed, per_sample, error = (_or_nan(document.get(name)) for name in names)
-    model = StepTime(step_seconds_fixed=fixed, step_seconds_per_sample=per_sample, relative_error=error)
-    return model if model.step_seconds(1) > 0 else None
+    return StepTime(**{name: _or_nan((document or {}).get(name)) for name in names})
 
 
-def _numbers_of(value: Mapping[str, Any]) -> dict[str, float]:
-    return {name: number for name, each in value.items() if (number := _spec_number(each)) is not None and number >= 0}
-
-
-def _numbers(value: Any) -> tuple[float, ...]:
-    return tuple(sorted({number for each in _list(value) if (number := _spec_number(each)) is not None and number > 0}))
-
-
-def _or_nan(value: Any) -> float:
-    number = _spec_number(value)
-    return math.nan if number is None else number
-
-
-def _spec_number(value: Any) -> float | None:
-    is_number = isinstance(value, (int, float)) and not isinstance(value, bool) and math.isfinite(value)
-    return float(value) if is_number else None
-
-
-def _spec_text(value: Any) -> str | None:
-    return value if isinstance(value, str) and value else None
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
-
-
-def _spec_mapping(value: Any) -> Mapping[str, Any]:
-    return value if isinstance(value, dict) else {}
+def _or_nan(number: float | None) -> float:
+    return math.nan if number is None else float(number)
 
 
 @dataclass(frozen=True)
@@ -186,17 +176,20 @@ class Trial:
     @property
     def mean_cost(self) -> float:
         """Geometric mean cost of both trainings of a finalist, else the trial's cost."""
-        return self.cost if not self._is_confirmed else math.sqrt(self.cost * (self.second_cost or math.nan))
-
-    @property
-    def _is_confirmed(self) -> bool:
-        return self.second_cost is not None and math.isfinite(self.second_cost)
+        if self.second_cost is None or not math.isfinite(self.second_cost):
+            return self.cost
+        return math.sqrt(self.cost * self.second_cost)
 
     @property
     def failure(self) -> str:
         """Reason for a failure: the last line of the failure message. Empty for other outcomes."""
         lines = (self.job.text.get("failure_message") or "").strip().splitlines() if self.kind == "failed" else []
         return short(lines[-1], 160) if lines else ""
+
+    @property
+    def is_comparable(self) -> bool:
+        """True if the trial completed with a known cost, even if its quality is beyond the bound."""
+        return self.kind in ("completed", "worse") and math.isfinite(self.cost)
 
     @property
     def has_value(self) -> bool:
@@ -235,13 +228,11 @@ class Calibration:
 
     @property
     def too_large(self) -> tuple[float, ...]:
-        """Batch sizes that do not fit."""
         return tuple(size.batch_size for size in self.sizes if not size.fits)
 
 
 def setting_of(job: Job) -> Setting:
-    """Return a job's setting."""
-    factor = _number(job, "multiplier", "platform_multiplier", "hp_learning_rate_multiplier")
+    factor = _number(job, "multiplier", "hp_learning_rate_multiplier")
     size = _number(job, "batch_size", "hp_batch_size")
     compiler = job.text.get("compiler_setting") or job.text.get("compiler") or "none"
     return Setting(compiler, size, rounded(factor) if factor > 0 else 1.0)
@@ -273,9 +264,9 @@ def ranked(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
     sign = -1 if spec.is_rate else 1
 
     def key(trial: Trial) -> tuple[bool, int, float, float]:
-        comparable = trial.kind in ("completed", "worse") and math.isfinite(trial.cost)
+        cost = sign * trial.mean_cost if trial.is_comparable else math.inf
         number = trial.number if math.isfinite(trial.number) else math.inf
-        return not trial.has_value, KINDS.index(trial.kind), sign * trial.mean_cost if comparable else math.inf, number
+        return not trial.has_value, KINDS.index(trial.kind), cost, number
 
     return tuple(sorted(trials, key=key))
 
@@ -294,7 +285,7 @@ def with_second_costs(trials: Sequence[Trial], second: Sequence[Trial]) -> list[
 def front(trials: Sequence[Trial], spec: SweepSpec) -> tuple[Trial, ...]:
     """Return the Pareto-optimal trials in cost and quality, the cheapest first."""
     sign, better = -1 if spec.is_rate else 1, -1 if spec.higher_is_better else 1
-    ended = [t for t in trials if t.kind in ("completed", "worse") and math.isfinite(t.cost + t.quality)]
+    ended = [trial for trial in trials if trial.is_comparable and math.isfinite(trial.quality)]
     unbeaten: list[Trial] = []
     for trial in sorted(ended, key=lambda t: (sign * t.cost, better * t.quality)):
         if not unbeaten or better * trial.quality < better * unbeaten[-1].quality:
@@ -354,8 +345,9 @@ def _end(job: Job, spec: SweepSpec, quality: float) -> tuple[Kind, str]:
     end = "stopped" if end == "failed: Stopped" else end
     first = end.partition(":")[0]
     kind: Kind = next((kind for kind in KINDS if kind == first), "running" if job.unfinished else "failed")
-    if kind == "completed" and spec.bound is not None and not _is_as_good(quality, spec.bound, spec):
-        return "worse", f"worse than {spec.metric} {spec.bound:g}"
+    if kind == "completed" and spec.bound is not None:
+        is_as_good = quality >= spec.bound if spec.higher_is_better else quality <= spec.bound
+        return (kind, end) if is_as_good else ("worse", f"worse than {spec.metric} {spec.bound:g}")
     return kind, end
 
 
@@ -366,10 +358,6 @@ def _end_by_status(job: Job, spec: SweepSpec) -> str:
         missed = spec.target is not None and not job.number("target_reached") > 0
         return "not reached" if missed else "completed"
     return f"failed: {job.text.get('failure_class') or job.status.lower()}"
-
-
-def _is_as_good(quality: float, bound: float, spec: SweepSpec) -> bool:
-    return quality >= bound if spec.higher_is_better else quality <= bound
 
 
 def _number(job: Job, *columns: str) -> float:

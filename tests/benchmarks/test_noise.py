@@ -4,19 +4,12 @@ from __future__ import annotations
 
 import json
 import math
-from itertools import pairwise
 from pathlib import Path
 
-import numpy as np
 import pytest
 
 from benchmarks.recorded.grid_table import Cells, build_grid
-from benchmarks.recorded.noise import Recording, deviations, equal_jobs, in_order, read, recorded_noise, slowdowns
-
-
-def test_recorded_jobs_are_drawn_in_their_order() -> None:
-    drawn = in_order(np.arange(5.0))(np.random.default_rng(3), 4)
-    assert [(after - before) % 5 for before, after in pairwise(drawn)] == [1, 1, 1]
+from benchmarks.recorded.noise import Recording, deviations, equal_jobs, read, recorded_noise, slowdowns
 
 
 def evaluated(size: int, multiplier: float, *seconds: float) -> list[Cells]:

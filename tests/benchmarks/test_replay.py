@@ -7,7 +7,7 @@ import math
 import pytest
 
 from benchmarks.bench_sweep import cost_until_right, percentile_90
-from benchmarks.recorded.grid_table import Cells, Grid, build_grid, names, read
+from benchmarks.recorded.grid_table import Cells, Grid, build_grid
 from benchmarks.recorded.replay import Replay, replay, starts
 from sweeps.space.grid import Point
 
@@ -46,24 +46,10 @@ def test_a_grid_returns_the_cost_of_each_point() -> None:
         Point(16, 2.0): 13,
     }
     assert (recorded.best_cost, recorded.full_grid_seconds) == (13, 31 + 21 + 19 + 13)
-
-
-def test_the_cost_of_several_seeds_is_their_mean() -> None:
-    recorded = build_grid(SPEC, [*ROWS, *job(16, 2.0, [0.9, 0.6, 0.5], 6, seed=1)])
-    assert recorded.cost(Point(16, 2.0)) == pytest.approx((13 + 19) / 2)
-
-
-def test_every_recorded_grid_can_be_read() -> None:
-    for name in names():
-        grid = read(name)
-        assert len(grid.runs) == len(grid.search.space.points)
-        assert grid.best_cost < grid.full_grid_seconds
-
-
-def test_a_failed_seed_is_part_of_the_cost_of_the_successful_ones() -> None:
-    missed = job(16, 2.0, [0.9, 0.8, 0.7], 6, seed=1)
-    recorded = build_grid(SPEC, [*ROWS, *missed])
-    assert recorded.cost(Point(16, 2.0)) == 13 + 19
+    assert starts(recorded) == (Point(8), Point(16))
+    # The mean of several seeds. A failed one is part of the cost of the successful ones.
+    assert build_grid(SPEC, [*ROWS, *job(16, 2.0, [0.9, 0.6, 0.5], 6, seed=1)]).cost(Point(16, 2.0)) == (13 + 19) / 2
+    assert build_grid(SPEC, [*ROWS, *job(16, 2.0, [0.9, 0.8, 0.7], 6, seed=1)]).cost(Point(16, 2.0)) == 13 + 19
 
 
 def test_a_trial_draws_one_of_its_points_seeds() -> None:
@@ -94,20 +80,11 @@ def test_a_job_dearer_than_the_best_is_stopped() -> None:
     assert stopped.choice == Point(8, 2.0)
 
 
-def test_the_excess_of_a_wrong_choice() -> None:
-    wrong = Replay(seconds=42, trials=2, choice=Point(8, 2.0))
-    assert wrong.excess(small()) == pytest.approx(21 / 13 - 1)
-    assert wrong.share(small()) == 0.5
-    assert Replay(seconds=42, trials=2, choice=None).excess(small()) == math.inf
-
-
-def test_a_sweep_may_start_from_every_batch_size() -> None:
-    assert starts(small()) == (Point(8), Point(16))
-
-
 def test_a_wrong_choice_is_charged_the_grid() -> None:
     assert cost_until_right([0.2, 0.4, 0.3, 0.3], [0.0, 0.04, 0.06, 0.0]) == pytest.approx(0.3 + 1 / 4)
     assert percentile_90([0.0, 0.04, 0.06, 0.0]) == 0.06
+    wrong = Replay(seconds=42, trials=2, choice=Point(8, 2.0))
+    assert (wrong.excess(small()), wrong.share(small())) == (pytest.approx(21 / 13 - 1), 0.5)
     assert percentile_90([*range(10)]) == 8
 
 

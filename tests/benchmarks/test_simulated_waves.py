@@ -8,7 +8,7 @@ from typing import Literal
 import numpy as np
 import pytest
 
-from benchmarks.recorded.noise import normal, with_drift
+from benchmarks.recorded.noise import normal
 from benchmarks.recorded.simulated_waves import Setting, Waves, simulate_waves, simulations
 from judging.design import Design
 
@@ -32,11 +32,6 @@ def test_arms_drop_out_one_by_one() -> None:
     assert ended.jobs in {3 + 2 * repeats for repeats in (5, 7, 9)}
 
 
-def test_a_drift_misleads_no_comparison() -> None:
-    ends = simulations(replace(STEADY, seconds=with_drift(normal(0.01))), 200, seed=1)
-    assert sum(each.reasons[0] in ("cheaper", "dearer") for each in ends) <= 4
-
-
 def test_equal_arms_rarely_differ_and_a_gain_is_found() -> None:
     # The standard error of a share of 5 % of 400 is 0.011.
     equal = simulations(NOISY, 400, seed=1)
@@ -51,14 +46,6 @@ def test_a_cold_first_job_costs_more_than_the_later_ones() -> None:
     assert simulate_waves(compiled, np.random.default_rng(1)).reasons == ("dearer",)
     often = replace(compiled, design=Design(trainings=1_000))
     assert simulate_waves(often, np.random.default_rng(1)).reasons == ("cheaper",)
-
-
-def test_failed_jobs_make_an_arm_dearer() -> None:
-    failing = replace(STEADY, arms=(Setting(), Setting(ratio=0.9, failure_rate=0.5)))
-    ends = simulations(failing, 100, seed=1)
-    # Three jobs in a row succeed in one eighth of the comparisons.
-    assert sum(each.reasons == ("cheaper",) for each in ends) <= 30
-    assert any(each.reasons == ("too many failures",) for each in ends)
 
 
 @pytest.mark.parametrize(("accuracy", "reason"), [(0.9, "cheaper"), (0.8, "quality lost")])
@@ -78,12 +65,6 @@ def test_a_shared_deviation_of_the_seed_cancels() -> None:
     assert np.mean([each.jobs for each in different]) > 12
 
 
-def test_launchers_that_take_turns_look_no_more_often() -> None:
-    alone, together = (simulations(replace(NOISY, interrupts=each), 50, seed=1) for each in (False, True))
-    assert [each.reasons for each in alone] == [each.reasons for each in together]
-    assert [each.jobs for each in alone] == [each.jobs for each in together]
-
-
 @pytest.mark.parametrize(("rule", "jobs"), [("keep", 6), ("repeat", 12)])
 def test_disturbed_jobs_run_again_if_asked(rule: Literal["keep", "repeat"], jobs: int) -> None:
     better = (Setting(), Setting(ratio=0.9))
@@ -92,13 +73,3 @@ def test_disturbed_jobs_run_again_if_asked(rule: Literal["keep", "repeat"], jobs
     )
     ended = simulate_waves(waves, np.random.default_rng(1))
     assert (ended.reasons, ended.jobs) == (("cheaper",), jobs)
-
-
-def test_repeats_replace_slow_jobs() -> None:
-    slow = replace(NOISY, arms=(Setting(), Setting(ratio=0.9)), slowdowns=lambda _, jobs: np.full(jobs, np.log(5)))
-    kept, repeated = (
-        simulations(replace(slow, design=Design(when_disturbed=rule)), 100, seed=1) for rule in ("keep", "repeat")
-    )
-    found = [sum(each.reasons == ("cheaper",) for each in ends) for ends in (kept, repeated)]
-    assert found[0] <= 90
-    assert found[1] >= 94

@@ -53,32 +53,20 @@ def errors(shown: Window) -> list[str]:
     return [each for each in shown.errors if not any(expected in each for expected in EXPECTED_ERRORS)]
 
 
-def test_the_run_table_opens_on_the_answer(shown: Window, address: str, real_comparison: CommandLine) -> None:
+def test_the_run_table_opens_on_the_answer_and_the_parent_run_shows_it(
+    shown: Window, address: str, real_comparison: CommandLine
+) -> None:
     shown.open(address)
     [group] = real_comparison.runs("group")
     assert group.info.run_name.endswith(" (compare torch_loop)")
     shown.page.get_by_text(group.info.run_name, exact=True).first.wait_for()
     shown.screenshot("mlflow-runs", whole=False)
     assert shown.in_view(f'text="{group.info.run_name}"')
-    assert errors(shown) == []
-
-
-def test_the_parent_run_shows_the_answer(shown: Window, address: str, real_comparison: CommandLine) -> None:
-    [group] = real_comparison.runs("group")
-    answer = group.data.tags["mlflow.note.content"].splitlines()[0].strip("*")
     shown.open(run_page(address, group.info.run_id))
-    answer_text = shown.page.get_by_text(answer).first
+    answer_text = shown.page.get_by_text(group.data.tags["mlflow.note.content"].splitlines()[0].strip("*")).first
     answer_text.wait_for(state="attached")
     answer_text.scroll_into_view_if_needed()
     shown.screenshot("mlflow-parent", whole=False)
-    assert errors(shown) == []
-
-
-def test_the_charts_of_an_experiment_are_not_empty(shown: Window, address: str, real_comparison: CommandLine) -> None:
-    """The charts view opens with one section per figure of the groups' runs."""
-    shown.open(f"{address}&compareRunsMode=CHART")
-    charts(shown, "billable_instance_seconds")
-    shown.screenshot("mlflow-charts", whole=False)
     assert errors(shown) == []
 
 
@@ -98,7 +86,13 @@ def test_the_parent_run_links_to_the_charts_of_its_jobs(
     assert errors(shown) == []
 
 
-def test_a_jobs_page_charts_its_metrics(shown: Window, address: str, real_comparison: CommandLine) -> None:
+def test_the_pages_of_an_experiment_and_a_job_have_charts(
+    shown: Window, address: str, real_comparison: CommandLine
+) -> None:
+    """The charts view of an experiment opens with one section per figure of the groups' runs."""
+    shown.open(f"{address}&compareRunsMode=CHART")
+    charts(shown, "billable_instance_seconds")
+    shown.screenshot("mlflow-charts", whole=False)
     shown.open(run_page(address, real_comparison.runs()[0].info.run_id, "/model-metrics"))
     charts(shown, "cost", "throughput", "time")
     shown.screenshot("mlflow-job", whole=False)

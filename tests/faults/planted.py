@@ -66,7 +66,7 @@ JUDGING = (
         "    if len(values) < len(arm.compared) or len(others) < len(baseline.compared):\n        return None\n",
         "",
         "Jobs whose quality is not a number are left out of the verdict.",
-        "tests/reports/comparison/test_verdict.py::test_a_loss_that_is_not_a_number_is_not_kept",
+        "tests/reports/comparison/test_comparison.py::test_a_loss_that_is_not_a_number_is_not_kept",
     ),
 )
 PLANNING = (

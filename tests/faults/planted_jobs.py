@@ -156,11 +156,11 @@ MESSAGES = (
 )
 IN_USE = (
     Fault(
-        "models/registry/gate.py",
-        "if is_worse(mine, others, measure) else []",
-        "if is_worse(others, mine, measure) else []",
+        "models/gate.py",
+        "elif is_worse(value, other_value, measure):",
+        "elif is_worse(other_value, value, measure):",
         "A worse model replaces the one in use.",
-        "tests/models/registry/test_gate.py::test_a_worse_model_is_refused",
+        "tests/models/test_gate.py::test_a_worse_model_is_refused",
     ),
     Fault(
         "models/inference/classification.py",

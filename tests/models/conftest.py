@@ -1,12 +1,14 @@
 """Tracking stores and small models that the rooms of `models` share."""
 
-from tests.support.endpoints.small_models import other_model, server, tiny_model
 from tests.support.models.task_models import (
     classifier,
     classifier_folder,
     other_classifiers,
+    other_model,
     reader,
     reader_folder,
+    server,
+    tiny_model,
     writer,
     writer_folder,
 )

@@ -93,11 +93,7 @@ def sweep(tracked: Tracked, client: MlflowClient) -> Report:
     return render(client, sweep_runs.group, "t")
 
 
-CURVES = {comparison: 4, chosen: 4, probes: 2, sweep: 2}
-"""Number of jobs whose curves are read, by kind of report. For the sweep: a calibration and a trial."""
-
-
-@pytest.mark.parametrize(("make", "jobs"), CURVES.items(), ids=[make.__name__ for make in CURVES])
+@pytest.mark.parametrize(("make", "jobs"), [(chosen, 4), (sweep, 2)])
 def test_every_kind_of_report_is_made_without_curves(
     tracked_by_server: Tracked, make: Callable[[Tracked, MlflowClient], Report], jobs: int
 ) -> None:
@@ -110,7 +106,7 @@ def test_every_kind_of_report_is_made_without_curves(
     assert not summary(report)["headline"].startswith("No ")
 
 
-@pytest.mark.parametrize("make", CURVES, ids=[make.__name__ for make in CURVES])
+@pytest.mark.parametrize("make", [comparison, probes, sweep])
 def test_every_kind_of_report_is_made_without_files(
     tracked_by_server: Tracked, make: Callable[[Tracked, MlflowClient], Report]
 ) -> None:
@@ -136,29 +132,7 @@ def test_deleted_jobs_of_selected_groups_are_reported(tracked: Tracked) -> None:
     assert report.missing == ("Missing: demo-1 #1, deleted in MLflow. MLflow can restore deleted runs.",)
 
 
-def test_jobs_without_a_group_become_arms_by_settings(tracked: Tracked) -> None:
-    """Their arm labels are ignored, because equal labels may stand for different settings."""
-    runs = []
-    for size, seconds in ((16, 100.0), (32, 80.0)):
-        run_id = tracked.trained("none", 0, seconds, params={"hp.batch_size": size})
-        tracked.client.delete_tag(run_id, "platform.group")
-        runs.append(run_id)
-    report = render_chosen(tracked.client, chosen_jobs(tracked.client, runs), "t", CompareOptions(), runs)
-    assert [arm["label"] for arm in summary(report)["arms"]] == ["batch 16", "batch 32"]
-    assert report.missing == ()
-
-
 DELETED = "deleted in MLflow. MLflow can restore deleted runs."
-
-
-def test_deleted_trials_are_reported(tracked: Tracked) -> None:
-    sweep_runs = MadeSweep(tracked.client, tracked.experiment_id)
-    sweep_runs.training("trial", "none", 8)
-    deleted = sweep_runs.training("trial", "none", 16, tags={"mlflow.runName": "the larger batch"})
-    tracked.client.delete_run(deleted)
-    report = render(tracked.client, sweep_runs.group, "t")
-    assert report.missing == (f"Missing: the larger batch, {DELETED}",)
-    assert [trial["batch_size"] for trial in summary(report)["trials"]] == [8.0]
 
 
 def test_running_deleted_and_incomplete_probes_are_reported(tracked: Tracked) -> None:

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 from mlflow import MlflowClient
 
-from tests.support.models.tiny import modelled
+from tests.support.models.made_models import modelled
 from tests.support.tracking.team import Team
 from tests.support.tracking.tracked import Tracked
 from tests.team_server.conftest import Person, administer

@@ -8,29 +8,31 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, replace
 from datetime import datetime
-from itertools import groupby, islice
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
 from botocore import exceptions
 
 from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
-from models.endpoints.sagemaker import model_archive
-from models.endpoints.sagemaker.images import inference_image
 from models.endpoints.sagemaker.requests import (
     OWNER_TAG,
     PIPELINES,
-    PREFIX,
     VARIANT,
     Deployment,
+    archive_files,
+    archive_key,
     environment,
     identity_tag,
+    inference_image,
     part_prefix,
+    upload,
 )
+from models.inference.tasks import read_task
 from training.contract.errors import (
     EndpointFailed,
     EndpointNotFound,
@@ -58,11 +60,10 @@ KINDS = {"Endpoint": "endpoint", "EndpointConfig": "endpoint_config", "Model": "
 """Kinds of objects in SageMaker's spelling, with that of boto3's methods. In the order of deletion: each refers to the
 next."""
 ENDPOINT, CONFIG, MODEL = KINDS
-DEAD = frozenset({"Failed", "OutOfService"})
-"""Statuses of endpoints that neither answer nor cost anything."""
 LEFT_OVER = "LeftOver"
-"""Status of models and configurations without an endpoint, left behind by a killed command."""
-COSTLESS = frozenset({*DEAD, LEFT_OVER})
+"""Status of a model or a configuration without an endpoint, left behind by a killed command."""
+DEAD = frozenset({"Failed", "OutOfService", LEFT_OVER})
+"""Statuses of endpoints that neither answer nor cost anything."""
 GROUP = "/aws/sagemaker/Endpoints/"
 LOG_PAGES, LOG_LINES, LINE_CHARACTERS = 10, 5, 300
 NOT_FETCHED = "s3://not-fetched-yet/model.tar.gz"
@@ -119,7 +120,7 @@ class SageMakerEndpoints:
                 echo(f"Endpoint {spec.name} is {endpoint.description['EndpointStatus']}: it is created again.")
                 self._remove(self._of(spec.name), echo)
             echo(f"Image: {deployment.image}" + (f" ({note})" if note else ""))
-            model_archive.upload(storage, files, key, home() / "uploads", echo)
+            upload(storage, files, key, home() / "uploads", echo)
         elif endpoint and endpoint.description["EndpointStatus"] != "Creating":
             return self.describe(spec.name)
         try:
@@ -181,7 +182,7 @@ class SageMakerEndpoints:
         """
         if spec.precision not in {None, "auto"}:
             raise InputError(f"precision is '{spec.precision}': leave it out, because SageMaker's image decides it.")
-        task = _task(spec)
+        task = spec.task or read_task(spec.model)
         if task not in PIPELINES:
             raise InputError(f"task is '{task}': it must be one of {', '.join(PIPELINES)}.")
         aws_fields = {name: value for name, value in self._fields.items() if name not in {"image", "ami", "prices"}}
@@ -195,8 +196,8 @@ class SageMakerEndpoints:
         if own.startswith("s3://") and not with_code and storage.exists(own):
             uri = own
         elif spec.model.is_dir() or not storage.is_read_only:
-            files = model_archive.archive_files(spec.model, with_code=with_code)
-            key = model_archive.archive_key(files)
+            files = archive_files(spec.model, with_code=with_code)
+            key = archive_key(files)
             uri = storage.uri(key)
         fields = context.fields
         network = {"Subnets": fields.get("subnets"), "SecurityGroupIds": fields.get("security_groups")}
@@ -289,7 +290,7 @@ class SageMakerEndpoints:
     def describe(self, name: str) -> EndpointState:
         """Return the endpoint's current state. Raises EndpointNotFound."""
         endpoint = self._find(ENDPOINT, name)
-        return self._state([endpoint] if endpoint and endpoint.endpoint == name else self._of(name))
+        return self._state(endpoint if endpoint and endpoint.endpoint == name else self._of(name)[0])
 
     def undeploy(self, name: str, echo: Echo) -> None:
         """Delete the endpoint with all of its resources. Raises EndpointNotFound."""
@@ -297,34 +298,28 @@ class SageMakerEndpoints:
         echo(f"{name}: deleted")
 
     def endpoints(self) -> list[EndpointState]:
-        """Return all endpoints that trainfare created, and leftover resources of others, newest first."""
-        resources = [each for kind in KINDS for each in self._owned(kind, None if kind == ENDPOINT else PREFIX)]
-        by_name = groupby(sorted(resources, key=_endpoint_name), _endpoint_name)  # a stable sort: endpoints stay first
-        return sorted((self._state(list(each)) for _, each in by_name), key=lambda each: each.created, reverse=True)
+        """Return all endpoints that trainfare created, newest first."""
+        return sorted(map(self._state, self._owned(ENDPOINT)), key=lambda each: each.created, reverse=True)
 
-    def _state(self, resources: Sequence[_Resource]) -> EndpointState:
-        """Return the state of an endpoint, or of leftovers without one, which cost nothing but occupy the name."""
-        first = resources[0]
-        tags, description = first.tags, first.description
-        status = str(description["EndpointStatus"]) if first.kind == ENDPOINT else LEFT_OVER
+    def _state(self, resource: _Resource) -> EndpointState:
+        tags, description = resource.tags, resource.description
+        status = str(description.get("EndpointStatus", LEFT_OVER))
         machine, machines = tags.get("trainfare:machine", "unknown"), tags.get("trainfare:machines", "")
         reason = description.get("FailureReason")
-        if status == LEFT_OVER:
-            reason = "the endpoint does not exist, only parts that a killed command left behind: undeploy deletes them"
-        elif not reason and (expires := tags.get("trainfare:expires")):
+        if not reason and (expires := tags.get("trainfare:expires")):
             reason = f"its lifetime ends at {expires}, but lifetimes no longer delete an endpoint: undeploy it"
         return EndpointState(
-            name=str(first.endpoint),
+            name=str(resource.endpoint),
             service="sagemaker",
             status=status,
             identity=tags.get("trainfare:identity", ""),
             run_id=tags.get("trainfare:run"),
             model_id=tags.get("trainfare:model"),
-            address=first.arn,
+            address=resource.arn,
             machine=machine,
             machines=int(machines) if machines.isdigit() else 1,
             created=description["CreationTime"],
-            ended=description.get("LastModifiedTime", description["CreationTime"]) if status in COSTLESS else None,
+            ended=description.get("LastModifiedTime", description["CreationTime"]) if status in DEAD else None,
             reason=reason,
         )
 
@@ -431,21 +426,6 @@ class SageMakerEndpoints:
     def _call(self, verb: str, kind: str, endpoint: str, **parameters: Any) -> Any:
         with _endpoint_errors(endpoint):
             return getattr(self._sagemaker, f"{verb}_{KINDS[kind]}")(**parameters)
-
-
-def _task(spec: EndpointSpec) -> str:
-    """Return the model's task, from its config.json if the spec has none. Raises InputError."""
-    if spec.task:
-        return spec.task
-    # Imported late: the import takes seconds.
-    from models.inference.tasks import task_of
-    from models.loading.loaded_model import architecture
-
-    return task_of(architecture(spec.model))
-
-
-def _endpoint_name(part: _Resource) -> str:
-    return str(part.endpoint)
 
 
 @contextmanager

@@ -1,13 +1,21 @@
-"""Requests for a model, an endpoint configuration and an endpoint, with their names and tags. Pure."""
+"""The parts of a deployment: requests with names and tags, the container image, and the archive of the model."""
 
 from __future__ import annotations
 
 import hashlib
 import json
 import re
-from collections.abc import Mapping
+import tarfile
+import tempfile
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Any
+
+from models.endpoints.protocol import Echo
+from models.inference.tasks import ANSWER_SPANS
+from training.contract.errors import InputError
+from training.services.sagemaker.storage import Storage
 
 OWNER_TAG = "trainfare:endpoint"
 """Tag that marks our resources; its value is the endpoint's name."""
@@ -24,6 +32,10 @@ PIPELINES = {
 }
 """Our tasks, by the names of Hugging Face's inference toolkit: HF_TASK names the pipeline that it creates
 (aws/sagemaker-huggingface-inference-toolkit 2.6.0, `handler_service.py`)."""
+CODE = Path(__file__).with_name("container") / "inference.py"
+"""Code that answers questions in the container."""
+
+Version = tuple[int, int, int]
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -121,3 +133,91 @@ def identity_tag(identity: str) -> str:
 def environment(task: str, region: str) -> dict[str, str]:
     """Return the container's environment variables: the relevant ones of SageMaker's SDK v2, and the task."""
     return {"HF_TASK": PIPELINES[task], "SAGEMAKER_CONTAINER_LOG_LEVEL": "20", "SAGEMAKER_REGION": region}
+
+
+def inference_image(versions: str, machine: str, region: str) -> tuple[str, str | None]:
+    """Return AWS's inference image for a model, and a remark if its Transformers version is not the training's.
+
+    `versions` is a run's tag `platform.versions`. Raises InputError if AWS lists no image.
+    """
+    # Imported late: the import takes seconds.
+    from sagemaker.core import image_uris
+
+    match = re.search(r"\btransformers (\d+\.\d+(?:\.\d+)?)", versions)
+    trained = _version(match[1]) if match else None
+    try:
+        listed = image_uris.config_for_framework("huggingface")["inference"]["versions"]
+        by_version = {_version(text): text for text in listed}
+        version = chosen(trained, by_version)
+        uri = image_uris.retrieve(
+            "huggingface",
+            region,
+            version=by_version[version],
+            base_framework_version=max((key for key in listed[by_version[version]] if "pytorch" in key), key=_version),
+            instance_type=machine,
+            image_scope="inference",
+        )
+    except (ValueError, KeyError) as error:
+        reason = (str(error).splitlines() or ["not listed"])[0].rstrip(".")
+        raise InputError(f"AWS lists no inference image for {machine} in {region} ({reason}): set --image.") from error
+    if trained == version:
+        return str(uri), None
+    before = ".".join(map(str, trained)) if trained else "of an unknown version"
+    return str(uri), f"trained with Transformers {before}; AWS's nearest image has {by_version[version]}"
+
+
+def chosen(trained: Version | None, listed: Iterable[Version]) -> Version:
+    """Return the listed version that fits best for a model saved by version `trained`.
+
+    Only versions with the same major number are compatible. Among them, it is the same version, or the next newer one,
+    or the newest older one. If `trained` is None or its major number is not listed, it is the newest of all.
+    """
+    every = sorted(listed)
+    same = [each for each in every if trained and each[0] == trained[0]]
+    newer = [each for each in same if trained and each >= trained]
+    return newer[0] if newer else (same or every)[-1]
+
+
+def _version(text: str) -> Version:
+    numbers = [int(number) for number in re.findall(r"\d+", text)] + [0, 0, 0]
+    return numbers[0], numbers[1], numbers[2]
+
+
+def archive_files(model: Path, *, with_code: bool) -> dict[str, Path]:
+    """Return the archive's files: name in the archive to path. Raises InputError if the folder is not a model."""
+    if not (model / "config.json").is_file():
+        raise InputError(f"{model} is not a Transformers folder: it has no config.json.")
+    paths = {path.relative_to(model): path for path in sorted(model.rglob("*")) if path.is_file()}
+    files = {name.as_posix(): path for name, path in paths.items() if not any(part[0] == "." for part in name.parts)}
+    return files | ({f"code/{path.name}": path for path in (CODE, ANSWER_SPANS)} if with_code else {})
+
+
+def archive_key(files: Mapping[str, Path]) -> str:
+    """Return the archive's key in S3, a digest of its files' names and contents. Equal files have the same key."""
+    listing = "\n".join(f"{name} {_digest(path)}" for name, path in sorted(files.items()))
+    return f"models/{hashlib.sha256(listing.encode()).hexdigest()[:32]}/model.tar.gz"
+
+
+def upload(storage: Storage, files: Mapping[str, Path], key: str, folder: Path, echo: Echo) -> None:
+    """Pack the files in `folder` and upload the archive, unless it exists in S3.
+
+    The archive has no name in the folder, so a command that is killed leaves nothing.
+    """
+    if files and not storage.has(key):
+        folder.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=folder) as file:
+            storage.put_file(pack(files, Path(f"/proc/self/fd/{file.fileno()}")), key, echo)
+
+
+def pack(files: Mapping[str, Path], archive: Path) -> Path:
+    """Write the archive, with the files at its root, and return its path."""
+    # Higher levels of compression hardly make weights smaller.
+    with tarfile.open(archive, "w:gz", compresslevel=1) as tar:
+        for name, path in sorted(files.items()):
+            tar.add(path.resolve(), arcname=name, recursive=False)
+    return archive
+
+
+def _digest(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()

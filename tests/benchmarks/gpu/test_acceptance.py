@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from itertools import product
 from pathlib import Path
 from threading import Barrier
 
 import pytest
 import torch
 
-from benchmarks.gpu.__main__ import main, plan, with_references
+from benchmarks.gpu.__main__ import plan, with_references
 from benchmarks.gpu.expectations import Reported
 from benchmarks.gpu.jobs import NO_TIME, Deadline
 from benchmarks.gpu.path_outcomes import run_all, try_paths
 from benchmarks.gpu.paths import PATHS, Cards, GpuPath
 from benchmarks.gpu.workload_gains import RATE, Trainings, workload_rows
 from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES, WITHDRAWN, runnable, side_fields
-from benchmarks.support.workloads import Workload
 from experiments.planning.load import load_fields
 from tests.conftest import ROOT
 from training.contract.events import Event
@@ -41,16 +41,6 @@ def test_paths_are_tried_and_compared(tmp_path: Path) -> None:
     assert not findings.has_passed
     assert lines[0] == "  fp32: as expected"
     assert "fp32: steady samples" in {row.name for row in findings.rows}
-
-
-@pytest.mark.slow
-def test_speeds_of_paths_that_run_at_the_same_time_are_not_stated(tmp_path: Path) -> None:
-    lines: list[str] = []
-    paths = [path for path in PATHS if path.name in ("fp32", "sdpa")]
-    findings = try_paths(paths, CPU, tmp_path, Deadline(1_200), lines.append, parallel=2)
-    assert [row.unit for row in findings.rows] == ["failed checks"] * 2
-    assert lines == ["  fp32: as expected", "  sdpa: as expected"]
-    assert findings.notes[1] == "2 paths ran at a time, so their speeds are not reported."
 
 
 def test_paths_that_fill_the_memory_run_by_themselves() -> None:
@@ -80,17 +70,6 @@ def test_a_part_of_the_acceptance_can_be_chosen() -> None:
     lines = list(plan([], GPU_WORKLOADS[:1], None, 5))
     assert lines[-1] == "\nNothing was run."
     assert not any("Short jobs" in line for line in lines)
-
-
-def test_a_workload_without_data_does_not_run() -> None:
-    left_out = [each for each in GPU_WORKLOADS if each not in runnable(GPU_WORKLOADS, has_rows=False)]
-    assert [each.name for each in left_out] == ["reviews-distilbert"]
-
-
-def test_no_job_at_a_time_is_refused(capsys: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(SystemExit):
-        main(["--parallel", "0"])
-    assert "--parallel is 0; it must be at least 1." in capsys.readouterr().err
 
 
 def test_paths_without_time_have_failed(tmp_path: Path) -> None:
@@ -123,11 +102,6 @@ def test_gains_are_compared_with_the_recipe() -> None:
     assert rows["squad-albert, recipe: steady samples"].value == 75
 
 
-def test_a_side_without_a_steady_speed_was_not_measured() -> None:
-    rows = workload_rows("emotion", [{"recipe": reported(), "ours uncompiled": reported(eval_loss=1.0)}])
-    assert [(row.value, row.met) for row in rows] == [(0, False)] * 3
-
-
 @pytest.mark.parametrize("side", SIDES)
 def test_data_on_the_hub_leaves_the_settings_of_a_side(side: str) -> None:
     workload = next(each for each in GPU_WORKLOADS if each.name == "bert-large-squad-dp")
@@ -142,21 +116,14 @@ def split(fields: dict[str, str]) -> tuple[str, dict[str, str]]:
     return fields["experiment"], {name: value for name, value in fields.items() if name != "experiment"}
 
 
-@pytest.mark.parametrize("path", PATHS, ids=lambda each: each.name)
-def test_every_path_is_a_valid_experiment(path: GpuPath) -> None:
-    experiment, fields = split(path.job_fields())
-    load_fields(experiment, fields)
-
-
-@pytest.mark.parametrize(
-    ("workload", "has_rows"),
-    [(each, rows) for each in GPU_WORKLOADS for rows in (True, False) if rows or each.name not in WITHDRAWN],
-    ids=lambda each: getattr(each, "name", each),
-)
-@pytest.mark.parametrize("side", SIDES)
-def test_every_side_is_a_valid_experiment(workload: Workload, side: str, has_rows: bool) -> None:
-    experiment, fields = split(side_fields(workload, side, has_rows))
-    load_fields(experiment, fields)
+def test_every_path_and_side_is_a_valid_experiment() -> None:
+    for path in PATHS:
+        load_fields(*split(path.job_fields()))
+    left_out = [each.name for each in GPU_WORKLOADS if each not in runnable(GPU_WORKLOADS, has_rows=False)]
+    assert left_out == ["reviews-distilbert"]
+    for workload, side, has_rows in product(GPU_WORKLOADS, SIDES, (True, False)):
+        if has_rows or workload.name not in WITHDRAWN:
+            load_fields(*split(side_fields(workload, side, has_rows)))
 
 
 @pytest.mark.skipif(torch.cuda.is_available(), reason="this machine has a GPU")

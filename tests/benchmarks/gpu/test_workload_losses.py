@@ -27,15 +27,12 @@ def reported(memory_gib: float | None, peak_gib: float) -> Reported:
     return Reported(failure=None, events=events)
 
 
-def test_differences_of_both_signs_do_not_show_a_higher_loss() -> None:
+def test_only_differences_of_one_sign_show_a_higher_loss() -> None:
     # Mean 0.04 and standard deviation 0.1140; t(4) is 2.776, so the interval is 0.04 ± 0.1416.
     [row] = loss_rows("reviews", {"ours uncompiled": ours(0.2, 0.1, 0.0, -0.1, 0.0), "recipe": THEIRS})
     assert (row.value, row.n, row.met) == (pytest.approx(0.04), 5, True)
     assert row.target == "not shown to be higher: the 95 % interval starts at or below 0"
     assert row.spread == pytest.approx(0.1416, abs=1e-4)
-
-
-def test_a_higher_loss_with_every_seed_is_shown() -> None:
     [row] = loss_rows("reviews", {"ours uncompiled": ours(0.1, 0.12, 0.09, 0.11, 0.08), "recipe": THEIRS})
     assert (row.value, row.met) == (pytest.approx(0.1), False)
 
@@ -59,11 +56,6 @@ def test_trainings_without_time_are_named(tmp_path: Path) -> None:
     assert notes[0] == f"{WORKLOAD.name}, ours uncompiled, seed {FIRST_SEED + 1}: not run, {NO_TIME}."
     assert len(notes) == 8
     assert [set(each) for each in losses.values()] == [{FIRST_SEED}] * 2
-
-
-def test_a_side_that_failed_is_not_trained_again(tmp_path: Path) -> None:
-    assert trainings(tmp_path, 600).losses(WORKLOAD, {"recipe": reported(80, 4)}, []) == {"recipe": {FIRST_SEED: 1.0}}
-    assert list(tmp_path.iterdir()) == []
 
 
 @pytest.mark.parametrize(

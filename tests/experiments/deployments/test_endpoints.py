@@ -15,7 +15,7 @@ import pytest
 from experiments.__main__ import main
 from experiments.running.options import read_seconds
 from tests.conftest import ROOT
-from tests.support.endpoints.small_models import made
+from tests.support.models.task_models import made
 
 Run = Callable[..., tuple[int, str, str]]
 

@@ -10,8 +10,8 @@ from mlflow import MlflowClient
 from experiments.__main__ import main
 from experiments.deployments.endpoints import read_spec, with_run
 from experiments.deployments.register_model import register
-from tests.support.models.group_models import parent
-from tests.support.models.tiny import modelled
+from tests.support.models.made_models import modelled
+from tests.support.models.place import parent
 from tests.support.tracking.tracked import Tracked
 from training.contract.errors import InputError, NotGoodEnough
 

@@ -63,7 +63,7 @@ def planned(folder: Path, **changes: str) -> Planned:
 
 
 def test_a_job_on_demand_shows_what_spot_would_cost(tmp_path: Path) -> None:
-    """See tests/reports/spot: 721.35 s on spot, at 0.3 dollars a second."""
+    """See tests/reports/probe/test_spot.py: 721.35 s on spot, at 0.3 dollars a second."""
     on_demand = planned(tmp_path, machine__spot_discount_percent="70")
     seconds, usd, on_spot = on_demand.costs(on_demand.earlier())
     assert (seconds, usd) == (pytest.approx(300.0), pytest.approx(300.0))

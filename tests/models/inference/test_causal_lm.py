@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from transformers import pipeline
 
+from models.inference.causal_lm import generate
+from models.inference.inputs import BadInputs
 from models.inference.predictor import Predictor
-from models.loading.inputs import BadInputs
 
 TEXTS = ["The Denver", "Who won? What's the name of", "S"]
 
@@ -29,16 +30,8 @@ def test_texts_with_different_parameters_run_in_one_batch(writer: Predictor) -> 
     few, many = ({"max_new_tokens": count} for count in (2, 9))
     encoded = [*writer.encode(writer.read(TEXTS[:2], few)), *writer.encode(writer.read(TEXTS, many))]
     mixed = [encoded[at] for at in (0, 2, 1, 3, 4)]
-    expected = [writer.run([each])[0] for each in mixed]
-    assert writer.run(mixed) == expected
-
-
-def test_new_tokens_count_as_cost(writer: Predictor) -> None:
-    """The cost tells a server that even a short text may take long."""
-    (few,) = writer.encode(writer.read(TEXTS[0], {"max_new_tokens": 7}))
-    (default,) = writer.encode(writer.read(TEXTS[0]))
-    assert (few.new_tokens, few.cost) == (7, few.length + 7)
-    assert default.cost == default.length + 50
+    expected = [generate(writer.loaded, [each])[0] for each in mixed]
+    assert generate(writer.loaded, mixed) == expected
 
 
 @pytest.mark.parametrize(
@@ -47,12 +40,10 @@ def test_new_tokens_count_as_cost(writer: Predictor) -> None:
         ("", None, "inputs is empty"),
         ({"text": "a"}, None, "inputs must be text, not a dict"),
         ("a", {"max_new_tokens": 0}, "max_new_tokens is 0: it must be a whole number from 1 to 2,048"),
-        ("a", {"max_new_tokens": 1e3}, "max_new_tokens is 1000.0"),
         ("a", {"max_new_tokens": 128}, "the model accepts at most 128 in total"),
         ("Denver " * 200, None, "128 tokens or more"),
         ("a", {"temperature": 0.5}, "temperature requires do_sample true"),
         ("a", {"do_sample": True, "temperature": 0}, "temperature is 0: it must be a number above 0"),
-        ("a", {"do_sample": True, "top_p": float("nan")}, "top_p is nan"),
     ],
 )
 def test_values_outside_the_limits_are_refused(writer: Predictor, inputs: Any, parameters: Any, message: str) -> None:

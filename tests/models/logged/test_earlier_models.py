@@ -13,15 +13,15 @@ from typing import Any
 
 import pytest
 
+from models.inference.evaluation import evaluation_of
 from models.inference.predictor import load_predictor
-from models.loading.evaluation import evaluation_of
 from models.logged import flavor
-from models.logged.checkpoint import read_checkpoint
+from models.logged.flavor import read_checkpoint
 from models.logged.model_folder import model_folder
-from models.lookup.trained_model import trained_model
+from models.trained_model import trained_model
 from tests.support.earlier import WHOLE, unpack, unpack_model_code
-from tests.support.models.group_models import store_of
 from tests.support.models.made_models import PLANS
+from tests.support.models.place import store_of
 from tests.support.tracking.tracked import Tracked
 from tracking.server.store import open_store
 

@@ -14,14 +14,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from models.logged.model_folder import MANIFEST, is_complete, model_folder
-from models.lookup.trained_model import trained_model
+from models.trained_model import trained_model
 from tests.conftest import ROOT
-from tests.support.models.group_models import store_of
-from tests.support.models.made_models import packed
-from tests.support.models.tiny import artifact, modelled, tiny_folder
+from tests.support.models.made_models import artifact, modelled, packed, tiny_folder
+from tests.support.models.place import store_of
 from tests.support.tracking.tracked import Tracked
 from training.contract.errors import ArtifactError, InputError, TrackingError
 
@@ -50,29 +48,11 @@ def test_an_mlflow_model_is_fetched_once(tracked: Tracked, tmp_path: Path) -> No
     assert len(messages) == 1
     assert messages[0].startswith(f"Fetching model models:/{model_id} from ")
     check_is_the_model(folder)
+    sizes = {path.name: path.stat().st_size for path in folder.iterdir() if path.name != MANIFEST}
+    assert json.loads((folder / MANIFEST).read_text()) == sizes
     # All that it was made of may go: it is here.
     shutil.rmtree(tmp_path / "artifacts")
     assert fetched(tracked, run_id, tmp_path / "home") == (folder, [])
-
-
-def test_the_options_of_question_answering_are_fetched_too(tracked: Tracked, tmp_path: Path) -> None:
-    run_id = modelled(tracked, tmp_path, "job-1")
-    tags = tracked.client.get_run(run_id).data.tags
-    location = tracked.client.get_logged_model(tags["platform.model_id"]).artifact_location
-    mlmodel = Path(location.removeprefix("file://")) / "MLmodel"
-    document = yaml.safe_load(mlmodel.read_text("utf-8"))
-    document["flavors"]["python_function"]["config"] |= {"max_length": 48, "max_answer_length": 8}
-    mlmodel.write_text(yaml.safe_dump(document), "utf-8")
-    folder, _ = fetched(tracked, run_id, tmp_path / "home")
-    assert json.loads((folder / "answer_options.json").read_text("utf-8")) == {"max_length": 48, "max_answer_length": 8}
-    assert is_complete(folder)
-
-
-def test_a_model_is_fetched_from_a_tracking_server(tracked_by_server: Tracked, tmp_path: Path) -> None:
-    run_id = modelled(tracked_by_server, tmp_path, "job-1")
-    folder, messages = fetched(tracked_by_server, run_id, tmp_path / "home")
-    check_is_the_model(folder)
-    assert len(messages) == 1
 
 
 def test_a_model_that_is_an_artifact_of_its_run_is_fetched(tracked: Tracked, tmp_path: Path) -> None:
@@ -108,23 +88,19 @@ def test_an_artifact_in_s3_is_fetched(tracked: Tracked, tmp_path: Path, account:
         fetched(tracked, gone, tmp_path / "home")
 
 
-@pytest.mark.parametrize("damage", ["a file is gone", "a file is shorter", "the manifest is gone", "it is empty"])
-def test_an_incomplete_folder_is_fetched_again(tracked: Tracked, tmp_path: Path, damage: str) -> None:
+def test_an_incomplete_folder_is_fetched_again(tracked: Tracked, tmp_path: Path) -> None:
     run_id = modelled(tracked, tmp_path, "job-1")
     folder, _ = fetched(tracked, run_id, tmp_path / "home")
-    if damage == "a file is gone":
-        (folder / "config.json").unlink()
-    elif damage == "a file is shorter":
-        os.truncate(folder / "model.safetensors", 100)
-    elif damage == "the manifest is gone":
-        (folder / MANIFEST).unlink()
-    else:
-        shutil.rmtree(folder)
-        folder.mkdir()
-    assert not is_complete(folder)
-    assert len(fetched(tracked, run_id, tmp_path / "home")[1]) == 1
-    check_is_the_model(folder)
-    assert sorted(path.name for path in folder.parent.iterdir() if path.is_dir()) == [folder.name]
+    for damage in (
+        lambda: (folder / "config.json").unlink(),
+        lambda: os.truncate(folder / "model.safetensors", 100),
+        lambda: (folder / MANIFEST).unlink(),
+    ):
+        damage()
+        assert not is_complete(folder)
+        assert len(fetched(tracked, run_id, tmp_path / "home")[1]) == 1
+        check_is_the_model(folder)
+        assert sorted(path.name for path in folder.parent.iterdir() if path.is_dir()) == [folder.name]
 
 
 def test_concurrent_fetches_share_one_folder(tracked: Tracked, tmp_path: Path) -> None:
@@ -186,7 +162,7 @@ def test_a_killed_fetch_leaves_no_folder(tracked: Tracked, tmp_path: Path) -> No
     run_id = modelled(tracked, tmp_path, "job-1")
     code = (
         "import sys; from pathlib import Path; from tracking.server.store import open_store\n"
-        "from models.logged.model_folder import model_folder; from models.lookup.trained_model import trained_model\n"
+        "from models.logged.model_folder import model_folder; from models.trained_model import trained_model\n"
         "store = open_store(sys.argv[1]); print('ready', flush=True)\n"
         "model_folder(store, trained_model(store, sys.argv[2]), Path(sys.argv[3]))\n"
     )
@@ -201,9 +177,3 @@ def test_a_killed_fetch_leaves_no_folder(tracked: Tracked, tmp_path: Path) -> No
     assert all(is_complete(path) for path in models.glob("m-*"))
     folder, _ = fetched(tracked, run_id, tmp_path / "home")
     check_is_the_model(folder)
-
-
-def test_the_manifest_names_every_file(tracked: Tracked, tmp_path: Path) -> None:
-    folder, _ = fetched(tracked, modelled(tracked, tmp_path, "job-1"), tmp_path / "home")
-    expected = json.loads((folder / MANIFEST).read_text())
-    assert expected == {path.name: path.stat().st_size for path in folder.iterdir() if path.name != MANIFEST}

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import math
 import shutil
 import subprocess
 import sys
@@ -16,10 +15,10 @@ import numpy as np
 import pandas as pd
 import pytest
 
+from models.inference.evaluation import Evaluation
 from models.inference.predictor import load_predictor
-from models.loading.evaluation import Evaluation
 from models.logged import flavor
-from models.logged.checkpoint import read_checkpoint
+from models.logged.flavor import read_checkpoint
 from models.logged.pyfunc import rows_of
 from tests.support.models.made_models import LABELS, PLANS
 
@@ -69,6 +68,20 @@ def test_answers_are_those_of_the_evaluation(
     assert answers == [expected[at] for at in range(len(inputs))]
 
 
+@pytest.mark.parametrize(
+    ("kind", "inputs", "words"),
+    [
+        ("classification", ["a", 5], r"inputs\[1\] must be an object with 'text', not 5"),
+        ("causal-lm", ["the harbour " * 60], r"inputs has 64 tokens or more and max_new_tokens is 50: the model"),
+    ],
+)
+def test_invalid_input_is_refused(
+    tmp_path: Path, kind: str, inputs: object, words: str, model_of: ModelOf, load: Callable[..., Any]
+) -> None:
+    with pytest.raises(ValueError, match=words):
+        load(str(written(tmp_path / "m", kind, model_of))).predict(inputs)
+
+
 def test_questions_are_answered_with_the_options_of_the_training(
     tmp_path: Path, model_of: ModelOf, load: Callable[..., Any]
 ) -> None:
@@ -105,18 +118,6 @@ def test_models_load_beside_a_users_packages_of_the_same_names(tmp_path: Path, m
     assert {each["label"] for each in one} <= set(LABELS)
 
 
-def test_the_transformers_flavor_of_mlflow_loads_the_model(tmp_path: Path, model_of: ModelOf) -> None:
-    """It returns a pipeline, or the components if Transformers no longer has that pipeline."""
-    load = import_module("mlflow.transformers").load_model
-    pipeline = load(str(written(tmp_path / "a", "classification", model_of)), device="cpu")
-    parts = load(str(written(tmp_path / "b", "question-answering", model_of)), return_type="components", device="cpu")
-    [ours] = load_predictor(model_of("classification")).answer(TEXTS[0])
-    [theirs] = pipeline(TEXTS[0])
-    assert theirs["label"] == ours["label"]
-    assert math.isclose(theirs["score"], ours["score"], rel_tol=1e-5)
-    assert type(parts["model"]).__name__ == "BertForQuestionAnswering"
-
-
 PAIRS = [{"text": "a", "text_pair": "c"}, {"text": "b", "text_pair": "d"}]
 
 
@@ -139,23 +140,3 @@ PAIRS = [{"text": "a", "text_pair": "c"}, {"text": "b", "text_pair": "d"}]
 )
 def test_every_form_of_input_becomes_rows(inputs: object, rows: list[Any]) -> None:
     assert rows_of(inputs) == rows
-
-
-def test_columns_of_different_lengths_are_refused() -> None:
-    with pytest.raises(ValueError, match="zip"):
-        rows_of({"text": ["a", "b"], "text_pair": ["c"]})
-
-
-@pytest.mark.parametrize(
-    ("kind", "inputs", "words"),
-    [
-        ("classification", [{"text": 5}], r"inputs must be an object with 'text', not 5"),
-        ("classification", ["a", 5], r"inputs\[1\] must be an object with 'text', not 5"),
-        ("causal-lm", ["the harbour " * 60], r"inputs has 64 tokens or more and max_new_tokens is 50: the model"),
-    ],
-)
-def test_invalid_input_is_refused(
-    tmp_path: Path, kind: str, inputs: object, words: str, model_of: ModelOf, load: Callable[..., Any]
-) -> None:
-    with pytest.raises(ValueError, match=words):
-        load(str(written(tmp_path / "m", kind, model_of))).predict(inputs)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Callable
 from pathlib import Path
 
@@ -14,7 +13,6 @@ from tests.support.models.made_models import LABELS
 from tests.support.models.place import Place
 from tests.support.models.served import served
 
-PYENV = shutil.which("pyenv")
 SENTENCE = "Winter is coming and it will be dark soon."
 
 
@@ -40,9 +38,9 @@ def test_texts_are_classified_over_http(place: Place, address: str) -> None:
         for body in ({"dataframe_split": split}, {"dataframe_records": records}):
             _, answers = ask(body)
             assert (len(answers), answers[0]) == (2, pytest.approx(single, abs=1e-5))
-        for wrong in (b"", b"\xff\xfe", b"{", {"inputs": []}, {"inputs": None}, {}):
+        for wrong in (b"", b"{", {"inputs": []}, {"inputs": None}, {}):
             assert ask(wrong)[0] == 400, wrong
-        for typed in (1, 1.5, True, [1], [SENTENCE, 2], [None], [{"text": 1}], {"text": 1}, [[1], [2]]):
+        for typed in (1, True, [SENTENCE, 2], [None], [{"text": 1}], [[1], [2]]):
             assert ask({"inputs": typed})[0] == 400, typed
         assert ask({"inputs": SENTENCE}) == (200, [single])
 
@@ -69,19 +67,6 @@ def test_a_question_is_answered_and_a_text_continued(place: Place, archive_of: C
                 _, [shorter] = ask({"inputs": SENTENCE, "params": {"max_new_tokens": 2}})
                 assert shorter["generated_text"].startswith(SENTENCE)
                 assert len(shorter["generated_text"]) < len(answers[0][0]["generated_text"])
-
-
-@pytest.mark.slow
-@pytest.mark.skipif(not PYENV, reason="MLflow's default environment manager needs pyenv")
-def test_the_printed_command_serves_the_model_in_a_new_environment(place: Place, address: str) -> None:
-    [printed] = [message.partition("`")[2].rstrip("`") for message in place.messages]
-    assert printed == f"mlflow models serve -m {address}"
-    environments = place.folder / "environments"
-    with served(place, address, options=(), more_variables={"MLFLOW_ENV_ROOT": str(environments)}) as ask:
-        status, [answer] = ask({"inputs": SENTENCE})
-        assert status == 200
-        assert answer["label"] in LABELS
-    assert len(list(environments.glob("*/bin/python"))) == 1
 
 
 @pytest.mark.filterwarnings("ignore:.*type hint is inferred as AnyType")  # of a class of MLflow, as it is imported

@@ -140,11 +140,9 @@ def until_waiting(port: int, model: Doubling, count: int) -> None:
 @pytest.mark.parametrize(
     ("body", "sentence"),
     [
-        (b"", "the body is not JSON: Expecting value: line 1 column 1 (char 0)."),
         (b"inputs=a", "the body is not JSON: Expecting value: line 1 column 1 (char 0)."),
         (b'{"inputs": NaN}', "the body is not JSON: NaN is not a JSON number."),
         (b'{"inputs": "\xff"}', "the body is not JSON: 'utf-8' codec can't decode byte 0xff in position 12: "),
-        (b'{"inputs": ' + b"9" * 5000 + b"}", "the body is not JSON: Exceeds the limit (4300 digits)"),
         (b'{"inputs": ' + b"[" * 100_000, "the body is nested too deeply."),
         (b'["a"]', 'the body must be an object such as {"inputs": "a text"}.'),
         (b'{"input": "a"}', "unknown field 'input': use inputs and, optionally, parameters."),
@@ -168,11 +166,10 @@ def test_a_bad_body_is_refused_in_one_sentence(port: int, body: bytes, sentence:
         ({"path": "/nothing"}, 404, "Not Found: use GET /ping or POST /invocations."),
         ({"method": "GET"}, 405, "Method Not Allowed: use GET /ping or POST /invocations."),
         ({"headers": {"Content-Type": "text/csv"}}, 415, "Content-Type must be application/json."),
-        ({"headers": {}}, 415, "Content-Type must be application/json."),
         ({"body": b"x" * (MAX_BODY_BYTES + 1)}, 413, "the body is too long: at most 6291456 bytes (6 MiB)"),
         ({"body": iter([b"x" * 2**20] * 7)}, 413, "the body is too long: at most 6291456 bytes (6 MiB)"),
     ],
-    ids=["path", "method", "type", "no type", "long", "long in chunks"],
+    ids=["path", "method", "type", "long", "long in chunks"],
 )
 def test_the_status_fits_the_error(port: int, request_: dict[str, Any], status: int, sentence: str) -> None:
     with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
@@ -189,18 +186,14 @@ def test_the_largest_requests_are_answered(port: int) -> None:
     assert ask(port, iter([GOOD[:5], GOOD[5:]]), {"Content-Type": "application/json; charset=utf-8"}).body == ["aa"]
 
 
-@pytest.mark.parametrize("host", ["localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]:8080"])
-def test_the_names_of_this_machine_are_served(port: int, host: str) -> None:
-    assert ask(port, headers=JSON | {"Host": host}).status == 200
-
-
-@pytest.mark.parametrize("host", ["evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[::2]"])
-@pytest.mark.parametrize("path", ["/ping", "/invocations"])
-def test_other_names_are_refused(port: int, path: str, host: str) -> None:
+def test_only_the_names_of_this_machine_are_served(port: int) -> None:
     """A web page could let its name point to this machine (DNS rebinding)."""
-    with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
-        connection.request("GET" if path == "/ping" else "POST", path, GOOD, JSON | {"Host": host})
-        assert connection.getresponse().status == 400
+    for host in ("localhost", "LOCALHOST:8080", "127.0.0.1:1", "[::1]:8080"):
+        assert ask(port, headers=JSON | {"Host": host}).status == 200
+    for host in ("evil.example", "localhost.evil.example", "127.0.0.1.evil.example:80", "", "[::2]"):
+        with closing(http.client.HTTPConnection("127.0.0.1", port, timeout=60)) as connection:
+            connection.request("POST", "/invocations", GOOD, JSON | {"Host": host})
+            assert connection.getresponse().status == 400
 
 
 def test_a_request_needs_the_token(model: Doubling) -> None:
@@ -247,13 +240,9 @@ def test_a_failure_of_the_model_affects_only_its_request(port: int, model: Doubl
         assert good.result().body == ["cc"]
         assert bad.result().status == 500
         assert bad.result().message == "the model failed on this input: ArithmeticError: cannot double bad"
-    assert ask(port).body == ["aa"]
-
-
-def test_an_answer_that_is_not_finite_is_an_error(port: int) -> None:
     answer = ask(port, inputs("nan"))
-    assert answer.status == 500
-    assert answer.message.startswith("the model's answer is not a finite number")
+    assert (answer.status, answer.message[:41]) == (500, "the model's answer is not a finite number")
+    assert ask(port).body == ["aa"]
 
 
 def test_too_many_requests_are_refused(port: int, model: Doubling, monkeypatch: pytest.MonkeyPatch) -> None:

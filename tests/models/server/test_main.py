@@ -18,10 +18,10 @@ from urllib.parse import urlsplit
 
 import pytest
 
-from models.endpoints.local.server_folder import ServerFolder
+from models.endpoints.local import ServerFolder
 from models.inference.predictor import load_predictor
 from tests.conftest import ROOT
-from tests.support.endpoints.small_models import started
+from tests.support.models.task_models import started
 
 TEXTS = [" ".join(["winter is coming"] * count) for count in range(1, 9)]
 
@@ -47,9 +47,7 @@ def test_answers_of_requests_that_run_together_are_those_of_each_alone(server: S
 @pytest.mark.parametrize(
     "body",
     [
-        *(b'{"inputs": null}', b'{"inputs": []}', b'{"inputs": ["a", 1]}', b'{"inputs": {"text": 1}}'),
-        *(b'{"inputs": {"text": "a", "other": "b"}}', b'{"inputs": "\\ud800"}', b'{"inputs": "a", "parameters": []}'),
-        *(b'{"inputs": "a", "parameters": {"top_k": 1e999}}', b'{"inputs": "a", "parameters": {"nothing": 1}}'),
+        *(b'{"inputs": null}', b'{"inputs": ["a", 1]}', b'{"inputs": "a", "parameters": {"nothing": 1}}'),
         *(b'{"inputs": [' + b"[]," * 1_900_000 + b"[]]}", b'{"inputs": ' + b"[" * 9_000 + b"]" * 9_000 + b"}"),
     ],
     ids=lambda body: repr(body[:40]),
@@ -102,7 +100,7 @@ def test_a_stopped_server_finishes_what_it_has_begun(tiny_model: Path, tmp_path:
                 time.sleep(0.05)
             connection.sendall(body)
             assert connection.recv(4096).startswith(b"HTTP/1.1 200")
+        assert server.failure_reason().endswith(f": Serving {tiny_model} in fp32 at {written['address']}")
     finally:
-        server.end()
+        server.delete()
     assert not server.is_alive()
-    assert server.last_log_lines() == f"Serving {tiny_model} in fp32 at {written['address']}"

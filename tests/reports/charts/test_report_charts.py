@@ -12,30 +12,18 @@ from reports.charts.report_charts import comparison_charts, probe_charts
 from reports.comparison.comparison import Comparison, compare
 from reports.model.report import Chart
 from reports.probe.projections import probes_of
+from tests.support.reports.verdicts import job_row
 
 ALWAYS = ["interval", "billable"]
-
-
-def row(run_id: str, arm: str, billed: float, **columns: Any) -> dict[str, Any]:
-    """Return the row of a job that trained 2,000 samples with accuracy 0.9."""
-    values = {
-        "run_id": run_id,
-        "status": "FINISHED",
-        "arm": arm,
-        "baseline": "true" if arm == "none" else None,
-        "samples": 2000.0,
-        "eval_accuracy": 0.9,
-        "cost_billable_seconds": billed,
-        "cost_billable_instance_seconds": billed,
-    }
-    return {**values, **columns}
 
 
 def rows(**columns: Any) -> list[dict[str, Any]]:
     """Return two repeats of two arms; the second arm was billed 20 % fewer seconds."""
     arms = {"none": (100.0, 102.0), "inductor": (80.0, 81.6)}
     return [
-        row(f"{arm} {at}", arm, seconds, **columns) for arm, billed in arms.items() for at, seconds in enumerate(billed)
+        job_row(arm, seconds, at, run_id=f"{arm} {at}", **columns)
+        for arm, billed in arms.items()
+        for at, seconds in enumerate(billed)
     ]
 
 
@@ -56,7 +44,7 @@ def curve(first: float, last: float) -> pd.DataFrame:
 
 
 def test_an_arm_without_an_interval_that_says_something_has_only_a_point() -> None:
-    few = [row(f"batch {at}", "batch", seconds) for at, seconds in enumerate((30.0, 300.0))]
+    few = [job_row("batch", seconds, at) for at, seconds in enumerate((30.0, 300.0))]
     text = description(comparison_charts(compare(pd.DataFrame([*rows(), *few]), "g"), {}), "interval")
     assert re.search(r"inductor: −20 %, −2\d % to −1\d %", text)
     assert "batch: −6.1 %, too few repeats" in text
@@ -109,13 +97,6 @@ def test_the_ratio_of_the_bars_is_the_change() -> None:
     )
 
 
-def test_jobs_without_numbers_have_no_charts() -> None:
-    job = {"run_id": "r", "status": "FAILED", "arm": "none"}
-    comparison = compare(pd.DataFrame([job]), "g")
-    assert comparison_charts(comparison, {}) == []
-    assert probe_charts(probes_of(pd.DataFrame([job]), "g", {}), comparison, {}) == []
-
-
 def test_probes_have_projections_throughput_curves_and_phases() -> None:
     """400 s against 500 s of the whole training, each within 10 s by its steps.
 
@@ -124,10 +105,10 @@ def test_probes_have_projections_throughput_curves_and_phases() -> None:
     projected = {"none": 500.0, "inductor": 400.0}
     table = pd.DataFrame(
         [
-            row(
-                arm,
+            job_row(
                 arm,
                 60.0,
+                run_id=arm,
                 throughput_steady_samples_per_second=50.0,
                 time_train_steady_seconds=40.0,
                 projected_billable_seconds=seconds,

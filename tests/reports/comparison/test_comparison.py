@@ -1,20 +1,203 @@
-"""Test the comparison of runs on a tracking server: its arms, sentences and break-even points."""
+"""Test each rule of the verdict on hand-made jobs, targets, machines and prices, and the arms of a tracked group."""
 
+from __future__ import annotations
+
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
 
+from judging.quality import MEASURES
 from reports.comparison import messages
-from reports.comparison.comparison import Comparison, compare, extra_seconds
+from reports.comparison.arms import Arm
+from reports.comparison.comparison import Comparison, Contrast, compare, judge
+from reports.comparison.equal_work import Target
+from reports.comparison.looks import measure_of
+from reports.comparison.report import environment_texts
+from reports.comparison.tables import columns
+from tests.support.reports.verdicts import ACCURACY, arm, job, to_target, with_text
 from tracking.queries import job_tables
+
+LOSS = next(measure for measure in MEASURES if measure.column == "eval_loss")
+BASELINE = arm(100.5, 101.5, 99.5, label="none")
+CHEAP = (80.5, 81.5, 79.5)
+
+
+def scored(column: str, billed: Sequence[float], values: Sequence[float]) -> Arm:
+    return Arm("inductor", tuple(job(p, **{column: v}) for p, v in zip(billed, values, strict=True)))
+
+
+def compared(mine: Arm, others: Arm) -> Comparison:
+    return Comparison("g", (others, mine), (Contrast(mine, judge(mine, others, ACCURACY), None, {}),), ACCURACY)
+
+
+def test_the_same_whole_seconds_are_inconclusive() -> None:
+    assert judge(arm(40, 40), arm(40, 40, label="none"), ACCURACY).outcome == "inconclusive"
+    assert judge(arm(40, 40), arm(41, 41, label="none"), ACCURACY).outcome == "inconclusive"
+
+
+def test_cold_and_warm_repeats_are_not_mixed() -> None:
+    mixed = Arm("inductor", (job(150.5, cache="cold"), job(80.5, cache="warm")))
+    assert (mixed.cache_state, len(mixed.compared)) == ("warm", 1)
+    assert judge(mixed, BASELINE, ACCURACY).reason.startswith("“inductor” has 1 successful repeat with a warm cache;")
+    more = Arm("inductor", (*mixed.jobs, job(81.5, cache="warm"), job(79.5, cache="warm")))
+    assert judge(more, BASELINE, ACCURACY).outcome == "cheaper"
+    cold = Arm("inductor", (*mixed.jobs, job(151.5, cache="cold")))
+    assert (cold.cache_state, [len(jobs) for jobs in cold.other_cache_states.values()]) == ("cold", [1])
+
+
+def test_quality_is_kept_within_the_tolerance() -> None:
+    noisy = judge(scored("eval_accuracy", CHEAP, [0.95, 0.80, 0.86]), BASELINE, ACCURACY)
+    assert (noisy.outcome, noisy.reason[:34]) == ("inconclusive", "but the accuracy may be worse: run")
+    assert judge(scored("eval_accuracy", CHEAP, [0.891, 0.892, 0.893]), BASELINE, ACCURACY).outcome == "cheaper"
+    baseline = arm(100.5, 101.5, 99.5, label="none", eval_loss=0.5)
+    assert judge(arm(*CHEAP, eval_loss=0.509), baseline, LOSS).outcome == "cheaper"
+    assert judge(arm(*CHEAP, eval_loss=0.511), baseline, LOSS).outcome == "inconclusive"
+    assert judge(arm(*CHEAP, eval_loss=0.3), baseline, LOSS).outcome == "cheaper"
+
+
+def test_a_loss_that_is_not_a_number_is_not_kept() -> None:
+    baseline = arm(100.5, 101.5, 99.5, label="none", eval_loss=0.5)
+    verdict = judge(scored("eval_loss", CHEAP, [0.4, float("nan"), 0.4]), baseline, LOSS)
+    assert (verdict.outcome, verdict.reason) == ("inconclusive", "but 1 of 6 jobs have no finite validation loss")
+
+
+def test_without_any_quality_nothing_is_cheaper() -> None:
+    nan = float("nan")
+    verdict = judge(arm(*CHEAP), BASELINE, None)
+    assert (verdict.outcome, verdict.reason) == ("inconclusive", "but no quality was measured")
+    assert measure_of(BASELINE.jobs) == ACCURACY
+    assert measure_of(arm(1, eval_accuracy=nan).jobs + arm(1, eval_accuracy=nan, eval_loss=0.5).jobs) == LOSS
+    assert measure_of(arm(1, eval_accuracy=nan).jobs) is None
+
+
+@pytest.mark.parametrize(
+    ("column", "value", "reason"),
+    [
+        ("data_key", "other", "the data differs (k, other)"),
+        (
+            "instance_type",
+            "ml.p3.2xlarge",
+            "the instance type differs (local, ml.p3.2xlarge) and not every job has a price",
+        ),
+    ],
+)
+def test_unequal_work_is_not_judged(column: str, value: str, reason: str) -> None:
+    comparison = compared(with_text(arm(*CHEAP), **{column: value}), BASELINE)
+    [contrast] = comparison.contrasts
+    assert (contrast.verdict.outcome, contrast.verdict.reason, contrast.verdict.ratio) == (
+        "not comparable",
+        reason,
+        None,
+    )
+    assert messages.headline(comparison) == "No verdict: the settings did not do the same work."
+    assert messages.verdict_sentence(contrast, BASELINE) == f"T{reason[1:]}."
+
+
+def test_scripts_without_samples_are_assumed_to_do_equal_work() -> None:
+    def script(of: Arm) -> Arm:
+        return with_text(of, measured="outside")
+
+    unrecorded = [script(arm(*billed, samples=float("nan"))) for billed in (CHEAP, (100.5, 101.5, 99.5))]
+    assert judge(*unrecorded, ACCURACY).outcome == "cheaper"
+    assert judge(unrecorded[0], script(BASELINE), ACCURACY).reason == (
+        "some jobs did not record how many samples they saw"
+    )
+    assert judge(script(arm(*CHEAP, samples=1000.0)), script(BASELINE), ACCURACY).outcome == "not comparable"
+
+
+TO_TARGET = to_target("none", 100.5, 101.5, 99.5)
+
+
+def test_fewer_seconds_to_the_target_are_cheaper_regardless_of_samples_and_quality() -> None:
+    """80.5 s against 100.5 s is 20 % fewer, although the arm saw twice the samples."""
+    comparison = compared(to_target("inductor", *CHEAP, samples=4000.0, eval_accuracy=0.1), TO_TARGET)
+    [contrast] = comparison.contrasts
+    verdict = contrast.verdict
+    assert (verdict.outcome, verdict.target, verdict.quality) == ("cheaper", Target("eval_loss", "0.45"), None)
+    answer = "20 % fewer billable seconds to eval_loss 0.45 than “none”"
+    assert messages.headline(comparison) == f"“inductor” is cheaper: {answer}."
+    assert messages.verdict_sentence(contrast, TO_TARGET).startswith(f"{answer} (95 % interval: ")
+
+
+@pytest.mark.parametrize("reached", [0, 3])
+def test_a_baseline_that_misses_the_target_is_inconclusive(reached: int) -> None:
+    baseline = to_target("none", 100.5, 101.5, 99.5, reached=2)
+    verdict = judge(to_target("inductor", 50.5, 51.5, 49.5, reached=reached), baseline, ACCURACY)
+    assert (verdict.outcome, verdict.reason) == ("inconclusive", "1 of 3 jobs of “none” did not reach eval_loss 0.45")
+
+
+def on_machine(label: str, seconds: list[int], usd_per_hour: float | None, count: int = 1, **text: str) -> Arm:
+    """Return an arm whose jobs were each billed these whole seconds, as SageMaker bills them."""
+    tags = {"device": f"1 x {label}", "instance_type": label, "job_instance_count": str(count), **text}
+    prices = {} if usd_per_hour is None else {"cost_usd": count * usd_per_hour / 3600}
+    jobs = [
+        job(float(each * count), cost_billable_seconds=float(each), **{name: each * v for name, v in prices.items()})
+        for each in seconds
+    ]
+    return with_text(Arm(label, tuple(jobs)), **tags)
+
+
+SMALL = on_machine("ml.g4dn.xlarge", [1000, 1010, 990], 0.736)
+
+
+@pytest.mark.parametrize(
+    ("large", "outcome", "ratio", "sentence"),
+    [
+        # 400 s at 1.408 USD per hour cost 0.156 USD; 1,000 s at 0.736 cost 0.204: 23.5 % fewer dollars.
+        (
+            on_machine("ml.g5.xlarge", [400, 404, 396], 1.408),
+            "cheaper",
+            400 * 1.408 / (1000 * 0.736),
+            "It takes 0.40 times as long: 400 s against 1,000 s, at 0.77 times the cost.",
+        ),
+        # A tenth of the time at twice the cost, as published for BERT large on sixteen devices.
+        (
+            on_machine("ml.p4d.24xlarge", [100, 101, 99], 14.72),
+            "not cheaper",
+            2.0,
+            "It takes 0.10 times as long: 100 s against 1,000 s, at 2.00 times the cost.",
+        ),
+        # Twice 600 s are 1,200 instance seconds against 1,000, and no price is needed.
+        (
+            on_machine("ml.g4dn.xlarge", [600, 606, 594], None, count=2, device="2 x T4"),
+            "not cheaper",
+            1.2,
+            "It takes 0.60 times as long: 600 s against 1,000 s, at 1.20 times the cost.",
+        ),
+    ],
+)
+def test_machines_are_compared_by_price_and_reported_with_their_time(
+    large: Arm, outcome: str, ratio: float, sentence: str
+) -> None:
+    verdict = judge(large, SMALL, ACCURACY)
+    assert verdict.outcome == outcome
+    assert verdict.ratio is not None
+    assert verdict.ratio.estimate == pytest.approx(ratio, rel=1e-3)
+    assert messages.time_sentences(large, SMALL) == [sentence]
+
+
+def test_costs_in_dollars_are_shown_with_their_price() -> None:
+    price = {"price_usd_per_hour": "1.408", "price_source": "AWS", "price_date": "2026-02-01"}
+    large = on_machine("ml.g5.xlarge", [400, 404, 396], 1.408, **price)
+    comparison = compared(large, SMALL)
+    assert messages.headline(comparison) == "“ml.g5.xlarge” is cheaper: 23 % fewer dollars than “ml.g4dn.xlarge”."
+    assert "cost" in [column.label for column in columns(comparison)]
+    assert environment_texts(large.jobs, {})["Price"] == "1.408 USD per hour of ml.g5.xlarge (AWS, 2026-02-01)"
+    unpriced = on_machine("local", [10], None)
+    assert "Price" not in environment_texts(unpriced.jobs, {})
+    assert "cost" not in [column.label for column in columns(Comparison("g", (unpriced,), (), None))]
+    # Whole seconds are rounded in dollars too: two jobs that were billed 41 s each do not prove a spread of zero.
+    equal = judge(on_machine("ml.g5.xlarge", [41, 41], 1.0), on_machine("ml.g4dn.xlarge", [41, 41], 1.01), ACCURACY)
+    assert equal.outcome == "inconclusive"
 
 
 def comparison_of(tracked: Any) -> Comparison:
     return compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
 
 
-def two_arms(tracked: Any) -> Comparison:
-    """Log three baseline jobs, and a compiled arm with one cold, three warm and one failed job."""
+def test_a_tracked_comparison_with_a_cold_and_a_failed_job(tracked: Any) -> None:
+    """Three baseline jobs, and a compiled arm that started first, with one cold, three warm and one failed job."""
     warm, cold = {"platform.cache_state": "warm"}, {"platform.cache_state": "cold"}
     slow = {"time/compile_seconds": 0.0, "time/warmup_seconds": 10.0}
     tracked.trained("inductor", 0, 130.5, 200.0, tags=cold, metrics={"time/compile_seconds": 69.0})
@@ -23,37 +206,27 @@ def two_arms(tracked: Any) -> Comparison:
     for repeat in range(1, 4):
         tracked.trained("inductor", repeat, 79.5 + repeat, 200.0, tags=warm, metrics={"time/compile_seconds": 39.0})
     tracked.job("inductor", 4, status="FAILED", metrics={"cost/billable_instance_seconds": 7.0})
-    return comparison_of(tracked)
-
-
-def test_the_baseline_comes_first_whichever_arm_started_first(tracked: Any) -> None:
-    comparison = two_arms(tracked)
+    comparison = comparison_of(tracked)
     assert [arm.label for arm in comparison.arms] == ["none", "inductor"]
-    assert comparison.baseline is comparison.arms[0]
-
-
-def test_a_cold_job_is_not_averaged_with_warm_jobs(tracked: Any) -> None:
-    comparison = two_arms(tracked)
-    contrast = comparison.contrasts[0]
+    [contrast] = comparison.contrasts
     assert contrast.verdict.outcome == "cheaper"
     assert comparison.best is contrast
     assert contrast.verdict.ratio is not None
     assert (contrast.verdict.ratio.n_arm, contrast.verdict.ratio.n_baseline) == (3, 3)
     # 130.5 against the mean of 80.5, 81.5, 82.5
-    assert extra_seconds(contrast.arm, "cold") == pytest.approx(49.0)
     assert messages.cache_sentences(contrast.arm) == [
         "Tables and charts show the 3 jobs with a warm cache, not 1 job with a cold cache (49.0 s more on average)."
     ]
-
-
-def test_break_even_of_each_cache_state(tracked: Any) -> None:
     # C is 40 s warm and 70 s cold against 10 s; each sample saves 1/100 - 1/200 s.
-    points = two_arms(tracked).contrasts[0].break_evens
+    points = contrast.break_evens
     assert list(points) == ["warm", "cold"]
-    assert points["warm"].samples == pytest.approx(6_000)
-    assert points["warm"].minutes == pytest.approx(70 / 60)
-    assert points["cold"].samples == pytest.approx(12_000)
-    assert points["cold"].minutes == pytest.approx(130 / 60)
+    assert (points["warm"].samples, points["warm"].minutes) == (pytest.approx(6_000), pytest.approx(70 / 60))
+    assert (points["cold"].samples, points["cold"].minutes) == (pytest.approx(12_000), pytest.approx(130 / 60))
+    # 100.5 + 101.5 + 102.5 + 130.5 + 80.5 + 81.5 + 82.5 + 7
+    assert comparison.billable_instance_seconds == pytest.approx(686.5)
+    assert messages.cost_sentence(comparison) == (
+        "8 jobs took 686 billable instance seconds in all, 7.00 of them in 1 failed job."
+    )
 
 
 def test_samples_of_the_warm_up_are_work(tracked: Any) -> None:
@@ -70,47 +243,17 @@ def test_samples_of_the_warm_up_are_work(tracked: Any) -> None:
     assert [job.setup_beyond_steady_seconds for job in jobs] == pytest.approx([10.0, 7.0, 12.0])
 
 
-def test_failed_jobs_are_counted_and_billed(tracked: Any) -> None:
-    comparison = two_arms(tracked)
-    assert len(comparison.arms[1].failed) == 1
-    # 100.5 + 101.5 + 102.5 + 130.5 + 80.5 + 81.5 + 82.5 + 7
-    assert comparison.billable_instance_seconds == pytest.approx(686.5)
-    assert messages.cost_sentence(comparison) == (
-        "8 jobs took 686 billable instance seconds in all, 7.00 of them in 1 failed job."
-    )
-
-
-def test_different_devices_are_not_compared(tracked: Any) -> None:
-    for repeat in range(2):
-        tracked.trained("none", repeat, 100.0, baseline=True)
-        tracked.trained("inductor", repeat, 50.0, tags={"platform.device": "8 x H200"})
-    comparison = comparison_of(tracked)
-    assert messages.headline(comparison) == "No verdict: the settings did not do the same work."
-    contrast = comparison.contrasts[0]
-    assert contrast.break_evens == {}
-    assert (
-        messages.verdict_sentence(contrast, comparison.arms[0]) == "The device differs (1 x test processor, 8 x H200)."
-    )
-
-
 def test_the_headline_of_a_single_arm_states_its_cost(tracked: Any) -> None:
     assert messages.headline(comparison_of(tracked)) == "This group has no jobs."
     tracked.job("none", status="FAILED")
     assert messages.headline(comparison_of(tracked)) == "No verdict: the only job did not succeed."
     tracked.trained("none", 1, 41.0)
-    assert messages.headline(comparison_of(tracked)) == "“none” took 41.0 billable seconds."
-
-
-def test_a_running_job_is_neither_a_success_nor_a_failure(tracked: Any) -> None:
-    tracked.job("none", status=None)
-    arm = comparison_of(tracked).arms[0]
-    assert (len(arm.succeeded), len(arm.failed), len(arm.jobs)) == (0, 0, 1)
-
-
-def test_without_a_baseline_arms_are_compared_with_the_first_started(tracked: Any) -> None:
-    tracked.trained("b", 0, 10.0)
-    tracked.trained("a", 0, 10.0)
-    assert [arm.label for arm in comparison_of(tracked).arms] == ["b", "a"]
+    tracked.job("none", 2, status=None)
+    comparison = comparison_of(tracked)
+    assert messages.headline(comparison) == "“none” took 41.0 billable seconds."
+    # A running job is neither a success nor a failure.
+    [only] = comparison.arms
+    assert (len(only.succeeded), len(only.failed), len(only.jobs)) == (1, 1, 3)
 
 
 def test_costs_of_earlier_jobs_are_without_their_trial_of_auto(tracked: Any) -> None:
@@ -119,7 +262,7 @@ def test_costs_of_earlier_jobs_are_without_their_trial_of_auto(tracked: Any) -> 
     tracked.trained("none", 0, 110.0, metrics=trial, baseline=True)
     tracked.trained("none", 1, 100.0, metrics={"target/seconds": 50.0}, baseline=True)
     comparison = comparison_of(tracked)
-    [arm] = comparison.arms
-    assert arm.values("cost_billable_seconds") == [pytest.approx(100.0), 100.0]
-    assert arm.values("target_seconds") == [50.0, 50.0]
+    [only] = comparison.arms
+    assert only.values("cost_billable_seconds") == [pytest.approx(100.0), 100.0]
+    assert only.values("target_seconds") == [50.0, 50.0]
     assert comparison.billable_instance_seconds == 210

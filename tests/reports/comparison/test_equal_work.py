@@ -1,4 +1,4 @@
-"""Test that every successful job counts for equal work, also one whose cache state the tables leave out."""
+"""Test the work that arms must have in common; jobs count for it too if the tables leave out their cache state."""
 
 from __future__ import annotations
 
@@ -9,30 +9,27 @@ import pytest
 
 from judging.design import Design
 from reports.comparison.arms import Arm, Job
-from reports.comparison.comparison import Verdict, judge
+from reports.comparison.comparison import Comparison, Contrast, Verdict, judge
 from reports.comparison.equal_work import not_reached, target_of, work_differences
 from reports.comparison.looks import one_look, progress_of
-from reports.render import render
-from tests.support.reports.verdicts import ACCURACY, descriptions, job
+from reports.comparison.report import results_by_arm
+from tests.support.reports.verdicts import ACCURACY, AT_045, arm, descriptions, job, to_target, with_text
 
 DESIGN = Design(looks=(5,))
-AT_045 = {"hp_target_stop": "True", "hp_target_metric": "eval_loss", "hp_target_value": "0.45"}
 COSTS = (100.0, 101.0, 99.0, 100.5, 99.5)
 
 
 def numbered(label: str, *jobs: Job, **text: str) -> Arm:
-    return Arm(label, tuple(replace(each, repeat=str(at), text={**each.text, **text}) for at, each in enumerate(jobs)))
+    return with_text(Arm(label, tuple(replace(each, repeat=str(at)) for at, each in enumerate(jobs))), **text)
 
 
-def to_target(label: str, reached: tuple[bool, ...], ratio: float = 1.0, caches: tuple[str, ...] = ("off",) * 5) -> Arm:
-    return numbered(
-        label,
-        *(
-            job(ratio * COSTS[at], cache=caches[at], target_reached=float(each), samples=100.0 * at)
-            for at, each in enumerate(reached)
-        ),
-        **AT_045,
-    )
+def reaching(label: str, reached: tuple[bool, ...], ratio: float = 1.0, caches: tuple[str, ...] = ("off",) * 5) -> Arm:
+    """Return an arm whose jobs end at a target; `reached` says which ones reach it."""
+    jobs = [
+        job(ratio * COSTS[at], cache=caches[at], target_reached=float(each), samples=100.0 * at)
+        for at, each in enumerate(reached)
+    ]
+    return numbered(label, *jobs, **AT_045)
 
 
 def one_cold(**cold: Any) -> Arm:
@@ -44,48 +41,61 @@ def one_cold(**cold: Any) -> Arm:
 
 
 BASELINE = numbered("none", *map(job, COSTS))
+REACHED = reaching("none", (True,) * 5)
 
 
-def verdict(arm: Arm, baseline: Arm, design: Design = DESIGN) -> Verdict:
-    arms = [baseline, arm]
-    return judge(arm, baseline, ACCURACY, progress=progress_of(design, [each.label for each in arms], arms))
+def verdict(mine: Arm, baseline: Arm) -> Verdict:
+    arms = [baseline, mine]
+    return judge(mine, baseline, ACCURACY, progress=progress_of(DESIGN, [each.label for each in arms], arms))
 
 
 def test_an_arm_whose_cold_job_missed_the_target_is_not_cheaper() -> None:
-    caches = ("cold", "warm", "warm", "warm", "warm")
-    arm, baseline = to_target("inductor", (False, *(True,) * 4), 0.75, caches), to_target("none", (True,) * 5)
-    assert arm.cache_state == "warm"
-    assert target_of(arm, baseline) is not None
-    assert [job.repeat for job in not_reached(arm)] == ["0"]
-    result = verdict(arm, baseline)
+    mine = reaching("inductor", (False, *(True,) * 4), 0.75, ("cold", *("warm",) * 4))
+    assert mine.cache_state == "warm"
+    assert target_of(mine, REACHED) is not None
+    assert [job.repeat for job in not_reached(mine)] == ["0"]
+    result = verdict(mine, REACHED)
     assert (result.outcome, result.reason) == ("not cheaper", "1 of 5 jobs of “inductor” did not reach eval_loss 0.45")
     # By the first rules too.
-    assert judge(arm, baseline, ACCURACY).outcome == "not cheaper"
+    assert judge(mine, REACHED, ACCURACY).outcome == "not cheaper"
 
 
 @pytest.mark.parametrize("hits", [0, 1])
 def test_an_arm_that_misses_its_target_in_nearly_all_jobs_is_not_cheaper(hits: int) -> None:
     """No look is possible: at most one job counts as successful."""
-    arm, baseline = to_target("inductor", tuple(at < hits for at in range(5)), 0.5), to_target("none", (True,) * 5)
-    result = verdict(arm, baseline)
+    mine = reaching("inductor", tuple(at < hits for at in range(5)), 0.5)
+    result = verdict(mine, REACHED)
     reason = f"{5 - hits} of 5 jobs of “inductor” did not reach eval_loss 0.45"
     assert (result.outcome, result.reason, result.misses_target) == ("not cheaper", reason, True)
+    comparison = Comparison("g", (REACHED, mine), (Contrast(mine, result, None, {}),), ACCURACY)
+    assert results_by_arm(comparison) == {"worse": ("inductor",)}
 
 
 def test_a_baseline_that_misses_its_target_in_all_jobs_is_inconclusive() -> None:
-    result = verdict(to_target("inductor", (True,) * 5, 0.5), to_target("none", (False,) * 5))
+    result = verdict(reaching("inductor", (True,) * 5, 0.5), reaching("none", (False,) * 5))
     assert (result.outcome, result.misses_target) == ("inconclusive", False)
     assert result.reason == "5 of 5 jobs of “none” did not reach eval_loss 0.45"
 
 
-def test_fail_on_worse_includes_a_missed_target(tracked: Any) -> None:
-    params = {"hp.target_stop": True, "hp.target_metric": "eval_loss", "hp.target_value": 0.45}
-    for repeat in range(3):
-        for label, reached in (("none", 1.0), ("inductor", 0.0)):
-            metrics = {"target/reached": reached}
-            tracked.trained(label, repeat, 100.5 + repeat, metrics=metrics, params=params, baseline=label == "none")
-    report = render(tracked.client, tracked.group, "t")
-    assert report.results == {"worse": ("inductor",)}
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ({"hp_target_value": "0.5"}, "differs (eval_loss 0.45, eval_loss 0.5)"),
+        ({"hp_target_metric": "eval_accuracy"}, "differs (eval_accuracy 0.45, eval_loss 0.45)"),
+        ({"hp_target_stop": "False"}, "differs (eval_loss 0.45, none)"),
+    ],
+)
+def test_different_targets_are_different_work(text: dict[str, str], reason: str) -> None:
+    mine, baseline = with_text(to_target("inductor", 1.0), **text), to_target("none", 1.0)
+    assert descriptions(work_differences(mine, baseline)) == [f"the target at which the training ends {reason}"]
+
+
+def test_a_target_that_does_not_end_the_job_is_ignored() -> None:
+    timed = [
+        with_text(to_target(label, 80.5, samples=n), hp_target_stop="False") for label, n in (("a", 1e3), ("b", 2e3))
+    ]
+    assert target_of(*timed) is None
+    assert descriptions(work_differences(*timed)) == ["the samples seen differ (1,000 to 2,000)"]
 
 
 def test_arms_without_a_common_cache_state_have_too_few_jobs() -> None:
@@ -97,45 +107,45 @@ def test_arms_without_a_common_cache_state_have_too_few_jobs() -> None:
     assert result.reason == "the arms have too few jobs that found the same state of the compile cache"
 
 
-def test_equal_jobs_of_both_cache_states_are_comparable() -> None:
-    assert work_differences(one_cold(), BASELINE) == []
-    assert verdict(one_cold(), BASELINE).outcome == "cheaper"
-
-
 @pytest.mark.parametrize(
     ("cold", "difference"),
     [
+        ({}, ""),
         ({"samples": 500.0}, "the samples seen differ (500 to 2,000)"),
-        ({"data_key": "other"}, "the data differs (k, other)"),
         ({"device": "gpu"}, "the device differs (cpu, gpu)"),
+        # A version that only one job recorded is not a difference: the images decide.
         ({"versions": "torch 2.9"}, ""),
     ],
 )
 def test_a_cold_job_that_did_other_work_is_not_comparable(cold: dict[str, Any], difference: str) -> None:
-    """A version that only one job recorded is not a difference: the images decide."""
-    expected = [difference] if difference else []
-    assert descriptions(work_differences(one_cold(**cold), BASELINE)) == expected
-    assert (verdict(one_cold(**cold), BASELINE).outcome == "not comparable") is bool(difference)
+    assert descriptions(work_differences(one_cold(**cold), BASELINE)) == ([difference] if difference else [])
+    assert verdict(one_cold(**cold), BASELINE).outcome == ("not comparable" if difference else "cheaper")
 
 
-def test_a_cold_job_without_a_price_prevents_a_comparison_in_dollars() -> None:
-    def on(arm: Arm, instance_type: str, usd: float, unpriced: str = "") -> Arm:
-        return Arm(
-            arm.label,
-            tuple(
-                replace(
-                    each,
-                    text={**each.text, "instance_type": instance_type},
-                    numbers={**each.numbers, **({} if each.repeat == unpriced else {"cost_usd": usd})},
-                )
-                for each in arm.jobs
-            ),
-        )
+def test_machines_need_a_price_for_every_job_and_one_type_in_each_arm() -> None:
+    def on(of: Arm, instance_type: str, unpriced: str = "") -> Arm:
+        priced = with_text(of, instance_type=instance_type)
+        costs = [{} if each.repeat == unpriced else {"cost_usd": 1.0} for each in priced.jobs]
+        jobs = zip(priced.jobs, costs, strict=True)
+        return Arm(of.label, tuple(replace(each, numbers={**each.numbers, **cost}) for each, cost in jobs))
 
-    baseline = on(BASELINE, "ml.small", 1.0)
-    assert work_differences(on(one_cold(), "ml.large", 1.0), baseline) == []
-    assert descriptions(work_differences(on(one_cold(), "ml.large", 1.0, unpriced="0"), baseline)) == [
+    small, large = on(BASELINE, "ml.small"), on(one_cold(), "ml.large")
+    assert work_differences(large, small) == []
+    assert descriptions(work_differences(on(one_cold(), "ml.large", unpriced="0"), small)) == [
         "the instance type differs (ml.large, ml.small) and not every job has a price"
+    ]
+    # One of the arm's jobs fell back to a different instance type.
+    mixed = Arm("a", (large.jobs[0], *small.jobs[1:]))
+    assert "the instance type differs (ml.large, ml.small)" in descriptions(work_differences(mixed, small))
+
+
+def test_equal_samples_are_equal_within_one_percent() -> None:
+    assert descriptions(work_differences(arm(80.5, samples=1984.0), BASELINE)) == []
+    assert descriptions(work_differences(arm(80.5, samples=1000.0), BASELINE)) == [
+        "the samples seen differ (1,000 to 2,000)"
+    ]
+    assert descriptions(work_differences(arm(80.5, samples=float("nan")), BASELINE)) == [
+        "some jobs did not record how many samples they saw"
     ]
 
 
@@ -145,22 +155,21 @@ def with_precision(label: str, used: str, requested: str | None, **text: str) ->
 
 
 def test_auto_must_choose_one_precision_on_equal_machines() -> None:
-    difference = work_differences(with_precision("a", "fp32", "auto"), with_precision("b", "bf16", "auto"))
-    assert descriptions(difference) == ["the precision that `auto` chose differs (bf16, fp32)"]
-    assert [each.kind for each in difference] == ["machine"]
-
-
-@pytest.mark.parametrize("requested", [("fp32", "bf16"), ("auto", "bf16"), ("fp32", "auto"), (None, None)])
-def test_an_experiment_may_compare_precisions(requested: tuple[str | None, str | None]) -> None:
-    """Runs of earlier versions do not record the request, so the experiment may have set the field."""
-    assert not work_differences(with_precision("a", "fp32", requested[0]), with_precision("b", "bf16", requested[1]))
-
-
-def test_auto_may_choose_by_the_instance_type() -> None:
-    """Half the price: the arms are compared in dollars."""
+    [difference] = work_differences(with_precision("a", "fp32", "auto"), with_precision("b", "bf16", "auto"))
+    assert (str(difference), difference.kind) == ("the precision that `auto` chose differs (bf16, fp32)", "machine")
+    # But it may choose by the instance type.
     cpu = with_precision("a", "fp32", "auto", instance_type="ml.m5.large")
     gpu = with_precision("b", "bf16", "auto", instance_type="ml.g5.xlarge")
     priced = [
         Arm(a.label, tuple(replace(j, numbers={**j.numbers, "cost_usd": 1.0}) for j in a.jobs)) for a in (cpu, gpu)
     ]
     assert work_differences(*priced) == []
+    # Within an arm it may not.
+    mixed = Arm("a", (*cpu.jobs[:2], *with_precision("a", "bf16", "auto", instance_type="ml.m5.large").jobs[2:]))
+    assert "the precision differs (bf16, fp32)" in descriptions(work_differences(mixed, cpu))
+
+
+@pytest.mark.parametrize("requested", [("fp32", "bf16"), ("fp32", "auto"), (None, None)])
+def test_an_experiment_may_compare_precisions(requested: tuple[str | None, str | None]) -> None:
+    """Runs of earlier versions do not record the request, so the experiment may have set the field."""
+    assert not work_differences(with_precision("a", "fp32", requested[0]), with_precision("b", "bf16", requested[1]))

@@ -189,44 +189,6 @@ CHARTS = {
     "inductor, batch 16: typically 200, +100 %, 192 to 208, n = 3; "
     "none, batch 64: typically 80.0, −20 %, 76.8 to 83.3, n = 3; "
     "inductor, batch 64: typically 400, +300 %, 384 to 417, n = 3.",
-    # "other" is the billed time without 2 s of load, the start, the training of 2,000 samples at the steady rate, 1.5 s
-    # of evaluation and 0.5 s of saving.
-    "phases": "; ".join(
-        f"{label}: {billed} s, of which load 2.00, {start}, training {training}, evaluation 1.50, saving 0.5, "
-        f"other {other}"
-        for label, start, rows in (
-            (
-                "none, batch 16",
-                "warm-up 10.0",
-                (("96.0", "20.8", "61.2"), ("100", "20.0", "66.0"), ("104", "19.2", "71.0")),
-            ),
-            (
-                "inductor, batch 16",
-                "compile 39.0, warm-up 1.00",
-                (("76.8", "10.4", "22.4"), ("80.0", "10.0", "26.0"), ("83.3", "9.60", "29.7")),
-            ),
-            (
-                "none, batch 64",
-                "warm-up 10.0",
-                (("120", "26.0", "80.0"), ("125", "25.0", "86.0"), ("130", "24.0", "92.2")),
-            ),
-            (
-                "inductor, batch 64",
-                "compile 19.0, warm-up 1.00",
-                (("48.0", "5.21", "18.8"), ("50.0", "5.00", "21.0"), ("52.1", "4.80", "23.3")),
-            ),
-        )
-        for billed, training, other in rows
-    )
-    + ".",
-    "loss_by_samples": "none, batch 16: from 2.00 at 100 samples seen to 1.20 at 200; "
-    "inductor, batch 16: from 2.20 at 100 samples seen to 1.40 at 200; "
-    "none, batch 64: from 2.40 at 100 samples seen to 1.60 at 200; "
-    "inductor, batch 64: from 2.60 at 100 samples seen to 1.80 at 200.",
-    "loss_by_billable_seconds": "none, batch 16: from 2.00 at 2.00 billable seconds to 1.20 at 4.00; "
-    "inductor, batch 16: from 2.20 at 2.00 billable seconds to 1.40 at 4.00; "
-    "none, batch 64: from 2.40 at 2.00 billable seconds to 1.60 at 4.00; "
-    "inductor, batch 64: from 2.60 at 2.00 billable seconds to 1.80 at 4.00.",
 }
 
 

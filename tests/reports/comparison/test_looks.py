@@ -1,26 +1,18 @@
-"""Test which jobs count at the looks of a comparison, and the verdicts of its last look."""
+"""Test which jobs count at the looks of a comparison, the verdicts of its last look, and how reports show them."""
 
 from __future__ import annotations
 
+import math
 from dataclasses import replace
 from typing import Any
 
 import pytest
 
-from experiments.planning.arms import arms
-from experiments.planning.hyperparameters import hyperparameters
-from experiments.planning.load import load
 from judging.design import Design
 from judging.result import Result
 from reports.comparison.arms import Arm, Job
 from reports.comparison.comparison import Comparison, Contrast, Verdict, judge
-from reports.comparison.looks import (
-    jobs_to_repeat,
-    last_looks,
-    progress_of,
-    results_of,
-    trains_alike,
-)
+from reports.comparison.looks import jobs_to_repeat, progress_of, results_of, trains_alike
 from reports.comparison.messages import (
     caveat_sentences,
     disturbance_sentences,
@@ -29,8 +21,16 @@ from reports.comparison.messages import (
     trainings_phrase,
 )
 from reports.comparison.report import short_answer_of
-from reports.comparison.tables import look_sentence
+from reports.formats.figures import summary
+from reports.formats.html import html_page
+from reports.formats.markdown import markdown
+from reports.model.report import Report
+from reports.render import render
 from tests.support.reports.verdicts import ACCURACY, job
+from tests.support.reports.worked_cases import spread
+from tracking.groups.plan_file import DESIGN as DESIGN_TAG
+from tracking.groups.plan_file import write_design
+from training.contract.errors import InputError
 
 DESIGN = Design()
 COSTS = (100.0, 101.0, 99.0, 100.5, 99.5, 100.2, 99.8, 100.1, 99.9)
@@ -60,16 +60,17 @@ def failed(of: Job, failure_class: str) -> Job:
     return replace(of, status="FAILED", text={**of.text, "failure_class": failure_class})
 
 
-def test_a_clear_arm_is_cheaper_at_the_first_look() -> None:
-    result = verdict(arm("inductor", *jobs(0.8, 3)))
-    assert (result.outcome, result.reason) == ("cheaper", "")
-    assert result.quality is not None
-    assert result.quality.margin == 0.03
-
-
-def test_a_loss_of_quality_is_not_cheaper() -> None:
-    worse = arm("inductor", *jobs(0.8, 3, tuple(score - 0.1 for score in SCORES)))
-    assert (verdict(worse).outcome, verdict(worse).reason) == ("not cheaper", "but the accuracy is worse")
+def test_an_arm_is_judged_at_the_first_look() -> None:
+    clear = verdict(arm("inductor", *jobs(0.8, 3)))
+    assert (clear.outcome, clear.reason) == ("cheaper", "")
+    assert clear.quality is not None
+    assert clear.quality.margin == 0.03
+    worse = verdict(arm("inductor", *jobs(0.8, 3, tuple(score - 0.1 for score in SCORES))))
+    assert (worse.outcome, worse.reason) == ("not cheaper", "but the accuracy is worse")
+    equal = verdict(arm("inductor", *jobs(1.0, 3)))
+    assert (equal.outcome, equal.reason) == ("not cheaper", "and a gain of 5 % is unlikely")
+    early = verdict(arm("inductor", *jobs(0.8, 2)))
+    assert (early.outcome, early.reason) == ("inconclusive", "the first wave has not ended")
 
 
 def test_quality_that_is_not_shown_is_named_with_the_repeats_that_would_show_it() -> None:
@@ -85,17 +86,6 @@ def test_quality_that_is_not_shown_is_named_with_the_repeats_that_would_show_it(
     )
 
 
-def test_no_gain_worth_having_is_not_cheaper() -> None:
-    result = verdict(arm("inductor", *jobs(1.0, 3)))
-    assert result.outcome == "not cheaper"
-    assert result.reason == "and a gain of 5 % is unlikely"
-
-
-def test_there_is_no_verdict_before_the_first_look() -> None:
-    result = verdict(arm("inductor", *jobs(0.8, 2)))
-    assert (result.outcome, result.reason) == ("inconclusive", "the first wave has not ended")
-
-
 def test_failed_jobs_are_paid_for_and_counted() -> None:
     cheap = jobs(0.8, 5)
     failing = arm("inductor", *cheap[:3], *(failed(each, "OutOfMemory") for each in cheap[3:]))
@@ -105,13 +95,14 @@ def test_failed_jobs_are_paid_for_and_counted() -> None:
     assert result.ratio.estimate == pytest.approx(0.8 * 5 / 3, rel=0.02)
 
 
-@pytest.mark.parametrize("failure_class", ["Stopped", "Refused", "Vanished"])
-def test_jobs_that_say_nothing_about_the_setting_do_not_count(failure_class: str) -> None:
-    stopped = arm("inductor", *jobs(0.8, 2), failed(jobs(0.8, 3)[2], failure_class))
+def test_jobs_that_say_nothing_about_the_setting_do_not_count() -> None:
+    stopped = arm("inductor", *jobs(0.8, 2), failed(jobs(0.8, 3)[2], "Stopped"))
     results = results_of(DESIGN, [BASELINE, stopped], ACCURACY)
     assert results["inductor", 2] is None
     assert results["inductor", 1] is not None
     assert ("inductor", 3) not in results
+    unbilled = arm("inductor", *jobs(0.8, 2), replace(job(float("nan")), repeat="2"))
+    assert results_of(DESIGN, [BASELINE, unbilled], ACCURACY)["inductor", 2] == Result(None, 0.9, repeat=2)
 
 
 def with_cold_jobs(cold: int, repeats: int) -> Arm:
@@ -120,14 +111,10 @@ def with_cold_jobs(cold: int, repeats: int) -> Arm:
     return arm("inductor", *jobs(1.4, cold, cache_state="cold"), *warm[cold:])
 
 
-def test_cold_and_warm_jobs_both_count() -> None:
-    results = results_of(DESIGN, [BASELINE, with_cold_jobs(1, 5)], ACCURACY)
-    assert [each.cache for at in range(5) if (each := results["inductor", at])] == ["cold"] + ["warm"] * 4
-    assert all(each and each.cost for each in results.values())
-
-
 def test_the_verdict_is_for_the_trainings_to_come() -> None:
     baseline, mixed = arm("none", *jobs(1.0, 9)), with_cold_jobs(5, 9)
+    results = results_of(DESIGN, [baseline, mixed], ACCURACY)
+    assert [each.cache for at in range(9) if (each := results["inductor", at])] == ["cold"] * 5 + ["warm"] * 4
     once = verdict(mixed, baseline, Design(looks=(9,)))
     often = verdict(mixed, baseline, Design(looks=(9,), trainings=100))
     assert (once.outcome, often.outcome) == ("not cheaper", "cheaper")
@@ -139,38 +126,19 @@ def test_the_verdict_is_for_the_trainings_to_come() -> None:
         assert result.caches.warm.estimate == pytest.approx(0.8, rel=0.01)
         # (140 + (N - 1) x 80) / 100 N is 1 at N = 3, so the fourth training is ahead.
         assert result.caches.cheaper_from == 4
-
-
-def test_the_sentences_name_each_cache_state_and_the_trainings() -> None:
-    baseline, mixed = arm("none", *jobs(1.0, 9)), with_cold_jobs(5, 9)
-    result = verdict(mixed, baseline, Design(looks=(9,), trainings=100))
-    assert trainings_phrase(result.caches) == " for 100 trainings, the first with a cold compile cache"
-    assert result.caches is not None
-    cold, warm, cheaper_from = state_sentences(result.caches)
+    assert trainings_phrase(often.caches) == " for 100 trainings, the first with a cold compile cache"
+    assert often.caches is not None
+    cold, warm, cheaper_from = state_sentences(often.caches)
     assert cold.startswith("With a cold compile cache: not cheaper, 40 % more (")
     assert warm.startswith("With a warm compile cache: cheaper, 20 % fewer (")
     assert cheaper_from == "It is cheaper from 4 trainings on, if only the first starts with a cold cache."
-
-
-def test_the_headline_names_the_trainings_from_which_an_arm_is_cheaper() -> None:
-    baseline, mixed = arm("none", *jobs(1.0, 9)), with_cold_jobs(5, 9)
-    result = verdict(mixed, baseline, Design(looks=(9,)))
-    comparison = Comparison("g", (baseline, mixed), (Contrast(mixed, result, None, {}),), ACCURACY)
+    comparison = Comparison("g", (baseline, mixed), (Contrast(mixed, once, None, {}),), ACCURACY)
     assert headline(comparison) == (
         "“inductor” is cheaper than “none” from 4 trainings on, but not for one training with a cold compile cache."
     )
     assert short_answer_of(comparison).text == " cheaper from 4 trainings on"
-
-
-def test_jobs_of_one_cache_state_have_one_verdict() -> None:
     fresh = arm("inductor", *jobs(1.4, 3, cache_state="cold"))
-    assert verdict(fresh).caches is None
-    assert verdict(fresh).outcome == "not cheaper"
-
-
-def test_a_successful_job_without_a_bill_does_not_count() -> None:
-    unbilled = arm("inductor", *jobs(0.8, 2), replace(job(float("nan")), repeat="2"))
-    assert results_of(DESIGN, [BASELINE, unbilled], ACCURACY)["inductor", 2] == Result(None, 0.9, repeat=2)
+    assert (verdict(fresh).caches, verdict(fresh).outcome) == (None, "not cheaper")
 
 
 def disturbed(of: Job) -> Job:
@@ -249,24 +217,74 @@ def test_arms_that_train_alike_are_compared_seed_by_seed() -> None:
     assert verdict(other, baseline).outcome == "cheaper"
     larger = arm("batch 64", *(replace(each, numbers={**each.numbers, "hp_batch_size": 64.0}) for each in other.jobs))
     assert not trains_alike(larger, baseline)
+    # Batches have the same rows with all kinds of padding but `max_length`.
+    padded = {kind: arm("", *jobs(1.0, 3, text={"hp_padding": kind})) for kind in ("longest", "buckets", "max_length")}
+    assert trains_alike(padded["longest"], padded["buckets"])
+    assert not trains_alike(padded["longest"], padded["max_length"])
     assert verdict(larger, baseline).outcome == "cheaper, quality not shown"
 
 
-def test_the_arms_of_the_demo_train_alike() -> None:
-    for fields in ({}, {"compare.arms": "[{compiler: none}, {compiler: inductor, compile_mode: max-autotune}]"}):
-        arguments = [hyperparameters(each.experiment, [32, 64]) for each in arms(load("demo", fields))]
-        # What a GPU makes of `auto`.
-        arguments = [{**each, "padding": kind} for each, kind in zip(arguments, ("longest", "buckets"), strict=True)]
-        texts = [{f"hp_{name}": str(value) for name, value in each.items()} for each in arguments]
-        baseline, other = (arm("", *jobs(1.0, 3, text=text)) for text in texts)
-        assert trains_alike(other, baseline)
-        padded = arm("", *jobs(1.0, 3, text={**texts[1], "hp_padding": "max_length"}))
-        assert not trains_alike(padded, baseline)
+def reported(tracked: Any, design: Design | None, baseline: tuple[float, ...], **arms: tuple[float, ...]) -> Report:
+    """Return the report of a stored group."""
+    tags = {"platform.kind": "group", "platform.group": tracked.group, "platform.verb": "compare"}
+    tracked.client.create_run(tracked.experiment_id, tags=tags | ({DESIGN_TAG: write_design(design)} if design else {}))
+    for label, costs in {"none": baseline, **arms}.items():
+        for repeat, seconds in enumerate(costs):
+            tracked.trained(label, repeat, seconds, baseline=label == "none", losses=[])
+    return render(tracked.client, tracked.group, "t")
 
 
-def test_a_look_is_one_sentence() -> None:
-    other = arm("inductor", *jobs(0.8, 3))
-    progress = progress_of(DESIGN, ["none", "inductor"], [BASELINE, other])
-    sentence = look_sentence(last_looks(progress)["inductor"])
-    assert sentence.startswith("20 % fewer (")
-    assert sentence.endswith("fewer); stops: it is cheaper")
+TRACKED = (100.0, 101.0, 99.0, 102.0, 98.0)
+LATE = (97.0, 94.0, 91.0, 95.0, 93.0)
+
+
+def test_every_form_shows_the_looks_and_what_stopped_the_arms(tracked: Any) -> None:
+    report = reported(tracked, Design(looks=(3, 5)), TRACKED, early=(60.0, 61.0, 59.0), late=LATE)
+    page, text, numbers = html_page(report), markdown(report), summary(report)
+    assert "The looks" in page
+    assert "| repeats | early | late |" in text
+    [first, second] = [line for line in text.splitlines() if line.startswith("| after ")]
+    assert first.startswith("| after 3 | 40 % fewer (")
+    assert "; stops: it is cheaper |" in first
+    assert first.endswith("; continues |")
+    assert second.startswith("| after 5 | stopped |")
+    assert [each["repeats"] for each in numbers["looks"]] == [3, 5]
+    assert [list(each["arms"]) for each in numbers["looks"]] == [["early", "late"], ["late"]]
+    assert numbers["looks"][0]["arms"]["early"]["stops"] == "cheaper"
+    assert numbers["looks"][0]["arms"]["early"]["ratio"]["estimate"] == pytest.approx(0.6, rel=1e-3)
+    assert numbers["looks"][0]["arms"]["late"]["stops"] is None
+    assert list(numbers["stopped"]) == ["early", "late"]
+
+
+@pytest.mark.parametrize(
+    ("rules", "level", "quantile", "outcome"),
+    [
+        # Pocock's spending at a third of the repeats: 0.05 * log(1 + (e - 1) / 3).
+        (2, 0.0226416, 3.605769, "inconclusive"),
+        # Hwang, Shih and DeCani's: 0.05 * (1 - e^-1) / (1 - e^-3).
+        (3, 0.0332620, 3.188558, "cheaper"),
+    ],
+)
+def test_a_stored_group_is_reported_by_the_rules_it_ran_under(
+    tracked: Any, rules: int, level: float, quantile: float, outcome: str
+) -> None:
+    """0.893 has the logarithm -0.113169. The error is 0.0333310 with 4 degrees of freedom, see `worked_cases`: by
+    version 2 the interval reaches 0.120184 to each side, by version 3 only 0.106278."""
+    report = reported(tracked, Design(looks=(3, 9), rules=rules), spread(100.0), inductor=spread(89.3))
+    numbers = summary(report)
+    assert (report.rules, numbers["rules"]) == (rules, rules)
+    assert f"Judged by version {rules} of the rules" in html_page(report)
+    look = numbers["looks"][0]["arms"]["inductor"]
+    assert look["level"] == pytest.approx(level, rel=1e-4)
+    assert math.log(look["ratio"]["high"] / look["ratio"]["estimate"]) == pytest.approx(quantile * 0.0333310, rel=1e-4)
+    assert numbers["contrasts"][0]["outcome"] == outcome
+
+
+def test_a_group_without_looks_has_none_and_a_damaged_tag_is_refused(tracked: Any) -> None:
+    report = reported(tracked, None, TRACKED, late=LATE)
+    assert "The looks" not in markdown(report)
+    assert (summary(report)["looks"], summary(report)["stopped"], summary(report)["rules"]) == ([], {}, 1)
+    tags = {"platform.kind": "group", "platform.group": tracked.group, DESIGN_TAG: "{"}
+    tracked.client.create_run(tracked.experiment_id, tags=tags)
+    with pytest.raises(InputError, match=r"tag platform\.design of group .demo-1. is .\{.: it must be"):
+        render(tracked.client, tracked.group, "t")

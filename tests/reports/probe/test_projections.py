@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import io
-import json
 import re
 from typing import Any
 
@@ -12,13 +10,12 @@ import pytest
 
 from reports.formats.figures import summary
 from reports.formats.html import html_page
-from reports.formats.terminal import print_report
 from reports.model.report import Report
 from reports.probe.projections import Probes, probes_of
 from reports.probe.report import headline, sentences
 from reports.render import render
-from tests.support.reports.page import Page
-from tests.support.reports.reading import chart_names, page_cells
+from tests.support.reports.page import Page, sound_page
+from tests.support.reports.reading import chart_names, page_cells, terminal_text
 
 
 def row(label: str, seconds: float, half: float, usd_per_hour: float | None = None, **columns: Any) -> dict[str, Any]:
@@ -67,12 +64,6 @@ def test_arms_that_may_cost_the_same_are_not_distinguished() -> None:
     assert headline(projected).endswith("; “b” cannot be distinguished from it.")
 
 
-def test_an_arm_is_the_least_from_the_difference_that_the_interval_allows() -> None:
-    """With exact steps, the error of the ratio is 1.2 * sqrt(2) * 1.96 * 0.037 = 0.123070: 13.1 %."""
-    assert "cannot be distinguished" in headline(probes(row("a", 1000, 0, 1.0), row("b", 1130, 0, 1.0)))
-    assert headline(probes(row("a", 1000, 0, 1.0), row("b", 1132, 0, 1.0))).endswith(", the cheapest of the 2 arms.")
-
-
 def test_losses_are_compared_after_the_same_samples() -> None:
     """Both arms saw 1,000 samples. The losses of the second half are 0.6 and 0.4, and 0.56 and 0.54; later ones do not
     count."""
@@ -108,14 +99,6 @@ def test_a_missing_interval_end_is_not_invented() -> None:
     assert (dollars.unit, dollars.projected[0].cost.estimate) == ("billable seconds", 900)
     seconds = probes(row("a", 1000, 10, projected_billable_instance_seconds_high=float("inf")))
     assert seconds.unit == "billable seconds"
-
-
-def test_missing_samples_of_one_arm_are_ignored() -> None:
-    for rows in (
-        (row("a", 1000, 10, samples=float("nan")), row("b", 900, 10)),
-        (row("b", 900, 10), row("a", 1000, 10)),
-    ):
-        assert probes(*rows).common_samples == 1000
 
 
 def test_the_spread_is_that_of_own_repeats_of_the_same_model_and_machine(tracked: Any) -> None:
@@ -157,10 +140,8 @@ ENDS = {"": 1.0, "_low": 0.97, "_high": 1.03}
 
 
 def test_every_form_of_the_report_has_the_projections(report: Report) -> None:
-    page = Page(html_page(report))
+    page = sound_page(report)
     assert "“g5 & <b>” would cost 0.40 USD (0.36 to 0.44)" in page.text
-    assert not page.tags & {"link", "img", "b"}
-    assert len(page.ids) == len(set(page.ids))
     # The steps are known to 3 %, and jobs differ by 3.7 %: sqrt(0.0375^2 + 0.102558^2) = 0.109199.
     [cheapest, _] = summary(report)["arms"]
     assert cheapest["cost"] == pytest.approx({"estimate": 0.4, "low": 0.356321, "high": 0.443679})
@@ -168,7 +149,6 @@ def test_every_form_of_the_report_has_the_projections(report: Report) -> None:
     assert cheapest["spread_between_jobs"] == {"relative": 0.037, "jobs": 0}
     assert summary(report)["not_separated_from_the_cheapest"] == []
     assert "usual spread between jobs, 3.70 %" in page.text
-    json.dumps(summary(report), allow_nan=False)
     assert "projection" in chart_names(report)
     # The loss over samples 1,100 to 2,000: the mean of exp(-i / 8) + 0.3 for i from 10 to 19.
     cells = {row["arm"]: " | ".join(row.values()) for row in page_cells(report) if "arm" in row}
@@ -179,7 +159,4 @@ def test_every_form_of_the_report_has_the_projections(report: Report) -> None:
     [description] = re.findall(r'<desc id="projection-description">(.*?)</desc>', html_page(report))
     assert description == "g5 &amp; &lt;b&gt;: 0.4, 0.356 to 0.444; g4dn: 1.00, 0.891 to 1.11."
     assert "2 probes took 120 billable instance seconds in all." in page.text
-    out = io.StringIO()
-    print_report(report, out)
-    assert "“g5 & <b>” would cost 0.40 USD" in out.getvalue()
-    assert all(len(line) <= 100 for line in out.getvalue().splitlines())
+    assert "“g5 & <b>” would cost 0.40 USD" in terminal_text(report)

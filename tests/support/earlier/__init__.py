@@ -3,10 +3,10 @@
 `state.tar.xz` holds a finished comparison of two batch sizes with two repeats each, and a training whose launcher left
 while its job was running; the job has ended since.
 
-`whole_state.tar.xz` is of the last version with its own readers of data, its own server and MLflow flavour. `make.py`
-made it. It holds a finished comparison, trainings of each task with logged models, their inputs and answers
-(`answers.json`), a compared script, a sweep with its study, a comparison whose launcher left after its first job, and
-an endpoint whose server was killed.
+`whole_state.tar.xz` is of the last version with its own readers of data, its own server and MLflow flavour. The script
+`make.py` of commit 180e095d made it. It holds a finished comparison, trainings of each task with logged models, their
+inputs and answers (`answers.json`), a compared script, a sweep with its study, a comparison whose launcher left after
+its first job, and an endpoint whose server was killed.
 
 Every path in both starts with `ROOT`, or with `SOURCE` for the repository.
 

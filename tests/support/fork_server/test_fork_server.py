@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -29,11 +28,6 @@ def start(ending: str, **variables: str) -> subprocess.Popen[str]:
     )
 
 
-def first_line(process: subprocess.Popen[str]) -> dict[str, Any]:
-    assert process.stdout
-    return dict(json.loads(process.stdout.readline()))
-
-
 def test_a_program_inherits_streams_folder_variables_and_cores() -> None:
     process = start("echo", SAMPLE="of this test")
     output, error = process.communicate("typed")
@@ -44,17 +38,13 @@ def test_a_program_inherits_streams_folder_variables_and_cores() -> None:
     assert started["mlflow"]
 
 
-@pytest.mark.parametrize(("ending", "code"), [("exit", 7), ("signal", -signal.SIGUSR1)])
-def test_the_launcher_ends_as_its_program_does(ending: str, code: int) -> None:
-    process = start(ending)
-    process.communicate()
-    assert process.returncode == code
-
-
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_to_the_launcher_ends_its_program(number: signal.Signals) -> None:
-    process = start("wait")
-    pid = first_line(process)["pid"]
+    process = start("wait", SAMPLE="found by it")
+    assert process.stdout
+    pid = json.loads(process.stdout.readline())["pid"]
+    # Services find a job's processes by their environment.
+    assert b"SAMPLE=found by it" in Path(f"/proc/{pid}/environ").read_bytes().split(b"\0")
     process.send_signal(number)
     process.communicate()
     assert process.returncode == -number
@@ -62,15 +52,6 @@ def test_a_signal_to_the_launcher_ends_its_program(number: signal.Signals) -> No
     while Path(f"/proc/{pid}").exists():
         assert time.monotonic() < deadline
         time.sleep(0.01)
-
-
-def test_proc_shows_the_programs_environment() -> None:
-    """Services find a job's processes by their environment."""
-    process = start("wait", SAMPLE="found by it")
-    environment = Path(f"/proc/{first_line(process)['pid']}/environ").read_bytes().split(b"\0")
-    process.kill()
-    process.communicate()
-    assert b"SAMPLE=found by it" in environment
 
 
 def test_the_real_interpreter_runs_programs_with_different_variables() -> None:
@@ -87,6 +68,7 @@ def test_the_server_survives_launchers_killed_at_any_moment() -> None:
         process.send_signal(signal.SIGSTOP if moment % 2 else signal.SIGTERM)
         process.kill()
         process.communicate()
-    process = start("exit")
-    process.communicate()
-    assert process.returncode == 7
+    for ending, code in (("exit", 7), ("signal", -signal.SIGUSR1)):
+        process = start(ending)
+        process.communicate()
+        assert process.returncode == code

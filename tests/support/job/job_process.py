@@ -25,6 +25,8 @@ sys.path.insert(0, str(JOB))
 
 DYING = str(Path(__file__).with_name("dying.py"))
 """Script that sends the job a signal at a chosen call."""
+WATCHED = str(Path(__file__).with_name("watched.py"))
+"""Script that records the rows of each process, or lets one fail."""
 TORCHRUN = ("-m", "torch.distributed.run", "--standalone", "--nproc_per_node=2")
 """Arguments of Python that launch two processes."""
 

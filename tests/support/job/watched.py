@@ -1,8 +1,8 @@
 """Run the job and record each process's rows, or let a process fail: `watched.py train.py --...`.
 
-Two environment variables control it. `WATCHED_FOLDER` is the folder for `rows_0.jsonl`, `rows_1.jsonl` and so on: one
-line per batch, with the rows as they reach the model. `FAILING` is the rank of a process that runs out of memory in its
-third step.
+Environment variables control it. `WATCHED_FOLDER` is the folder for `rows_0.jsonl`, `rows_1.jsonl` and so on: one line
+per batch, with the rows as they reach the model. `FAILING` is the rank of a process that runs out of memory in its
+third step, and `LIMITED` that of a process with limited memory.
 """
 
 from __future__ import annotations
@@ -11,17 +11,23 @@ import importlib
 import itertools
 import json
 import os
+import resource
 import runpy
 import sys
 from pathlib import Path
 from typing import Any
 
+LIMIT_BYTES = 1_800_000_000
+
 
 def main(script: str) -> None:
+    rank = os.environ.get("RANK", "0")
+    if os.environ.get("LIMITED") == rank:
+        resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
     sys.path.insert(0, str(Path(script).parent))
     importlib.import_module("compilation.lean_imports")
     trainer = importlib.import_module("loop.job_trainer").JobTrainer
-    step, calls, rank = trainer.training_step, itertools.count(1), os.environ["RANK"]
+    step, calls = trainer.training_step, itertools.count(1)
 
     def watched(self: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:
         if os.environ.get("FAILING") == rank and next(calls) == 3:

@@ -1,18 +1,20 @@
-"""A rendered report as a browser reads it, and a hostile name to test it with."""
+"""A rendered report as a browser reads it, checks that all its forms are sound, and a hostile name to test it with."""
 
+import json
+import re
+import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from typing import Any
 
+from reports.formats.figures import summary
+from reports.formats.html import html_page
 from reports.model.report import Report
 from reports.render import render
 from tests.conftest import ROOT
+from tests.support.reports.reading import terminal_lines
 
 HOSTILE = '<script>alert(\'x\')</script> & "α 漢" | $x_1$ #0072b2 id="a"'
-
-
 SORTING = ROOT / "reports" / "formats" / "sorting.js"
-
-
 VOID = {"meta", "br", "link", "img", "hr"}
 
 
@@ -51,6 +53,25 @@ class Page(HTMLParser):
             self.script += data
         else:
             self.text += data.replace("\N{NO-BREAK SPACE}", " ")
+
+
+def sound_page(report: Report, command: str = "") -> Page:
+    """Check that every form of the report is well-formed, and return the page. `command` may be a long line."""
+    html = html_page(report)
+    page, without_charts = Page(html), re.sub(r"<svg.*?</svg>", "", html, flags=re.S)
+    assert len(page.ids) == len(set(page.ids))
+    assert [address for address in page.addresses if not address.startswith(("#", "http"))] == []
+    assert not page.tags & {"link", "img", "iframe", "object"}
+    assert not re.search(r"@import|url\((?!#)", html)
+    for svg in re.findall(r"<svg.*?</svg>", html, flags=re.S):
+        ElementTree.fromstring(svg.replace("xlink:href", "href"))
+    json.dumps(summary(report), allow_nan=False)
+    assert summary(report)["headline"] in page.text
+    assert "nan" not in without_charts.lower().replace("finance", "")
+    lines = terminal_lines(report)
+    assert all(len(line) <= 100 for line in lines if not command or command not in line)
+    assert "\x1b" not in "".join(lines)
+    return page
 
 
 def compared(tracked: Any, label: str = "inductor") -> Report:

@@ -50,6 +50,17 @@ def repeats(compiler: str, size: float, *billed: float, multiplier: float = 1.0,
     return [row("confirmation", compiler, size, each, multiplier, baseline=baseline, **more) for each in billed]
 
 
+def rate_trial(compiler: str, size: float, rate: float, **more: Any) -> dict[str, Any]:
+    """Return a trial of a sweep for throughput, which bills 100 s whatever its samples per second."""
+    return trial(compiler, size, 100.0, throughput_steady_samples_per_second=rate, **more)
+
+
+def rate_repeats(compiler: str, size: float, *rates: float) -> list[dict[str, Any]]:
+    """Return repeats of a sweep for throughput, one for each rate."""
+    values = {"hp_target_stop": None}
+    return [repeats(compiler, size, 100.0, throughput_steady_samples_per_second=each, **values)[0] for each in rates]
+
+
 def waves(compiler: str, size: float, *billed: float, **more: Any) -> list[dict[str, Any]]:
     """Return repeats numbered as a sweep numbers them: 0 is the trial."""
     rows = repeats(compiler, size, *billed, **more)

@@ -1,21 +1,24 @@
-"""Arms and verdicts of worked examples."""
+"""Arms, verdicts and tables of jobs of worked examples."""
 
 from collections.abc import Sequence
+from dataclasses import replace
+from typing import Any
 
 from judging.quality import MEASURES
 from reports.comparison.arms import Arm, Job
 from reports.comparison.equal_work import Difference
 
 ACCURACY = MEASURES[0]
+AT_045 = {"hp_target_stop": "True", "hp_target_metric": "eval_loss", "hp_target_value": "0.45"}
 
 
-def job(billed: float, *, cache: str = "off", status: str = "FINISHED", **numbers: float) -> Job:
+def job(billed: float, *, cache: str = "off", **numbers: float) -> Job:
     numbers_of_job = {"cost_billable_instance_seconds": billed, "samples": 2000.0, "eval_accuracy": 0.9, **numbers}
     return Job(
         run_id="r",
         experiment_id="1",
         name="j",
-        status=status,
+        status="FINISHED",
         arm="a",
         is_baseline=False,
         repeat="0",
@@ -29,5 +32,33 @@ def arm(*billed: float, label: str = "inductor", **numbers: float) -> Arm:
     return Arm(label, tuple(job(seconds, **numbers) for seconds in billed))
 
 
+def with_text(of: Arm, **text: str) -> Arm:
+    """Return an arm whose jobs have these tags and parameters too."""
+    return Arm(of.label, tuple(replace(each, text={**each.text, **text}) for each in of.jobs))
+
+
+def to_target(label: str, *billed: float, reached: int | None = None, **numbers: float) -> Arm:
+    """Return an arm whose jobs end at eval_loss 0.45. The first `reached` of them reach it; with None, all of them."""
+    reaching = len(billed) if reached is None else reached
+    jobs = (job(seconds, target_reached=float(at < reaching), **numbers) for at, seconds in enumerate(billed))
+    return with_text(Arm(label, tuple(jobs)), **AT_045)
+
+
 def descriptions(differences: Sequence[Difference]) -> list[str]:
     return [difference.description for difference in differences]
+
+
+def job_row(arm: str, billed: float, repeat: int = 0, **columns: Any) -> dict[str, Any]:
+    """Return the row of a job that trained 2,000 samples with accuracy 0.9, for a table of jobs."""
+    values = {
+        "run_id": f"{arm} {repeat} {billed}",
+        "status": "FINISHED",
+        "arm": arm,
+        "baseline": "true" if arm == "none" else "false",
+        "repeat": str(repeat),
+        "samples": 2000.0,
+        "eval_accuracy": 0.9,
+        "cost_billable_seconds": billed,
+        "cost_billable_instance_seconds": billed,
+    }
+    return {**values, **columns}

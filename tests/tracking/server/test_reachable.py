@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from models.lookup.versions import Versions
+from models.trained_model import Versions
 from sweeps.study.storage import _ENGINE, open_storage
 from tests.support.ports import free_port
 from tests.support.sweeps.postgres import postgres

@@ -30,6 +30,14 @@ MAX_BLOCKS = 10
 """Long blocks capture slow changes. More than ten blocks add little certainty (Schmeiser, Operations Research 30,
 1982)."""
 
+GOLDEN = (math.sqrt(5) - 1) / 2
+
+FEWEST_STEPS = 4
+"""Fewest steps measured at each batch size. With three, a line leaves one degree of freedom and the interval is three
+times as wide (Student's t of 12.7 instead of 4.3)."""
+MOST_STEPS = 30
+"""Most steps measured at each batch size, however short they are."""
+
 T_975 = (
     *(12.706, 4.303, 3.182, 2.776, 2.571, 2.447, 2.365, 2.306, 2.262, 2.228),
     *(2.201, 2.179, 2.160, 2.145, 2.131, 2.120, 2.110, 2.101, 2.093, 2.086),
@@ -113,15 +121,6 @@ def _block_means(values: np.ndarray) -> np.ndarray:
     size = len(values) // min(math.isqrt(len(values)), MAX_BLOCKS)
     starts = np.arange(len(values) // size) * size
     return np.asarray(np.add.reduceat(values, starts) / np.diff([*starts, len(values)]))
-
-
-GOLDEN = (math.sqrt(5) - 1) / 2
-
-FEWEST_STEPS = 4
-"""Fewest steps measured at each batch size. With three, a line leaves one degree of freedom and the interval is three
-times as wide (Student's t of 12.7 instead of 4.3)."""
-MOST_STEPS = 30
-"""Most steps measured at each batch size, however short they are."""
 
 
 @dataclass(frozen=True)

@@ -1,7 +1,7 @@
 """Causal language modelling: predict each token from those before it."""
 
 import math
-from typing import Any, Dict, List, Optional
+from typing import Any, Dict, List
 
 import numpy as np
 import torch
@@ -76,14 +76,9 @@ class Scorer:
         # Replaces Trainer's eval_loss, which is the mean of the batch means.
         loss_sum, tokens = np.asarray(prediction.predictions, dtype=np.float64).sum(axis=0)
         loss = float(loss_sum / tokens)
-        perplexity = _perplexity(loss)
-        return {"loss": loss, **({} if perplexity is None else {"perplexity": perplexity})}
+        # Without a perplexity if the model diverged.
+        return {"loss": loss, **({"perplexity": math.exp(loss)} if loss <= LARGEST_EXPONENT else {})}
 
     def tables(self) -> Dict[str, List[Dict[str, Any]]]:
         """Return an empty dictionary: this task has no tables."""
         return {}
-
-
-def _perplexity(loss: float) -> Optional[float]:
-    """Return exp(loss), or None if it is not finite because the model diverged."""
-    return math.exp(loss) if loss <= LARGEST_EXPONENT else None

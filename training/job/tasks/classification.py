@@ -55,18 +55,14 @@ def reduce_predictions(predictions: Any, labels: Any) -> Any:
     return predictions
 
 
-def _source_rows(channel: Channel) -> List[int]:
-    file = channel.folder / SOURCE_ROWS
-    return list(json.loads(file.read_text("utf-8"))) if file.exists() else []
-
-
 class Scorer:
     """Computes the scores for Trainer, and keeps the last evaluation's results for the tables."""
 
     def __init__(self, channel: Channel) -> None:
         self._label_names = list(channel.metadata.label_names)
         self._matrix: Optional[np.ndarray] = None
-        self._source_rows = _source_rows(channel)
+        file = channel.folder / SOURCE_ROWS
+        self._source_rows: List[int] = json.loads(file.read_text("utf-8")) if file.exists() else []
         self._positions = np.argsort(channel.rows.numbers)[: len(self._source_rows)]
         """Positions of the channel's first rows in the order of evaluation."""
         self._first_rows: List[Dict[str, Any]] = []

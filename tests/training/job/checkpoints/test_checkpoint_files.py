@@ -21,6 +21,7 @@ def test_the_newest_checkpoint_has_the_highest_step(tmp_path: Path) -> None:
     for step in (9, 100, 20):
         write(tmp_path, step)
     assert checkpoint_files.newest(tmp_path) == (tmp_path / "checkpoint-100", Progress(100, 3200, 150.0))
+    assert checkpoint_files.newest(tmp_path / "missing") is None
 
 
 def test_incomplete_checkpoints_are_skipped_and_reported(tmp_path: Path) -> None:
@@ -36,11 +37,6 @@ def test_incomplete_checkpoints_are_skipped_and_reported(tmp_path: Path) -> None
     assert newest is not None
     assert newest[1].step == 1
     assert [note.split()[1] for note in notes] == [f"checkpoint-{step}" for step in (6, 5, 4, 3, 2)]
-
-
-def test_newest_returns_none_without_checkpoints(tmp_path: Path) -> None:
-    assert checkpoint_files.newest(tmp_path) is None
-    assert checkpoint_files.newest(tmp_path / "missing") is None
 
 
 def test_incomplete_and_older_checkpoints_are_removed(tmp_path: Path) -> None:

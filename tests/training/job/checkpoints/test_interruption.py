@@ -3,12 +3,9 @@
 from __future__ import annotations
 
 import json
-import shutil
 import signal
-import subprocess
 import time
 from collections.abc import Callable
-from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -101,41 +98,6 @@ def test_a_killed_job_resumes(job: Any, uninterrupted: Any, kill_at: list[str], 
     assert ended.result["steps"] == 14
     assert ended.result["metrics"]["eval_loss"] == uninterrupted.result["metrics"]["eval_loss"]
     assert checkpoints_of(job) == ["checkpoint-14"]
-
-
-@pytest.mark.slow
-def test_a_job_killed_while_writing_a_checkpoint_resumes(job: Any, uninterrupted: Any) -> None:
-    """Kill the job three times, each time when the folder of an unfinished checkpoint appears."""
-    job.with_checkpoints()
-    kills = 0
-    for _ in range(3):
-        with job.start(**TRAINING, precision="fp32", logging_steps=1) as process:
-            is_killed = kill_at_match(job.folder / "checkpoints/.unfinished", "checkpoint-*/*", process)
-        kills += is_killed
-        if not is_killed:  # so that the next start writes checkpoints
-            shutil.rmtree(job.folder / "checkpoints")
-    assert kills, "no start was killed while it wrote a checkpoint"
-    ended = job.run(**TRAINING)
-    assert curve(ended) == curve(uninterrupted)
-    assert ended.weights == uninterrupted.weights
-
-
-def kill_at_match(folder: Path, pattern: str, process: subprocess.Popen[str]) -> bool:
-    """Kill the process when a file in the folder matches the pattern. Return False if the process ended first."""
-    deadline = time.monotonic() + 480
-    try:
-        while True:
-            # The folder may be renamed while it is read.
-            with suppress(FileNotFoundError):
-                if any(folder.glob(pattern)):
-                    return True
-            assert time.monotonic() < deadline
-            if process.poll() is not None:
-                assert process.returncode == 0, process.communicate()
-                return False
-    finally:
-        process.kill()
-        process.communicate()
 
 
 @pytest.mark.slow

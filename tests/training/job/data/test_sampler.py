@@ -10,7 +10,7 @@ from torch.utils.data import BatchSampler
 
 from data.channels import Rows
 from data.sampler import BatchSharding, EvalSampler, TrainSampler, deal_to_processes, length_grouped_order
-from models.inference.batches import evaluation_batches
+from models.inference.predictor import evaluation_batches
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=400).map(np.array)
 

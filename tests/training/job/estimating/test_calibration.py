@@ -11,10 +11,7 @@ import pytest
 
 from data.padding import Padding
 from estimating.projection import MOST_STEPS, mean_step, plan, steps_to_measure
-from tests.conftest import ROOT
-from tests.support.job.job_process import TORCHRUN
-
-LIMITED = str(ROOT / "tests" / "support" / "job" / "limited.py")
+from tests.support.job.job_process import TORCHRUN, WATCHED
 
 BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "calibration_seconds": 0.02}
 MEASURED = {"fits", "step_seconds", "step_seconds_low", "step_seconds_high", "steps", "samples_per_second"}
@@ -67,7 +64,8 @@ def with_many_rows(job: Any, channel_writer: Any) -> Any:
 def test_batch_sizes_above_the_first_failure_are_skipped(job: Any, channel_writer: Any) -> None:
     """The allocation really fails, because the process's memory is limited."""
     arguments = {**BUCKETS, "calibration_batch_sizes": TOO_LARGE}
-    ended = with_many_rows(job, channel_writer).run([LIMITED, "0"], **arguments)
+    job.environment["LIMITED"] = "0"
+    ended = with_many_rows(job, channel_writer).run([WATCHED], **arguments)
     sizes = measurements(ended)
     assert [sizes[size]["fits"] for size in (8, 24000, 30000)] == [1, 0, 0]
     assert sizes[24000] == sizes[30000] == {"fits": 0, "steps": 0}
@@ -79,7 +77,8 @@ def test_batch_sizes_above_the_first_failure_are_skipped(job: Any, channel_write
 @pytest.mark.parametrize("limited", ["0", "1"])
 def test_processes_do_not_wait_for_one_that_runs_out_of_memory(job: Any, channel_writer: Any, limited: str) -> None:
     arguments = {**BUCKETS, "calibration_batch_sizes": "8,14000,15000"}
-    ended = with_many_rows(job, channel_writer).run([*TORCHRUN, LIMITED, limited], **arguments)
+    job.environment["LIMITED"] = limited
+    ended = with_many_rows(job, channel_writer).run([*TORCHRUN, WATCHED], **arguments)
     sizes = measurements(ended)
     assert [values["fits"] for values in sizes.values()] == [1, 0, 0]
     assert sizes[8]["samples_per_second"] == pytest.approx(2 * 8 / sizes[8]["step_seconds"])

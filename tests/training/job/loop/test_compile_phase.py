@@ -80,11 +80,6 @@ def test_cuda_graphs_are_recorded_before_the_first_step() -> None:
     assert steps_per_shape("cpu", "reduce-overhead") == 1
 
 
-TINY = BertConfig(
-    vocab_size=32, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, num_labels=2
-)
-
-
 class CountingCompiler(NoCompiler):
     """Counts the steps that begin."""
 
@@ -95,28 +90,24 @@ class CountingCompiler(NoCompiler):
         self.steps += 1
 
 
-def trainer_with(compiler: NoCompiler, folder: Path) -> JobTrainer:
-    """Return a trainer that accumulates the gradients of two batches."""
+def test_gradients_of_the_first_batch_outlive_the_second(tmp_path: Path) -> None:
+    config = BertConfig(
+        vocab_size=32, hidden_size=8, num_hidden_layers=1, num_attention_heads=1, intermediate_size=8, num_labels=2
+    )
+    compiler, begun = CountingCompiler(), []
     unused: Any = None
     trainer = JobTrainer(
-        meter=Meter(clock_for("cpu"), 1, lambda *_: None),
+        meter=Meter(clock_for("cpu"), 1),
         compiler=compiler,
         sampler=unused,
         eval_sampler=unused,
         eval_collator=unused,
         scorer=None,
         keeper=CheckpointKeeper(None, 1, {}, NO_PROGRESS, None, None),
-        model=BertForSequenceClassification(TINY),
-        args=TrainingArguments(str(folder), use_cpu=True, report_to=[], gradient_accumulation_steps=2),
+        model=BertForSequenceClassification(config),
+        args=TrainingArguments(str(tmp_path), use_cpu=True, report_to=[], gradient_accumulation_steps=2),
     )
     trainer.current_gradient_accumulation_steps = 2
-    return trainer
-
-
-def test_gradients_of_the_first_batch_outlive_the_second(tmp_path: Path) -> None:
-    compiler = CountingCompiler()
-    trainer = trainer_with(compiler, tmp_path)
-    begun = []
     for _ in range(2):
         for _ in range(2):
             trainer.training_step(trainer.model, {"input_ids": torch.ones(2, 4).long(), "labels": torch.tensor([0, 1])})

@@ -10,10 +10,7 @@ from typing import Any
 
 import pytest
 
-from tests.conftest import ROOT
-from tests.support.job.job_process import TORCHRUN, Ended
-
-WATCHED = ROOT / "tests" / "support" / "job" / "watched.py"
+from tests.support.job.job_process import TORCHRUN, WATCHED, Ended
 
 NewJob = Callable[[str], Any]
 
@@ -27,7 +24,7 @@ def test_each_process_trains_on_different_rows(job: Any, channel_writer: Any, pa
     arguments = {"batch_size": 4, "epochs": 2, "padding": padding, "eval_strategy": "end"}
     if padding == "buckets":
         arguments["bucket_lengths"] = "6,12"
-    ended = job.run([*TORCHRUN, str(WATCHED)], **arguments)
+    ended = job.run([*TORCHRUN, WATCHED], **arguments)
     # An epoch has five groups of 2 x 4 rows, and a sixth with the remaining 3: 2 for one process, 1 for the other.
     assert ended.result["steps"] == 12
     # The tokens of the rows in each batch of a process, without padding and filler rows.
@@ -107,7 +104,7 @@ def test_processes_stop_and_resume_together(new_job: NewJob) -> None:
 def test_the_failure_of_one_process_is_the_jobs_failure(job: Any) -> None:
     """The other process waits in an exchange. It reports the same failure and ends before it is killed."""
     job.environment["FAILING"] = "1"
-    ended = job.run([*TORCHRUN, str(WATCHED)], epochs=100)
+    ended = job.run([*TORCHRUN, WATCHED], epochs=100)
     assert ended.code != 0
     (failure,) = ended.events("failure")
     assert (failure["failure_class"], failure["message"]) == ("OutOfMemory", "no room for process 1")

@@ -16,10 +16,10 @@ import torch
 
 from data.channels import read_channel
 from data.padding import Collator, Padding
-from models.endpoints.sagemaker import model_archive
+from models.endpoints.sagemaker import requests
 from models.inference.predictor import load_predictor
 from models.logged import flavor
-from models.logged.checkpoint import Checkpoint
+from models.logged.flavor import Checkpoint
 from models.logged.pyfunc import _load_pyfunc
 from tasks import question_answering
 from tests.support.job.squad_examples import staged
@@ -138,8 +138,8 @@ def logged_model(folder: Path, tmp_path: Path) -> AnswerFunction:
 
 
 def sagemaker_container(folder: Path, tmp_path: Path) -> AnswerFunction:
-    files = model_archive.archive_files(folder / "model", with_code=True)
-    archive = model_archive.pack(files, tmp_path / "model.tar.gz")
+    files = requests.archive_files(folder / "model", with_code=True)
+    archive = requests.pack(files, tmp_path / "model.tar.gz")
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path / "container", filter="data")
     code = load_module(tmp_path / "container" / "code" / "inference.py")

@@ -1,0 +1,353 @@
+"""Endpoints on this machine: implements `Endpoints` with server processes that outlive their commands.
+
+endpoints/NAME/<number>/   one server: state.json, address.json, log.txt
+endpoints/.NAME.lock       held by the command that changes the endpoint
+"""
+
+from __future__ import annotations
+
+import contextlib
+import http.client
+import json
+import os
+import shutil
+import subprocess
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+from urllib.parse import urlsplit
+
+import psutil
+
+from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
+from models.server.access import read_token
+from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
+from training.contract.price import Price
+from training.contract.retry import RetryPolicy
+from training.state.locks import exclusive_lock, held_locks, lock_for_use
+from training.state.own_process import own_process
+
+PAUSE_SECONDS = 0.1
+REPORT_SECONDS = 5.0
+"""Time between two progress lines while waiting."""
+ANSWER_SECONDS = 600.0
+"""Longest wait for one answer."""
+DEFAULTS = {"host": "127.0.0.1", "token_file": None}
+"""Values of endpoints that an earlier version deployed. Other values that it did not record count as equal."""
+SERVER = "models.server"
+END_SECONDS = 15.0
+"""Time for a server to stop by itself before it is killed."""
+TAIL_LINES = 5
+
+
+class LocalEndpoints:
+    """Servers on this machine, under `home`. Any process can list, query and stop them."""
+
+    def __init__(self, home: Path) -> None:
+        self._home, self._root = home, home / "endpoints"
+
+    def deploy(self, spec: EndpointSpec, echo: Echo) -> EndpointState:
+        """Deploy the model and return the endpoint once it answers; see `Endpoints.deploy`."""
+        with self._locked(spec.name, echo):
+            current = self._current(spec.name)
+            action = self._action(current, spec)
+            for server in self._servers(spec.name):  # left behind by killed commands
+                if server != current or action == "create":
+                    server.delete()
+            server = ServerFolder(self._root / spec.name / str(time.time_ns()))
+            if current and action == "keep":
+                echo(f"Endpoint {spec.name} already serves {spec.identity}")
+                server = current
+                if server.answers():
+                    return _state(spec.name, server)
+            try:
+                if action != "keep":
+                    self._start(server, spec, echo)
+                self._wait(server, spec, echo)
+            except BaseException:
+                server.delete()
+                raise
+            for other in self._servers(spec.name):
+                if other != server:
+                    other.delete()
+            return _state(spec.name, server)
+
+    def plan(self, spec: EndpointSpec) -> DeploymentPlan:
+        """Return the steps that `deploy` would take, and take none; see `Endpoints.plan`."""
+        return DeploymentPlan(action=self._action(self._current(spec.name), spec))
+
+    @staticmethod
+    def _action(current: ServerFolder | None, spec: EndpointSpec) -> Action:
+        """Return whether the current server stays. Raises EndpointTaken if it must not be replaced."""
+        if current is None or not current.is_alive():
+            return "create"
+        differs = difference(current.state(), spec)
+        if differs and not spec.replace:
+            raise EndpointTaken(
+                f"endpoint {spec.name} {differs}: use --replace true to replace it, or choose a different --name."
+            )
+        return "replace" if differs else "keep"
+
+    def _start(self, server: ServerFolder, spec: EndpointSpec, echo: Echo) -> None:
+        server.path.mkdir(parents=True)
+        # Written before the server reads the files, so that the next deploy notices files that change meanwhile.
+        server.write_state(
+            {**record_of(spec), "run_id": spec.run_id, "model_id": spec.model_id, "created": time.time()}
+        )
+        options = ["--model", str(spec.model.resolve()), "--host", spec.host]
+        options += ["--task", spec.task] if spec.task else []
+        options += ["--precision", spec.precision] if spec.precision else []
+        options += ["--evaluation", spec.evaluation.to_json()] if spec.run_id else []
+        options += ["--token-file", str(spec.token_file)] if spec.token_file else []
+        lock_for_use(self._home.resolve(), [spec.model.resolve()])
+        echo(f"Starting endpoint {spec.name} with model {spec.model}")
+        server.start(options)
+
+    @staticmethod
+    def _wait(server: ServerFolder, spec: EndpointSpec, echo: Echo) -> None:
+        """Wait until the server answers. Raises `EndpointFailed` if it ends or takes too long."""
+        reported_at_seconds = 0.0
+        policy = RetryPolicy(first_pause_seconds=PAUSE_SECONDS, factor=1.0, total_seconds=spec.wait_seconds)
+        for elapsed_seconds in policy.attempts():
+            if server.answers():
+                return
+            if not server.is_alive():
+                raise EndpointFailed(f"endpoint {spec.name} did not start: {server.failure_reason()}")
+            if elapsed_seconds - reported_at_seconds > REPORT_SECONDS:
+                reported_at_seconds = elapsed_seconds
+                echo(f"Waiting for endpoint {spec.name} for {elapsed_seconds:.0f} s: it is loading its model")
+        raise EndpointFailed(
+            f"endpoint {spec.name} did not answer within {spec.wait_seconds:.0f} s: {server.failure_reason()}"
+        )
+
+    def price(self, machine: str) -> Price | None:
+        """Return None: this machine has no price."""
+        return None
+
+    def predict(self, name: str, body: bytes) -> bytes:
+        """Return the answer to one JSON request; see `Endpoints.predict`."""
+        server = self._existing(name)
+        state = _state(name, server)
+        if state.status != "InService":
+            raise EndpointFailed(f"endpoint {name} is {state.status}: {state.reason or 'retry when it is InService'}")
+        token_file = server.state().get("token_file")
+        headers = {"Authorization": f"Bearer {read_token(Path(token_file))}"} if token_file else {}
+        headers["Content-Type"] = "application/json"
+        try:
+            status, answer = server.request("POST", "/invocations", ANSWER_SECONDS, body=body, headers=headers)
+        except (OSError, http.client.HTTPException) as error:
+            raise EndpointFailed(f"endpoint {name} did not answer: {self.describe(name).reason or error}") from error
+        if status == 200:
+            return answer
+        if 400 <= status < 500:
+            raise InputError(f"endpoint {name} rejected the request with status {status}: {_message(answer)}")
+        raise EndpointFailed(f"endpoint {name} failed with status {status}: {_message(answer)}")
+
+    def describe(self, name: str) -> EndpointState:
+        """Return the endpoint's current state. Raises `EndpointNotFound`."""
+        return _state(name, self._existing(name))
+
+    def undeploy(self, name: str, echo: Echo) -> None:
+        """Stop the servers and delete the endpoint's folder. Raises `EndpointNotFound`."""
+        self._existing(name)
+        with self._locked(name, echo):
+            for server in self._servers(name):
+                server.delete()
+        echo(f"{name}: deleted")
+
+    def endpoints(self) -> list[EndpointState]:
+        """Return all endpoints on this machine, newest first."""
+        names = [path.name for path in self._root.glob("*") if not path.name.startswith(".")]
+        states = [_state(name, server) for name in names if (server := self._current(name))]
+        return sorted(states, key=lambda state: state.created, reverse=True)
+
+    def _servers(self, name: str) -> list[ServerFolder]:
+        return [ServerFolder(path) for path in sorted((self._root / name).glob("*")) if path.name.isdecimal()]
+
+    def _current(self, name: str) -> ServerFolder | None:
+        """Return the newest server that answers, or else the newest: during a replacement, there are two."""
+        servers = self._servers(name)[::-1]
+        return next((each for each in servers if each.answers()), servers[0] if servers else None)
+
+    def _existing(self, name: str) -> ServerFolder:
+        current = self._current(name)
+        if current is None:
+            known = [state.name for state in self.endpoints()]
+            raise EndpointNotFound(f"local endpoint '{name}' does not exist.{nearest(name, known)}")
+        return current
+
+    @contextlib.contextmanager
+    def _locked(self, name: str, echo: Echo) -> Iterator[None]:
+        """Lock the endpoint against other commands that change it. A folder without a server is deleted at the end."""
+        self._root.mkdir(parents=True, exist_ok=True)
+        path = self._root / f".{name}.lock"
+        try:
+            lock = exclusive_lock(path)
+        except BlockingIOError:
+            echo(f"Waiting for a different command that is changing endpoint {name}.")
+            lock = exclusive_lock(path, wait=True)
+        try:
+            yield
+        finally:
+            if not self._servers(name):
+                shutil.rmtree(self._root / name, ignore_errors=True)
+            path.unlink(missing_ok=True)
+            os.close(lock)
+
+
+@dataclass(frozen=True)
+class ServerFolder:
+    """One server process and its folder.
+
+    The process is the one whose arguments name the folder's file `address.json`. So it is found even if the command
+    that started it was killed, and a different process that reuses its id is never mistaken for it.
+    """
+
+    path: Path
+
+    def state(self) -> dict[str, Any]:
+        """Return what `write_state` wrote; empty if it is missing or incomplete."""
+        return self._read("state.json")
+
+    def write_state(self, state: Mapping[str, Any]) -> None:
+        """Record the model and the options."""
+        (self.path / "state.json").write_text(json.dumps(state))
+
+    def address(self) -> str | None:
+        """Return the server's address; None until it listens."""
+        return self._read(self._address_file.name).get("address")
+
+    def _read(self, name: str) -> dict[str, Any]:
+        with contextlib.suppress(OSError, ValueError, TypeError):
+            return dict(json.loads((self.path / name).read_bytes()))
+        return {}
+
+    def start(self, options: Sequence[str]) -> None:
+        """Start the server.
+
+        It inherits the shared locks of this process, so that nothing deletes the model's folder while it is used.
+        """
+        variables = os.environ | {"PYTHONUNBUFFERED": "1", "HF_HUB_OFFLINE": "1"}
+        with (self.path / "log.txt").open("ab") as log:
+            process = subprocess.Popen(
+                **own_process(SERVER, "--address", str(self._address_file), *options, environment=variables),
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=log,
+                start_new_session=True,
+                pass_fds=held_locks(),
+            )
+        threading.Thread(target=process.wait, daemon=True).start()  # reaps the server if it ends first
+
+    def is_alive(self) -> bool:
+        """Return whether the server is running."""
+        return self._process() is not None
+
+    def _process(self) -> psutil.Process | None:
+        own = self._address_file.resolve()
+        for process in psutil.process_iter(["cmdline"]):
+            words = process.info["cmdline"] or []
+            files = (Path(word).resolve() for word in words if word.endswith(own.name))
+            if SERVER in words and own in files:
+                return process
+        return None
+
+    @property
+    def _address_file(self) -> Path:
+        return self.path / "address.json"
+
+    def answers(self) -> bool:
+        """Return whether the server reports that its model is loaded."""
+        try:
+            return self.request("GET", "/ping", 30)[0] == 200
+        except (OSError, http.client.HTTPException):
+            return False
+
+    def request(self, method: str, path: str, timeout_seconds: float, **content: Any) -> tuple[int, bytes]:
+        """Send a request, and return the status and the body of its answer. Raises OSError and HTTPException."""
+        if (address := self.address()) is None:
+            raise ConnectionError("it does not listen yet")
+        connection = http.client.HTTPConnection(urlsplit(address).netloc, timeout=timeout_seconds)
+        try:
+            connection.request(method, path, **content)
+            response = connection.getresponse()
+            return response.status, response.read()
+        finally:
+            connection.close()
+
+    def delete(self) -> None:
+        """Stop the server, by SIGTERM and after `END_SECONDS` by SIGKILL, and delete its folder."""
+        if process := self._process():
+            with contextlib.suppress(psutil.NoSuchProcess):
+                process.terminate()
+                try:
+                    process.wait(END_SECONDS)
+                except psutil.TimeoutExpired:
+                    process.kill()
+                    process.wait(END_SECONDS)
+        shutil.rmtree(self.path, ignore_errors=True)
+
+    def failure_reason(self) -> str:
+        """Return a phrase with the last lines of the log."""
+        with contextlib.suppress(OSError):
+            lines = (self.path / "log.txt").read_text("utf-8", "replace").strip().splitlines()[-TAIL_LINES:]
+            if text := " / ".join(line.strip() for line in lines if line.strip()):
+                return f"the last lines of its log are: {text}"
+        return "its log is empty; the server may have been killed"
+
+
+def record_of(spec: EndpointSpec) -> dict[str, Any]:
+    """Return what a later deploy compares: the model, the files of its folder and the options.
+
+    For the model of a run, the files are omitted, because a run's model never changes. The size and modification time
+    of other files reveal new weights without reading gigabytes.
+    """
+    files = {path.name: path.stat() for path in spec.model.iterdir() if path.is_file()} if not spec.run_id else {}
+    return {
+        "identity": spec.identity,
+        "files": {name: [status.st_size, status.st_mtime_ns] for name, status in files.items()},
+        "precision": spec.precision or "auto",
+        "max_length": spec.evaluation.max_length,
+        "host": spec.host,
+        "token_file": str(spec.token_file) if spec.token_file else None,
+        "token_changed": spec.token_file.stat().st_mtime_ns if spec.token_file else None,
+    }
+
+
+def difference(kept: Mapping[str, Any], spec: EndpointSpec) -> str | None:
+    """Return a phrase on how the endpoint with this record differs from `spec`; None if they are equal."""
+    requested = record_of(spec)
+    if kept.get("identity") != spec.identity:
+        return f"serves {kept.get('identity', 'an unknown model')}, not {spec.identity}"
+    changed = [name for name, value in requested.items() if kept.get(name, DEFAULTS.get(name, value)) != value]
+    return f"serves {spec.identity}, but differs in {', '.join(changed)}" if changed else None
+
+
+def _state(name: str, server: ServerFolder) -> EndpointState:
+    kept = server.state()
+    # Checked before `is_alive`, so that a server that ends between the two checks counts as ended.
+    answers = server.answers()
+    is_alive = server.is_alive()
+    return EndpointState(
+        name=name,
+        service="local",
+        status=("InService" if answers else "Creating") if is_alive else "Failed",
+        identity=str(kept.get("identity", "")),
+        run_id=kept.get("run_id"),
+        model_id=kept.get("model_id"),
+        address=f"{address}/invocations" if (address := server.address()) else "",
+        machine="local",
+        created=datetime.fromtimestamp(kept.get("created", 0.0), UTC),
+        reason=None if is_alive else server.failure_reason(),
+    )
+
+
+def _message(answer: bytes) -> str:
+    try:
+        return str(json.loads(answer)["message"])
+    except (ValueError, KeyError, TypeError):
+        return answer[:200].decode("utf-8", "replace")

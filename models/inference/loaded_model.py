@@ -1,0 +1,231 @@
+"""Load a model and its tokenizer from a folder, and run padded batches of tokenized inputs."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+import transformers
+from transformers.pytorch_utils import Conv1D
+
+from models.inference.evaluation import Evaluation, Precision, choose_precision
+from models.inference.tasks import answer_spans
+from training.contract.errors import InputError
+from training.staging.models.model_files import ModelSource, read_config, usable_positions
+from training.staging.tokens.tokenizing import NO_LIMIT_TOKENS, load_tokenizer, pad_token_id
+
+DTYPES = {"fp32": torch.float32, "bf16": torch.bfloat16, "fp16": torch.float16}
+TEXTS_AT_ONCE = 64
+
+
+@dataclass(frozen=True, slots=True)
+class Row:
+    """One row of a batch."""
+
+    ids: list[int]
+    """Token ids, special tokens included, without padding."""
+    types: list[int] | None
+    """Token types: 0 for the first text, 1 for the second. None for a single text, or a model without token types."""
+
+
+@dataclass(frozen=True, slots=True)
+class Encoded:
+    """One tokenized input."""
+
+    example: Any
+    """The example, as returned by the task's `read`."""
+    rows: tuple[Row, ...]
+    """One row, or one row per window for a question with a long context."""
+    detail: Any = None
+    """Data that the task needs to turn the model's output into an answer."""
+
+    @property
+    def length(self) -> int:
+        """Tokens of the longest row."""
+        return max(len(row.ids) for row in self.rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Padding:
+    """Tokens and side for padding the shorter rows of a batch."""
+
+    token: int
+    type: int
+    on_left: bool
+
+
+@dataclass(frozen=True, kw_only=True)
+class Loaded:
+    """A loaded model, with everything that the tasks need to compute answers."""
+
+    folder: Path
+    model: Any
+    """In evaluation mode, on `device`."""
+    tokenizer: Any
+    """The fast tokenizer of Transformers."""
+    backend: Any
+    """The same tokenizer in the `tokenizers` library; it truncates to `max_length` and does not pad."""
+    padding: Padding
+    max_length: int | None
+    """Most tokens of a row, including special tokens; None if the model has no limit."""
+    is_cut: bool
+    """True if the caller requested `max_length`; False if it is the model's own limit."""
+    takes_types: bool
+    """True if the model takes token types."""
+    device: str
+    """`cpu` or `cuda`."""
+    precision: Precision
+    batch_size: int | None
+    """Rows of a batch in the evaluation, if answers must equal the evaluation's. None: batches may be of any size."""
+    row_tokens: int | None
+    """Tokens to which the evaluation pads every row. None: to the longest row of the batch."""
+    answer_options: Any
+    """Options for question answering that the training recorded: `answer_spans.AnswerOptions`."""
+
+    def rows(self, texts: Sequence[str | tuple[str, str]]) -> list[Row]:
+        """Return texts or pairs of texts as rows, truncated to `max_length`."""
+        # In parts, because the tokens of a long text that are cut off take much memory.
+        parts = (texts[start : start + TEXTS_AT_ONCE] for start in range(0, len(texts), TEXTS_AT_ONCE))
+        encodings = (encoding for part in parts for encoding in self.backend.encode_batch_fast(part))
+        return [Row(each.ids, each.type_ids) for each in encodings]
+
+    def forward(self, rows: Sequence[Row]) -> Any:
+        """Run the rows as one padded batch and return the model's output."""
+        with self.inference():
+            return self.model(**pad_rows(rows, self.padding, self.device, self.row_tokens))
+
+    @contextmanager
+    def inference(self) -> Iterator[None]:
+        """Compute without gradients and in the model's precision, as in the evaluation. For the calling thread."""
+        is_mixed = self.precision.format != "fp32" and not self.precision.is_whole
+        dtype = DTYPES[self.precision.format] if is_mixed else None
+        with torch.inference_mode(), torch.autocast(self.device, dtype=dtype, enabled=is_mixed):
+            yield
+
+
+def pad_rows(rows: Sequence[Row], padding: Padding, device: str, width: int | None = None) -> dict[str, Any]:
+    """Return the model's inputs, padded to the shape (rows, `width`), by default the tokens of the longest row.
+
+    A batch without padding has no attention mask.
+    """
+    lengths = [len(row.ids) for row in rows]
+    width = max(lengths) if width is None else width
+    if min(lengths) == width:
+        arrays = {"input_ids": np.array([row.ids for row in rows], dtype=np.int64)}
+    else:
+        arrays = {"input_ids": _pad_lines([row.ids for row in rows], width, padding.token, padding.on_left)}
+        arrays["attention_mask"] = _pad_lines([[1] * length for length in lengths], width, 0, padding.on_left)
+    if any(row.types is not None for row in rows):
+        types = [row.types or [0] * len(row.ids) for row in rows]
+        arrays["token_type_ids"] = _pad_lines(types, width, padding.type, padding.on_left)
+    return {name: torch.from_numpy(array).to(device) for name, array in arrays.items()}
+
+
+def _pad_lines(lines: Sequence[list[int]], width: int, fill_value: int, on_left: bool) -> np.ndarray:
+    filled = np.full((len(lines), width), fill_value, dtype=np.int64)
+    for row, line in zip(filled, lines, strict=True):
+        row[width - len(line) if on_left else 0 : width if on_left else len(line)] = line
+    return filled
+
+
+def load(
+    folder: Path,
+    head: str,
+    *,
+    precision: str | None,
+    evaluation: Evaluation,
+    max_length: int | None,
+    device: str | None,
+) -> Loaded:
+    """Load a folder's model with the Transformers class `head`. Raises `InputError`."""
+    device = device or ("cuda" if torch.cuda.is_available() else "cpu")
+    chosen = choose_precision(precision, evaluation.precision, device)
+    is_as_evaluated = precision in (None, "auto") and chosen.format == evaluation.precision
+    tokenizer = load_tokenizer(ModelSource(name=str(folder), folder=folder, revision=None), None)
+    model = _model(folder, head, chosen, evaluation.attention, device)
+    pad = pad_token_id(tokenizer)
+    if model.config.pad_token_id is None:  # GPT-like models use it to find a row's last token
+        model.config.pad_token_id = pad
+    limit = _limit(read_config(folder), tokenizer, max_length)
+    return Loaded(
+        folder=folder,
+        model=model,
+        tokenizer=tokenizer,
+        backend=_backend(tokenizer, limit),
+        padding=Padding(
+            token=int(pad or 0), type=tokenizer.pad_token_type_id, on_left=tokenizer.padding_side == "left"
+        ),
+        max_length=limit,
+        is_cut=max_length is not None,
+        takes_types=_takes_types(model, tokenizer),
+        device=device,
+        precision=chosen,
+        batch_size=evaluation.batch_size if is_as_evaluated else None,
+        row_tokens=limit if is_as_evaluated and evaluation.pads_to_max_length else None,
+        answer_options=answer_spans.read_options(folder),
+    )
+
+
+def _model(folder: Path, head: str, precision: Precision, attention: str | None, device: str) -> Any:
+    transformers.logging.set_verbosity_error()
+    transformers.logging.disable_progress_bar()
+    # The fastest precision takes the fastest attention, and a CPU has no flash attention.
+    is_default = precision.is_whole or attention is None or (device == "cpu" and "flash" in attention)
+    options = {} if is_default else {"attn_implementation": attention}
+    dtype = DTYPES[precision.format] if precision.is_whole else torch.float32
+    try:
+        model = getattr(transformers, head).from_pretrained(folder, dtype=dtype, **options)
+    # Missing files, damaged weights and unknown classes raise different errors, some of them a bare `Exception`.
+    except Exception as error:
+        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
+        raise InputError(f"the model in {folder} cannot be loaded: {reason}") from error
+    if precision.format != "fp32" and not precision.is_whole:
+        _convert_linear_layers(model, DTYPES[precision.format])
+    return model.eval().to(device)
+
+
+def _convert_linear_layers(model: Any, dtype: torch.dtype) -> None:
+    """Convert the weights that autocast would convert at each run of the model. The answers stay the same to the bit.
+
+    Weights that other layers share, such as embeddings, stay in single precision.
+    """
+    linear = [module for module in model.modules() if type(module) in (torch.nn.Linear, Conv1D)]
+    others = [module for module in model.modules() if type(module) not in (torch.nn.Linear, Conv1D)]
+    shared = {id(weights) for module in others for weights in module.parameters(recurse=False)}
+    for module in linear:
+        for weights in module.parameters(recurse=False):
+            if id(weights) not in shared:
+                weights.data = weights.data.to(dtype)
+
+
+def _limit(config: dict[str, Any], tokenizer: Any, max_length: int | None) -> int | None:
+    known = [usable_positions(config), tokenizer.model_max_length]
+    limits = [limit for limit in known if limit is not None and limit < NO_LIMIT_TOKENS]
+    if max_length is not None and limits and max_length > min(limits):
+        raise InputError(f"max_length is {max_length}, but the model accepts at most {min(limits)} tokens")
+    return min([*limits, *([] if max_length is None else [max_length])], default=None)
+
+
+def _backend(tokenizer: Any, max_length: int | None) -> Any:
+    """Return a copy of the tokenizer in the `tokenizers` library. Changing the original does not affect it."""
+    from tokenizers import Tokenizer
+
+    backend = Tokenizer.from_str(tokenizer.backend_tokenizer.to_str())
+    backend.no_padding()
+    backend.no_truncation()
+    if max_length is not None:
+        backend.enable_truncation(max_length, strategy="longest_first", direction=tokenizer.truncation_side)
+    return backend
+
+
+def _takes_types(model: Any, tokenizer: Any) -> bool:
+    """Return whether the model distinguishes two texts. DistilBERT has no token types, RoBERTa has only type 0."""
+    is_argument = "token_type_ids" in inspect.signature(model.forward).parameters
+    known = getattr(model.config, "type_vocab_size", 2)
+    return is_argument and known > 1 and "token_type_ids" in tokenizer.model_input_names

@@ -1,0 +1,313 @@
+"""Look up a trained model by run id, job name, group id or registered name."""
+
+from __future__ import annotations
+
+import math
+import os
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from pathlib import PurePosixPath
+
+from mlflow import MlflowClient
+from mlflow.entities import Run
+from mlflow.entities.model_registry import ModelVersion
+from mlflow.exceptions import MlflowException
+from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
+
+from models.inference.evaluation import UNKNOWN, Evaluation, evaluation_of
+from models.quality import EVALUATIONS
+from tracking.queries.job_tables import quoted, runs_where
+from tracking.queries.metric_histories import number
+from tracking.server.store import Store, require_answer
+from training.contract.errors import InputError, TrackingError
+
+MODEL_TAG = "platform.model"
+"""Version tag with the URI of its MLflow model, `models:/m-...` or `runs:/RUN/model`."""
+RUN_ID_TAG = "platform.run_id"
+_URI = re.compile(r"models:/([^/@:]+)(?:@([\w-]+)|/([0-9]{1,9}))")
+_RUN_ID = re.compile(r"[0-9a-f]{32}")
+_NAMES = "a run id, a job name, a group id, or models:/NAME@ALIAS"
+_MOST_NAMED = 3
+
+
+@dataclass(frozen=True, kw_only=True)
+class TrainedModel:
+    """A job's model, as the tracking server records it."""
+
+    run_id: str
+    job_name: str
+    group: str
+    """Id of the job's group."""
+    arm: str
+    """Label of the job's arm."""
+    experiment_name: str
+    """Name of the experiment. By default, the registered model has this name."""
+    experiment_id: str
+    """Id of the run's MLflow experiment."""
+    task: str
+    """classification, question-answering or causal-lm; empty for a script."""
+    status: str
+    """MLflow's status of the run: FINISHED, FAILED, KILLED, RUNNING ..."""
+    failure: str
+    """Class of the failure; empty if the job did not fail."""
+    metrics: Mapping[str, float]
+    """Finite metrics of the last evaluation, by name, such as `eval_accuracy`."""
+    target_metric: str | None
+    """Metric of the experiment's target."""
+    evaluation_key: str | None
+    """Key of the evaluation rows; None if the run does not record it."""
+    data_key: str | None
+    """Key of all tokenized data of the job."""
+    model_id: str | None
+    """Id of the run's MLflow model."""
+    model_artifact: str | None
+    """URI of the model as a run artifact, `runs:/RUN/model`, if the server has no logged models."""
+    model_failure: str | None
+    """Reason why the run has no MLflow model."""
+    artifact_uri: str | None
+    """The model artifact of the training job: `file:///...model.tar.gz` or `s3://...`."""
+    artifact_deleted: str
+    """Date on which that artifact was deleted, and its address; empty if it was not deleted."""
+    versions: str
+    """Libraries that trained it: `torch 2.13.0, transformers 5.23.0`."""
+    instance_type: str
+    """`local`, or SageMaker's instance type."""
+    evaluation: Evaluation = UNKNOWN
+    """Settings with which it was evaluated."""
+    chosen: str = ""
+    """Reason for choosing this job, one or two sentences, if a group was named."""
+
+    @property
+    def model_uri(self) -> str | None:
+        """URI of the MLflow model: `models:/m-...` or `runs:/RUN/model`. None if the run has no MLflow model."""
+        return f"models:/{self.model_id}" if self.model_id else self.model_artifact
+
+
+def trained_model(store: Store, run: str) -> TrainedModel:
+    """Return the model that `run` names.
+
+    `run` is an MLflow run id (with or without `runs:/`), a job name, `models:/NAME@ALIAS` or `models:/NAME/3`. It may
+    also be a group id or the run id of a group, which mean the group's winner (see `winner.winner`). Raises
+    `InputError` with one sentence if `run` does not name exactly one job, and `TrackingError`.
+    """
+    name = run.strip()
+    if name.startswith("models:/"):
+        version = Versions(store).by_uri(name)
+        return trained_model_of(store, _run(store, version.run_id))
+    name = name.removeprefix("runs:/").partition("/")[0]
+    if not name:
+        raise InputError(f"run is '{run}', but it must be {_NAMES}.")
+    return _of_run(store, _run(store, name)) if _RUN_ID.fullmatch(name) else _of_name(store, name)
+
+
+def trained_model_of(store: Store, run: Run) -> TrainedModel:
+    """Return the model of a job's run."""
+    tags, params = run.data.tags, run.data.params
+    metrics = {key: number(value) for key, value in run.data.metrics.items() if key in EVALUATIONS}
+    evaluated = {key: value for key, value in metrics.items() if math.isfinite(value)}
+    return TrainedModel(
+        run_id=str(run.info.run_id),
+        job_name=tags.get("platform.job_name", str(run.info.run_name)),
+        group=tags.get("platform.group", ""),
+        arm=tags.get("platform.arm", ""),
+        experiment_name=_experiment_name(store, run),
+        experiment_id=str(run.info.experiment_id),
+        task=params.get("hp.task", ""),
+        status=str(run.info.status),
+        failure=tags.get("platform.failure_class", ""),
+        metrics=evaluated,
+        target_metric=params.get("hp.target_metric"),
+        evaluation_key=tags.get("platform.evaluation_key"),
+        data_key=tags.get("platform.data_key"),
+        model_id=tags.get("platform.model_id"),
+        model_artifact=tags.get("platform.model_artifact"),
+        model_failure=tags.get("platform.model_failure"),
+        artifact_uri=tags.get("platform.model_uri"),
+        artifact_deleted=tags.get("platform.model_deleted", ""),
+        versions=tags.get("platform.versions", ""),
+        instance_type=tags.get("platform.instance_type", ""),
+        evaluation=evaluation_of(params, params.get("hp.task", "")),
+    )
+
+
+def _of_name(store: Store, name: str) -> TrainedModel:
+    if _jobs_with(store, "group", name):
+        return _of_group(store, name)
+    runs = _jobs_with(store, "job_name", name)
+    if not runs:
+        who = f" that user '{store.user}' can read" if store.user else ""
+        raise InputError(f"run is '{name}', which is not a run, job or group on the tracking server {store.uri}{who}.")
+    if len(runs) > 1:
+        some = ", ".join(str(run.info.run_id) for run in runs[:_MOST_NAMED])
+        raise InputError(f"run is '{name}', a job name that {len(runs)} runs have ({some}): give a run id instead.")
+    return trained_model_of(store, runs[0])
+
+
+def _of_run(store: Store, run: Run) -> TrainedModel:
+    kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
+    if kind == "job":
+        return trained_model_of(store, run)
+    if kind == "group" and group:
+        return _of_group(store, group)
+    actual = f": it is the run of a {kind}" if kind else ""
+    raise InputError(f"run is '{run.info.run_id}', which is not the run of a job or of a group{actual}.")
+
+
+def _of_group(store: Store, group: str) -> TrainedModel:
+    # Imported late: the report modules take a second to load.
+    from models.winner import winner
+
+    chosen = winner(store.client, group)
+    return replace(trained_model_of(store, _run(store, chosen.run_id)), chosen=chosen.why)
+
+
+def _run(store: Store, run_id: str) -> Run:
+    try:
+        run: Run = store.call(store.client.get_run, run_id)
+    except TrackingError as error:
+        if error_code(error) == "RESOURCE_DOES_NOT_EXIST":
+            raise InputError(f"run is '{run_id}', which does not exist on the tracking server {store.uri}.") from error
+        raise
+    if run.info.lifecycle_stage == "deleted":
+        raise InputError(f"run is '{run_id}', which is deleted: `mlflow runs restore --run-id {run_id}` restores it.")
+    return run
+
+
+def _jobs_with(store: Store, tag: str, value: str) -> list[Run]:
+    return runs_where(store.client, f"tags.`platform.{tag}` = {quoted(value)} and tags.`platform.kind` = 'job'")
+
+
+def _experiment_name(store: Store, run: Run) -> str:
+    """Return the experiment's name from the group's run, or the name of the MLflow experiment."""
+    parent = run.data.tags.get(MLFLOW_PARENT_RUN_ID)
+    try:
+        name = store.call(store.client.get_run, parent).data.tags.get("platform.experiment") if parent else None
+    except TrackingError:  # the group's run no longer exists
+        name = None
+    return str(name or store.call(store.client.get_experiment, run.info.experiment_id).name)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Version:
+    """A version of a registered model."""
+
+    name: str
+    """Name of the registered model."""
+    number: str
+    run_id: str
+    """Run that trained it; empty if the version does not record it."""
+
+    def __str__(self) -> str:
+        return f"version {self.number} of {self.name}"
+
+
+def model_name(uri: str) -> str | None:
+    """Return NAME of `models:/NAME@ALIAS` or `models:/NAME/3`; None for any other text."""
+    match = _URI.fullmatch(uri.strip())
+    return match[1] if match else None
+
+
+class Versions:
+    """The registry of one tracking server."""
+
+    def __init__(self, store: Store) -> None:
+        uri = str(store.client.tracking_uri)
+        # By default a client uses the registry set for the whole process, not the one of its tracking server.
+        registry_uri = os.environ.get("MLFLOW_REGISTRY_URI") or uri
+        require_answer(registry_uri)
+        self.client = MlflowClient(tracking_uri=uri, registry_uri=registry_uri)
+        self._store = store
+
+    def by_uri(self, uri: str) -> Version:
+        """Return the version that a `models:` URI names. Raises `InputError` if no such version exists."""
+        match = _URI.fullmatch(uri)
+        if match is None:
+            raise InputError(f"run is '{uri}': write a registered model as models:/NAME@ALIAS or models:/NAME/3.")
+        name, alias, number = match.groups()
+        version = self.by_alias(name, alias) if alias else self.by_number(name, number)
+        if version is None:
+            raise InputError(f"run is '{uri}', which does not exist in the registry of {self._store.uri}.")
+        if not version.run_id:
+            raise InputError(f"run is '{uri}', but {version} does not record which run trained it: give a run id.")
+        return version
+
+    def by_alias(self, name: str, alias: str) -> Version | None:
+        """Return the version that an alias names; None if it does not exist or this user may not read it."""
+        # A search, because for a user with few permissions basic auth answers 403 to a request for a missing model.
+        models = self._store.call(self.client.search_registered_models, f"name = {quoted(name)}", max_results=1)
+        number = models[0].aliases.get(alias) if models else None
+        return self.by_number(name, str(number)) if number else None
+
+    def by_number(self, name: str, number: str) -> Version | None:
+        """Return the version with this number, or None."""
+        versions = self._search(f"name = {quoted(name)} and version_number = {number}")
+        return _version(versions[0]) if versions else None
+
+    def by_model(self, name: str, model_uri: str) -> Version | None:
+        """Return the registered model's first version that was made from this MLflow model, or None."""
+        versions = self._search(f"name = {quoted(name)} and tags.`{MODEL_TAG}` = {quoted(model_uri)}")
+        return _version(min(versions, key=lambda version: int(version.version))) if versions else None
+
+    def create(
+        self, name: str, location: str, run_id: str, model_id: str | None, description: str, tags: Mapping[str, str]
+    ) -> Version:
+        """Create a version of a registered model; `location` is the URI of its files."""
+        # Not `models:/ID` as the source: MLflow would look it up on the server set for the whole process.
+        made = self.client.create_model_version(
+            name, location, run_id, tags=dict(tags), description=description, await_creation_for=0, model_id=model_id
+        )
+        return _version(made)
+
+    def _search(self, where: str) -> list[ModelVersion]:
+        return list(self._store.call(self.client.search_model_versions, where, max_results=100))
+
+
+def _version(version: ModelVersion) -> Version:
+    tags = version.tags or {}
+    return Version(
+        name=str(version.name),
+        number=str(version.version),
+        run_id=str(tags.get(RUN_ID_TAG) or version.run_id or ""),
+    )
+
+
+def find_artifact_location(store: Store, trained: TrainedModel) -> str:
+    """Return the URI of a model's files. Raises `InputError` if the run has no MLflow model, and `TrackingError`."""
+    if trained.model_id is None:
+        if trained.model_artifact is None:
+            raise InputError(
+                f"run {trained.run_id} ({trained.job_name}) has no MLflow model: {_missing_reason(trained)}."
+            )
+        run = store.call(store.client.get_run, trained.run_id)
+        return f"{run.info.artifact_uri}/{PurePosixPath(trained.model_artifact).name}"
+    try:
+        return str(store.call(store.client.get_logged_model, trained.model_id).artifact_location)
+    except TrackingError as error:
+        if error_code(error) in {"RESOURCE_DOES_NOT_EXIST", "NOT_FOUND"}:
+            title = f"model {trained.model_id} of run {trained.run_id} ({trained.job_name})"
+            raise InputError(f"{title} no longer exists on the tracking server {store.uri}.") from error
+        raise
+
+
+def _missing_reason(trained: TrainedModel) -> str:
+    if trained.model_failure:
+        return trained.model_failure.rstrip(".")
+    if trained.artifact_deleted:
+        return deleted_reason(trained)
+    return "none was logged (see log_model)" if trained.artifact_uri else "its job saved none (see save_model)"
+
+
+def deleted_reason(trained: TrainedModel) -> str:
+    """Return the sentence about a model whose artifact was deleted, without the full stop."""
+    date = trained.artifact_deleted.partition(" ")[0]
+    return (
+        f"its files were deleted on {date}; a comparison keeps the best model of each setting (log_model), and the "
+        f"group's id, {trained.group}, names the winner's"
+    )
+
+
+def error_code(error: TrackingError) -> str:
+    """Return MLflow's error code, or an empty text if the server did not answer."""
+    cause = error.__cause__
+    return str(cause.error_code) if isinstance(cause, MlflowException) else ""

@@ -1,0 +1,103 @@
+"""Settings of an evaluation, as a run records them, and the precision of predictions."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from models.inference.evaluation import (
+    UNKNOWN,
+    Evaluation,
+    Precision,
+    choose_precision,
+    evaluation_from_json,
+    evaluation_of,
+    native_precision,
+    precision_message,
+)
+from tests.conftest import ROOT
+from training.contract.errors import InputError
+
+PARAMS = {
+    "hp.precision": "bf16",
+    "hp.attention": "eager",
+    "hp.eval_batch_size": "16",
+    "hp.padding": "buckets",
+    "hp.max_length": "64",
+}
+
+
+def test_a_run_records_the_settings_of_its_evaluation() -> None:
+    expected = Evaluation(precision="bf16", attention="eager", batch_size=16, max_length=64)
+    assert evaluation_of(PARAMS, "classification") == expected
+    assert evaluation_from_json(expected.to_json()) == expected
+    assert evaluation_of({**PARAMS, "hp.padding": "max_length"}, "question-answering").pads_to_max_length
+    # A training in 8 bits is evaluated in 16, and one with blockwise attention in Transformers' own.
+    eight_bits = evaluation_of({**PARAMS, "hp.precision": "fp8", "hp.attention": "blockwise"}, "classification")
+    assert (eight_bits.precision, eight_bits.attention) == ("bf16", "eager")
+
+
+def test_unknown_settings_keep_their_defaults() -> None:
+    assert evaluation_of({}, "") == evaluation_from_json(None) == UNKNOWN
+    script = {"hp.precision": "mixed", "hp.attention": "auto", "hp.eval_batch_size": "auto", "hp.max_length": "9"}
+    assert evaluation_of(script, "causal-lm") == UNKNOWN
+
+
+@pytest.mark.parametrize(
+    ("requested", "evaluated", "expected"),
+    [
+        (None, "bf16", "bf16"),
+        ("auto", None, "fp32"),
+        ("auto", "fp16", "fp32"),
+        ("bf16", "fp32", "bf16"),
+    ],
+)
+def test_the_precision_is_the_requested_or_evaluated_one(
+    requested: str | None, evaluated: str | None, expected: str
+) -> None:
+    assert choose_precision(requested, evaluated, "cpu") == Precision(expected)
+
+
+def test_the_fastest_precision_is_a_native_one_of_the_whole_model() -> None:
+    native = native_precision("cpu")
+    assert native in ("fp32", "bf16")
+    fastest = choose_precision("fastest", "fp32", "cpu")
+    assert fastest == Precision(native, is_whole=True)
+    assert str(fastest) == f"fastest ({native})"
+
+
+def test_the_fastest_precision_of_a_cpu_is_measured() -> None:
+    """oneDNN hides the instructions for bf16 from PyTorch, which then emulates it."""
+    code = "from models.inference.evaluation import native_precision; print(native_precision('cpu'))"
+    environment = {**os.environ, "ONEDNN_MAX_CPU_ISA": "AVX2"}
+    done = subprocess.run([sys.executable, "-c", code], env=environment, cwd=ROOT, capture_output=True, text=True)
+    assert (done.stdout, done.stderr) == ("fp32\n", "")
+
+
+def test_an_unknown_or_impossible_precision_is_refused() -> None:
+    with pytest.raises(InputError, match="precision is 'fp8': it must be one of auto, fastest, fp32, bf16, fp16"):
+        choose_precision("fp8", None, "cpu")
+    with pytest.raises(InputError, match="precision is 'fp16', which needs a GPU"):
+        choose_precision("fp16", "fp16", "cpu")
+
+
+@pytest.mark.parametrize(
+    ("requested", "evaluated", "message"),
+    [
+        (None, "fp32", "Precision: fp32, as in the evaluation."),
+        ("auto", "fp16", "Precision: fp32, because fp16, the evaluation's, needs a GPU."),
+        (None, None, "Precision: fp32; the evaluation's is unknown."),
+        ("bf16", "fp32", "Precision: bf16; the evaluation was in fp32."),
+    ],
+)
+def test_the_precision_is_reported_with_its_reason(requested: str | None, evaluated: str | None, message: str) -> None:
+    assert precision_message(requested, evaluated, "cpu") == message
+
+
+def test_a_slow_precision_is_reported_as_slow() -> None:
+    message = precision_message(None, "bf16", "cpu")
+    assert message.startswith("Precision: bf16, as in the evaluation.")
+    assert ("--precision fastest" in message) == (native_precision("cpu") == "fp32")

@@ -1,0 +1,167 @@
+"""Test arms of jobs from several groups: their selection, their labels, and refused and allowed differences."""
+
+from __future__ import annotations
+
+import pytest
+
+from reports.comparison.arms import with_common_arms
+from reports.comparison.comparison import compare
+from reports.formats.figures import summary
+from reports.formats.html import html_page
+from reports.model.report import Report
+from reports.render import CompareOptions, render, render_chosen
+from tests.support.reports.reading import markdown_text, page_text
+from tests.support.tracking.tracked import Tracked
+from tracking.queries import job_tables
+from tracking.queries.job_tables import chosen_jobs
+from training.contract.errors import InputError
+
+BATCH = "hp.batch_size"
+
+
+def two_days(tracked: Tracked) -> None:
+    """Log two groups of three jobs: one with batch 16 and one with batch 32. Both label their arm `none`."""
+    for repeat, seconds in enumerate((100.0, 101.0, 99.0)):
+        tracked.trained("none", repeat, seconds, baseline=True, tags={"platform.compiler": "none"})
+    tracked.group = "demo-2"
+    for repeat, seconds in enumerate((80.0, 81.0, 79.0)):
+        params = {BATCH: 32, "hp.learning_rate": 1e-4}
+        tracked.trained("none", repeat, seconds, baseline=True, params=params, tags={"platform.compiler": "none"})
+
+
+def test_arms_of_several_groups_are_distinguished_by_their_settings(tracked: Tracked) -> None:
+    two_days(tracked)
+    table = with_common_arms(chosen_jobs(tracked.client, ["demo-1", "demo-2"]))
+    assert list(table["arm"]) == ["batch 16, learning rate 5e-05"] * 3 + ["batch 32, learning rate 0.0001"] * 3
+    assert list(table["repeat"]) == ["0", "1", "2"] * 2
+    comparison = compare(table, "")
+    assert comparison.baseline is not None
+    assert comparison.baseline.label == "batch 16, learning rate 5e-05"
+    assert comparison.contrasts[0].verdict.outcome == "cheaper"
+    assert comparison.contrasts[0].verdict.ratio is not None
+    assert comparison.contrasts[0].verdict.ratio.estimate == pytest.approx(0.8, rel=1e-3)
+
+
+def test_equal_settings_of_several_groups_are_one_arm(tracked: Tracked) -> None:
+    """Neither a tag that identifies a job counts, nor a parameter that earlier versions did not record."""
+    params = {"job.devices": 1}
+    for label, group in (("none", "demo-1"), ("mine", "demo-2")):
+        tracked.group = group
+        tags = {"platform.compiler": "none", "platform.job_arn": f"arn:aws:sagemaker:{group}"}
+        tracked.trained(label, 0, 100.0, tags=tags, params=params)
+        params = {**params, "hp.dropout": "auto"}
+    table = with_common_arms(chosen_jobs(tracked.client, ["demo-2", "demo-1"]))
+    assert (list(table["arm"]), list(table["repeat"])) == (["none", "none"], ["0", "1"])
+
+
+def test_one_group_keeps_its_arms(tracked: Tracked) -> None:
+    tracked.trained("the old way", 0, 100.0)
+    tracked.trained("the new way", 0, 80.0, params={BATCH: 32})
+    table = with_common_arms(job_tables.jobs(tracked.client, tracked.group))
+    assert list(table["arm"]) == ["the old way", "the new way"]
+
+
+def test_jobs_are_found_by_run_job_group_and_the_run_of_a_group(tracked: Tracked) -> None:
+    first = tracked.trained("none", 0, 100.0)
+    second = tracked.trained("none", 1, 101.0)
+    tags = {"platform.kind": "group", "platform.group": tracked.group}
+    parent = str(tracked.client.create_run(tracked.experiment_id, tags=tags).info.run_id)
+    for names in ([first, second], ["demo-1-0", "demo-1-1"], ["demo-1"], [parent], ["demo-1", first, "demo-1-1"]):
+        assert list(chosen_jobs(tracked.client, names)["run_id"]) == [first, second]
+
+
+def test_a_missing_run_job_or_group_is_named(tracked: Tracked) -> None:
+    run = tracked.trained("none", 0, 100.0)
+    empty = {"platform.kind": "group", "platform.group": "gone-1"}
+    parent = str(tracked.client.create_run(tracked.experiment_id, tags=empty).info.run_id)
+    foreign = str(tracked.client.create_run(tracked.experiment_id).info.run_id)
+    with pytest.raises(InputError, match=r"'demo-9' is not a run, job or group"):
+        chosen_jobs(tracked.client, ["demo-1", "demo-9"])
+    with pytest.raises(InputError, match=f"has no run '{'0' * 32}'"):
+        chosen_jobs(tracked.client, ["0" * 32])
+    with pytest.raises(InputError, match=r"the run of group 'gone-1', which has no jobs"):
+        chosen_jobs(tracked.client, [parent])
+    with pytest.raises(InputError, match=r"not the run of a job or of a group"):
+        chosen_jobs(tracked.client, [foreign])
+    tracked.client.delete_run(run)
+    with pytest.raises(
+        InputError, match=rf"run '{run}' is deleted; restore it with `mlflow runs restore --run-id {run}`"
+    ):
+        chosen_jobs(tracked.client, [run])
+
+
+def chosen(tracked: Tracked, *allowed: str, baseline: str | None = None) -> Report:
+    table = chosen_jobs(tracked.client, ["demo-1", "demo-2"])
+    return render_chosen(
+        tracked.client,
+        table,
+        "demo",
+        CompareOptions(baseline=baseline, allowed=frozenset(allowed)),  # type: ignore[arg-type]
+    )
+
+
+@pytest.mark.parametrize(
+    ("tags", "metrics", "kind", "sentence"),
+    [
+        ({}, {"samples": 1000.0}, "samples", "the samples seen differ (1,000 to 2,000)"),
+        (
+            {"platform.image": "763.dkr/x:2.0.0-transformers4.28.1-gpu-py310"},
+            {},
+            "image",
+            "the image version differs (1.10.2-transformers4.17.0, 2.0.0-transformers4.28.1)",
+        ),
+    ],
+)
+def test_different_work_is_refused_unless_it_is_allowed(
+    tracked: Tracked, tags: dict[str, str], metrics: dict[str, float], kind: str, sentence: str
+) -> None:
+    image = {"platform.image": "763.dkr/x:1.10.2-transformers4.17.0-gpu-py38", "platform.compiler": "none"}
+    for repeat, seconds in enumerate((100.0, 101.0, 99.0)):
+        tracked.trained("none", repeat, seconds, tags=image)
+    tracked.group = "demo-2"
+    for repeat, seconds in enumerate((80.0, 81.0, 79.0)):
+        tracked.trained("none", repeat, seconds, tags={**image, **tags}, params={BATCH: 32}, metrics=metrics)
+    refused = chosen(tracked)
+    (contrast,) = summary(refused)["contrasts"]
+    assert contrast["outcome"] == "not comparable"
+    assert contrast["reason"] == sentence
+    assert f"run `trainfare report` with `--allow {kind}`." in html_page(refused)
+    allowed = chosen(tracked, kind)
+    (contrast,) = summary(allowed)["contrasts"]
+    assert contrast["outcome"] == "cheaper"
+    for form in (page_text(allowed), markdown_text(allowed)):
+        assert f"Compared as requested, although {sentence}." in form
+    assert contrast["despite"] == [sentence]
+
+
+def test_recorded_versions_take_precedence_over_the_image_name(tracked: Tracked) -> None:
+    """For local jobs the image is always `local`, but the installed versions may change between two days."""
+    for group, version in (("demo-1", "torch 2.12.0"), ("demo-2", "torch 2.13.0")):
+        tracked.group = group
+        tags = {"platform.image": "local", "platform.compiler": "none", "platform.versions": version}
+        for repeat in range(2):
+            tracked.trained("none", repeat, 100.0 + repeat, tags=tags)
+    report = chosen(tracked)
+    assert [arm["label"] for arm in summary(report)["arms"]] == ["image torch 2.12.0", "image torch 2.13.0"]
+    assert summary(report)["contrasts"][0]["reason"] == "the image version differs (torch 2.12.0, torch 2.13.0)"
+
+
+def test_the_baseline_is_an_arm_or_one_of_its_jobs(tracked: Tracked) -> None:
+    two_days(tracked)
+    later = "batch 32, learning rate 0.0001"
+    job = str(chosen_jobs(tracked.client, ["demo-2"])["run_id"].iloc[1])
+    for name in (later, job):
+        comparison = summary(chosen(tracked, baseline=name))
+        assert comparison["baseline"] == later
+        assert comparison["contrasts"][0]["outcome"] == "not cheaper"
+    with pytest.raises(InputError, match=r"baseline 'batch 3' is not one of the arms 'batch 16, .*'batch 32, "):
+        chosen(tracked, baseline="batch 3")
+
+
+def test_probes_have_no_baseline(tracked: Tracked) -> None:
+    projected = {"projected/billable_seconds": 60.0, "projected/billable_instance_seconds": 60.0}
+    tracked.trained("none", 0, 10.0, params={"hp.probe_precision": "0.05"}, metrics=projected)
+    with pytest.raises(
+        InputError, match="baseline and allow apply to comparisons only: group 'demo-1' contains probes"
+    ):
+        render(tracked.client, tracked.group, "demo", CompareOptions(baseline="none"))
