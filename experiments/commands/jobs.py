@@ -21,15 +21,7 @@ from experiments.running.options import SERVICES, read_flag
 from training.contract.errors import InputError
 
 
-@click.command(
-    "attach",
-    cls=FieldVerb,
-    is_closed=True,
-    examples=(
-        "trainfare attach --group demo-261101-120000-ab12",
-        "trainfare attach --job huggingface-pytorch-training-2026-11-01-12-00-00-000",
-    ),
-)
+@click.command("attach", cls=FieldVerb, is_closed=True)
 @field("group", "Group id, as printed by the command that started the jobs.", metavar="ID")
 @field("job", "Training job of the AWS account that others started.", metavar="NAME")
 @field("experiment", "MLflow experiment of --job.", metavar="NAME", default="sagemaker-jobs")
@@ -47,6 +39,11 @@ def attach(fields: Mapping[str, str]) -> int:
     A group may have been started on another machine. If the group's plan was not made with this state folder, attach
     shows what would start and asks first. A training job of the AWS account that others started is recorded in MLflow
     once: its metrics, log, billable seconds and price.
+
+    \b
+    Examples:
+      trainfare attach --group demo-261101-120000-ab12
+      trainfare attach --job huggingface-pytorch-training-2026-11-01-12-00-00-000
     """
     if "group" in fields and "job" in fields:
         raise InputError("--group and --job cannot be combined: attach follows one of them.")
@@ -59,17 +56,7 @@ def attach(fields: Mapping[str, str]) -> int:
     return attach(fields, is_trusted=read_flag(fields, TRUST))
 
 
-@click.command(
-    "report",
-    cls=FieldVerb,
-    is_closed=True,
-    examples=(
-        "trainfare report",
-        "trainfare report --group demo-261101-120000-ab12 --format markdown",
-        "trainfare report --runs RUN_ID,JOB_NAME --baseline JOB_NAME",
-        "trainfare report --experiment demo --overview true",
-    ),
-)
+@click.command("report", cls=FieldVerb, is_closed=True)
 @experiment_field("Experiment whose latest group is reported on.")
 @field("group", "Report on the group of this id.", metavar="ID")
 @field("runs", "Report on these run ids, job names and group ids, separated by commas.", metavar="NAMES")
@@ -79,24 +66,30 @@ def attach(fields: Mapping[str, str]) -> int:
 @field("format", "Format of the output.", metavar="text|markdown|json", default="text", show_default=True)
 @fail_on_option
 def report(fields: Mapping[str, str]) -> int:
-    """Report on tracked jobs: a group, or any runs."""
+    """Report on tracked jobs: a group, or any runs.
+
+    \b
+    Examples:
+      trainfare report
+      trainfare report --group demo-261101-120000-ab12 --format markdown
+      trainfare report --runs RUN_ID,JOB_NAME --baseline JOB_NAME
+      trainfare report --experiment demo --overview true
+    """
     from experiments.running.write_report import report
 
     return report(fields)
 
 
-@click.command(
-    "ui",
-    cls=FieldVerb,
-    is_closed=True,
-    examples=(
-        "trainfare ui",
-        "trainfare ui --experiment demo",
-    ),
-)
+@click.command("ui", cls=FieldVerb, is_closed=True)
 @field("experiment", "Experiment to show. Default: the experiment of the latest command.", metavar="NAME")
 def ui(fields: Mapping[str, str]) -> int:
-    """Open MLflow's UI on the runs of an experiment."""
+    """Open MLflow's UI on the runs of an experiment.
+
+    \b
+    Examples:
+      trainfare ui
+      trainfare ui --experiment demo
+    """
     from experiments.running.open_ui import ui
 
     return ui(fields)
@@ -147,18 +140,24 @@ def jobs(ctx: click.Context) -> None:
         ctx.invoke(list_jobs)
 
 
-@jobs.command("list", cls=Verb, examples=("trainfare jobs list", "trainfare jobs list --service sagemaker"))
+@jobs.command("list", cls=Verb)
 @service_option
 @prices_option
 @click.pass_context
 def list_jobs(ctx: click.Context) -> None:
-    """List jobs, with the cost so far of those that are running."""
+    """List jobs, with the cost so far of those that are running.
+
+    \b
+    Examples:
+      trainfare jobs list
+      trainfare jobs list --service sagemaker
+    """
     from experiments.running.manage_jobs import print_jobs
 
     print_jobs(chosen_service(ctx), ctx.meta.get("jobs.prices"))
 
 
-@jobs.command("stop", cls=Verb, examples=("trainfare jobs stop NAME", "trainfare jobs stop --group ID"))
+@jobs.command("stop", cls=Verb)
 @click.argument("name", required=False)
 @click.option(
     "--group",
@@ -172,6 +171,11 @@ def stop(ctx: click.Context, name: str | None, group: str | None) -> int:
 
     A job has 120 s to save its model. The command waits for that. A job that waits for instances at SageMaker starts no
     further attempt.
+
+    \b
+    Examples:
+      trainfare jobs stop NAME
+      trainfare jobs stop --group ID
     """
     from experiments.running.manage_jobs import stop
 
@@ -180,22 +184,22 @@ def stop(ctx: click.Context, name: str | None, group: str | None) -> int:
     return stop(chosen_service(ctx), name=name, group=group)
 
 
-@jobs.command("log", cls=Verb, examples=("trainfare jobs log NAME",))
+@jobs.command("log", cls=Verb)
 @click.argument("name")
 @service_option
 @click.pass_context
 def log(ctx: click.Context, name: str) -> None:
-    """Print the log of a job."""
+    """Print the log of a job.
+
+    \b
+    Examples:
+      trainfare jobs log NAME
+    """
     from experiments.running.manage_jobs import print_log
 
     print_log(chosen_service(ctx), name)
 
 
-PRUNE_EXAMPLES = (
-    "trainfare jobs prune",
-    "trainfare jobs prune --older-than 30d --yes",
-    "trainfare jobs prune --group demo-261101-120000-ab12 --everything",
-)
 PRUNE_EPILOG = (
     "Folders that a running job, an open group or an open run may need are always kept. If the tracking server does "
     "not answer, nothing is deleted."
@@ -203,7 +207,7 @@ PRUNE_EPILOG = (
 _UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0}
 
 
-@jobs.command("prune", cls=Verb, examples=PRUNE_EXAMPLES, epilog=PRUNE_EPILOG)
+@jobs.command("prune", cls=Verb, epilog=PRUNE_EPILOG)
 @click.option(
     "--everything",
     is_flag=True,
@@ -235,6 +239,12 @@ def prune(
 
     The command lists the folders that can be deleted and asks for confirmation. By default, only folders that can be
     recreated, or that MLflow has a copy of, are deleted.
+
+    \b
+    Examples:
+      trainfare jobs prune
+      trainfare jobs prune --older-than 30d --yes
+      trainfare jobs prune --group demo-261101-120000-ab12 --everything
     """
     if what is not None:
         raise InputError(

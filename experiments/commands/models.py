@@ -9,16 +9,7 @@ import click
 from experiments.commands.verb import FieldVerb, dry_run_option, experiment_field, field, format_option
 
 
-@click.command(
-    "register",
-    cls=FieldVerb,
-    is_closed=True,
-    examples=(
-        "trainfare register --experiment demo",
-        "trainfare register --group demo-261101-120000-ab12 --alias challenger",
-        "trainfare register --run RUN_ID --name reviews --allow other-data",
-    ),
-)
+@click.command("register", cls=FieldVerb, is_closed=True)
 @experiment_field("Register the winner of the latest group of this experiment.")
 @field("group", "Register the winner of the group of this id.", metavar="ID")
 @field("run", "Register the model of this run id, job name or group id.", metavar="RUN")
@@ -33,25 +24,19 @@ def register(fields: Mapping[str, str]) -> int:
     """Register a trained model and set its alias.
 
     The model becomes a version of its experiment's registered model.
+
+    \b
+    Examples:
+      trainfare register --experiment demo
+      trainfare register --group demo-261101-120000-ab12 --alias challenger
+      trainfare register --run RUN_ID --name reviews --allow other-data
     """
     from experiments.deployments.register_model import register
 
     return register(fields)
 
 
-@click.command(
-    "deploy",
-    cls=FieldVerb,
-    is_closed=True,
-    prefixes=("aws.",),
-    has_dry_run=True,
-    examples=(
-        "trainfare deploy --run models:/demo@champion --name demo",
-        "trainfare deploy --model path/to/folder",
-        "trainfare deploy --run models:/demo@champion --token-file token --host 0.0.0.0",
-        "trainfare deploy --run RUN_ID --service sagemaker --machine ml.g4dn.xlarge",
-    ),
-)
+@click.command("deploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",), has_dry_run=True)
 @field("run", "Run id, job name, group id (its winner) or models:/NAME@ALIAS.", metavar="RUN")
 @field("model", "Transformers folder to deploy instead of a run's model.", metavar="FOLDER")
 @field("service", "Where to deploy.", metavar="local|sagemaker", default="local", show_default=True)
@@ -82,22 +67,20 @@ def deploy(fields: Mapping[str, str]) -> int:
 
     Set --run or --model. With --service sagemaker, --aws.* options set the region, the role and other fields, as for
     jobs.
+
+    \b
+    Examples:
+      trainfare deploy --run models:/demo@champion --name demo
+      trainfare deploy --model path/to/folder
+      trainfare deploy --run models:/demo@champion --token-file token --host 0.0.0.0
+      trainfare deploy --run RUN_ID --service sagemaker --machine ml.g4dn.xlarge
     """
     from experiments.deployments.endpoints import deploy
 
     return deploy(fields)
 
 
-@click.command(
-    "predict",
-    cls=FieldVerb,
-    is_closed=False,
-    examples=(
-        'trainfare predict --endpoint demo --text "Winter is coming."',
-        'trainfare predict --endpoint demo --inputs \'{"inputs": ["a", "b"], "parameters": {"top_k": 2}}\'',
-        "trainfare predict --run models:/demo@champion --file texts.jsonl --output answers.jsonl",
-    ),
-)
+@click.command("predict", cls=FieldVerb, is_closed=False)
 @field("endpoint", "Name of the endpoint. Default: the only one.", metavar="NAME")
 @field("text", "One input, as plain text.", metavar="TEXT")
 @field("inputs", "Inputs, as JSON. Default: standard input.", metavar="JSON")
@@ -119,45 +102,45 @@ def predict(fields: Mapping[str, str]) -> int:
 
     With --file, --columns.NAME options name the columns of the file. With an endpoint on SageMaker, --aws.* options
     set the region and other fields.
+
+    \b
+    Examples:
+      trainfare predict --endpoint demo --text "Winter is coming."
+      trainfare predict --endpoint demo --inputs '{"inputs": ["a", "b"], "parameters": {"top_k": 2}}'
+      trainfare predict --run models:/demo@champion --file texts.jsonl --output answers.jsonl
     """
     from experiments.deployments.predict import predict
 
     return predict(fields)
 
 
-@click.command(
-    "undeploy",
-    cls=FieldVerb,
-    is_closed=True,
-    prefixes=("aws.",),
-    examples=(
-        "trainfare undeploy --endpoint demo",
-        "trainfare undeploy --all true",
-    ),
-)
+@click.command("undeploy", cls=FieldVerb, is_closed=True, prefixes=("aws.",))
 @field("endpoint", "Name of the endpoint.", metavar="NAME")
 @field("all", "true deletes every endpoint that `trainfare endpoints` lists.", metavar="true|false")
 @field("service", "Service of the endpoint.", metavar="local|sagemaker")
 def undeploy(fields: Mapping[str, str]) -> int:
-    """Delete an endpoint, or all endpoints."""
+    """Delete an endpoint, or all endpoints.
+
+    \b
+    Examples:
+      trainfare undeploy --endpoint demo
+      trainfare undeploy --all true
+    """
     from experiments.deployments.endpoints import undeploy
 
     return undeploy(fields)
 
 
-@click.command(
-    "endpoints",
-    cls=FieldVerb,
-    is_closed=True,
-    prefixes=("aws.",),
-    examples=(
-        "trainfare endpoints",
-        "trainfare endpoints --service sagemaker --aws.region eu-west-1",
-    ),
-)
+@click.command("endpoints", cls=FieldVerb, is_closed=True, prefixes=("aws.",))
 @field("service", "List only the endpoints of this service.", metavar="local|sagemaker")
 def endpoints(fields: Mapping[str, str]) -> int:
-    """List endpoints with their price per hour and cost so far."""
+    """List endpoints with their price per hour and cost so far.
+
+    \b
+    Examples:
+      trainfare endpoints
+      trainfare endpoints --service sagemaker --aws.region eu-west-1
+    """
     from experiments.deployments.endpoints import endpoints
 
     return endpoints(fields)

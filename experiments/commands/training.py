@@ -70,34 +70,23 @@ def experiment_options(*more: Callable[[Any], Any]) -> Callable[[Any], Any]:
     return declare
 
 
-@click.command(
-    "train",
-    cls=ExperimentVerb,
-    examples=(
-        "trainfare train",
-        "trainfare train --data.train reviews.jsonl --compiler inductor --batch_size 32",
-        "trainfare train --experiment emotion --base_learning_rate 3e-5 --wait false",
-    ),
-)
+@click.command("train", cls=ExperimentVerb)
 @experiment_options(wait_option)
 def train(fields: Mapping[str, str]) -> int:
-    """Train one job."""
+    """Train one job.
+
+    \b
+    Examples:
+      trainfare train
+      trainfare train --data.train reviews.jsonl --compiler inductor --batch_size 32
+      trainfare train --experiment emotion --base_learning_rate 3e-5 --wait false
+    """
     from experiments.running.launch import launch
 
     return launch("train", fields)
 
 
-@click.command(
-    "compare",
-    cls=ExperimentVerb,
-    examples=(
-        "trainfare compare",
-        "trainfare compare --experiment demo --compare.repeats 3",
-        "trainfare compare --max-usd 5",
-        "trainfare compare --fail-on dearer,worse",
-        "trainfare compare --data.train reviews.jsonl --compare.arms '[{compiler: none}, {compiler: inductor}]'",
-    ),
-)
+@click.command("compare", cls=ExperimentVerb)
 @experiment_options(
     field("compare.arms", "Settings to compare: a YAML list of mappings.", metavar="LIST"),
     field("compare.repeats", "Most trainings of each arm, each with a different seed.", metavar="N"),
@@ -108,40 +97,38 @@ def compare(fields: Mapping[str, str]) -> int:
     """Train and repeat every arm of an experiment, and report.
 
     Each repeat trains with a different seed. An arm is repeated only until its verdict is clear.
+
+    \b
+    Examples:
+      trainfare compare
+      trainfare compare --experiment demo --compare.repeats 3
+      trainfare compare --max-usd 5
+      trainfare compare --fail-on dearer,worse
+      trainfare compare --data.train reviews.jsonl --compare.arms '[{compiler: none}, {compiler: inductor}]'
     """
     from experiments.running.launch import launch
 
     return launch("compare", fields)
 
 
-@click.command(
-    "probe",
-    cls=ExperimentVerb,
-    examples=(
-        "trainfare probe",
-        "trainfare probe --experiment emotion --service sagemaker --machine.instance_type ml.g4dn.xlarge",
-    ),
-)
+@click.command("probe", cls=ExperimentVerb)
 @experiment_options(wait_option)
 def probe(fields: Mapping[str, str]) -> int:
     """Estimate the time and cost of every arm.
 
     Each job trains until the estimate is precise enough, then stops.
+
+    \b
+    Examples:
+      trainfare probe
+      trainfare probe --experiment emotion --service sagemaker --machine.instance_type ml.g4dn.xlarge
     """
     from experiments.running.launch import launch
 
     return launch("probe", fields)
 
 
-@click.command(
-    "sweep",
-    cls=ExperimentVerb,
-    examples=(
-        "trainfare sweep --experiment demo --sweep.trials 12",
-        "trainfare sweep --fail-on dearer,worse",
-        "trainfare sweep --sweep.batch_sizes 8..128 --max_billable_seconds 3600",
-    ),
-)
+@click.command("sweep", cls=ExperimentVerb)
 @experiment_options(
     field("sweep.trials", "Largest number of trials for each compiler.", metavar="N"),
     field("sweep.batch_sizes", "Batch sizes to search, as a range.", metavar="LOW..HIGH"),
@@ -152,6 +139,12 @@ def sweep(fields: Mapping[str, str]) -> int:
     """Search batch sizes and learning rates, and repeat the winner.
 
     Each compiler setting is searched separately. The same command on another machine joins the sweep.
+
+    \b
+    Examples:
+      trainfare sweep --experiment demo --sweep.trials 12
+      trainfare sweep --fail-on dearer,worse
+      trainfare sweep --sweep.batch_sizes 8..128 --max_billable_seconds 3600
     """
     from experiments.sweeping.run_sweep import sweep
 
@@ -183,17 +176,7 @@ class PlanVerb(ExperimentVerb):
         return ["[VERB]", *super().collect_usage_pieces(ctx)]
 
 
-@click.command(
-    "plan",
-    cls=PlanVerb,
-    has_dry_run=False,
-    examples=(
-        "trainfare plan",
-        "trainfare plan --experiment mine.yaml --compare.repeats 3",
-        "trainfare plan sweep --sweep.batch_sizes 8..128",
-        "trainfare plan train --service sagemaker --machine.instance_type ml.g5.xlarge --format json",
-    ),
-)
+@click.command("plan", cls=PlanVerb, has_dry_run=False)
 @field(
     "verb", "Verb to plan: compare, train, probe, sweep or deploy. It may also be the first argument.", metavar="VERB"
 )
@@ -204,6 +187,13 @@ def plan(fields: Mapping[str, str]) -> int:
 
     Shows the jobs, their settings, requests and expected cost, the most that they can cost, and everything that would
     be refused. All options are those of the planned verb. Exits with 0 only if the command would start.
+
+    \b
+    Examples:
+      trainfare plan
+      trainfare plan --experiment mine.yaml --compare.repeats 3
+      trainfare plan sweep --sweep.batch_sizes 8..128
+      trainfare plan train --service sagemaker --machine.instance_type ml.g5.xlarge --format json
     """
     from experiments.dry_runs.dry_run import dry_run
 

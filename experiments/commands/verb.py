@@ -55,22 +55,11 @@ class VerbGroup(click.Group):
 
 
 class Verb(click.Command):
-    """A command with examples in its help."""
-
-    def __init__(self, *args: Any, examples: Sequence[str] = (), **attributes: Any) -> None:
-        super().__init__(*args, **attributes)
-        self.examples = examples
+    """A command whose usage errors name it."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         with usage_errors_of(ctx):
             return super().parse_args(ctx, args)
-
-    def format_epilog(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:
-        """Write the examples, then the epilog."""
-        if self.examples:
-            with formatter.section("Examples"):
-                formatter.write("".join(f"  {line}\n" for line in self.examples))
-        super().format_epilog(ctx, formatter)
 
 
 class FieldVerb(Verb):

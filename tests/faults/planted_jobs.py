@@ -56,7 +56,7 @@ STAGING = (
         "key=lambda name: (int(name), name)",
         "key=lambda name: (name, name)",
         "Class 10 comes before class 2.",
-        "tests/training/staging/rows/test_prepare.py::test_numbers_are_numbered_in_numeric_order_also_as_text",
+        "tests/training/staging/rows/test_labels.py::test_numbers_are_numbered_in_numeric_order_also_as_text",
     ),
     Fault(
         "training/staging/rows/labels.py",
@@ -91,7 +91,7 @@ STAGING = (
         '        "rows": data.validation_rows,\n',
         "",
         "Models that were evaluated on different rows are compared.",
-        "tests/training/staging/test_evaluation_key.py::test_different_validation_rows_or_labels_change_the_key",
+        "tests/training/staging/test_stage.py::test_different_validation_rows_or_labels_change_the_key",
     ),
 )
 TRAINING = (
@@ -141,8 +141,8 @@ TRAINING = (
 MESSAGES = (
     Fault(
         "training/contract/plain_text.py",
-        '    return _QUERY.sub(lambda match: _without_values(match[0]), "".join(_shown_parts(text)))\n',
-        "    return _QUERY.sub(lambda match: _without_values(match[0]), text)\n",
+        "    text = _ADDRESS.sub(lambda match: _without_values(_without_user(match[0])), text)\n",
+        "",
         "The password in an address is printed.",
         "tests/training/contract/test_plain_text.py::test_no_password_is_shown",
     ),

@@ -130,27 +130,3 @@ def test_deleted_jobs_of_selected_groups_are_reported(tracked: Tracked) -> None:
     names = ["demo-1", "demo-2-2"]
     report = render_chosen(tracked.client, chosen_jobs(tracked.client, names), "t", CompareOptions(), names)
     assert report.missing == ("Missing: demo-1 #1, deleted in MLflow. MLflow can restore deleted runs.",)
-
-
-DELETED = "deleted in MLflow. MLflow can restore deleted runs."
-
-
-def test_running_deleted_and_incomplete_probes_are_reported(tracked: Tracked) -> None:
-    tags = {"platform.kind": "group", "platform.group": tracked.group}
-    tracked.client.create_run(tracked.experiment_id, tags=tags)
-    params = {"hp.probe_precision": "0.05"}
-    metrics = {f"projected/billable_seconds{end}": 400.0 for end in ("", "_low", "_high")}
-    tracked.trained("whole", 0, 60.0, params=params, metrics=metrics)
-    tracked.trained("half", 0, 60.0, params=params, metrics={"projected/billable_seconds": 300.0})
-    tracked.job("silent", params=params)
-    tracked.job("running", status=None, params=params)
-    deleted = tracked.trained("gone", 0, 60.0, params=params, metrics=metrics, tags={"mlflow.runName": "the fifth"})
-    tracked.client.delete_run(deleted)
-    report = render(tracked.client, tracked.group, "t")
-    assert summary(report)["without_projection"] == ["half", "silent", "running"]
-    assert report.missing[0].startswith("Missing: “running, repeat 1”, still running")
-    assert report.missing[1].startswith("Missing: billable seconds of “silent, repeat 1”: not recorded")
-    assert report.missing[-1] == f"Missing: the fifth, {DELETED}"
-    assert (
-        "“whole” would take 400 billable seconds (359 to 441) for the whole training." in Page(html_page(report)).text
-    )

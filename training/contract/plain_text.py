@@ -13,10 +13,9 @@ _COLOUR = re.compile(r"\x1b\[[0-?]*[ -/]*[@-~]")
 """Sequence that colours a terminal's text or moves its cursor."""
 _CONTROL = re.compile("[\0-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069\ud800-\udfff]")
 """Control characters except tabs and line ends, changes of the writing direction, and halves of surrogate pairs."""
-_END = re.compile(r"[\s\"'<>]")
-"""Characters that end an address in text."""
+_ADDRESS = re.compile(r"(?<=://)[^\s\"'<>]+")
+"""Address in text, behind its scheme."""
 _HOST = re.compile(r"(localhost|\[[0-9A-Fa-f:.]+\]|[A-Za-z0-9-]+(\.[A-Za-z0-9-]+)+)?")
-_PORT = re.compile(r"\d*[^\w@]*")
 _QUERY = re.compile(r"(?<=[\w/.])\?(?=[\w.%-]{1,64}=)[^\s\"'<>]+")
 """Query of an address that is printed without its host."""
 _MARKS = re.compile(r"([?&;#])")
@@ -26,7 +25,6 @@ _SETTINGS = frozenset({"true", "false", "disable", "allow", "prefer", "require",
 _SHORTEST_WORD = 3
 _SHORTEST_TEXT = 6
 """Lengths from which a part of a secret is replaced as a word of its own, and inside of words."""
-_LONGEST_PASSWORD = 1000
 
 
 def size_text(size_bytes: float) -> str:
@@ -68,14 +66,14 @@ def without_secrets(text: str, uri: str = "") -> str:
     `uri` is the address that the text is about, if that is known: its secrets are removed wherever they stand and
     whatever they contain. In other addresses, passwords may contain `/`, `@`, `?` and `#`: everything up to the last
     `@` of an address is removed, unless a host name without a port comes first, as in `https://github.com/org/name@v1`.
-    If a password seems to contain blanks or quotes, everything up to the last `@` before the next address is removed.
     The values of a query are replaced by `***`, because any name may stand before a token.
 
     The time grows in proportion to the length of the text.
     """
     for literal, shown in _known(uri):
         text = _replaced(text, literal, shown)
-    return _QUERY.sub(lambda match: _without_values(match[0]), "".join(_shown_parts(text)))
+    text = _ADDRESS.sub(lambda match: _without_values(_without_user(match[0])), text)
+    return _QUERY.sub(lambda match: _without_values(match[0]), text)
 
 
 def _known(uri: str) -> Iterator[tuple[str, str]]:
@@ -132,38 +130,6 @@ def _replaced(text: str, literal: str, shown: str) -> str:
     if len(literal) >= _SHORTEST_TEXT or not literal.isalnum():
         return text.replace(literal, shown)
     return re.sub(rf"(?<!\w){re.escape(literal)}(?!\w)", lambda _: shown, text)
-
-
-def _shown_parts(text: str) -> Iterator[str]:
-    """Yield the text in parts, with the secrets of its addresses removed."""
-    done = 0
-    while (sign := text.find("://", done)) >= 0:
-        start = sign + 3
-        yield text[done:start]
-        end = match.start() if (match := _END.search(text, start)) else len(text)
-        if _is_cut(text[start:end]):
-            start, end = _after_password(text, start, end)
-            yield "" if start else HIDDEN
-        yield _without_values(_without_user(text[start:end])) if start else ""
-        done = end
-    yield text[done:]
-
-
-def _is_cut(rest: str) -> bool:
-    """Return whether an address ends within its password, at a blank or a quote: its port is not a number."""
-    host, sign, port = re.split(r"[/?#]", rest, maxsplit=1)[0].partition(":")
-    return bool(sign) and "@" not in rest and not host.startswith("[") and not _PORT.fullmatch(port)
-
-
-def _after_password(text: str, start: int, end: int) -> tuple[int, int]:
-    """Return the range of the host that follows a password with blanks, or (0, end) if no host follows."""
-    limit = end + _LONGEST_PASSWORD
-    for stop in ("://", "\n"):
-        limit = position if (position := text.find(stop, end, limit)) >= 0 else min(limit, len(text))
-    at = text.rfind("@", end, limit)
-    if at < 0:
-        return 0, end
-    return at + 1, match.start() if (match := _END.search(text, at)) else len(text)
 
 
 def _without_user(rest: str) -> str:

@@ -14,7 +14,6 @@ from training.contract.errors import InputError
 from training.staging.formats.files import is_packed, read_start
 from training.staging.formats.readers import BINARY, reader_name
 from training.staging.formats.text import TextFormat
-from training.staging.models.starting_model import find_starting_model
 from training.staging.rows.labels import check_rows
 from training.staging.rows.selection import first_rows, validation_count
 from training.staging.sources.data_files import DataFiles
@@ -26,16 +25,14 @@ from training.staging.sources.sources import (
     Tables,
     file_table,
     find_files,
-    find_source,
     is_in_s3,
     is_offline,
     streamed_tables,
     tables_of,
 )
 from training.staging.sources.stored_files import LINES, Start, StoredFiles
-from training.staging.stage import buckets, channel_folders, evaluation_key, stage, staging_key
+from training.staging.stage import find_inputs, stage
 from training.staging.tasks import TASKS
-from training.staging.tokens.lengths import length_statistics
 from training.staging.tokens.staged import Staged, read_manifest
 from training.staging.tokens.tokenizing import load_tokenizer
 
@@ -59,12 +56,8 @@ class Estimate:
     """Rows of the data that an estimate comes from; None if the data itself was staged."""
 
 
-@dataclass(frozen=True, kw_only=True)
-class _Sample:
-    rows: int
-    """Rows read."""
-    lengths: list[int]
-    """Length of each staged row that they make, in tokens."""
+_Sample = tuple[int, list[int]]
+"""Number of rows that were read, and the length in tokens of each staged row that they make."""
 
 
 def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress: Progress | None = None) -> Estimate:
@@ -74,45 +67,36 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     """
     if not is_in_s3(request.data) and is_small(request.data):
         return Estimate(staged=stage(request, home, echo, progress))
-    model = find_starting_model(request, home)
-    task = TASKS[request.task]
-    columns = task.required_columns(request.data.columns)
-    source = find_source(request.data, columns, home / "docstrings", request.account)
-    key = staging_key(request, source, model)
-    folder = home.absolute() / "staged" / key
-    if read_manifest(folder) is not None or (is_in_s3(request.data) and _is_small_source(source)):
+    inputs = find_inputs(request, home)
+    model, source = inputs.model, inputs.source
+    if read_manifest(inputs.folder) is not None or (is_in_s3(request.data) and _is_small_source(source)):
         return Estimate(staged=stage(request, home, echo, progress))
     progress = progress or Progress()
     progress.begin("reading the first rows")
     tokenizer = load_tokenizer(model.tokenizer, None if model.scratch else request.max_length)
     with closing(source):
-        sample, rows = _sample_and_rows(source, request, columns, tokenizer, echo)
-    check_rows(rows[0], request, source.description)
-    counts = dict(sorted(Counter(sample.lengths).items()))
-    staged = Staged(
-        key=key,
-        channels=channel_folders(folder, model),
-        train_rows=rows[0],
-        validation_rows=rows[1],
+        (sample_rows, lengths), (train, validation) = _sample_and_rows(source, request, tokenizer, echo)
+    check_rows(train, request, source.description)
+    # Longer rows than those of the sample are likely, and the last bucket must hold them.
+    staged = inputs.staged(
+        dict(sorted(Counter(lengths).items())),
+        request.max_length,
+        cached=False,
+        train_rows=train,
+        validation_rows=validation,
         label_names=(),
         train_class_counts=(),
         validation_class_counts=(),
-        # Longer rows than those of the sample are likely, and the last bucket must hold them.
-        bucket_lengths=buckets(counts, request.max_length, request),
-        lengths=length_statistics(counts, request.max_length),
-        source=source.description,
-        digest=source.digest,
-        evaluation_key=evaluation_key(request, source, model),
-        cached=False,
     )
-    return Estimate(staged=staged, sample_rows=sample.rows)
+    return Estimate(staged=staged, sample_rows=sample_rows)
 
 
 def _sample_and_rows(
-    source: Source, request: StagingRequest, columns: list[str], tokenizer: Any, echo: Echo
+    source: Source, request: StagingRequest, tokenizer: Any, echo: Echo
 ) -> tuple[_Sample, tuple[int, int]]:
     """Return the sample and the estimated rows of both channels."""
     data = request.data
+    columns = TASKS[request.task].required_columns(data.columns)
     if not source.files:
         tables = streamed_tables(data.hub, columns) if data.hub is not None else source.open()
         sample = _sampled(tables.train, request, tokenizer)
@@ -189,15 +173,15 @@ def _sampled(table: Table, request: StagingRequest, tokenizer: Any) -> _Sample:
     lengths = TASKS[request.task].row_lengths(replace(table, rows=iter(rows)), request, tokenizer)
     if not lengths:
         raise InputError(f"the first {len(rows)} rows of {table.name} make no row to train on")
-    return _Sample(rows=len(rows), lengths=lengths)
+    return len(rows), lengths
 
 
 def _channel_rows(tables: Tables, starts: Sequence[Start], sample: _Sample, request: StagingRequest) -> tuple[int, int]:
     """Return the estimated rows of both channels. `tables.train` has been read up to the sample's end."""
     data = request.data
     train_start, validation_start = (*starts, None, None)[:2]
-    per_row = len(sample.lengths) / sample.rows
-    total = _row_count(train_start, data, tables.train, sample.rows)
+    read, lengths = sample
+    total = _row_count(train_start, data, tables.train, read)
     if tables.validation is not None:
         validation = _row_count(validation_start, data, tables.validation, 0)
         train = total
@@ -208,7 +192,7 @@ def _channel_rows(tables: Tables, starts: Sequence[Start], sample: _Sample, requ
         train = total - validation
     limits = ((train, data.train_rows), (validation, data.validation_rows))
     limited = (count if limit is None else min(count, limit) for count, limit in limits)
-    first, second = (max(1, round(count * per_row)) for count in limited)
+    first, second = (max(1, round(count * len(lengths) / read)) for count in limited)
     return first, second
 
 

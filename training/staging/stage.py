@@ -11,25 +11,26 @@ import importlib.metadata
 import json
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import closing, contextmanager, suppress
+from collections.abc import Callable, Mapping
+from contextlib import closing, suppress
+from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from training.staging.models.starting_model import StartingModel, find_starting_model
 from training.staging.rows.labels import check_rows
-from training.staging.rows.selection import Channel
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Source, find_source
 from training.staging.tasks import TASKS
-from training.staging.tokens.channels import ChannelSummary, ChannelWriter, Content
+from training.staging.tokens.channels import ChannelSummary, ChannelWriter
 from training.staging.tokens.description import DataDescription
 from training.staging.tokens.lengths import choose_buckets, length_statistics, with_max_length
 from training.staging.tokens.staged import (
     CHANNELS,
     MODEL,
     Manifest,
+    Rows,
     Staged,
     read_manifest,
     write_manifest,
@@ -58,19 +59,60 @@ def stage(
     """
     progress = progress or Progress()
     progress.begin("looking for the model and the data")
-    model = find_starting_model(request, home)
-    task = TASKS[request.task]
-    columns = task.required_columns(request.data.columns)
-    source = find_source(request.data, columns, home / "docstrings", request.account)
-    key = staging_key(request, source, model)
-    folder = home.absolute() / "staged" / key
-    manifest = read_manifest(folder) if is_usable(folder, echo) else None
+    inputs = find_inputs(request, home)
+    manifest = read_manifest(inputs.folder) if is_usable(inputs.folder, echo) else None
     cached = manifest is not None
     if manifest is None:
-        with closing(source):
-            manifest = _write(source, request, model, folder, progress)
-    check_rows(manifest.train_rows, request, source.description)
-    return _staged(key, folder, manifest, request, source, model, cached)
+        with closing(inputs.source):
+            manifest = _write(inputs, progress)
+    check_rows(manifest.train_rows, request, inputs.source.description)
+    rows = {each.name: getattr(manifest, each.name) for each in fields(Rows)}
+    # Validation rows use the same buckets, so the last bucket must hold the longest row of both channels.
+    return inputs.staged(dict(manifest.length_counts), manifest.longest_tokens, cached=cached, **rows)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Inputs:
+    """Model and data of a request, and the place of their staging."""
+
+    request: StagingRequest
+    model: StartingModel
+    source: Source
+    key: str
+    """Hash of everything that determines the channels."""
+    folder: Path
+    """Folder of the staging, which may not exist yet."""
+
+    def staged(self, length_counts: Mapping[int, int], longest_tokens: int, *, cached: bool, **rows: Any) -> Staged:
+        """Return the staged data with these rows. The last bucket holds `longest_tokens`."""
+        request, source, model = self.request, self.source, self.model
+        channels: dict[str, str] = {name: (self.folder / name).as_uri() for name in CHANNELS}
+        if (model_folder := self.folder / MODEL if model.scratch else model.tokenizer.folder) is not None:
+            channels[MODEL] = model_folder.as_uri()
+        if request.bucket_lengths is not None:
+            buckets = with_max_length(request.bucket_lengths, max_length=request.max_length)
+        else:
+            buckets = choose_buckets({longest_tokens: 1, **length_counts}, max_length=request.max_length)
+        return Staged(
+            key=self.key,
+            channels=channels,
+            bucket_lengths=buckets,
+            lengths=length_statistics(length_counts, request.max_length),
+            source=source.description,
+            digest=source.digest,
+            evaluation_key=evaluation_key(request, source, model),
+            cached=cached,
+            **rows,
+        )
+
+
+def find_inputs(request: StagingRequest, home: Path) -> Inputs:
+    """Find the model and the data. Raises InputError."""
+    model = find_starting_model(request, home)
+    columns = TASKS[request.task].required_columns(request.data.columns)
+    source = find_source(request.data, columns, home / "docstrings", request.account)
+    key = staging_key(request, source, model)
+    return Inputs(request=request, model=model, source=source, key=key, folder=home.absolute() / "staged" / key)
 
 
 def staging_key(request: StagingRequest, source: Source, model: StartingModel) -> str:
@@ -138,23 +180,27 @@ def validation_is_split_off(request: StagingRequest) -> bool:
     return data.hub.splits.validation is None if data.hub is not None else data.validation is None
 
 
-def _write(source: Source, request: StagingRequest, model: StartingModel, folder: Path, progress: Progress) -> Manifest:
+def _write(inputs: Inputs, progress: Progress) -> Manifest:
     """Create both channels and write them atomically."""
     from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer
 
-    task, scratch = TASKS[request.task], model.scratch
+    request, task, scratch = inputs.request, TASKS[inputs.request.task], inputs.model.scratch
     config = scratch.configuration(request.max_length) if scratch else None
-    content = task.content(source.open, request, progress)
+    content = task.content(inputs.source.open, request, progress)
     progress.begin("loading the tokenizer")
-    tokenizer = load_tokenizer(model.tokenizer, None if scratch else request.max_length)
+    tokenizer = load_tokenizer(inputs.model.tokenizer, None if scratch else request.max_length)
     metadata = channel_metadata(
         tokenizer, task=request.task, label_names=content.label_names, max_length=request.max_length
     )
-    _delete_abandoned(folder.parent)
-    with _without_empty_folders(folder.parent), new_folder(folder, _is_complete) as unfinished:
-        train, validation = (
-            _write_channel(channel, unfinished / channel, content, request, tokenizer, metadata) for channel in CHANNELS
-        )
+    _delete_abandoned(inputs.folder.parent)
+    with new_folder(inputs.folder, lambda path: read_manifest(path) is not None) as unfinished:
+        summaries = []
+        for channel in CHANNELS:
+            writer = ChannelWriter(unfinished / channel)
+            summary = ChannelSummary(max_length=request.max_length, classes=len(content.label_names))
+            writer.close({**metadata, **content.write(channel, tokenizer, writer, summary)})
+            summaries.append(summary)
+        train, validation = summaries
         check_rows(train.rows, request, content.source)
         progress.begin("completing")
         if scratch:
@@ -162,20 +208,6 @@ def _write(source: Source, request: StagingRequest, model: StartingModel, folder
         manifest = _manifest(request, content.label_names, train, validation)
         write_manifest(unfinished, manifest)
     return manifest
-
-
-def _write_channel(
-    channel: Channel,
-    folder: Path,
-    content: Content,
-    request: StagingRequest,
-    tokenizer: Any,
-    metadata: Mapping[str, Any],
-) -> ChannelSummary:
-    writer = ChannelWriter(folder)
-    summary = ChannelSummary(max_length=request.max_length, classes=len(content.label_names))
-    writer.close({**metadata, **content.write(channel, tokenizer, writer, summary)})
-    return summary
 
 
 def _manifest(
@@ -199,28 +231,10 @@ def _manifest(
             label_names=label_names,
             train=train.description(),
             validation=validation.description(),
-            repeated_rows=validation.texts.rows_in(train.texts),
-            repeated_rows_are_estimated=validation.texts.halvings > 0,
+            repeated_rows=validation.rows_in(train),
             samples=train.samples(),
         ),
     )
-
-
-def _is_complete(folder: Path) -> bool:
-    return read_manifest(folder) is not None
-
-
-@contextmanager
-def _without_empty_folders(folder: Path) -> Iterator[None]:
-    """After an error, delete the folder and its parents if they did not exist before and are empty."""
-    missing = [each for each in (folder, *folder.parents) if not each.exists()]
-    try:
-        yield
-    except BaseException:
-        with suppress(OSError):
-            for each in missing:
-                each.rmdir()
-        raise
 
 
 def _delete_abandoned(parent: Path) -> None:
@@ -229,47 +243,3 @@ def _delete_abandoned(parent: Path) -> None:
         with suppress(FileNotFoundError):  # another process has just completed it
             if time.time() - abandoned.stat().st_mtime > UNFINISHED_SECONDS:
                 shutil.rmtree(abandoned, ignore_errors=True)
-
-
-def _staged(
-    key: str,
-    folder: Path,
-    manifest: Manifest,
-    request: StagingRequest,
-    source: Source,
-    model: StartingModel,
-    cached: bool,
-) -> Staged:
-    # Validation rows use the same buckets, so the last bucket must hold the longest row of both channels.
-    lengths = dict(manifest.length_counts)
-    return Staged(
-        key=key,
-        channels=channel_folders(folder, model),
-        train_rows=manifest.train_rows,
-        validation_rows=manifest.validation_rows,
-        label_names=manifest.label_names,
-        train_class_counts=manifest.train_class_counts,
-        validation_class_counts=manifest.validation_class_counts,
-        bucket_lengths=buckets(lengths, manifest.longest_tokens, request),
-        lengths=length_statistics(lengths, manifest.max_length),
-        source=source.description,
-        digest=source.digest,
-        evaluation_key=evaluation_key(request, source, model),
-        cached=cached,
-        description=manifest.description,
-    )
-
-
-def channel_folders(folder: Path, model: StartingModel) -> dict[str, str]:
-    """Return the `file://` URI of each channel of a staging in this folder."""
-    channels: dict[str, str] = {name: (folder / name).as_uri() for name in CHANNELS}
-    if (model_folder := folder / MODEL if model.scratch else model.tokenizer.folder) is not None:
-        channels[MODEL] = model_folder.as_uri()
-    return channels
-
-
-def buckets(length_counts: Mapping[int, int], longest_tokens: int, request: StagingRequest) -> tuple[int, ...]:
-    """Return the bucket lengths, as requested or chosen for these lengths. The last one holds `longest_tokens`."""
-    if request.bucket_lengths is not None:
-        return with_max_length(request.bucket_lengths, max_length=request.max_length)
-    return choose_buckets({longest_tokens: 1, **length_counts}, max_length=request.max_length)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-import tomllib
 from pathlib import Path
 
 import click
@@ -13,7 +12,7 @@ import pytest
 import yaml
 
 from experiments.__main__ import NOT_IN_MLPROJECT, VERBS, cli, main
-from experiments.commands.verb import FieldVerb, read_fields
+from experiments.commands.verb import read_fields
 from tests.conftest import ROOT
 from training.contract.errors import InputError
 
@@ -38,33 +37,20 @@ def test_every_verb_has_help_with_options_and_an_example(
     assert shown.partition("Examples:")[2].split()[:1] == ["trainfare"]
 
 
-def test_help_is_shown_among_other_options(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["compare", "--data.train", "x.jsonl", "--help"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: trainfare compare ")
-
-
-def test_help_is_shown_without_arguments(capsys: pytest.CaptureFixture[str]) -> None:
+def test_help_is_shown_without_arguments_and_among_others(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setenv("COLUMNS", "80")
     assert main([]) == 0
     without = capsys.readouterr().out
     assert main(["help"]) == 0
     assert capsys.readouterr().out == without
     for name in VERBS:
         assert f"\n  {name} " in without
-    assert main(["help", "probe"]) == 0
-    assert capsys.readouterr().out.startswith("Usage: trainfare probe ")
-
-
-def test_summaries_are_not_truncated(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
-    monkeypatch.setenv("COLUMNS", "80")
-    for command in ("--help",), ("jobs", "--help"):
-        assert main(command) == 0
-        assert "..." not in capsys.readouterr().out.partition("Commands:")[2].partition("\n\n")[0]
-
-
-def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["--version"]) == 0
-    version = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]["version"]
-    assert capsys.readouterr().out == f"trainfare {version}\n"
+    assert "..." not in without.partition("Commands:")[2].partition("\n\n")[0]
+    for words in (["help", "compare"], ["compare", "--data.train", "x.jsonl", "--help"]):
+        assert main(words) == 0
+        assert capsys.readouterr().out.startswith("Usage: trainfare compare ")
 
 
 def test_all_verbs_but_those_named_in_the_help_are_mlflow_entry_points() -> None:
@@ -126,12 +112,6 @@ def test_a_field_takes_the_argument_after_it_unless_it_is_a_flag() -> None:
     }
     with pytest.raises(InputError, match="unexpected argument '-x'"):
         read_fields(["-x", "1"])
-
-
-def test_field_names_are_unique() -> None:
-    for name in VERBS:
-        if isinstance(command := verb(name), FieldVerb):
-            assert len(set(command.field_names)) == len(command.field_names)
 
 
 @pytest.mark.parametrize(

@@ -5,9 +5,7 @@ from __future__ import annotations
 import pytest
 
 from experiments.planning.arms import check_token, without_pushes
-from experiments.planning.load import FOLDER, Experiment, arms, load
-from experiments.schema.experiment import ThisMachine
-from experiments.schema.yaml_document import read_document
+from experiments.planning.load import arms, load
 from tests.support.requests.refused import refused
 from training.contract.errors import InputError
 
@@ -34,15 +32,6 @@ def test_published_rates_are_scaled_to_each_batch() -> None:
     assert rates == pytest.approx([3e-5, 3e-5, 4e-5])
     [arm] = arms(load("bert-large-squad-dp", {"compare.arms": "[{compiler: none}]"}))
     assert (arm.experiment.learning_rate, arm.experiment.global_batch_size) == (5e-5, 8)
-
-
-def test_reviews_on_eight_devices_train_at_the_published_rate() -> None:
-    """3e-5 x 8 for a global batch of 8 x 16 rows."""
-    tree = {**read_document(FOLDER / "reviews-distilbert.yaml").tree, "machine": {"devices": 8}}
-    experiment = Experiment.model_validate(tree)
-    assert experiment.global_batch_size == 128
-    assert experiment.learning_rate == pytest.approx(2.4e-4)
-    assert experiment.save_total_limit == 2
 
 
 def test_an_override_applies_to_arms_that_do_not_set_the_field() -> None:
@@ -110,33 +99,23 @@ def test_an_arm_is_merged_into_nested_mappings() -> None:
     ],
 )
 def test_an_invalid_arm_is_refused(overrides: dict[str, str], sentence: str) -> None:
-    with pytest.raises(InputError) as caught:
-        load("demo", overrides)
-    assert sentence in str(caught.value)
-
-
-def test_an_arm_that_needs_a_missing_compiler_is_refused() -> None:
-    bare = ThisMachine(cores=2, has_gpu=False, cxx="g++", has_cxx=False)
-    with pytest.raises(InputError, match="needs a C"):
-        arms(load("demo", {}), bare)
+    assert sentence in refused("demo", overrides)
 
 
 PUSH = {"push_to_hub.repository": "someone/a-model"}
 
 
-@pytest.mark.parametrize(
-    ("fields", "words"),
-    [
-        ({"push_to_hub.repository": "no-owner"}, ["push_to_hub.repository", "no-owner"]),
-        ({"push_to_hub.token_variable": "MY-TOKEN"}, ["push_to_hub.token_variable", "MY-TOKEN"]),
-        ({"save_model": "false"}, ["push_to_hub", "save_model"]),
-        ({"push_to_hub.tokn_secret": "x"}, ["push_to_hub.tokn_secret", "push_to_hub.token_secret"]),
-        ({"compare.arms": '[{"compiler": "none"}, {"push_to_hub": null}]'}, ["compare.arms[1]", "push_to_hub"]),
-    ],
-)
-def test_an_invalid_push_is_refused(fields: dict[str, str], words: list[str]) -> None:
-    sentence = refused("demo", {**PUSH, "save_model": "true", **fields})
-    assert [word for word in words if word not in sentence] == []
+def test_an_invalid_push_is_refused() -> None:
+    for name, text, also in (
+        ("push_to_hub.repository", "no-owner", "no-owner"),
+        ("push_to_hub.token_variable", "MY-TOKEN", "MY-TOKEN"),
+        ("save_model", "false", "push_to_hub"),
+        ("push_to_hub.tokn_secret", "x", "push_to_hub.token_secret"),
+        ("compare.arms", '[{"compiler": "none"}, {"push_to_hub": null}]', "push_to_hub"),
+    ):
+        sentence = refused("demo", {**PUSH, "save_model": "true", name: text})
+        assert name in sentence
+        assert also in sentence
 
 
 def test_a_comparison_pushes_nothing_and_logs_it() -> None:

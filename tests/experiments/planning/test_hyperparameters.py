@@ -68,8 +68,7 @@ def test_optional_arguments_appear_when_set() -> None:
         "gradient_accumulation_steps": "2",
     }
     arguments = hyperparameters(load("demo", overrides), (32, 64))
-    assert arguments["gradient_accumulation_steps"] == 2
-    assert arguments["model_revision"] == "v1"
+    assert (arguments["gradient_accumulation_steps"], arguments["model_revision"]) == (2, "v1")
     assert (arguments["max_steps"], arguments["eval_steps"], arguments["save_steps"]) == (9, 3, 3)
     assert arguments["best_metric"] == "eval_f1_macro"
     assert arguments["eval_batch_size"] == 8

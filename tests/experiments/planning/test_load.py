@@ -57,14 +57,11 @@ def test_the_learning_rate_follows_from_the_global_batch() -> None:
     assert load("demo", {**overrides, "max_learning_rate": "0.001"}).learning_rate == 1e-3
 
 
-@pytest.mark.parametrize(("batch_size", "steps"), [(8, 32), (64, 4), (96, 3), (512, 1)])
-def test_eval_samples_is_rounded_to_whole_steps(batch_size: int, steps: int) -> None:
-    """256 samples are 2.67 steps of 96, so the nearest number is 3."""
-    overrides = {"eval_strategy": "samples", "eval_samples": "256", "batch_size": str(batch_size)}
-    assert load("demo", overrides).evaluation == ("steps", steps)
-
-
-def test_the_best_model_requires_a_checkpoint_at_every_evaluation() -> None:
+def test_evaluations_are_in_whole_steps_and_the_best_model_needs_a_checkpoint_at_each() -> None:
+    # 256 samples are 2.67 steps of 96, so the nearest number is 3.
+    for batch_size, steps in ((8, 32), (96, 3), (512, 1)):
+        overrides = {"eval_strategy": "samples", "eval_samples": "256", "batch_size": str(batch_size)}
+        assert load("demo", overrides).evaluation == ("steps", steps)
     every = {"eval_strategy": "samples", "eval_samples": "64", "best_metric": "eval_loss", "save_strategy": "steps"}
     assert load("demo", {**every, "save_steps": "2"}).evaluation == ("steps", 2)
     assert "evaluates every 2 steps and saves every 3 steps" in refused("demo", {**every, "save_steps": "3"})
@@ -82,10 +79,8 @@ def test_overrides_are_converted_to_the_type_of_their_field() -> None:
         "machine.memory_gib": "4",
     }
     experiment = load("demo", overrides)
-    assert experiment.bucket_lengths == (16, 32)
-    assert experiment.description == "5"
-    assert experiment.base_learning_rate == 5e-5
-    assert experiment.save_model is True
+    assert (experiment.bucket_lengths, experiment.description) == ((16, 32), "5")
+    assert (experiment.base_learning_rate, experiment.save_model) == (5e-5, True)
     assert experiment.target is not None
     assert experiment.target.metric == "eval_loss"
     assert experiment.data.labels == ("yes", "no")
@@ -173,15 +168,9 @@ def test_fields_of_one_experiment_that_contradict_each_other_are_refused() -> No
         (MINIMAL + "batchsize: 3\n", "unknown field 'batchsize' ({file} line 5). Did you mean 'batch_size'?"),
         (MINIMAL.replace("train:", "trian:"), "unknown field 'data.trian' ({file} line 3). Did you mean 'data.train'?"),
         (MINIMAL + "batch_size: '32'\n", "batch_size must be a whole number, not '32' ({file} line 5)"),
-        (MINIMAL + "machine:\n  cores: 0\n", "machine.cores must be greater than or equal to 1, not 0 ({file} line 6)"),
         (MINIMAL + "bucket_lengths: [8, x]\n", "bucket_lengths[1] must be a whole number, not 'x' ({file} line 5)"),
         (MINIMAL.replace("epochs: 1\n", ""), "one of epochs and max_steps is required, but neither is set ({file})"),
-        (
-            MINIMAL.replace("model:", "#"),
-            "exactly one of model and model_type is required, but neither is set ({file})",
-        ),
         (MINIMAL + "epochs: 2\n", "{file} line 5: the key 'epochs' is repeated; the first one is in line 4"),
-        (MINIMAL + "data.train: x\n", "unknown field 'data.train' ({file} line 5)"),
         (
             MINIMAL.replace("train:", f"label_map: {{{'n' * 900}: {{a: 1}}}}\n  train:"),
             f"data.label_map.{'n' * 40}…{'n' * 40} must be a list, not a dict ({{file}} line 3)",

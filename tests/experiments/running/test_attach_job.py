@@ -141,7 +141,10 @@ def waiting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
 
 def test_a_running_job_is_followed_on_after_its_command_was_killed(team: Team, waiting: str) -> None:
     name = team.starts("running-job", waiting)
-    running(submit(team.harness.service, {"TrainingJobName": name, **team.account.jobs.request(name)}), "step 1: train")
+    running(
+        submit(team.harness.service, {"TrainingJobName": name, **team.account.jobs.request(name)}),
+        "step 1: train loss = 1.0000",
+    )
     command = [sys.executable, "-m", "experiments", "attach", "--job", name, "--prices", str(team.prices)]
     killed = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.DEVNULL)
     until(lambda: len(team.runs()) == 1)

@@ -33,9 +33,12 @@ def test_a_trial_ends_at_the_target_and_is_evaluated_by_samples() -> None:
     assert (trial.compiler, trial.batch_size, trial.learning_rate_multiplier) == ("inductor", 48, 2.0)
     assert trial.target is not None
     assert trial.target.stop
-    assert (trial.eval_strategy, trial.eval_samples) == ("samples", 150)
+    assert (trial.eval_strategy, trial.eval_samples, trial.eval_batch_size) == ("samples", 150, 32)
     # 3e-4 at 32, linear to 48, times 2.
     assert trial.learning_rate == pytest.approx(9e-4)
+    # The experiment's own evaluations are kept.
+    sweep = swept(eval_strategy="samples", eval_samples="400")
+    assert sweep.trial("none", Point(8), 1500).experiment.eval_samples == sweep.evaluated_every(1500) == 400
 
 
 def test_the_default_range_is_what_aws_tested_for_the_model_and_machine() -> None:
@@ -47,39 +50,22 @@ def test_the_default_range_is_what_aws_tested_for_the_model_and_machine() -> Non
     assert swept(**there, batch_sizes="8..16").space.batch_sizes == (8, 16)
 
 
-def test_the_evaluation_batch_is_the_same_at_every_batch_size() -> None:
-    sizes = {swept().trial("none", Point(size), 1500).experiment.eval_batch_size for size in (8, 256)}
-    assert sizes == {32}
-
-
 def test_only_repeats_of_the_winner_save_their_models() -> None:
     for save_model in (True, False):
-        sweep = swept(save_model=str(save_model).lower())
+        sweep = swept(save_model=str(save_model).lower(), save_strategy="epoch")
         kept = [sweep.trial("none", Point(8), 1500, is_whole=whole).experiment.save_model for whole in (False, True)]
         assert kept == [False, save_model]
+    trial = sweep.trial("none", Point(8), 1500).experiment
+    assert (trial.push_to_hub, trial.save_strategy) == (None, "none")
 
 
-def test_steps_are_converted_to_samples() -> None:
+def test_steps_and_epochs_are_converted_to_samples() -> None:
     # 100 steps of 32 are 3,200 samples: 50 steps of 64, and 67 of 48.
     sweep = swept(max_steps="100")
     assert sweep.samples(1500) == 3200
     assert sweep.trial("none", Point(64), 1500).experiment.max_steps == 50
     assert sweep.trial("none", Point(48), 1500).experiment.max_steps == 67
-
-
-def test_epochs_are_converted_to_samples() -> None:
     assert swept(epochs="1.5").samples(1500) == 2250
-
-
-def test_the_experiments_own_evaluations_are_kept() -> None:
-    sweep = swept(eval_strategy="samples", eval_samples="400")
-    assert sweep.trial("none", Point(8), 1500).experiment.eval_samples == 400
-    assert sweep.evaluated_every(1500) == 400
-
-
-def test_a_trial_neither_saves_nor_pushes_a_model() -> None:
-    trial = swept(save_model="true", save_strategy="epoch").trial("none", Point(8), 1500).experiment
-    assert (trial.save_model, trial.push_to_hub, trial.save_strategy) == (False, None, "none")
 
 
 def test_trials_for_throughput_are_probes_and_repeats_are_complete() -> None:
@@ -130,18 +116,16 @@ def test_options_of_inductor_are_compilers_of_their_own() -> None:
         ("inductor", "layers", "max-autotune", True),
     ]
     assert label(tuned, Point(16)) == f"{tuned}, batch 16"
+    assert label("none", Point(64, 2**0.5)) == "none, batch 64, rate × 1.41"
 
 
-@pytest.mark.parametrize(
-    ("names", "sentence"),
-    [
+def test_an_unknown_compiler_setting_is_refused() -> None:
+    for names, sentence in (
         ("none,inductor compile_mode=fast", "compilers has compile_mode 'fast', which must be one of default, reduce"),
         ("none compile_mode=default", "compilers gives none the option 'compile_mode', but only inductor has compile_"),
         ("torch", "compilers names 'torch', but a compiler is one of none, inductor, trcomp, trcomp-off"),
-    ],
-)
-def test_an_unknown_compiler_setting_is_refused(names: str, sentence: str) -> None:
-    assert refused(compilers=names).startswith(sentence)
+    ):
+        assert refused(compilers=names).startswith(sentence)
 
 
 def test_some_of_many_batch_sizes_are_timed() -> None:
@@ -149,11 +133,6 @@ def test_some_of_many_batch_sizes_are_timed() -> None:
     # Twelve steps from 8 to 2,048, each a factor of 1.66: 8, 13, 22, 36, 60 ... on the grid of eights.
     sizes = timed_sizes(range(8, 2049, 8))
     assert (len(sizes), sizes[:4], sizes[-2:]) == (12, [8, 16, 24, 40], [1240, 2048])
-
-
-def test_points_are_labelled_by_compiler_batch_and_rate() -> None:
-    assert label("none", Point(64)) == "none, batch 64"
-    assert label("none", Point(64, 2**0.5)) == "none, batch 64, rate × 1.41"
 
 
 def test_fields_determine_the_objective() -> None:
@@ -205,16 +184,8 @@ def test_fields_determine_the_objective() -> None:
             {"target.metric": "eval_accuracy", "target.value": "1.2"},
             "target.value 1.2 cannot be reached: eval_accuracy is at best 1 (override target.value)",
         ),
-        (
-            {"target.metric": "eval_perplexity", "target.value": "9"},
-            "target.metric 'eval_perplexity' is not reported by task classification, which reports eval_accuracy, "
-            "eval_f1_macro, eval_loss (override target.metric)",
-        ),
     ],
 )
 def test_contradictions_are_reported_in_one_sentence(fields: dict[str, str], sentence: str) -> None:
     assert refused(**fields) == sentence
-
-
-def test_a_sweep_of_a_script_is_refused() -> None:
     assert refused("torch_loop").startswith("sweep requires a task, because a script logs no evaluations")

@@ -65,8 +65,7 @@ def read(case: Case, folder: Path) -> dict[str, Any]:
     data, task = asked.data, TASKS[asked.task]
     source = find_source(data, task.required_columns(data.columns), folder / "cache")
     if asked.task == "classification":
-        prepared = prepare(source.open, asked, Progress())
-        classes, parts = prepared.classes, prepared.rows
+        classes, parts = prepare(source.open, asked, Progress())
         both = [
             [(row.number, [row.text, row.pair, classes.names[classes.numbers[row.label]]]) for row in part.read()]
             for part in (parts.train, parts.validation)

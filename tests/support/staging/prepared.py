@@ -29,13 +29,13 @@ def prepared(data: Data, **more: Any) -> PreparedRows:
     """Read, check, split and number the rows of the data."""
     request = StagingRequest(data=data, model=MODEL, max_length=16, **more)
     source = find_source(data, required_columns(data.columns), Path("unused"))
-    made = prepare(source.open, request, Progress())
-    train, validation = list(made.rows.train.read()), list(made.rows.validation.read())
-    assert (len(train), len(validation)) == (made.rows.train.rows, made.rows.validation.rows)
+    classes, rows = prepare(source.open, request, Progress())
+    train, validation = list(rows.train.read()), list(rows.validation.read())
+    assert (len(train), len(validation)) == (rows.train.rows, rows.validation.rows)
     return PreparedRows(
-        label_names=made.classes.names,
+        label_names=classes.names,
         train=train,
-        train_classes=[made.classes.numbers[row.label] for row in train],
+        train_classes=[classes.numbers[row.label] for row in train],
         validation=validation,
-        validation_classes=[made.classes.numbers[row.label] for row in validation],
+        validation_classes=[classes.numbers[row.label] for row in validation],
     )

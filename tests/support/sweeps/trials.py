@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import optuna
@@ -37,46 +39,29 @@ def curve(values: Sequence[float], seconds: float = 10.0) -> tuple[CurvePoint, .
     )
 
 
-def reached(point: Point, values: Sequence[float], seconds: float = 10.0, usd: float | None = None) -> Record:
+def reached(point: Point, values: Sequence[float], seconds: float = 10.0, **outcome: Any) -> Record:
     """Return a trial that reached its target at its last evaluation; evaluations are `seconds` apart."""
     points = curve(values, seconds)
-    outcome = TrialOutcome(
-        billable_instance_seconds=points[-1].billable_instance_seconds,
-        samples=points[-1].samples,
-        quality=values[-1],
-        reached=True,
-        usd=usd,
-    )
-    return Record(point=point, state="complete", curve=points, outcome=outcome)
+    last = {"billable_instance_seconds": points[-1].billable_instance_seconds, "samples": points[-1].samples}
+    result = TrialOutcome(**{**last, "quality": values[-1], "reached": True, **outcome})
+    return Record(point=point, state="complete", curve=points, outcome=result)
 
 
 def completed(point: Point, values: Sequence[float], seconds: float = 10.0) -> Record:
     """Return a trial that completed its training, without a target."""
-    points = curve(values, seconds)
-    outcome = TrialOutcome(
-        billable_instance_seconds=points[-1].billable_instance_seconds, samples=points[-1].samples, quality=values[-1]
-    )
-    return Record(point=point, state="complete", curve=points, outcome=outcome)
+    return reached(point, values, seconds, reached=None)
 
 
 def stopped(point: Point, values: Sequence[float], seconds: float = 10.0) -> Record:
     """Return a trial that was pruned after its last evaluation."""
-    points = curve(values, seconds)
-    outcome = TrialOutcome(
-        failure=("Stopped", "why"),
-        billable_instance_seconds=points[-1].billable_instance_seconds,
-        samples=points[-1].samples,
-    )
-    return Record(point=point, state="pruned", curve=points, outcome=outcome)
+    record = reached(point, values, seconds, failure=("Stopped", "why"), reached=None, quality=math.nan)
+    return replace(record, state="pruned")
 
 
 def failed(point: Point, failure_class: str) -> Record:
     """Return a trial whose job failed before its first evaluation."""
-    return Record(
-        point=point,
-        state="failed",
-        outcome=TrialOutcome(failure=(failure_class, "why"), billable_instance_seconds=30.0),
-    )
+    outcome = TrialOutcome(failure=(failure_class, "why"), billable_instance_seconds=30.0)
+    return Record(point=point, state="failed", outcome=outcome)
 
 
 def running(point: Point, values: Sequence[float] = (), seconds: float = 10.0) -> Record:

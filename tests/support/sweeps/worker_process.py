@@ -34,9 +34,6 @@ class Plan:
     max_parallel: int
     parallel: int = 1
     compilers: tuple[str, ...] = ("none",)
-    sweep: str = "s"
-    shortest_seconds: float = 1.0
-    longest_seconds: float = 2.0
     together: int = 1
     """Workers that begin when all of them are loaded."""
 
@@ -49,7 +46,7 @@ class Plan:
     def behaviour(self, compiler: str, point: Point) -> Behaviour:
         """Return the job's length: drawn, the same for the same point."""
         draw = random.Random(f"{compiler} {point.batch_size} {point.multiplier}")
-        seconds = draw.uniform(self.shortest_seconds, self.longest_seconds)
+        seconds = draw.uniform(1.0, 2.0)
         return Behaviour(seconds=seconds, curve=((seconds / 2, 50, 2.0), (seconds, 100, 1.0)))
 
 
@@ -58,13 +55,6 @@ def start(plan: Plan, log: Path) -> subprocess.Popen[bytes]:
     with log.open("ab") as output:
         command = [sys.executable, "-m", "tests.support.sweeps.worker_process", json.dumps(asdict(plan))]
         return subprocess.Popen(command, cwd=ROOT, stdout=output, stderr=output, start_new_session=True)
-
-
-def _wait_for_others(plan: Plan) -> None:
-    folder = Path(plan.folder)
-    (folder / f"{os.getpid()}.ready").touch()
-    while len(list(folder.glob("*.ready"))) < plan.together:
-        time.sleep(0.02)
 
 
 def main(plan: Plan) -> None:
@@ -77,7 +67,7 @@ def main(plan: Plan) -> None:
             compiler=compiler,
             study=open_study(
                 storage,
-                sweep=plan.sweep,
+                sweep="s",
                 compiler=compiler,
                 space=plan.space,
                 objective=OBJECTIVE,
@@ -91,9 +81,11 @@ def main(plan: Plan) -> None:
         for compiler in plan.compilers
     ]
     runner = SimulatedRunner(SimulatedService(Path(plan.folder)), plan.behaviour)
-    _wait_for_others(plan)
+    (Path(plan.folder) / f"{os.getpid()}.ready").touch()
+    while len(list(Path(plan.folder).glob("*.ready"))) < plan.together:
+        time.sleep(0.02)
     limits = Limits(trials=plan.trials, parallel=plan.parallel, max_parallel=plan.max_parallel)
-    print(run_worker(storage, plan.sweep, parts, runner, limits).reason, flush=True)
+    print(run_worker(storage, "s", parts, runner, limits).reason, flush=True)
 
 
 if __name__ == "__main__":

@@ -25,23 +25,20 @@ LINE = [row(8, 0.28), row(16, 0.36), row(32, 0.52), row(64, 0.84)]
 """0.2 s per step and 0.01 s per sample."""
 
 
-def test_an_exact_line_is_fitted() -> None:
+def test_a_line_is_fitted() -> None:
     line = fit_line(LINE)
     assert line.step_seconds_fixed == pytest.approx(0.2)
     assert line.step_seconds_per_sample == pytest.approx(0.01)
     assert line.relative_error == pytest.approx(0, abs=1e-9)
-
-
-def test_neither_coefficient_is_negative() -> None:
+    # A size with a wide interval has little weight.
+    assert fit_line([*LINE, row(128, 3.0, error=1.0)]).step_seconds(128) == pytest.approx(1.48, rel=0.05)
     # Steps that take more than twice as long at twice the size: the line through them would begin below 0.
     line = fit_line([row(8, 0.1), row(16, 0.3), row(32, 0.7)])
     assert line.step_seconds_fixed == 0
     assert line.step_seconds_per_sample > 0
-
-
-def test_a_size_with_a_wide_interval_has_little_weight() -> None:
-    line = fit_line([*LINE, row(128, 3.0, error=1.0)])
-    assert line.step_seconds(128) == pytest.approx(1.48, rel=0.05)
+    assert math.isnan(fit_line(LINE[:2]).relative_error)
+    single = fit_line(LINE[:1])
+    assert (single.step_seconds_fixed, single.step_seconds_per_sample) == (0.0, 0.035)
 
 
 def test_the_error_is_the_distance_of_each_size_from_the_line_through_the_others() -> None:
@@ -60,16 +57,12 @@ def test_the_error_is_the_distance_of_each_size_from_the_line_through_the_others
     assert line.relative_error == pytest.approx((without_8 + without_16 + without_32) / 3)
 
 
-def test_two_sizes_have_no_error_and_one_has_no_fixed_part() -> None:
-    assert math.isnan(fit_line(LINE[:2]).relative_error)
-    single = fit_line(LINE[:1])
-    assert (single.step_seconds_fixed, single.step_seconds_per_sample) == (0.0, 0.035)
-
-
 def test_the_line_is_corrected_towards_measured_sizes() -> None:
     costs = cost_model([row(8, 0.28), row(16, 0.36), row(32, 0.52), row(64, 0.84 * 1.2)])
     assert costs.step_seconds(64) == pytest.approx(0.84 * 1.2, rel=0.002)
     assert costs.samples_per_second(8) == pytest.approx(8 / 0.28, rel=0.002)
+    # A step of 0.4 s holds 8 samples on each of 2 devices.
+    assert cost_model([row(8, 0.4, devices=2)]).samples_per_second(8) == pytest.approx(40)
     at_32, at_64 = (costs.step_seconds(size) / costs.line.step_seconds(size) for size in (32, 64))
     middle = costs.step_seconds(45) / costs.line.step_seconds(45)
     share = math.log2(45 / 32)
@@ -83,11 +76,6 @@ def test_a_size_with_a_wide_interval_stays_on_the_line() -> None:
     costs = cost_model([*LINE, row(128, 3.0, error=0.196)])
     line = costs.line.step_seconds(128)
     assert costs.step_seconds(128) == pytest.approx(line * (3.0 / line) ** 0.5)
-
-
-def test_the_rate_counts_the_samples_of_all_devices() -> None:
-    # A step of 0.4 s holds 8 samples on each of 2 devices.
-    assert cost_model([row(8, 0.4, devices=2)]).samples_per_second(8) == pytest.approx(40)
 
 
 def test_the_largest_batch_is_known_if_a_larger_one_did_not_fit() -> None:

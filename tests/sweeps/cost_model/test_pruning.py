@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from sweeps.cost_model.costs import Measurement, cost_model
 from sweeps.cost_model.pruning import (
     best_value,
     diverged,
@@ -37,10 +36,11 @@ def reason(spec: Search, trials: list[Record], values: list[float], seconds: flo
     return should_prune(spec, trials, Point(16), so_far, bill)
 
 
-def test_nothing_is_pruned_before_a_trial_has_finished() -> None:
+def test_nothing_is_pruned_before_another_trial_has_finished() -> None:
     others = [stopped(Point(8), [1.0]), failed(Point(8, 2.0), "Killed"), running(Point(32), [0.4])]
-    assert reason(search(), [], [1.0, 1.0], seconds=1e6) is None
-    assert reason(search(), others, [1.0, 1.0], seconds=1e6) is None
+    own = reached(Point(16), [0.5], seconds=1)
+    for trials in ([], others, [own]):
+        assert reason(search(), trials, [1.0, 1.0], seconds=1e6) is None
 
 
 def test_a_trial_that_cost_as_much_as_the_best_is_pruned() -> None:
@@ -51,13 +51,10 @@ def test_a_trial_that_cost_as_much_as_the_best_is_pruned() -> None:
     # Before its first evaluation too: its start alone took as long.
     assert reason(search(), [BEST], [], start=60.0) is not None
     assert reason(search(), [BEST], [], start=59.0) is None
-
-
-def test_compilation_counts_in_all_trials() -> None:
-    # 40 s of compile in both; at 100 samples the young one has paid 50 s where the other ended at 100 s.
-    outcome = replace(BEST.outcome, billable_instance_seconds=100.0)  # type: ignore[type-var]
-    compiled = replace(BEST, outcome=outcome)
-    assert reason(search(), [compiled], [0.95], start=40.0) is None
+    in_dollars = search(objective=Objective(cost="usd", quality=LOSS, target=0.5))
+    cheap = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5], usd=0.60)
+    assert reason(in_dollars, [cheap], [0.8, 0.51], seconds=30) is not None
+    assert reason(in_dollars, [cheap], [0.8, 0.51], seconds=29.9) is None
 
 
 def test_a_trial_that_needs_too_many_more_samples_is_pruned() -> None:
@@ -68,12 +65,15 @@ def test_a_trial_that_needs_too_many_more_samples_is_pruned() -> None:
     )
     # At 0.85, between two evaluations of the best: 350 more, 28 s, 58 s in all.
     assert reason(search(), [BEST], [1.1, 1.0, 0.85]) is None
-
-
-def test_the_fastest_trial_from_a_quality_on_counts() -> None:
+    # The fastest trial from a quality on counts: from 0.9 on 100 samples, 0.8 x 100 x 0.1 s = 8 s more.
     dear_but_quick = reached(Point(8, 2.0), [1.2, 1.1, 0.9, 0.5], seconds=100)
-    # From 0.9 on that one took 100 samples: 0.8 x 100 x 0.1 s = 8 s more.
     assert reason(search(), [BEST, dear_but_quick], [1.1, 1.0, 0.9]) is None
+    # The cost of a sample needs two evaluations.
+    assert reason(search(), [BEST], [1.5], seconds=50) is None
+    assert reason(search(), [BEST], [1.5, 1.4], seconds=25) is not None
+    # 40 s of compile in both; at 100 samples the young one has paid 50 s where the other ended at 100 s.
+    compiled = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5], billable_instance_seconds=100.0)
+    assert reason(search(), [compiled], [0.95], start=40.0) is None
 
 
 def test_a_trial_ahead_of_a_successful_one_is_not_pruned() -> None:
@@ -83,23 +83,6 @@ def test_a_trial_ahead_of_a_successful_one_is_not_pruned() -> None:
     assert reason(search(), [late], [1.1, 1.05], seconds=20.0) is not None
 
 
-def test_the_cost_of_a_sample_needs_two_evaluations() -> None:
-    rows = [Measurement(batch_size=size, fits=True, step_seconds=size * 0.2) for size in (8, 16)]
-    assert reason(search(costs=cost_model(rows)), [BEST], [1.5], seconds=50) is None
-    assert reason(search(), [BEST], [1.5, 1.4], seconds=25) is not None
-
-
-def test_a_diverged_trial_is_pruned_at_once() -> None:
-    assert "it diverged" in str(reason(search(), [], [1.0, 1.2, 1.3, 1.4]))
-
-
-def test_costs_in_dollars_are_compared_too() -> None:
-    spec = search(objective=Objective(cost="usd", quality=LOSS, target=0.5))
-    cheap = reached(Point(8), [1.0, 0.9, 0.8, 0.7, 0.6, 0.5], usd=0.60)
-    assert reason(spec, [cheap], [0.8, 0.51], seconds=30) is not None
-    assert reason(spec, [cheap], [0.8, 0.51], seconds=29.9) is None
-
-
 def test_an_accuracy_is_better_when_higher() -> None:
     spec = search(objective=Objective(cost="billable_seconds", quality=SCORE, target=0.9))
     best = reached(Point(8), [0.4, 0.5, 0.6, 0.7, 0.8, 0.9])
@@ -107,15 +90,10 @@ def test_an_accuracy_is_better_when_higher() -> None:
     assert reason(spec, [best], [0.3, 0.4, 0.55]) is None
 
 
-@pytest.mark.parametrize(
-    "objective",
-    [
-        Objective(cost="steady_samples_per_second"),
-        Objective(cost="billable_seconds", quality=LOSS, is_front=True),
-    ],
-)
-def test_throughput_and_fronts_are_never_pruned(objective: Objective) -> None:
-    assert reason(search(objective=objective), [BEST], [1.0, 5.0, 5.0, 5.0, math.nan], seconds=1e6) is None
+def test_throughput_and_fronts_are_never_pruned() -> None:
+    front = Objective(cost="billable_seconds", quality=LOSS, is_front=True)
+    for objective in (Objective(cost="steady_samples_per_second"), front):
+        assert reason(search(objective=objective), [BEST], [1.0, 5.0, 5.0, 5.0, math.nan], seconds=1e6) is None
 
 
 BOUND = search(objective=Objective(cost="billable_seconds", quality=LOSS, bound=0.6), samples=600)
@@ -128,27 +106,14 @@ def test_a_trial_too_far_from_the_bound_is_pruned() -> None:
         "at eval_loss 1 after 300 samples it is further from 0.6 than any trial moved in the remaining 300"
     )
     assert reason(BOUND, [WITHIN], [1.2, 1.1, 0.97]) is None
-
-
-def test_a_steep_trial_beyond_the_bound_protects_others() -> None:
+    # A steep trial beyond the bound protects others, and so does one without a trial within it.
     steep = completed(Point(8, 2.0), [1.5, 1.4, 1.3, 1.0, 0.8, 0.7], seconds=100)
+    beyond = completed(Point(8), [1.0, 0.9, 0.8, 0.7], seconds=100)
     assert reason(BOUND, [WITHIN, steep], [1.2, 1.1, 1.0]) is None
-
-
-def test_a_trial_that_may_still_be_fast_enough_continues() -> None:
+    assert reason(BOUND, [beyond], [1.2, 1.1, 1.0]) is None
     # From 1.0 on the other took 400 samples to the bound: 0.8 x 400 are no more than the 320 left of 620.
     longer = search(objective=BOUND.objective, samples=620)
     assert reason(longer, [WITHIN], [1.2, 1.1, 1.0]) is None
-
-
-def test_no_trial_is_pruned_for_quality_if_all_are_beyond_the_bound() -> None:
-    beyond = completed(Point(8), [1.0, 0.9, 0.8, 0.7], seconds=100)
-    assert reason(BOUND, [beyond], [1.2, 1.1, 1.0]) is None
-
-
-def test_a_repeated_trial_is_not_compared_with_itself() -> None:
-    own = reached(Point(16), [0.5], seconds=1)
-    assert reason(search(), [own], [0.9, 0.8]) is None
 
 
 def test_remaining_samples_and_trailing_trials_by_hand() -> None:
@@ -179,15 +144,11 @@ def test_a_value_is_interpolated_within_the_curve() -> None:
     assert math.isnan(value_at(falling, 99))
     assert math.isnan(value_at(falling, 301))
     assert math.isnan(value_at([], 0))
-
-
-def test_the_best_value_may_not_be_the_last() -> None:
+    # The best value may not be the last.
     assert best_value(LOSS, curve([1.0, 0.5, 0.7])) == 0.5
     assert best_value(SCORE, curve([0.1, 0.5, 0.7]), up_to=200) == 0.5
     assert math.isnan(best_value(LOSS, curve([math.nan])))
-
-
-def test_the_cost_of_a_sample_leaves_out_the_first_evaluation() -> None:
+    # The cost of a sample leaves out the first evaluation.
     assert seconds_per_sample(curve([1.0, 0.8, 0.4], seconds=3.0)) == pytest.approx(0.03)
     assert math.isnan(seconds_per_sample(curve([1.0])))
 
@@ -210,3 +171,4 @@ def test_a_training_that_stays_worse_than_it_began_has_diverged(
     quality: Quality, values: tuple[float, ...], expected: bool
 ) -> None:
     assert diverged(quality, curve(values)) is expected
+    assert ("it diverged" in str(reason(search(), [], list(values)))) is (expected and quality is LOSS)

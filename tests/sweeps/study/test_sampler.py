@@ -62,15 +62,11 @@ def test_batch_sizes_above_one_that_ran_out_of_memory_are_not_suggested(name: st
     assert {ask(study, spec)[1] for _ in range(3)} == {Point(8, 0.5), Point(8), Point(8, 2.0)}
 
 
-@pytest.mark.parametrize(("grid", "per_octave"), [("powers_of_two", 5), ("multiples_of_eight", 3)])
-def test_every_point_can_be_suggested(grid: str, per_octave: int) -> None:
-    spec = search(space=space("8..64", "0.25..4", grid, per_octave))  # type: ignore[arg-type]
-    study = study_of(spec, "random")
-    points = {ask(study, spec)[1] for _ in spec.space.points}
-    assert points == set(spec.space.points)
-
-
-def test_a_space_of_one_point_is_sampled() -> None:
+def test_every_point_can_be_suggested() -> None:
+    for grid, per_octave in (("powers_of_two", 5), ("multiples_of_eight", 3)):
+        spec = search(space=space("8..64", "0.25..4", grid, per_octave))  # type: ignore[arg-type]
+        study = study_of(spec, "random")
+        assert {ask(study, spec)[1] for _ in spec.space.points} == set(spec.space.points)
     spec = search(space=space("8", None, "powers_of_two", 1))
     assert ask(study_of(spec, "tpe"), spec)[1] == Point(8)
     assert list(distributions(spec.space)) == ["log2_batch_size"]
@@ -103,19 +99,15 @@ def test_throughput_is_tried_in_the_order_of_the_calibration() -> None:
     assert [ask(study, spec)[1].batch_size for _ in range(3)] == [8, 16, 32]
 
 
-@pytest.mark.parametrize(
-    ("objective", "points", "expected"),
-    [
+def test_the_automatic_sampler_depends_on_objective_and_space() -> None:
+    front = Objective(cost="billable_seconds", quality=LOSS, is_front=True)
+    for objective, sizes, expected in (
         (Objective(cost="billable_seconds", quality=LOSS, target=0.5), "8..32", "tpe"),
-        (Objective(cost="usd", quality=LOSS, bound=0.5), "8..4096", "tpe"),
         (Objective(cost="steady_samples_per_second"), "8..4096", "grid"),
-        (Objective(cost="billable_seconds", quality=LOSS, is_front=True), "8..32", "grid"),
-        (Objective(cost="billable_seconds", quality=LOSS, is_front=True), "8..16384", "tpe"),
-    ],
-)
-def test_the_automatic_sampler_depends_on_objective_and_space(objective: Objective, points: str, expected: str) -> None:
-    spec = search(objective=objective, space=space(points, "0.5..2", "powers_of_two", 1))
-    assert automatic(spec) == expected
+        (front, "8..32", "grid"),
+        (front, "8..16384", "tpe"),
+    ):
+        assert automatic(search(objective=objective, space=space(sizes, "0.5..2", "powers_of_two", 1))) == expected
 
 
 def test_two_objectives_are_sampled_by_tpe() -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-import time
 import urllib.request
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import optuna
 import pytest
@@ -23,6 +24,7 @@ from tests.conftest import ROOT
 from tests.support.earlier import WHOLE, unpack
 from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.ports import free_port
+from tests.support.services.following import until
 from tests.support.sweeps.bench import SECONDS, SPACE, Bench, short
 from training.contract.errors import InputError, StorageError
 
@@ -121,31 +123,23 @@ def test_the_trials_of_an_earlier_study_are_read(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_dashboard_shows_the_sweep(tmp_path: Path) -> None:
-    bench = Bench(tmp_path)
-    part = bench.part()
-    bench.run(short, part, limits=Limits(trials=2))
-    port = free_port()
+    bench, port = Bench(tmp_path), free_port()
+    bench.run(short, bench.part(), limits=Limits(trials=2))
     command = [str(Path(INTERPRETER).with_name("optuna-dashboard")), bench.url, "--port", str(port)]
     dashboard = subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    answers: list[dict[str, Any]] = []
+
+    def answers_about(path: str) -> bool:
+        with suppress(OSError), urllib.request.urlopen(f"http://127.0.0.1:{port}/api/studies{path}") as answer:
+            answers.append(json.load(answer))
+        return bool(answers)
+
     try:
-        studies = json.loads(_get(f"http://127.0.0.1:{port}/api/studies"))["study_summaries"]
-        assert [study["study_name"] for study in studies] == ["s/none"]
-        detail = json.loads(_get(f"http://127.0.0.1:{port}/api/studies/{studies[0]['study_id']}"))
-        assert [trial["state"] for trial in detail["trials"]] == ["Complete", "Complete"]
+        until(lambda: answers_about(""), seconds=480, pause_seconds=0.3)
+        [study] = answers.pop()["study_summaries"]
+        assert study["study_name"] == "s/none"
+        assert answers_about(f"/{study['study_id']}")
+        assert [trial["state"] for trial in answers.pop()["trials"]] == ["Complete", "Complete"]
     finally:
         dashboard.kill()
         dashboard.wait()
-
-
-def _get(address: str) -> bytes:
-    deadline = time.monotonic() + 480
-    while True:
-        try:
-            with urllib.request.urlopen(address, timeout=30) as answer:
-                assert answer.status == 200
-                content: bytes = answer.read()
-                return content
-        except OSError:
-            if time.monotonic() > deadline:
-                raise
-            time.sleep(0.3)

@@ -11,7 +11,7 @@ from sqlalchemy.exc import OperationalError
 
 from sweeps.space.objective import TrialOutcome
 from sweeps.study.storage import StorageRetries, without_optuna_warnings
-from sweeps.study.study import DUPLICATE, distributions, lost_trials, repeated_trials
+from sweeps.study.study import distributions, lost_trials, repeated_trials
 from sweeps.workers.followed_trial import FollowedTrial
 from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, recover_trials
 from tests.support.sweeps.bench import SPACE, Bench, short
@@ -132,16 +132,6 @@ def test_an_old_trial_stays_another_workers_until_it_is_stale(bench: Bench) -> N
     assert states(part) == ["FAIL", "RUNNING"]
 
 
-def test_the_later_of_two_trials_with_a_point_yields(bench: Bench) -> None:
-    part = bench.part()
-    first = claimed(bench, part, Limits())
-    part.study.enqueue_trial(SPACE.params(first.point))
-    second = claimed(bench, part, Limits(max_parallel=2))
-    assert second.point != first.point
-    assert part.trials[1].user_attrs["end"] == DUPLICATE
-    assert "job" not in part.trials[1].user_attrs
-
-
 def test_only_one_worker_claims_at_a_time(bench: Bench) -> None:
     part = bench.part()
     with bench.storage.lock("s") as is_held:
@@ -169,16 +159,13 @@ def test_calls_wait_for_a_silent_storage() -> None:
     ]
 
 
-def test_a_storage_that_stays_silent_is_an_error() -> None:
+def test_a_storage_that_stays_silent_and_a_deleted_study_are_errors(bench: Bench) -> None:
     def gone() -> None:
         raise OperationalError("SELECT 1", {}, Exception("no host at postgresql://me:secret@host"))
 
     retries = StorageRetries("postgresql://host/s", retry_seconds=0.2, echo=lambda _: None)
     with pytest.raises(StorageError, match=r"has not answered for \d+ s: no host at postgresql://host\.$"):
         retries.call(gone)
-
-
-def test_a_deleted_study_is_reported_in_one_sentence(bench: Bench) -> None:
     part = bench.part()
     bench.storage.rdb.delete_study(part.study._study_id)
     with pytest.raises(StorageError, match=r"^The study of this sweep no longer exists in sqlite:.*: somebody deleted"):

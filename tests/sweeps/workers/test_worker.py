@@ -79,9 +79,8 @@ def test_a_trial_holds_its_jobs_outcome(bench: Bench) -> None:
 
 
 def test_the_study_with_the_fewest_trials_comes_first(bench: Bench) -> None:
-    parts = [bench.part(), bench.part(compiler="inductor")]
     limits = Limits(trials=2, parallel=1, max_parallel=1)
-    done = bench.run(short, *parts, limits=limits)
+    done = bench.run(short, bench.part(), bench.part(compiler="inductor"), limits=limits)
     assert done.reason == "none: 2 trials were run; inductor: 2 trials were run"
     order = [line.split()[3].rstrip(":") for line in bench.messages]
     assert order == ["none", "inductor", "none", "inductor"]
@@ -109,6 +108,13 @@ def test_a_search_that_is_complete_continues_with_more_trials_and_does_not_blame
 
 def test_a_trial_waits_while_the_budget_is_reserved(bench: Bench) -> None:
     """The budget has room for one job at a time. The second trial is claimed and starts when the first has ended."""
+
+    class RoomForOne(SimulatedRunner):
+        def start(self, compiler: str, point: Point, trial_number: int) -> SimulatedRunning:
+            if running := self.service.running():
+                raise BudgetFull("one job at a time", frozenset(running), is_final=False)
+            return super().start(compiler, point, trial_number)
+
     part = bench.part()
     limits = Limits(trials=2, parallel=2, max_parallel=2)
     runner = RoomForOne(bench.service, lambda *_: Behaviour(seconds=2.0, curve=((0.1, 100, 1.0),)))
@@ -116,16 +122,6 @@ def test_a_trial_waits_while_the_budget_is_reserved(bench: Bench) -> None:
     assert ends(part) == {"completed": 2}
     assert bench.service.most_at_once() == 1
     assert any("waits. one job at a time" in line for line in bench.messages)
-
-
-class RoomForOne(SimulatedRunner):
-    """Runner whose budget has room for one job at a time."""
-
-    def start(self, compiler: str, point: Point, trial_number: int) -> SimulatedRunning:
-        """Start the job, or raise BudgetFull."""
-        if running := self.service.running():
-            raise BudgetFull("one job at a time", frozenset(running), is_final=False)
-        return super().start(compiler, point, trial_number)
 
 
 def test_a_job_that_ran_out_of_memory_bounds_the_batch(bench: Bench) -> None:

@@ -37,12 +37,9 @@ XLA = {"sagemaker_pytorch_xla_multi_worker_enabled": True}
     ("overrides", "expected"),
     [
         ({**G5}, {}),
-        ({**G5, "compiler": "inductor"}, {}),
-        ({**G5, "compiler": "trcomp"}, ON),
         ({**G5, "compiler": "trcomp", "compiler_debug": "true"}, ON | {"sagemaker_training_compiler_debug_mode": True}),
         ({**G5, "compiler": "trcomp-off"}, OFF),
         ({**G5_OF_4, "compiler": "trcomp"}, ON | XLA),
-        ({**G5_OF_4, "compiler": "trcomp-off"}, OFF | XLA),
         (G5_OF_4, {"sagemaker_torch_distributed_enabled": True, "sagemaker_instance_type": "ml.g5.12xlarge"}),
         (
             {**G5, "machine.instance_count": "2"},
@@ -76,12 +73,6 @@ def test_compilers_and_launchers_set_toolkit_flags(
     built: Built, overrides: dict[str, str], expected: dict[str, Any]
 ) -> None:
     assert flags(built("demo", **overrides)) == expected
-
-
-def test_model_parallel_parameters_are_passed_on(built: Built) -> None:
-    smp = {**P4D, "machine.launcher": "smp", "machine.image": PYTORCH_2_1}
-    request = built("demo", **smp, **{"machine.model_parallel": "{partitions: 2, ddp: true}"})
-    assert toolkit.decoded(request["HyperParameters"])["mp_parameters"] == {"partitions": 2, "ddp": True}
 
 
 def test_network_keys_tags_and_limits_are_passed_on(built: Built) -> None:
@@ -171,15 +162,3 @@ def test_a_broken_rule_is_an_error_before_any_upload(built: Built, overrides: di
         built("demo", **overrides)
     assert rule in str(error.value)
     assert built.uploaded() == before
-
-
-def test_advice_is_logged_and_the_request_is_built(built: Built) -> None:
-    four = {**ACCOUNT, "machine.instance_type": "ml.p3.8xlarge", "machine.devices": "4", "compiler": "trcomp"}
-    built("demo", **four, compiler_debug="true")
-    assert any("ml.p3.8xlarge has no Elastic Fabric Adapter" in line for line in built.log_lines)
-    assert any("debug mode slows training down" in line for line in built.log_lines)
-
-
-def test_only_the_training_compiler_has_a_debug_mode(built: Built) -> None:
-    with pytest.raises(InputError, match="compiler_debug requires compiler 'trcomp'; the compiler is 'inductor'"):
-        built("demo", **G5, compiler="inductor", compiler_debug="true")

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import itertools
-
 import pytest
 
-from training.contract.retry import RetryPolicy, growing_pauses
+from training.contract.retry import RetryPolicy
 
 
 class Clock:
@@ -32,18 +30,10 @@ def is_os_error(error: Exception) -> bool:
     return isinstance(error, OSError)
 
 
-def test_pauses_grow_up_to_the_longest() -> None:
-    assert list(itertools.islice(growing_pauses(1.0, 2.0, 5.0), 5)) == [1.0, 2.0, 4.0, 5.0, 5.0]
-
-
 def test_the_last_attempt_is_made_when_the_time_is_up() -> None:
     clock = Clock()
     assert list(clock.policy(10.0).attempts()) == [0.0, 1.0, 3.0, 7.0, 10.0]
     assert clock.pauses == [1.0, 2.0, 4.0, 3.0]
-
-
-def test_a_time_limit_of_zero_allows_one_attempt() -> None:
-    assert list(Clock().policy(0.0).attempts()) == [0.0]
 
 
 def test_a_call_is_repeated_until_it_succeeds() -> None:

@@ -1,4 +1,4 @@
-"""Estimates of staged data agree with the staged data, and stage nothing."""
+"""Estimates of data here and in S3 agree with the staged data, stage nothing, and copy no more than they need."""
 
 from __future__ import annotations
 
@@ -7,11 +7,13 @@ from typing import Any
 
 import pytest
 
+from tests.support.aws.account import Account
 from tests.support.staging.tables import MODEL
 from tests.support.staging.text_rows import written
 from training.contract.errors import InputError
 from training.staging import estimate
 from training.staging.estimate import is_small, stage_or_estimate
+from training.staging.sources import stored_files
 from training.staging.sources.request import Columns, Data, HubData, Splits, StagingRequest
 from training.staging.stage import stage
 
@@ -27,7 +29,7 @@ def large(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("large")
-@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.jsonl.gz", "a.jsonl.bz2", "a.jsonl.zst", "a.parquet"])
+@pytest.mark.parametrize("name", ["a.jsonl", "a.csv", "a.jsonl.zst", "a.parquet"])
 def test_an_estimate_agrees_with_the_staged_data(tmp_path: Path, name: str) -> None:
     path = written(tmp_path / name, 6000)
     request = StagingRequest(data=Data(train=str(path)), model=MODEL, max_length=16)
@@ -42,21 +44,6 @@ def test_an_estimate_agrees_with_the_staged_data(tmp_path: Path, name: str) -> N
     assert estimated.staged.bucket_lengths == staged.bucket_lengths
     again = stage_or_estimate(request, tmp_path / "home", nothing)
     assert (again.sample_rows, again.staged) == (None, stage(request, tmp_path / "home"))
-
-
-@pytest.mark.usefixtures("large")
-def test_shards_in_another_encoding_are_estimated(tmp_path: Path) -> None:
-    (tmp_path / "shards").mkdir()
-    for name in "ab":
-        text = written(tmp_path / "a.csv", 3000).read_text()
-        (tmp_path / "shards" / f"{name}.csv").write_text(text.replace(",", ";"), "utf-16")
-    data = Data(train=str(tmp_path / "shards"), encoding="utf-16")
-    request = StagingRequest(data=data, model=MODEL, max_length=16)
-    estimated, staged = stage_or_estimate(request, tmp_path / "home", nothing), stage(request, tmp_path / "home")
-    assert (estimated.sample_rows, estimated.staged.key) == (1000, staged.key)
-    assert staged.train_rows + staged.validation_rows == 6000
-    assert estimated.staged.train_rows == pytest.approx(staged.train_rows, rel=0.03)
-    assert staged.source == f"{tmp_path}/shards (2 files, utf-16, delimiter ';')"
 
 
 @pytest.mark.usefixtures("large")
@@ -100,3 +87,84 @@ def test_small_data_is_staged(tmp_path: Path) -> None:
     staged = stage_or_estimate(StagingRequest(data=data, model=MODEL, max_length=16), tmp_path / "home", nothing)
     assert staged.sample_rows is None
     assert not is_small(Data(hub=HubData(name="owner/name"))) or estimate.is_offline()
+
+
+BUCKET = "team-data"
+
+
+@pytest.fixture
+def large_objects(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Small objects count as large_objects, and a plan reads little of them."""
+    monkeypatch.setattr(estimate, "SMALL_BYTES", 0)
+    monkeypatch.setattr(stored_files, "START_BYTES", 100_000)
+
+
+def put(account: Account, path: Path, key: str) -> None:
+    account.clients["s3"].create_bucket(Bucket=BUCKET)
+    account.clients["s3"].put_object(Bucket=BUCKET, Key=key, Body=path.read_bytes())
+
+
+def request(name: str, **data: str) -> StagingRequest:
+    return StagingRequest(data=Data(train=f"s3://{BUCKET}/{name}", **data), model=MODEL, max_length=16)
+
+
+@pytest.mark.usefixtures("large_objects")
+@pytest.mark.parametrize("name", ["a.csv", "a.parquet"])
+def test_an_estimate_of_objects_agrees_with_the_staged_data(account: Account, tmp_path: Path, name: str) -> None:
+    put(account, written(tmp_path / name, 6000), name)
+    notes: list[str] = []
+    estimated = stage_or_estimate(request(name), tmp_path / "home", notes.append)
+    assert estimated.sample_rows == 1000
+    assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
+    if name == "a.parquet":
+        [note] = notes
+        assert note.startswith(f"The plan copies s3://{BUCKET}/a.parquet (1 object, ")
+        assert note.endswith(" MB): their format needs all of them.")
+    else:
+        assert notes == []
+    staged = stage(request(name), tmp_path / "home")
+    assert estimated.staged.key == staged.key
+    assert estimated.staged.train_rows == pytest.approx(staged.train_rows, rel=0.03)
+    assert estimated.staged.validation_rows == pytest.approx(staged.validation_rows, rel=0.03)
+    assert estimated.staged.lengths.mean_tokens == pytest.approx(staged.lengths.mean_tokens, rel=0.03)
+    again = stage_or_estimate(request(name), tmp_path / "home", notes.append)
+    assert (again.sample_rows, again.staged) == (None, stage(request(name), tmp_path / "home"))
+
+
+@pytest.mark.usefixtures("large_objects")
+def test_only_the_start_is_copied(account: Account, tmp_path: Path) -> None:
+    shard = written(tmp_path / "a.jsonl", 6000)
+    for number in range(3):
+        put(account, shard, f"rows/{number}.jsonl")
+    put(account, written(tmp_path / "b.csv", 500), "validation.csv")
+    data = request("rows/", validation=f"s3://{BUCKET}/validation.csv")
+    before = account.read_bytes
+    estimated = stage_or_estimate(data, tmp_path / "home", lambda _: None).staged
+    assert account.read_bytes - before < 200_000 < shard.stat().st_size
+    assert estimated.train_rows == pytest.approx(18_000, rel=0.03)
+    assert estimated.validation_rows == pytest.approx(500, rel=0.03)
+
+
+@pytest.mark.usefixtures("large_objects")
+@pytest.mark.parametrize(("name", "start_bytes"), [("a.jsonl.gz", 5_000), ("a.jsonl", 20)])
+def test_a_cut_that_hides_rows_is_followed_by_a_whole_copy(
+    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str, start_bytes: int
+) -> None:
+    """A compressed object ends within the sample, and an uncompressed one within its first line."""
+    monkeypatch.setattr(stored_files, "START_BYTES", start_bytes)
+    put(account, written(tmp_path / name, 6000), name)
+    notes: list[str] = []
+    estimated = stage_or_estimate(request(name), tmp_path / "home", notes.append)
+    assert estimated.staged.train_rows == pytest.approx(4800, rel=0.03)
+    [note] = notes
+    assert note.endswith("a part of them shows too little.")
+
+
+@pytest.mark.usefixtures("large_objects")
+def test_an_error_in_the_first_rows_names_the_object(account: Account, tmp_path: Path) -> None:
+    path = written(tmp_path / "a.jsonl", 6000)
+    path.write_text("{broken\n" + path.read_text())
+    put(account, path, "a.jsonl")
+    with pytest.raises(InputError, match=rf"s3://{BUCKET}/a\.jsonl line 1"):
+        stage_or_estimate(request("a.jsonl"), tmp_path / "home", lambda _: None)
+    assert list((tmp_path / "home").rglob("*.jsonl")) == []

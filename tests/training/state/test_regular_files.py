@@ -32,11 +32,6 @@ def test_anything_but_a_regular_file_is_refused(tmp_path: Path, reason: str) -> 
         open_regular(tmp_path / "file")
 
 
-def test_a_device_is_refused() -> None:
-    with pytest.raises(OSError, match="it is not a regular file"):
-        open_regular(Path("/dev/zero"))
-
-
 def test_links_of_a_user_are_followed_only_to_regular_files(tmp_path: Path) -> None:
     link(tmp_path / "file")
     assert read_regular(tmp_path / "file", 7, follow_links=True) == b"content"

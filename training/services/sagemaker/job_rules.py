@@ -13,9 +13,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pydantic import JsonValue
 
 from training.contract.errors import InputError
-from training.contract.image_address import Image, read_image
 from training.contract.job_spec import FILE_SYSTEMS, JobSpec, is_shell_safe
 from training.contract.request import CODE_CHANNEL, TRAINING_COMPILER, launcher_of
+from training.services.sagemaker.images import Image, read_image
 from training.services.sagemaker.instance_types import (
     accelerators,
     all_types,

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, TextIO
@@ -48,7 +47,8 @@ def is_json_array(path: Path, text: TextFormat) -> bool:
 
 def array_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator[Row]:
     """Yield the values of `columns` for every object of a JSON array. Only one of them is in memory at a time."""
-    with json_stream(path, text, MAX_LINE_CHARACTERS) as stream:
+    with open_text(path, text) as file:
+        stream = JsonStream(path, file, text, MAX_LINE_CHARACTERS)
         for number, row in enumerate(stream.elements(), start=1):
             yield number, _values(f"{path} row {number}", row, columns)
         stream.end()
@@ -130,7 +130,8 @@ def _answers(entry: _Node) -> dict[str, list[Any]]:
 def _articles(path: Path, text: TextFormat) -> Iterator[_Node]:
     """Yield the elements of `data`. Only one of them is in memory at a time."""
     names: dict[str, None] = {}
-    with json_stream(path, text) as stream:
+    with open_text(path, text) as file:
+        stream = JsonStream(path, file, text)
         if stream.peek() != "{":
             _checked(_Node(path, "", stream.value()), dict)
         for name in stream.fields():
@@ -179,17 +180,10 @@ def _checked(node: _Node, kind: type) -> Any:
     return node.value
 
 
-@contextmanager
-def json_stream(path: Path, text: TextFormat, max_value_characters: int | None = None) -> Iterator[JsonStream]:
-    """Open a JSON document, whose values may have a limit."""
-    with open_text(path, text) as stream:
-        yield JsonStream(path, stream, text, max_value_characters)
-
-
 class JsonStream:
     """Position in a JSON document. Only the value that is being read is in memory, and a chunk of the rest."""
 
-    def __init__(self, path: Path, stream: TextIO, text: TextFormat, max_value_characters: int | None) -> None:
+    def __init__(self, path: Path, stream: TextIO, text: TextFormat, max_value_characters: int | None = None) -> None:
         self._path, self._stream, self._format = path, stream, text
         self._max_value_characters = max_value_characters
         self._json = json.JSONDecoder()

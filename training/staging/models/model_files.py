@@ -1,4 +1,4 @@
-"""Location of a model's files: a folder, an installed package or the Hub. Imports no model library."""
+"""Files of models and tokenizers: a folder, an installed package or the Hub. Imports no model library."""
 
 from __future__ import annotations
 
@@ -105,9 +105,7 @@ def locate(model: str, revision: str | None = None) -> ModelSource:
     elif _HUB_NAME.fullmatch(model):
         return ModelSource(name=model, folder=None, revision=revision)
     else:
-        raise InputError(
-            f"model {model[:200]!r} is not a Hub name (owner/name), a local folder, or a name that starts with package:"
-        )
+        raise _no_name("model", model)
     if revision is not None:
         raise InputError(f"model_revision {revision!r} applies only to a Hub model; model {model!r} is a folder")
     assert folder is not None
@@ -131,11 +129,14 @@ def locate_tokenizer(tokenizer: str, cache: Path) -> ModelSource:
     elif _HUB_NAME.fullmatch(tokenizer):
         return ModelSource(name=tokenizer, folder=None, revision=None)
     else:
-        raise InputError(
-            f"tokenizer {tokenizer[:200]!r} is not a Hub name (owner/name), a local folder, or a name that starts with "
-            f"package:"
-        )
+        raise _no_name("tokenizer", tokenizer)
     return ModelSource(name=tokenizer, folder=folder, revision=None)
+
+
+def _no_name(field: str, name: str) -> InputError:
+    return InputError(
+        f"{field} {name[:200]!r} is not a Hub name (owner/name), a local folder, or a name that starts with package:"
+    )
 
 
 def _packaged_tokenizer(name: str, cache: Path) -> Path:
@@ -162,9 +163,7 @@ def _packaged_tokenizer(name: str, cache: Path) -> Path:
 
 def check_weights(source: ModelSource) -> None:
     """Raise InputError if a local model has no weights. Hub models are not checked."""
-    if source.folder is None:
-        return
-    if not any(next(source.folder.glob(pattern), None) for pattern in WEIGHT_FILES):
+    if source.folder and not any(next(source.folder.glob(pattern), None) for pattern in WEIGHT_FILES):
         raise InputError(
             f"model folder {source.folder} has no weights file such as model.safetensors; set weights to random to "
             f"train from scratch"

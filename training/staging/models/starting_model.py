@@ -21,6 +21,9 @@ from training.staging.models.model_files import (
 )
 from training.staging.sources.request import StagingRequest
 
+NOT_OVERRIDDEN = frozenset({"model_type", "transformers_version", "architectures"})
+SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id")
+
 
 @dataclass(frozen=True, kw_only=True)
 class StartingModel:
@@ -45,10 +48,6 @@ def find_starting_model(request: StagingRequest, home: Path) -> StartingModel:
         model_type=request.model_type, base=base, overrides=request.model_overrides, tokenizer=tokenizer
     )
     return StartingModel(tokenizer=tokenizer, scratch=scratch)
-
-
-NOT_OVERRIDDEN = frozenset({"model_type", "transformers_version", "architectures"})
-SPECIAL_TOKENS = ("bos_token_id", "eos_token_id", "pad_token_id", "sep_token_id", "cls_token_id")
 
 
 @dataclass(frozen=True, kw_only=True)

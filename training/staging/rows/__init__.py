@@ -1,4 +1,4 @@
 """Check rows, number the classes of labels, and split rows into training and validation rows.
 
-Open `prepare.py` first.
+Open `selection.py` first.
 """

@@ -268,18 +268,10 @@ def unknown_label(location: str, label: Label, classes: Classes) -> InputError:
     return InputError(f"{location}: label {short_text(label)} is not in {classes.label_source} ({listed}).{hint}")
 
 
-@dataclass(frozen=True, kw_only=True)
-class Prepared:
-    """Rows that are checked and ready to be tokenised."""
-
-    classes: Classes
-    """The classes, and the class of every label."""
-    rows: Selection[Example, LabelSurvey]
-    """Rows of both channels."""
-
-
-def prepare(open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress) -> Prepared:
-    """Read, check, split and number the rows."""
+def prepare(
+    open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress
+) -> tuple[Classes, Selection[Example, LabelSurvey]]:
+    """Read, check, split and number the rows. Return the classes, and the rows of both channels."""
     data = request.data
     skip = frozenset(map(label_text, data.skip_labels or ()))
     reading = Reading(
@@ -297,7 +289,7 @@ def prepare(open_tables: Callable[[], Tables], request: StagingRequest, progress
     check_rows(rows.train.rows, request, rows.source)
     for survey in others:
         survey.check_known(classes)
-    return Prepared(classes=classes, rows=rows)
+    return classes, rows
 
 
 def check_rows(train_rows: int, request: StagingRequest, source: str) -> None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from training.contract.errors import InputError, short_text
-from training.staging.rows.selection import Reading, Selection, Split, drawn_mask, select, validation_count
+from training.staging.rows.selection import Reading, Selection, Split, drawn_mask, select, split_by, validation_count
 from training.staging.rows.texts import checked_text, hash_of
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data
@@ -91,13 +91,7 @@ class QuestionSurvey:
         # The draw numbers the contexts in the order of their first question, `np.unique` in the order of their hashes.
         in_order = np.empty(len(first), np.uint8)
         in_order[np.argsort(first)] = np.frombuffer(aside, np.uint8)
-        mask = in_order[context].tobytes()
-
-        def start() -> Callable[[Question], bool]:
-            unread = iter(mask)
-            return lambda row: bool(next(unread, 0))
-
-        return Split(validation_rows=mask.count(1), start=start)
+        return split_by(in_order[context].tobytes())
 
     def too_few(self) -> InputError:
         """Return the error for a single context."""

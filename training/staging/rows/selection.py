@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import math
 import random
-from array import array
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from itertools import islice
@@ -30,19 +29,15 @@ class Survey(Protocol[R]):
 
     def add(self, row: R) -> None:
         """Check and count a row. Raises InputError."""
-        ...
 
     def finish(self, read_again: Callable[[], Iterator[R]]) -> None:
         """Check all rows together, given a way to read them again. Raises InputError."""
-        ...
 
     def split(self, share: float, seed: int) -> Split[R] | None:
         """Set a share of the rows aside. Returns None if they are too few."""
-        ...
 
     def too_few(self) -> InputError:
         """Return the error for rows that are too few to set some aside."""
-        ...
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -208,28 +203,19 @@ def validation_count(rows: int, share: float) -> int:
     return min(max(round(rows * share), 1), rows - 1)
 
 
+def split_by(mask: bytes | bytearray) -> Split[Any]:
+    """Return the split of rows in the order of a mask, which has a one for each validation row."""
+
+    def start() -> IsValidation[Any]:
+        unread = iter(mask)
+        return lambda row: bool(next(unread, 0))
+
+    return Split(validation_rows=mask.count(1), start=start)
+
+
 def drawn_mask(generator: random.Random, rows: int, count: int) -> bytearray:
-    """Return a mask with a one for each row number in `generator.sample(range(rows), count)`.
-
-    It draws the same rows as `sample`, which needs 50 bytes for each row. Data that an earlier version staged must be
-    split the same way.
-    """
+    """Return a mask with a one for each row that is set aside: one byte a row. `generator` draws `count` of them."""
     mask = bytearray(rows)
-    if rows > _largest_pool(count):
-        for _ in range(count):
-            row = generator.randrange(rows)
-            while mask[row]:
-                row = generator.randrange(rows)
-            mask[row] = 1
-        return mask
-    pool = array("I", range(rows))
-    for at in range(count):
-        drawn = generator.randrange(rows - at)
-        mask[pool[drawn]] = 1
-        pool[drawn] = pool[rows - at - 1]
+    for row in generator.sample(range(rows), count):
+        mask[row] = 1
     return mask
-
-
-def _largest_pool(count: int) -> int:
-    """Return the number of rows up to which `random.sample` copies them. It compares the memory of list and set."""
-    return 21 + (4 ** math.ceil(math.log(count * 3, 4)) if count > 5 else 0)

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, NamedTuple
 
 from training.contract.errors import InputError, short_text
-from training.staging.rows.selection import Reading, Selection, Split, drawn_mask, select, validation_count
+from training.staging.rows.selection import Reading, Selection, Split, drawn_mask, select, split_by, validation_count
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data
 from training.staging.sources.sources import Location, Table, Tables
@@ -44,13 +44,7 @@ class TextSurvey:
         """Set a random share of the texts aside."""
         if self.rows < 2:
             return None
-        mask = drawn_mask(random.Random(seed), self.rows, validation_count(self.rows, share))
-
-        def start() -> Callable[[Text], bool]:
-            unread = iter(mask)
-            return lambda row: bool(next(unread, 0))
-
-        return Split(validation_rows=mask.count(1), start=start)
+        return split_by(drawn_mask(random.Random(seed), self.rows, validation_count(self.rows, share)))
 
     def too_few(self) -> InputError:
         """Return the error for a single text."""

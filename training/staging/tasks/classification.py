@@ -37,18 +37,18 @@ def required_columns(columns: Columns) -> list[str]:
 
 def content(open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress) -> Content:
     """Check, split and number the rows."""
-    prepared = prepare(open_tables, request, progress)
+    classes, selection = prepare(open_tables, request, progress)
 
     def write(channel: Channel, tokenizer: Any, writer: ChannelWriter, summary: ChannelSummary) -> Mapping[str, Any]:
-        part = prepared.rows.part(channel)
+        part = selection.part(channel)
         rows = progress.count(f"tokenising {channel} rows", part.read(), part.rows)
-        _write(rows, prepared.classes, partial(encode, tokenizer, max_length=request.max_length), writer, summary)
+        _write(rows, classes, partial(encode, tokenizer, max_length=request.max_length), writer, summary)
         if channel == "train":  # A limit may leave out all rows of a class that was read.
             present = {number for number, count in enumerate(summary.class_counts) if count}
-            check_classes(prepared.rows.source, present, prepared.classes)
+            check_classes(selection.source, present, classes)
         return {}
 
-    return Content(source=prepared.rows.source, write=write, label_names=prepared.classes.names)
+    return Content(source=selection.source, write=write, label_names=classes.names)
 
 
 def row_lengths(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:

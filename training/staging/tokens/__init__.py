@@ -1,4 +1,4 @@
-"""Tokenise rows and write the files of the channels.
+"""Tokenise rows, and write and describe the files of the channels.
 
 Open `staged.py` first: it describes the result of a staging.
 """

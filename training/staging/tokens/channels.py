@@ -1,30 +1,23 @@
-"""Write the files of a channel folder while its rows are tokenised."""
+"""Write the files of a channel while its rows are tokenised, and collect its description."""
 
 from __future__ import annotations
 
+import heapq
 import json
-from collections.abc import Mapping, Sequence
+from array import array
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from training.staging.rows.selection import Channel
+from training.staging.rows.texts import hash_of
+from training.staging.tokens.description import SAMPLES, ChannelDescription, Sample, preview
+from training.staging.tokens.lengths import length_statistics
 from training.staging.tokens.staged import DATA, METADATA, shard_name
 
 if TYPE_CHECKING:
     import numpy as np
-import heapq
-from typing import TYPE_CHECKING
-
-from training.staging.rows.texts import hash_of
-from training.staging.tokens.description import SAMPLES, ChannelDescription, Sample, preview
-from training.staging.tokens.lengths import length_statistics
-
-if TYPE_CHECKING:
-    import numpy as np
-from array import array
-from collections.abc import Callable
-from dataclasses import dataclass
-
-from training.staging.rows.selection import Channel
 
 GROUP_VALUES = 2_000_000
 """Tokens of a row group: 8 MB. Reader and writer keep one row group in memory."""
@@ -32,52 +25,17 @@ SHARD_VALUES = 100_000_000
 """Tokens of a shard: at most 400 MB."""
 
 
-class RowGroupFile:
-    """A Parquet file that is written one row group at a time.
+@dataclass(frozen=True, kw_only=True)
+class Content:
+    """Checked rows of both channels of one staging."""
 
-    It has no library metadata, because the old library in a container cannot read that of a new one.
-    """
-
-    def __init__(self, path: Path, group_values: int = GROUP_VALUES) -> None:
-        self._path, self._group_values = path, group_values
-        self._writer: Any = None
-        self._parts: list[Any] = []
-        self._waiting = 0
-        self.values = 0
-        """Values that were appended to the columns, those in lists counted one by one."""
-
-    def append(self, columns: Mapping[str, Any]) -> None:
-        """Append rows. `columns` maps names to pyarrow arrays of equal length."""
-        import pyarrow as pa
-
-        table = pa.table(dict(columns))
-        size = sum(_values(column) for column in columns.values())
-        self._parts.append(table)
-        self._waiting += size
-        self.values += size
-        if self._waiting >= self._group_values:
-            self._write_group()
-
-    def close(self) -> None:
-        """Write the last rows, and end the file."""
-        if self._parts:
-            self._write_group()
-        if self._writer is not None:
-            self._writer.close()
-
-    def _write_group(self) -> None:
-        import pyarrow as pa
-        import pyarrow.parquet as pq
-
-        table = pa.concat_tables(self._parts)
-        if self._writer is None:
-            self._writer = pq.ParquetWriter(self._path, table.schema, store_schema=False)
-        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
-        self._parts, self._waiting = [], 0
-
-
-def _values(column: Any) -> int:
-    return len(column.values) if hasattr(column, "values") else len(column)
+    source: str
+    """File or Hub split of the training rows, for messages."""
+    write: Callable[[Channel, Any, ChannelWriter, ChannelSummary], Mapping[str, Any]]
+    """Tokenise the rows of a channel with a tokenizer, write and summarise them. It returns the channel's metadata for
+    the job, in addition to that of every task. Raises InputError."""
+    label_names: tuple[str, ...] = ()
+    """Names in the order of the class numbers; empty if the task has no classes."""
 
 
 class ChannelWriter:
@@ -112,6 +70,49 @@ class ChannelWriter:
         return RowGroupFile(self.folder / name, self._group_values)
 
 
+class RowGroupFile:
+    """A Parquet file that is written one row group at a time.
+
+    It has no library metadata, because the old library in a container cannot read that of a new one.
+    """
+
+    def __init__(self, path: Path, group_values: int = GROUP_VALUES) -> None:
+        self._path, self._group_values = path, group_values
+        self._writer: Any = None
+        self._parts: list[Any] = []
+        self._waiting = 0
+        self.values = 0
+        """Values that were appended to the columns, those in lists counted one by one."""
+
+    def append(self, columns: Mapping[str, Any]) -> None:
+        """Append rows. `columns` maps names to pyarrow arrays of equal length."""
+        import pyarrow as pa
+
+        size = sum(len(getattr(column, "values", column)) for column in columns.values())
+        self._parts.append(pa.table(dict(columns)))
+        self._waiting += size
+        self.values += size
+        if self._waiting >= self._group_values:
+            self._write_group()
+
+    def close(self) -> None:
+        """Write the last rows, and end the file."""
+        if self._parts:
+            self._write_group()
+        if self._writer is not None:
+            self._writer.close()
+
+    def _write_group(self) -> None:
+        import pyarrow as pa
+        import pyarrow.parquet as pq
+
+        table = pa.concat_tables(self._parts)
+        if self._writer is None:
+            self._writer = pq.ParquetWriter(self._path, table.schema, store_schema=False)
+        self._writer.write_table(table, row_group_size=max(table.num_rows, 1))
+        self._parts, self._waiting = [], 0
+
+
 def token_columns(input_ids: Sequence[Sequence[int]], token_type_ids: Sequence[Sequence[int]] | None) -> dict[str, Any]:
     """Return the columns with token ids and, if the model uses them, token types."""
     import pyarrow as pa
@@ -130,7 +131,7 @@ def token_counts(columns: Mapping[str, Any]) -> np.ndarray:
 
 
 class ChannelSummary:
-    """Counts of one channel. It keeps eight bytes of each row at most."""
+    """Counts of one channel. It keeps eight bytes of each row."""
 
     def __init__(self, *, max_length: int, classes: int = 0) -> None:
         import numpy as np
@@ -138,19 +139,15 @@ class ChannelSummary:
         self.max_length = max_length
         self._lengths = np.zeros(max_length + 1, np.int64)
         self._classes = np.zeros(classes, np.int64)
-        self.source_rows = 0
-        """Rows of the data."""
         self.cut_rows = 0
         """Rows of the data that `max_length` cut."""
-        self.texts = TextHashes()
-        """Texts of the rows of the data."""
+        self._hashes = array("Q")
         self._samples: list[tuple[int, Sample]] = []
 
     def add_source_row(self, texts: Sequence[str], *, number: int = 0, label: str | None = None) -> None:
         """Count a row of the data, with its one or two texts."""
-        self.source_rows += 1
         value = hash_of(*texts)
-        self.texts.add(value)
+        self._hashes.append(value)
         # The rows with the smallest hashes are a random sample, the same one for the same data. The heap holds negative
         # hashes, so that its first entry is the largest hash.
         if len(self._samples) == SAMPLES and -value <= self._samples[0][0]:
@@ -183,6 +180,13 @@ class ChannelSummary:
         """Number of rows by length in tokens, ascending."""
         return {length: count for length, count in enumerate(self._lengths.tolist()) if count}
 
+    def rows_in(self, other: ChannelSummary) -> int:
+        """Return the number of rows of the data whose texts are also a row of the other channel."""
+        import numpy as np
+
+        ours, theirs = (np.frombuffer(each._hashes, np.uint64) for each in (self, other))
+        return int(np.isin(ours, theirs).sum())
+
     def samples(self) -> tuple[Sample, ...]:
         """Return the sample rows in the order of the data."""
         return tuple(sample for _, sample in sorted(self._samples, key=lambda each: (each[1].number, -each[0])))
@@ -192,63 +196,9 @@ class ChannelSummary:
         counts = self.length_counts
         return ChannelDescription(
             rows=self.rows,
-            source_rows=self.source_rows,
+            source_rows=len(self._hashes),
             lengths=length_statistics(counts, self.max_length),
             tokens=sum(length * count for length, count in counts.items()),
             cut_rows=self.cut_rows,
             class_counts=self.class_counts,
         )
-
-
-MAX_HASHES = 4_000_000
-"""Hashes that are kept of one channel: 32 MB."""
-
-
-class TextHashes:
-    """Hashes of a channel's texts. Above `MAX_HASHES`, a half is dropped again and again, the same in each channel."""
-
-    def __init__(self, maximum: int = MAX_HASHES) -> None:
-        self._maximum = maximum
-        self._hashes = array("Q")
-        self.halvings = 0
-        """Times that a half was dropped: of 2 ** halvings different texts, one is kept."""
-
-    def add(self, value: int) -> None:
-        """Add the hash of a row's text."""
-        if value & ((1 << self.halvings) - 1):
-            return
-        self._hashes.append(value)
-        if len(self._hashes) > self._maximum:
-            self.halve(self.halvings + 1)
-
-    def halve(self, halvings: int) -> None:
-        """Drop hashes until only one of 2 ** halvings different texts is kept."""
-        import numpy as np
-
-        self.halvings = max(halvings, self.halvings)
-        hashes = np.array(self._hashes, np.uint64)
-        kept = hashes[hashes & np.uint64((1 << self.halvings) - 1) == 0].tobytes()
-        self._hashes = array("Q", kept)
-
-    def rows_in(self, other: TextHashes) -> int:
-        """Return the number of rows of this channel whose text is in the other, an estimate if a half was dropped."""
-        import numpy as np
-
-        halvings = max(self.halvings, other.halvings)
-        self.halve(halvings)
-        other.halve(halvings)
-        ours, theirs = (np.array(each._hashes, np.uint64) for each in (self, other))
-        return int(np.isin(ours, theirs).sum()) << halvings
-
-
-@dataclass(frozen=True, kw_only=True)
-class Content:
-    """Checked rows of both channels of one staging."""
-
-    source: str
-    """File or Hub split of the training rows, for messages."""
-    write: Callable[[Channel, Any, ChannelWriter, ChannelSummary], Mapping[str, Any]]
-    """Tokenise the rows of a channel with a tokenizer, write and summarise them. It returns the channel's metadata for
-    the job, in addition to that of every task. Raises InputError."""
-    label_names: tuple[str, ...] = ()
-    """Names in the order of the class numbers; empty if the task has no classes."""

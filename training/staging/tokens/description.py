@@ -1,8 +1,8 @@
-"""Description of staged data for people: rows, lengths, labels, duplicates and sample rows."""
+"""Description of staged data for people: rows, lengths, labels, duplicates, sample rows, and phrases about them."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -11,6 +11,8 @@ from training.staging.tokens.lengths import LengthStatistics
 SAMPLES = 5
 SAMPLE_CHARACTERS = 200
 """Longest text of a sample row. Longer texts are cut, because a sample is stored with every run."""
+UNITS = {"classification": "row", "question-answering": "question", "causal-lm": "text"}
+"""Name of a row of the data, by task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -60,28 +62,22 @@ class DataDescription:
     """Rows to evaluate on."""
     repeated_rows: int | None = None
     """Validation rows whose text is also a training row; None if unknown."""
-    repeated_rows_are_estimated: bool = False
-    """True if the data has so many rows that only some of them were compared."""
     samples: tuple[Sample, ...] = ()
     """Training rows, drawn at random; empty if unknown."""
 
     @property
     def largest_class(self) -> tuple[str, float] | None:
         """Name of the class with most training rows, and its share of them, 0 to 1; None without classes."""
-        counts = self.train.class_counts
-        if not counts:
-            return None
-        largest = max(range(len(counts)), key=counts.__getitem__)
-        return self.label_names[largest], counts[largest] / sum(counts)
+        return self._class(max)
 
     @property
     def smallest_class(self) -> tuple[str, float] | None:
         """Name of the class with fewest training rows, and its share of them, 0 to 1; None without classes."""
+        return self._class(min)
+
+    def _class(self, choose: Callable[[tuple[int, ...]], int]) -> tuple[str, float] | None:
         counts = self.train.class_counts
-        if not counts:
-            return None
-        smallest = min(range(len(counts)), key=counts.__getitem__)
-        return self.label_names[smallest], counts[smallest] / sum(counts)
+        return (self.label_names[counts.index(choose(counts))], choose(counts) / sum(counts)) if counts else None
 
 
 def preview(*texts: str) -> str:
@@ -97,9 +93,11 @@ def _shortened(text: str, room: int) -> str:
 
 def description_of(fields: Mapping[str, Any]) -> DataDescription:
     """Return the description that `dataclasses.asdict` converted to JSON. Raises TypeError or KeyError for others."""
+    # An earlier version estimated the repeated rows of large data.
+    known = {name: value for name, value in fields.items() if name != "repeated_rows_are_estimated"}
     return DataDescription(
         **{
-            **fields,
+            **known,
             "label_names": tuple(fields["label_names"]),
             "train": _channel(fields["train"]),
             "validation": _channel(fields["validation"]),
@@ -112,10 +110,6 @@ def _channel(fields: Mapping[str, Any]) -> ChannelDescription:
     channel = ChannelDescription(**{**fields, "class_counts": tuple(fields["class_counts"])})
     lengths = fields["lengths"]
     return channel if lengths is None else replace(channel, lengths=LengthStatistics(**lengths))
-
-
-UNITS = {"classification": "row", "question-answering": "question", "causal-lm": "text"}
-"""Name of a row of the data, by task."""
 
 
 def lines(data: DataDescription) -> list[str]:
@@ -175,10 +169,9 @@ def repeated_phrase(data: DataDescription) -> str | None:
     """Return how many validation rows are also training rows; None if unknown."""
     if data.repeated_rows is None:
         return None
-    about = "about " if data.repeated_rows_are_estimated else ""
     unit = UNITS.get(data.task or "", "row")
     total = data.validation.source_rows or data.validation.rows
-    return f"{about}{data.repeated_rows:,} of {total:,} validation {unit}s are also training {unit}s"
+    return f"{data.repeated_rows:,} of {total:,} validation {unit}s are also training {unit}s"
 
 
 def _plural(count: int, unit: str) -> str:

@@ -1,10 +1,13 @@
-"""Statistics of sequence lengths."""
+"""Statistics of lengths, and the buckets to which sequences are padded so that a compiler sees few shapes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
+
+MULTIPLE = 8
+MAX_BUCKETS = 4
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,10 +44,6 @@ def _quantile(length_counts: Mapping[int, int], rows: int, share: float) -> int:
         if rows_so_far >= share * rows:
             return length
     raise AssertionError("the shares of a histogram add up to one")
-
-
-MULTIPLE = 8
-MAX_BUCKETS = 4
 
 
 def choose_buckets(lengths: Mapping[int, int], *, max_length: int, max_buckets: int = MAX_BUCKETS) -> tuple[int, ...]:

@@ -21,12 +21,9 @@ MODEL = "model"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Manifest:
-    """Content of `staged.json`, which describes one staging."""
+class Rows:
+    """Rows of both channels."""
 
-    task: str
-    max_length: int
-    """Longest sequence, tokens."""
     train_rows: int
     """Rows to train on."""
     validation_rows: int
@@ -37,34 +34,34 @@ class Manifest:
     """Training rows of each class."""
     validation_class_counts: tuple[int, ...]
     """Validation rows of each class."""
+    description: DataDescription | None = None
+    """Description for people; None in an estimate, or if an earlier version staged the data. `describe` always returns
+    one."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Manifest(Rows):
+    """Content of `staged.json`, which describes one staging."""
+
+    task: str
+    max_length: int
+    """Longest sequence, tokens."""
     length_counts: tuple[tuple[int, int], ...]
     """(length in tokens, rows) of the training rows, ascending."""
     longest_tokens: int
     """Longest sequence of training and validation rows, tokens."""
     has_model: bool
     """True if the staged data includes the configuration of a model from scratch."""
-    description: DataDescription | None = None
-    """Description for people; None if an earlier version staged the data."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Staged:
+class Staged(Rows):
     """Staged data of a job."""
 
     key: str
     """Hash of everything that determines the channels."""
     channels: Mapping[str, str]
     """Channel name to `file://` URI of its folder: train, validation, and model if its files are local."""
-    train_rows: int
-    """Rows to train on."""
-    validation_rows: int
-    """Rows to evaluate on."""
-    label_names: tuple[str, ...]
-    """Names in the order of the class numbers."""
-    train_class_counts: tuple[int, ...]
-    """Training rows of each class."""
-    validation_class_counts: tuple[int, ...]
-    """Validation rows of each class."""
     bucket_lengths: tuple[int, ...]
     """Lengths for bucketed padding, ascending, tokens: as requested, or chosen from the data."""
     lengths: LengthStatistics
@@ -77,8 +74,6 @@ class Staged:
     """Hash of everything that identifies the validation rows, independent of the training rows."""
     cached: bool
     """True if an earlier staging was reused."""
-    description: DataDescription | None = None
-    """Description for people; None if an earlier version staged the data. `describe` always returns one."""
 
     def notes(self) -> list[str]:
         """Return one sentence for each class without rows."""

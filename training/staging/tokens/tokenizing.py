@@ -1,4 +1,4 @@
-"""Tokenise examples, and return the tokenizer's metadata for a job."""
+"""Load a tokenizer, and tokenise rows in batches."""
 
 from __future__ import annotations
 
@@ -16,9 +16,12 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import TypeVar
 
-ROWS_PER_BATCH = 1_000
 # A tokenizer without a limit reports at least this number.
 NO_LIMIT_TOKENS = 1_000_000
+MAX_CHARACTERS = 500_000
+"""Text of a batch. A tokenizer needs about 160 bytes of memory for each character of a batch."""
+R = TypeVar("R")
+E = TypeVar("E")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -123,13 +126,6 @@ def channel_metadata(tokenizer: Any, *, task: str, label_names: Sequence[str], m
         "pad_token_type_id": tokenizer.pad_token_type_id,
         "padding_side": tokenizer.padding_side,
     }
-
-
-R = TypeVar("R")
-E = TypeVar("E")
-
-MAX_CHARACTERS = 500_000
-"""Text of a batch. A tokenizer needs about 160 bytes of memory for each character of a batch."""
 
 
 def batches(rows: Iterable[R], characters: Callable[[R], int], max_rows: int) -> Iterator[list[R]]:

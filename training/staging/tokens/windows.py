@@ -11,7 +11,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from training.contract.errors import InputError, short_text
@@ -19,12 +18,6 @@ from training.staging.rows.questions import Question
 
 if TYPE_CHECKING:
     import numpy as np
-
-MAX_REPETITION = 8
-"""Most times that windows may contain each token of a context, on average. With SQuAD and the usual 384 tokens and
-stride of 128 it is 1.1 times."""
-MANY_TOKENS = 2_000_000
-"""Tokens in windows up to which their repetition is not limited."""
 
 Span = tuple[int, int]
 
@@ -76,32 +69,16 @@ class WindowCutter:
 
     def __init__(self, tokenizer: Any, *, max_length: int, doc_stride: int) -> None:
         self._tokenizer, self._max_length, self._doc_stride = tokenizer, max_length, doc_stride
-        self._context_tokens = self._window_tokens = 0
 
     def cut(self, questions: Sequence[Question]) -> Windows:
-        """Return the windows of the next questions, in order, with the questions numbered from 0.
-
-        Raises InputError if all windows up to now repeat the contexts more than `MAX_REPETITION` times.
-        """
+        """Return the windows of the next questions, in order, with the questions numbered from 0."""
         windows = Windows(token_type_ids=[] if "token_type_ids" in self._tokenizer.model_input_names else None)
         for number, encoded in enumerate(_encode_questions(self._tokenizer, questions)):
             windows.spans.append(encoded.spans)
             answer = answer_tokens(questions[number], encoded.spans)
-            parts = partial(_parts, encoded, questions[number], self._max_length, self._doc_stride)
-            self._context_tokens += len(encoded.spans)
-            self._window_tokens += sum(last - first for first, last in parts())
-            self._check_repetition(questions[number])
-            for part in parts():
+            for part in _parts(encoded, questions[number], self._max_length, self._doc_stride):
                 _append(windows, number, encoded, part, answer)
         return windows
-
-    def _check_repetition(self, question: Question) -> None:
-        if self._window_tokens > max(MANY_TOKENS, MAX_REPETITION * self._context_tokens):
-            raise InputError(
-                f"question {short_text(question.id)}: the windows up to here contain each token of their contexts "
-                f"{self._window_tokens / self._context_tokens:.0f} times, because the questions leave little room in a "
-                f"window; increase max_length or reduce doc_stride, so that it is at most {MAX_REPETITION} times"
-            )
 
 
 def answer_tokens(question: Question, spans: np.ndarray) -> Span | None:

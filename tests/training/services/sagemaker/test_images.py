@@ -16,9 +16,15 @@ from tests.conftest import ROOT
 from tests.support.requests.building import Built
 from tests.support.requests.workloads import ACCOUNT, DLC, FOR_TRAINIUM, FOR_TRCOMP, FOR_V100, NEWEST, TRANSFORMERS_4_6
 from training.contract.errors import InputError
-from training.contract.image_address import Image, read_image
 from training.contract.job_spec import JobSpec
-from training.services.sagemaker.images import aws_image, check_image, default_image, published_images
+from training.services.sagemaker.images import (
+    Image,
+    aws_image,
+    check_image,
+    default_image,
+    published_images,
+    read_image,
+)
 
 TRN1 = {"is_script": True, "instance_type": "ml.trn1.2xlarge"}
 P3 = {"instance_type": "ml.p3.2xlarge"}

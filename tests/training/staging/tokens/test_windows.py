@@ -145,30 +145,6 @@ def test_windows_equal_those_of_the_tokenizer(kind: str, question: Question, roo
         ]
 
 
-@each_kind
-def test_the_last_word_of_a_context_is_labelled(kind: str) -> None:
-    question = question_of("The title went to Denver", "Denver")
-    windows = cut_windows(kind_of(kind), [question], max_length=64, doc_stride=8)
-    assert (decoded(question, windows, 0) or "").strip() == "Denver"
-
-
-@each_kind
-def test_an_answer_outside_the_window_is_labelled_with_the_cls_token(kind: str) -> None:
-    tokenizer = kind_of(kind)
-    windows = windows_of(tokenizer, question_of("Denver " + "won and won and " * 9, "Denver"), 12, 0)
-    ids = windows.input_ids[-1]
-    cls = ids.index(tokenizer.cls_token_id) if tokenizer.cls_token_id is not None else 0
-    assert windows.start_position[-1] == windows.end_position[-1] == cls
-    assert windows.start_position[0] != cls
-
-
-def test_the_text_of_the_cls_token_in_a_question_is_not_the_cls_token() -> None:
-    question = question_of("The Broncos", "Broncos", question="Is <cls> a word? <cls>")
-    absent = Question(id="q", context="The Broncos", question=question.question, answers=())
-    windows = cut_windows(kind_of("left_padding"), [absent], max_length=64, doc_stride=8)
-    assert windows.start_position == [len(windows.input_ids[0]) - 1]
-
-
 def minilm() -> Any:
     return load_tokenizer(locate(MODEL), 384)
 

@@ -33,15 +33,6 @@ def test_two_buckets_worked_out_by_hand() -> None:
     assert padded_tokens({5: 10, 30: 10}, (8, 32)) == 400
 
 
-def test_buckets_that_save_nothing_are_left_out() -> None:
-    assert choose_buckets({20: 3, 24: 5}, max_length=64) == (24,)
-
-
-def test_the_number_of_buckets_is_limited() -> None:
-    # Of 8, 16, 24 with one row each, dropping 8 costs 8 tokens, and so does dropping 16; dropping 24 is not allowed.
-    assert choose_buckets({8: 1, 16: 3, 24: 1}, max_length=24, max_buckets=2) in {(16, 24)}
-
-
 def test_max_length_is_a_bucket_even_if_it_is_not_a_multiple_of_8() -> None:
     assert choose_buckets({50: 4, 12: 1}, max_length=50) == (16, 50)
 

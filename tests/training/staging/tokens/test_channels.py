@@ -9,10 +9,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from data.channels import read_channel
 from tasks import classification
-from training.staging.tokens.channels import ChannelWriter, token_columns, token_counts
+from training.staging.rows.texts import hash_of
+from training.staging.tokens.channels import ChannelSummary, ChannelWriter, token_columns, token_counts
 
 METADATA = {
     "task": "classification",
@@ -47,7 +50,13 @@ def test_a_small_channel_is_one_file_with_one_row_group(tmp_path: Path) -> None:
     assert file.schema_arrow.metadata is None
 
 
-@pytest.mark.parametrize("limits", [{"group_values": 1}, {"shard_values": 1}, {"group_values": 20, "shard_values": 60}])
+@pytest.mark.parametrize(
+    "limits",
+    [
+        {"group_values": 1},
+        {"group_values": 20, "shard_values": 60},
+    ],
+)
 def test_a_large_channel_has_the_same_rows(tmp_path: Path, limits: dict[str, int]) -> None:
     parts = [3, 40, 1, 7, 7, 7]
     small, large = write(tmp_path / "small", parts), write(tmp_path / "large", parts, **limits)
@@ -65,3 +74,17 @@ def test_a_large_channel_has_the_same_rows(tmp_path: Path, limits: dict[str, int
 
 def test_lengths_by_hand() -> None:
     assert token_counts(token_columns([[1, 2], [3], [4, 5, 6]], None)).tolist() == [2, 1, 3]
+
+
+@given(TEXTS := st.lists(st.text("abc", max_size=2)), TEXTS)
+def test_rows_in_both_channels_are_counted(validation: list[str], train: list[str]) -> None:
+    ours, theirs = ChannelSummary(max_length=8), ChannelSummary(max_length=8)
+    for summary, texts in ((ours, ["x", *validation]), (theirs, ["y", *train])):
+        for text in texts:
+            summary.add_source_row([text])
+    assert ours.rows_in(theirs) == sum(text in set(train) for text in validation)
+
+
+def test_a_pair_is_not_its_joined_text() -> None:
+    assert hash_of("a", "b") != hash_of("ab")
+    assert hash_of("a", "b") != hash_of("b", "a")

@@ -1,16 +1,31 @@
-"""Digests of shared folders: every kind of damage is noticed before use, and what can be made again is."""
+"""Shared folders: damage is noticed before use, what can be made again is, and no partial folder is ever seen."""
 
 from __future__ import annotations
 
 import os
 import shutil
+import signal
+import subprocess
+import sys
+import time
 from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from tests.conftest import ROOT
 from training.contract.errors import InputError
-from training.state.folders import damage, discard, is_damaged, is_usable, new_folder, record, record_of
+from training.state.folders import (
+    TRASH_PREFIX,
+    damage,
+    delete,
+    discard,
+    is_damaged,
+    is_usable,
+    new_folder,
+    record,
+    record_of,
+)
 
 
 def whole(folder: Path) -> Path:
@@ -103,12 +118,82 @@ def test_the_first_of_two_makers_wins(tmp_path: Path) -> None:
     assert (tmp_path / "key" / "sub").is_dir()
 
 
-def test_a_deleted_folder_leaves_no_record(tmp_path: Path) -> None:
-    trash = discard(whole(tmp_path / "staged" / "key"), tmp_path)
-    assert [path.name for path in (tmp_path / "staged").iterdir()] == [trash.name]
-
-
 def test_a_place_that_cannot_be_written_is_one_sentence(tmp_path: Path) -> None:
     (tmp_path / "file").touch()
     with pytest.raises(InputError, match=r"file/key cannot be written: "), new_folder(tmp_path / "file" / "key"):
         pass
+
+
+def new_folder_of(home: Path, files: int = 3) -> Path:
+    created = home / "checkpoints" / "j-1"
+    (created / "inner").mkdir(parents=True)
+    for number in range(files):
+        (created / "inner" / str(number)).touch()
+    return created
+
+
+def test_a_folder_is_renamed_before_its_files_are_deleted(tmp_path: Path) -> None:
+    created = new_folder_of(tmp_path)
+    trash = discard(created, tmp_path)
+    assert not created.exists()
+    assert trash.name.startswith(TRASH_PREFIX)
+    assert len(list((trash / "inner").iterdir())) == 3
+    delete(trash)
+    assert list((tmp_path / "checkpoints").iterdir()) == []
+    delete(trash)  # another prune was faster
+
+
+def test_targets_of_links_are_kept(tmp_path: Path) -> None:
+    outside = tmp_path / "outside"
+    outside.mkdir()
+    (outside / "kept").touch()
+    home = tmp_path / "home"
+    created = new_folder_of(home)
+    (created / "link").symlink_to(outside)
+    (created / "inner" / "file").symlink_to(outside / "kept")
+    delete(discard(created, home))
+    assert (outside / "kept").exists()
+    assert list((home / "checkpoints").iterdir()) == []
+
+
+@pytest.mark.parametrize("wrong", ["link", "linked parent", "outside", "deeper", "home"])
+def test_only_a_folder_of_the_state_can_be_discarded(tmp_path: Path, wrong: str) -> None:
+    home, outside = tmp_path / "home", tmp_path / "outside"
+    created, other = new_folder_of(home), new_folder_of(outside)
+    (home / "checkpoints" / "link").symlink_to(other)
+    (home / "outputs").symlink_to(outside / "checkpoints")
+    paths = {
+        "link": home / "checkpoints" / "link",
+        "linked parent": home / "outputs" / "j-1",
+        "outside": other,
+        "deeper": created / "inner",
+        "home": home,
+    }
+    with pytest.raises(ValueError, match="is not two levels below"):
+        discard(paths[wrong], home)
+    assert (other / "inner" / "0").exists()
+    assert (created / "inner" / "0").exists()
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from training.state.folders import delete, discard
+delete(discard(Path(sys.argv[1]), Path(sys.argv[2])))
+"""
+
+
+def test_a_kill_leaves_no_partial_folder_under_its_name(tmp_path: Path) -> None:
+    created = new_folder_of(tmp_path, files=5_000)
+    parent = created.parent
+    process = subprocess.Popen([sys.executable, "-c", KILLED, str(created), str(tmp_path)], cwd=ROOT)
+    while created.exists() and process.poll() is None:
+        time.sleep(0.001)
+    os.kill(process.pid, signal.SIGKILL)
+    process.wait()
+    assert not created.exists()
+    left = list(parent.iterdir())
+    assert all(path.name.startswith(TRASH_PREFIX) for path in left)
+    for path in left:
+        delete(path)
+    assert list(parent.iterdir()) == []
