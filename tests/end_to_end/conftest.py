@@ -52,21 +52,9 @@ class CommandLine:
     def by_mlflow(self, verb: str, fields: Mapping[str, object]) -> subprocess.CompletedProcess[str]:
         """Run a verb to completion with `mlflow run`, which passes every parameter through a shell."""
         words = [word for name, value in fields.items() for word in ("-P", f"{name}={value}")]
+        options = ["-e", verb, "--env-manager", "local", "--experiment-name", "q", *words]
         return subprocess.run(
-            [
-                sys.executable,
-                "-m",
-                "mlflow",
-                "run",
-                str(ROOT),
-                "-e",
-                verb,
-                "--env-manager",
-                "local",
-                "--experiment-name",
-                "q",
-                *words,
-            ],
+            [sys.executable, "-m", "mlflow", "run", str(ROOT), *options],
             cwd=self.folder,
             env=self.environment,
             capture_output=True,

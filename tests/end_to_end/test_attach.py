@@ -80,10 +80,3 @@ def test_a_local_group_can_be_attached_to_only_from_its_own_home(command_line: C
     done = command_line("attach", {"group": group_id})
     assert done.returncode == 0, done.stdout + done.stderr
     assert [each.info.status for each in command_line.runs()] == ["FINISHED"] * 2
-
-
-def test_an_unknown_group_is_reported_in_one_sentence(command_line: CommandLine) -> None:
-    done = command_line("attach", {"group": "nothing"})
-    assert done.returncode == 2
-    assert "has no group 'nothing'" in done.stderr
-    assert len(done.stderr.splitlines()) == 1

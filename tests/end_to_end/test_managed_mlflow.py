@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import urllib.error
-import urllib.request
 from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
@@ -15,7 +13,7 @@ from mlflow import MlflowClient
 from tests.conftest import ROOT, TrackingServer
 from tests.end_to_end.conftest import CommandLine
 from tests.support.aws.account import KEYS, Account
-from tests.support.tracking.managed import APP, ARN, HEADERS, SIGNING_NAMES, ManagedMlflow, server_with_s3_artifacts
+from tests.support.tracking.managed import APP, ARN, ManagedMlflow, server_with_s3_artifacts
 from tests.support.tracking.managed_script import EXPERIMENT, SCRIPT
 
 
@@ -64,20 +62,3 @@ def test_a_comparison_is_tracked_on_a_server_named_by_its_arn(
     keys = {entry["Key"] for entry in account.clients["s3"].list_objects_v2(Bucket="artifacts")["Contents"]}
     assert any(key.endswith(f"{group.info.run_id}/artifacts/report/report.html") for key in keys)
     assert proxy.calls == documented()
-
-
-@pytest.mark.parametrize("arn", [ARN, APP], ids=["tracking server", "app"])
-def test_the_proxy_refuses_unsigned_calls(arn: str) -> None:
-    """The proxy is as strict as SageMaker. The header of the other kind of server does not count."""
-    [other] = {*HEADERS} - {arn}
-    with managed("http://127.0.0.1:9", arn) as proxy:
-        for headers in ({}, {HEADERS[other]: arn}, {HEADERS[arn]: arn}):
-            call = urllib.request.Request(f"{proxy.url}/api/2.0/mlflow/experiments/get", headers=headers)
-            with pytest.raises(urllib.error.HTTPError, match="403") as refused:
-                urllib.request.urlopen(call)
-            refused.value.close()
-    assert [reason.rpartition(": ")[2] for reason in proxy.refused] == [
-        "no ARN of the tracking server",
-        "no ARN of the tracking server",
-        f"no signature for {SIGNING_NAMES[arn]}",
-    ]

@@ -52,13 +52,3 @@ def test_machines_are_compared_by_their_projected_cost(
     assert "at 60 interruptions per hour and instance; on demand" in printed
     assert "The discount is 70.0 %, from machine.spot_discount_percent." in printed
     assert "The best interval between checkpoints is" in printed
-
-
-def test_an_impossible_probe_is_reported_in_one_sentence(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    done = command_line("probe", {**reviews, **LONG, "probe.samples": 100})
-    assert done.returncode == 2
-    assert done.stderr == (
-        "error: probe.samples 100 is too small for arm “none”: 3 warm-up steps and 25 measured steps, of 4 samples "
-        "each, need 112\n"
-    )
-    assert command_line.runs() == []

@@ -3,15 +3,12 @@
 from __future__ import annotations
 
 import re
-import subprocess
 import time
 from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
 from tests.end_to_end.conftest import CommandLine, text
-from tests.support.services.small_disk import CAN_MOUNT
 
 WAITER = """\
 import argparse, os, pathlib, time
@@ -75,31 +72,6 @@ def _running_job(command_line: CommandLine) -> str:
                 return log.parent.name
         time.sleep(0.1)
     raise AssertionError("no job began")
-
-
-@pytest.mark.slow
-@pytest.mark.usefixtures("plain_interpreter")
-@pytest.mark.skipif(not CAN_MOUNT, reason="only root can mount a small file system")
-def test_a_disk_that_fills_up_is_reported_before_the_model_is_lost(
-    command_line: CommandLine, waiter: dict[str, object]
-) -> None:
-    """The model has 25 MiB and its artifact has as many, but the disk of the jobs has only 40 MiB."""
-    home = command_line.folder / "home"
-    home.mkdir()
-    fields = {**waiter, "script.hyperparameters.megabytes": 25, "script.hyperparameters.seconds": 12}
-    mounted = 'mount -t tmpfs -o size=40m tmpfs "$0" && exec "$@"'
-    done = subprocess.run(
-        ["unshare", "-m", "sh", "-c", mounted, str(home), *command_line.command("train", fields)],
-        cwd=ROOT,
-        env=command_line.environment,
-        capture_output=True,
-        text=True,
-        timeout=280,
-    )
-    assert "is almost full" in text(done), done.stdout + done.stderr
-    warning = done.stdout.index("is almost full")
-    assert "and the job has yet to write about 25 MiB" in done.stdout[warning:]
-    assert "`trainfare jobs prune`" in done.stdout[warning : done.stdout.index("failed: DiskFull")], done.stdout
 
 
 def test_train_reports_one_training_and_no_verdict(command_line: CommandLine, waiter: dict[str, object]) -> None:

@@ -90,18 +90,6 @@ def test_a_failed_script_is_recorded_with_its_error(command_line: CommandLine, l
     assert "throughput/end_to_end_samples_per_second" not in run.data.metrics
 
 
-@pytest.mark.slow
-def test_a_script_that_deletes_its_model_folder_finishes(command_line: CommandLine, loop: Path) -> None:
-    script = loop.parent / "code" / "loop.py"
-    script.write_text(LOOP + "import shutil; shutil.rmtree(args.output_dir)\n")
-    done = command_line("train", {"experiment": loop, "batch_size": 4})
-    assert done.returncode == 0, done.stdout + done.stderr
-    [run] = command_line.runs()
-    reason = "no model was kept: the model folder (SM_MODEL_DIR) was deleted by the job"
-    assert (run.info.status, run.data.tags["platform.model_failure"]) == ("FINISHED", reason)
-    assert reason in done.stdout
-
-
 @pytest.mark.gate
 @pytest.mark.slow
 def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path: Path) -> None:

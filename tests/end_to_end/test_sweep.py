@@ -138,21 +138,6 @@ def test_no_trial_starts_when_calibration_has_spent_the_budget(
 
 
 @pytest.mark.slow
-def test_trials_end_when_none_certainly_fits(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    """With two jobs at a time, trials share the budget; the search ends while no trial could exceed it."""
-    limits = {"max_billable_seconds": 390.4, "min_run_seconds": 240, "machine.max_run_seconds": 250, "max_parallel": 2}
-    request = {**reviews, **TINY, "target.value": 5, "calibration_seconds": 0, "trials": 20, "repeats": 9, **limits}
-    request["pruning"] = "false"  # a trial that a busy machine slows would be stopped
-    done = command_line("sweep", request)
-    assert "Budget of 390 s: at worst these jobs cost" in text(done)
-    assert "The budget of 390 s ended this early" in text(done)
-    runs = command_line.runs()
-    assert runs
-    assert sum(run.data.metrics["cost/billable_instance_seconds"] for run in runs) < 390
-    assert {run.info.status for run in runs} == {"FINISHED"}
-
-
-@pytest.mark.slow
 def test_a_sweep_for_a_pareto_front_repeats_no_setting(command_line: CommandLine, reviews: dict[str, object]) -> None:
     request = {**reviews, **TINY, "objective": "billable_seconds,eval_loss", "trials": 3, "epochs": 1}
     request.pop("target.metric")
@@ -217,13 +202,3 @@ def test_no_point_is_trained_twice_when_a_worker_dies(
     names = Counter(run.data.tags["platform.job_name"] for run in command_line.runs())
     assert set(names.values()) == {1}
     assert {run.info.status for run in command_line.runs()} == {"FINISHED"}
-
-
-def test_a_batch_larger_than_the_data_is_reported_in_one_sentence(
-    command_line: CommandLine, reviews: dict[str, object]
-) -> None:
-    done = command_line("sweep", {**reviews, **TINY, "target.value": 5, "batch_sizes": "8..256"})
-    assert done.returncode == 2
-    assert "global batch size is 256" in done.stderr
-    assert "64 training" in done.stderr
-    assert command_line.runs() == []

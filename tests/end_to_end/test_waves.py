@@ -113,21 +113,6 @@ def test_all_repeats_run_and_a_result_that_the_user_names_fails_the_command(
 
 
 @pytest.mark.slow
-def test_arms_drop_out_one_by_one(command_line: CommandLine, pause: Path) -> None:
-    three = "[{batch_size: 4}, {batch_size: 16}, {batch_size: 32}]"
-    done = command_line(
-        "compare", {"experiment": pause, "compare.arms": three, "compare.looks": "[2]", "compare.repeats": 4}
-    )
-    assert done.returncode == 0, done.stdout + done.stderr
-    document = summary(command_line)
-    outcomes = {each["arm"]: (each["outcome"], each["reason"]) for each in document["contrasts"]}
-    assert outcomes["batch 16"] == ("not cheaper", "but the accuracy is worse")
-    # It costs a fifth more, so that chance does not make it cheaper.
-    assert outcomes["batch 32"][0] in ("not cheaper", "inconclusive")
-    assert arms(command_line).count("batch 16") == 2
-
-
-@pytest.mark.slow
 def test_disturbed_jobs_are_repeated_once(command_line: CommandLine, reviews: dict[str, object]) -> None:
     two = {"compare.arms": "[{batch_size: 8}, {batch_size: 16}]", "compare.baseline": "batch 8", "save_model": "false"}
     twice = {"compare.repeats": 2, "compare.stop": "never", "compare.when_disturbed": "repeat"}
@@ -147,16 +132,6 @@ def test_disturbed_jobs_are_repeated_once(command_line: CommandLine, reviews: di
     assert all("other processes used" in run.data.tags["platform.disturbed"] for run in runs)
     assert "8 of 8 jobs were disturbed" in text(done)
     assert {arm["repeats"] for arm in summary(command_line)["arms"]} == {2}
-
-
-@pytest.mark.slow
-def test_an_attached_comparison_takes_the_same_looks(command_line: CommandLine, pause: Path) -> None:
-    left = command_line("compare", {"experiment": pause, "wait": "false"})
-    assert left.returncode == 0, left.stdout + left.stderr
-    [first] = command_line.runs()
-    done = command_line("attach", {"group": first.data.tags["platform.group"]})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert f"stopped by itself after {jobs_of_waves(command_line)} of at most 18 jobs" in text(done)
 
 
 def test_a_killed_comparison_continues_its_wave(command_line: CommandLine, pause: Path) -> None:

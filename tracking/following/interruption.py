@@ -26,9 +26,8 @@ class Interrupts:
     Once `stopping` is true, no more jobs may be started.
     """
 
-    def __init__(self, stop_jobs: Callable[[], None], *, ask: Callable[[], str] | None = None) -> None:
+    def __init__(self, stop_jobs: Callable[[], None]) -> None:
         self._stop_jobs = stop_jobs
-        self._ask = ask or _ask_at_terminal
         self.stopping = False
 
     def __enter__(self) -> Interrupts:
@@ -42,7 +41,7 @@ class Interrupts:
     def _handle(self, number: int, frame: FrameType | None) -> None:
         if self.stopping and number == signal.SIGINT:
             raise Detached  # second Ctrl-C: the jobs are stopping; the next run of the command records their outcomes
-        answer = self._ask() if number == signal.SIGINT and not self.stopping else "stop"
+        answer = _ask_at_terminal() if number == signal.SIGINT and not self.stopping else "stop"
         if answer == "leave":
             raise Detached
         if answer == "stop" and not self.stopping:

@@ -135,11 +135,10 @@ def read_design(tags: Mapping[str, str]) -> Design | None:
 
 
 def _unreadable(tags: Mapping[str, str], rule: str) -> InputError:
-    group, text = tags.get("platform.group", "unknown"), tags[DESIGN]
-    shown = text if len(text) <= _SHOWN_CHARACTERS else f"{text[:_SHOWN_CHARACTERS]}..."
+    group = tags.get("platform.group", "unknown")
     return InputError(
-        f"tag {DESIGN} of group '{group}' is '{shown}': {rule}. Restore the tag in MLflow; the artifact plan.json of a "
-        "comparison's run holds its value as `design`."
+        f"tag {DESIGN} of group '{group}' is '{tags[DESIGN]}': {rule}. Restore the tag in MLflow; the artifact "
+        "plan.json of a comparison's run holds its value as `design`."
     )
 
 
@@ -171,6 +170,3 @@ def common_scales(every: list[Scales]) -> Scales:
         for column, scale in of_run.items():
             contradicted |= {column} if scales.setdefault(column, scale) != scale else set()
     return {column: {} if column in contradicted else scale for column, scale in scales.items()}
-
-
-_SHOWN_CHARACTERS = 80

@@ -59,7 +59,8 @@ class EventCopy:
     def append(self, events: Iterable[Event]) -> None:
         """Add events."""
         added = list(events)
-        self._lines.append(map(_event_line, added))
+        fields = ({"event": each.kind, "seq": each.seq, "time": each.time, **each.fields} for each in added)
+        self._lines.append(json.dumps(each, ensure_ascii=False).encode("utf-8", "replace") for each in fields)
         self._last |= {event.kind: event for event in added}
 
     def last(self, kind: str) -> Event | None:
@@ -67,17 +68,9 @@ class EventCopy:
         return self._last.get(kind)
 
     def __iter__(self) -> Iterator[Event]:
-        return map(_read_event, self._lines)
-
-
-def _event_line(event: Event) -> bytes:
-    fields = {"event": event.kind, "seq": event.seq, "time": event.time, **event.fields}
-    return json.dumps(fields, ensure_ascii=False).encode("utf-8", "replace")
-
-
-def _read_event(line: bytes) -> Event:
-    fields = json.loads(line)
-    return Event(kind=fields.pop("event"), seq=fields.pop("seq"), time=fields.pop("time"), fields=fields)
+        for line in self._lines:
+            fields = json.loads(line)
+            yield Event(kind=fields.pop("event"), seq=fields.pop("seq"), time=fields.pop("time"), fields=fields)
 
 
 TAIL_LINES = 1_000

@@ -13,7 +13,6 @@ from typing import Any
 from mlflow.entities import Metric, Param
 
 from training.contract.events import Event
-from training.contract.service import Description
 
 
 def metric_points(event: Event) -> list[Metric]:
@@ -93,11 +92,6 @@ def last_samples(events: Iterable[Event]) -> float | None:
         if event.kind == "metric":
             count = event.fields.get("samples", count)
     return count
-
-
-def machine_load(description: Description) -> dict[str, float]:
-    """Return the `machine/*` metrics that the local service measured beside a user's script."""
-    return {name: float(value) for name, value in description.get("MachineLoadMetrics", {}).items()}
 
 
 def _is_number(value: Any) -> bool:

@@ -205,7 +205,7 @@ class Recorder:
         """
         result = self.events.last("result")
         ended = end_of(description)
-        finals = {**metric_points.phase_totals(self.events), **metric_points.machine_load(description)}
+        finals = {**metric_points.phase_totals(self.events), **description.get("MachineLoadMetrics", {})}
         finals |= metric_points.seconds_per_checkpoint(self.events)
         finals |= result.fields.get("metrics", {}) if result else {}
         cost = costs.cost_metrics(description)
@@ -297,20 +297,17 @@ def _price_tags(price: Price | None) -> dict[str, str]:
 
 
 def _final_tags(description: Description, result: Event | None, failure: tuple[str, str] | None) -> dict[str, str]:
-    tags = pool_tags(description)
-    if chosen := description.get("ResourceConfig", {}).get("SelectedInstanceType"):
-        tags["platform.instance_type"] = str(chosen)
-    if started := description.get("TrainingStartTime"):
-        tags["platform.training_start_time"] = repr(started.timestamp())
-    if result and "cache_state" in result.fields:
-        tags["platform.cache_state"] = str(result.fields["cache_state"])
-    if result and "rate_unknown" in result.fields:
-        tags[RATE_UNKNOWN] = str(result.fields["rate_unknown"])
-    if model := description.get("ModelArtifacts", {}).get("S3ModelArtifacts"):
-        tags["platform.model_uri"] = str(model)
-    if lost := description.get("ModelFailure"):
-        tags["platform.model_failure"] = str(lost)[:5000]
-    return tags | (_failure_tags(failure) if failure else {})
+    started, fields = description.get("TrainingStartTime"), result.fields if result else {}
+    values = {
+        "platform.instance_type": description.get("ResourceConfig", {}).get("SelectedInstanceType"),
+        "platform.training_start_time": repr(started.timestamp()) if started else None,
+        "platform.cache_state": fields.get("cache_state"),
+        RATE_UNKNOWN: fields.get("rate_unknown"),
+        "platform.model_uri": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
+        "platform.model_failure": description.get("ModelFailure"),
+    }
+    tags = {name: str(value) for name, value in values.items() if value is not None}
+    return {**pool_tags(description), **tags, **(_failure_tags(failure) if failure else {})}
 
 
 def _failure_tags(failure: tuple[str, str]) -> dict[str, str]:

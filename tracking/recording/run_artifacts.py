@@ -26,7 +26,6 @@ from tracking.server.store import Store
 from training.contract.events import Event
 from training.contract.plain_text import without_markup
 from training.staging.tokens.description import (
-    ChannelDescription,
     balance_phrase,
     lengths_phrase,
     phrases,
@@ -160,22 +159,18 @@ def dataset_input(data: DataSource, key: str) -> DatasetInput:
 
 
 def _profile(data: DataSource) -> dict[str, object]:
-    profile: dict[str, object] = dict(data.rows)
     if data.description is None:
-        return profile
+        return dict(data.rows)
+    profile: dict[str, object | None] = dict(data.rows)
     for name, channel in (("train", data.description.train), ("validation", data.description.validation)):
-        profile |= {f"{name}_{key}": value for key, value in _channel_entries(channel).items() if value is not None}
-    more = {"classes": balance_phrase(data.description), "repeated_rows": repeated_phrase(data.description)}
-    return profile | {name: value for name, value in more.items() if value is not None}
-
-
-def _channel_entries(channel: ChannelDescription) -> dict[str, object]:
-    return {
-        "source_rows": channel.source_rows if channel.source_rows != channel.rows else None,
-        "tokens": channel.tokens,
-        "lengths": lengths_phrase(channel),
-        "rows_cut_by_max_length": channel.cut_rows,
-    }
+        profile |= {
+            f"{name}_source_rows": channel.source_rows if channel.source_rows != channel.rows else None,
+            f"{name}_tokens": channel.tokens,
+            f"{name}_lengths": lengths_phrase(channel),
+            f"{name}_rows_cut_by_max_length": channel.cut_rows,
+        }
+    profile |= {"classes": balance_phrase(data.description), "repeated_rows": repeated_phrase(data.description)}
+    return {name: value for name, value in profile.items() if value is not None}
 
 
 def data_markdown(data: DataSource) -> str | None:

@@ -140,19 +140,10 @@ class ScriptLogReader:
             self._release(step)
         matched = dict(self._expressions.matches(part))
         values = {**(reading.values if reading else {}), **by_trainer, **matched}
-        if values or reading:
-            self._read_values(values, reading, by_trainer, matched, time)
-
-    def _read_values(
-        self,
-        values: dict[str, float],
-        reading: Reading | None,
-        by_trainer: Mapping[str, float],
-        matched: Mapping[str, float],
-        time: float,
-    ) -> None:
         if values:
             self._release(None)
+        elif not reading:
+            return
         if "loss" in by_trainer and self._trained:
             self._start_next_training()
         has_samples = self._pop_progress(values, matched, time)

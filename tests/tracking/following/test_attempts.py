@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -85,14 +83,6 @@ def test_two_launchers_start_each_attempt_once(launchers: Launchers, account: Ac
     assert account.jobs.names() == ["job", "job-c1"]
 
 
-def test_a_stopped_job_is_not_started_again(launchers: Launchers, account: Account) -> None:
-    launchers.job = launchers.planned((10.0,))
-    outcome = launchers.run(when_it_waits(lambda: os.kill(os.getpid(), signal.SIGINT)))
-    assert outcome.failure == ("Stopped", "it was stopped while it waited for instances")
-    assert account.jobs.names() == ["job"]
-    assert launchers.tags()[0] == "KILLED"
-
-
 def stop_from_elsewhere(launchers: Launchers) -> list[str]:
     return list(request_stop(launchers.store, group=launchers.group.id))
 
@@ -128,14 +118,7 @@ def test_an_attempt_that_another_launcher_had_started_is_stopped_and_recorded(
 
 
 def test_the_names_of_attempts_follow_from_the_name_of_the_job() -> None:
-    assert [attempt_name("demo-1-none-a0r0", number) for number in range(3)] == [
-        "demo-1-none-a0r0",
-        "demo-1-none-a0r0-c1",
-        "demo-1-none-a0r0-c2",
-    ]
-
-
-def test_long_names_stay_valid_and_different() -> None:
+    assert [attempt_name("demo-a0r0", number) for number in range(3)] == ["demo-a0r0", "demo-a0r0-c1", "demo-a0r0-c2"]
     long = [f"{'a' * 51}-{'b' * 10}{at}" for at in range(2)]
     names = [attempt_name(name, number) for name in long for number in (1, 2, 12)]
     assert len(set(names)) == 6

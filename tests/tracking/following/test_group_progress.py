@@ -36,15 +36,10 @@ def outcome(job: PlannedJob, seconds: float, failure: tuple[str, str] | None = N
             {"is_most_certain": False},
             "3 of at most 18 jobs done, 1 running; 92 s billed, about 8 min left at most",
         ),
-        ({"left": None, "running": 0}, "3 of 18 jobs done; 92 s billed"),
-        ({"left": amount(0.2)}, "3 of 18 jobs done, 1 running; 92 s billed, almost done"),
+        ({"left": amount(0.2), "running": 0}, "3 of 18 jobs done; 92 s billed, almost done"),
         (
             {"spent": amount(92, 0.421), "left": amount(480, 2.1)},
             "3 of 18 jobs done, 1 running; 92 s billed, about 8 min left; 0.42 USD so far, about 2.10 USD left",
-        ),
-        (
-            {"waits": {"batch 8, repeat 1": ("1 core", 35.0)}, "running": 0},
-            "3 of 18 jobs done; 92 s billed, about 8 min left; batch 8, repeat 1 has waited 35 s for 1 core",
         ),
         (
             {"waits": {"a": ("ml.g5.xlarge", 35.0), "b": ("ml.g5.xlarge", 150.0)}, "running": 0},

@@ -168,22 +168,6 @@ def test_killed_launchers_lose_nothing_and_repeat_nothing(tracking_uri: str, tmp
     )
 
 
-def test_ctrl_c_stops_the_job_and_records_it(tracking_uri: str, tmp_path: Path) -> None:
-    launcher = start_launcher(tmp_path, tracking_uri, steps=3000)
-    assert launcher.stdout
-    for line in launcher.stdout:
-        if "started on" in line:
-            break
-    launcher.send_signal(signal.SIGINT)
-    output, _ = launcher.communicate(timeout=480)
-    assert "Stopping" in output
-    assert "done 1" in output
-    client = MlflowClient(tracking_uri)
-    [run] = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.kind\" = 'job'")
-    assert run.info.status == "KILLED"
-    assert run.data.tags["platform.failure_class"] == "Stopped"
-
-
 @pytest.mark.parametrize(("answer", "status", "message"), [("s", "KILLED", "done 1"), ("l", "RUNNING", "detached")])
 def test_ctrl_c_at_a_terminal_asks(tracking_uri: str, tmp_path: Path, answer: str, status: str, message: str) -> None:
     """Ctrl-C is typed at a pseudo-terminal; each answer stops the job or leaves it running."""
@@ -223,31 +207,3 @@ def test_parallel_jobs_overlap(tracking_uri: str, tmp_path: Path, monkeypatch: p
         first, second = (service.describe(job.spec.name) for job in jobs)
         overlaps.append(second["TrainingStartTime"] < first["TrainingEndTime"])
     assert overlaps == [False, True]
-
-
-def test_a_killed_job_ends_failed(tracking_uri: str, tmp_path: Path) -> None:
-    launcher = start_launcher(tmp_path, tracking_uri, steps=3000, others=2)
-    assert launcher.stdout
-    for line in launcher.stdout:
-        if "started on" in line:
-            break
-    _kill_script(tmp_path)
-    output, _ = launcher.communicate(timeout=480)
-    assert "done 3" in output
-    client = MlflowClient(tracking_uri)
-    runs = client.search_runs([e.experiment_id for e in client.search_experiments()], "tags.\"platform.repeat\" = '0'")
-    assert [run.info.status for run in runs] == ["FAILED"]
-    assert runs[0].data.tags["platform.failure_class"] == "Killed"
-
-
-def _kill_script(folder: Path) -> None:
-    for process in Path("/proc").glob("[0-9]*"):
-        try:
-            command = (process / "cmdline").read_bytes().split(b"\0")
-            inside = (process / "cwd").readlink().is_relative_to(folder)
-        except OSError:
-            continue
-        if inside and b"train.py" in command:
-            os.kill(int(process.name), signal.SIGKILL)
-            return
-    raise AssertionError("the job's process was not found")

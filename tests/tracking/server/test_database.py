@@ -14,7 +14,6 @@ import pytest
 from mlflow import MlflowClient
 
 from tests.conftest import ROOT
-from tests.support.tracking.half_made import half_made
 from tracking.server.database import prepare
 from tracking.server.store import open_store
 from training.contract.errors import InputError, TrackingError
@@ -122,13 +121,16 @@ def test_a_path_that_mlflow_misreads_is_refused(tmp_path: Path, name: str, monke
     assert files(tmp_path / name) == []
 
 
-def test_other_names_of_folders_are_taken_literally(tmp_path: Path) -> None:
+def test_other_names_of_folders_are_taken_literally_and_a_complete_store_is_left_alone(tmp_path: Path) -> None:
     name = "100% c#d"
     (tmp_path / name).mkdir()
     prepare(uri(tmp_path / name))
     assert files(tmp_path) == [name]
     assert files(tmp_path / name) == [".mlflow.db.lock", "mlflow.db"]
     assert (tmp_path / name / "mlflow.db").stat().st_mode & 0o777 == 0o600
+    before = (tmp_path / name / "mlflow.db").read_bytes()
+    prepare(uri(tmp_path / name))
+    assert (tmp_path / name / "mlflow.db").read_bytes() == before
 
 
 def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path: Path) -> None:
@@ -137,6 +139,15 @@ def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path: Path) -> N
         open_store(f"sqlite:///{tmp_path / 'file' / 'mlflow.db'}")
 
 
-def test_a_complete_store_is_left_alone(tracking_uri: str) -> None:
-    prepare(tracking_uri)
-    prepare("http://127.0.0.1:1")
+def half_made(path: Path) -> None:
+    """Leave what MLflow leaves if it is killed after its first tables."""
+    from mlflow.store.db.utils import InitialBase
+    from sqlalchemy import create_engine
+
+    engine = create_engine(f"sqlite:///{path}")
+    InitialBase.metadata.create_all(engine)
+    engine.dispose()
+    with sqlite3.connect(path) as database:
+        database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
+        database.execute("CREATE TABLE model_versions (name VARCHAR(256))")  # its migration was cut off
+    database.close()

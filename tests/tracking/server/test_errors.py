@@ -52,7 +52,6 @@ ADA = {"MLFLOW_TRACKING_USERNAME": "ada", "MLFLOW_TRACKING_PASSWORD": "secret wo
     [
         (401, "You are not authenticated.", NO_NAME, "requires a user name (401): set MLFLOW_TRACKING_USERNAME and"),
         (401, "You are not authenticated.", ADA, "does not accept the password of user 'ada' (401): "),
-        (401, '{"error_code": "CUSTOMER_UNAUTHORIZED"}', ADA, "does not accept the password of user 'ada' (401): "),
         (401, "no", {"MLFLOW_TRACKING_TOKEN": "t0"}, "does not accept the token in MLFLOW_TRACKING_TOKEN (401)"),
         (
             403,
@@ -61,7 +60,6 @@ ADA = {"MLFLOW_TRACKING_USERNAME": "ada", "MLFLOW_TRACKING_PASSWORD": "secret wo
             "does not let user 'ada' read the experiment (403): the permission READ on it (EDIT to train in it) is "
             "missing; an administrator of the server can grant it",
         ),
-        (403, "Permission denied", NO_NAME, "does not let an anonymous user read the experiment (403): "),
         (
             403,
             "Invalid Host header - possible DNS rebinding attack detected",
@@ -104,7 +102,7 @@ def test_the_user_name_in_the_address_takes_precedence(monkeypatch: pytest.Monke
     assert "hop" not in str(refused.value)
 
 
-@pytest.mark.parametrize("status", [429, 500, 503])
+@pytest.mark.parametrize("status", [429, 503])
 def test_transient_errors_are_retried(status: int) -> None:
     slept: list[float] = []
     with answering(status, "later") as uri:

@@ -25,12 +25,6 @@ def silent() -> Iterator[int]:
         yield listener.getsockname()[1]
 
 
-@pytest.fixture
-def closed() -> int:
-    """Port at which nothing listens."""
-    return free_port()
-
-
 @pytest.fixture(autouse=True)
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "2")
@@ -43,7 +37,8 @@ def address(port: int) -> str:
     return f"postgresql+psycopg://me:secret@127.0.0.1:{port}/runs"
 
 
-def test_a_closed_port_is_one_sentence(closed: int) -> None:
+def test_a_closed_port_is_one_sentence() -> None:
+    closed = free_port()
     with pytest.raises(TrackingError) as failure:
         open_store(address(closed))
     assert re.fullmatch(
@@ -63,11 +58,9 @@ def test_a_server_that_accepts_and_never_answers_is_one_sentence(silent: int, us
     assert "secret" not in str(failure.value)
 
 
-def test_a_registry_that_does_not_answer_is_one_sentence(
-    closed: int, tracking_uri: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_a_registry_that_does_not_answer_is_one_sentence(tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
     store = open_store(tracking_uri)
-    monkeypatch.setenv("MLFLOW_REGISTRY_URI", address(closed))
+    monkeypatch.setenv("MLFLOW_REGISTRY_URI", address(free_port()))
     with pytest.raises(TrackingError, match="nothing listens at this address"):
         Versions(store)
 

@@ -120,11 +120,3 @@ def test_a_server_that_stays_silent_is_an_error(monkeypatch: pytest.MonkeyPatch)
         store.call(store.client.search_experiments)
     assert sum(slept) == 40
     assert max(slept) <= 15
-
-
-def test_a_refusal_is_not_retried(tracking_uri: str) -> None:
-    slept: list[float] = []
-    store = Store(MlflowClient(tracking_uri), sleep=slept.append)
-    with pytest.raises(TrackingError, match="refused"):
-        store.call(store.client.get_run, "0" * 32)
-    assert slept == []

