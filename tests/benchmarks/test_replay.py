@@ -52,14 +52,6 @@ def test_a_grid_returns_the_cost_of_each_point() -> None:
     assert build_grid(SPEC, [*ROWS, *job(16, 2.0, [0.9, 0.8, 0.7], 6, seed=1)]).cost(Point(16, 2.0)) == 13 + 19
 
 
-def test_a_trial_draws_one_of_its_points_seeds() -> None:
-    recorded = build_grid(SPEC, [*ROWS, *job(16, 2.0, [0.9, 0.6, 0.5], 6, seed=1)])
-    drawn = [len(recorded.draw(Point(16, 2.0), seed).curve) for seed in range(200)]
-    assert set(drawn) == {2, 3}
-    assert 60 < drawn.count(2) < 140
-    assert recorded.draw(Point(16, 2.0), 5) == recorded.draw(Point(16, 2.0), 5)
-
-
 @pytest.mark.parametrize("start", [Point(8), Point(16)])
 def test_a_sweep_pays_for_all_trials_until_its_end(start: Point) -> None:
     # Four points are too few to end early: all are trained. The best one's cost decides which jobs are stopped.
