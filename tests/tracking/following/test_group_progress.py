@@ -33,11 +33,6 @@ def outcome(job: PlannedJob, seconds: float, failure: tuple[str, str] | None = N
     [
         ({}, "3 of 18 jobs done, 1 running; 92 s billed, about 8 min left"),
         (
-            {"is_most_certain": False},
-            "3 of at most 18 jobs done, 1 running; 92 s billed, about 8 min left at most",
-        ),
-        ({"left": amount(0.2), "running": 0}, "3 of 18 jobs done; 92 s billed, almost done"),
-        (
             {"spent": amount(92, 0.421), "left": amount(480, 2.1)},
             "3 of 18 jobs done, 1 running; 92 s billed, about 8 min left; 0.42 USD so far, about 2.10 USD left",
         ),
