@@ -78,14 +78,3 @@ def test_a_wrong_choice_is_charged_the_grid() -> None:
     wrong = Replay(seconds=42, trials=2, choice=Point(8, 2.0))
     assert (wrong.excess(small()), wrong.share(small())) == (pytest.approx(21 / 13 - 1), 0.5)
     assert percentile_90([*range(10)]) == 8
-
-
-def test_larger_batches_are_skipped_after_out_of_memory() -> None:
-    end = {"batch_size": 32, "seed": 0, "samples": 0, "value": math.nan, "billable_seconds": 4.0, "reached": False}
-    too_large = [{**end, "multiplier": multiplier} for multiplier in (1.0, 2.0)]
-    recorded = build_grid(SPEC, [*ROWS, *too_large])
-    assert recorded.cost(Point(32)) == math.inf
-    replayed = replay(recorded, "grid", Point(8), 0)
-    assert replayed.choice == Point(16, 2.0)
-    # Only one of the two is trained, because the other does not fit either.
-    assert replayed.trials == 5

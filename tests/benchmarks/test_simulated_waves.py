@@ -10,7 +10,6 @@ from benchmarks.recorded.noise import normal
 from benchmarks.recorded.simulated_waves import Setting, Waves, simulations
 
 NOISY = Waves(seconds=normal(0.04))
-STEADY = Waves(seconds=normal(0.001))
 
 
 def test_equal_arms_rarely_differ_and_a_gain_is_found() -> None:
@@ -20,13 +19,3 @@ def test_equal_arms_rarely_differ_and_a_gain_is_found() -> None:
     better = simulations(replace(NOISY, arms=(Setting(), Setting(ratio=0.9))), 400, seed=1)
     assert sum(each.reasons == ("cheaper",) for each in better) / 400 >= 0.9
     assert np.mean([each.jobs for each in better]) <= 12
-
-
-def test_a_shared_deviation_of_the_seed_cancels() -> None:
-    better = replace(STEADY, arms=(Setting(), Setting(ratio=0.8)), scores=normal(0.1))
-    apart = simulations(better, 20, seed=1)
-    paired = simulations(replace(better, is_paired=True), 20, seed=1)
-    assert {each.jobs for each in paired} == {6}
-    assert np.mean([each.jobs for each in apart]) > 12
-    different = simulations(replace(better, is_paired=True, seed_differences=normal(0.1)), 20, seed=1)
-    assert np.mean([each.jobs for each in different]) > 12

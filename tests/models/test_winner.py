@@ -10,7 +10,7 @@ from models.winner import winner
 from reports.formats.figures import summary
 from reports.render import render
 from tests.support.models.place import arm, parent
-from tests.support.reports.made_sweeps import MadeSweep, sweep_json, whole_sweep
+from tests.support.reports.made_sweeps import MadeSweep, sweep_json
 from tests.support.tracking.tracked import Tracked
 from training.contract.errors import InputError
 
@@ -160,12 +160,3 @@ def test_a_sweep_without_repeats_or_one_answer_has_no_model(tracked: Tracked) ->
         f"run: group '{sweep.group}' has no winner: its best setting was not repeated, and trials save no model. "
         "`trainfare train --batch_size 64` trains none at batch 64, rate × 2."
     )
-
-
-def test_a_front_of_two_objectives_has_no_single_winner(tracked: Tracked) -> None:
-    objective = {"cost": "billable_seconds", "metric": "eval_loss", "higher_is_better": False, "is_front": True}
-    objective |= {"target": None, "bound": None}
-    sweep = whole_sweep(tracked.client, tracked.experiment_id, target=None, objective=objective)
-    tracked.client.set_tag(sweep.parent, "platform.group_state", "closed")
-    with pytest.raises(InputError, match=r"has no winner: \d+ of \d+ settings are Pareto-optimal in cost and eval"):
-        winner(tracked.client, sweep.group)

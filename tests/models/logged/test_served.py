@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import mlflow
-import pandas as pd
 import pytest
 
 from tests.support.models.made_models import LABELS
@@ -43,12 +41,3 @@ def test_texts_are_classified_over_http(place: Place, address: str) -> None:
         for typed in (1, True, [SENTENCE, 2], [None], [{"text": 1}], [[1], [2]]):
             assert ask({"inputs": typed})[0] == 400, typed
         assert ask({"inputs": SENTENCE}) == (200, [single])
-
-
-@pytest.mark.filterwarnings("ignore:.*type hint is inferred as AnyType")  # of a class of MLflow, as it is imported
-def test_the_model_is_loaded_in_python(place: Place, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(place.client.tracking_uri))
-    model = mlflow.pyfunc.load_model(address)
-    answers = model.predict(pd.DataFrame({"text": [SENTENCE, "b"]}))
-    assert set(answers["label"]) <= set(LABELS)
-    assert mlflow.pyfunc.get_model_dependencies(address, format="conda").endswith("conda.yaml")

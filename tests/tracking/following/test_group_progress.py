@@ -85,15 +85,3 @@ def test_a_log_gets_a_line_a_minute_and_one_for_each_new_wait(tmp_path: Path) ->
         "  none, repeat 2 has waited 5 s for 2 cores (0 of 2 free)",
         "  0 of 2 jobs done; 0 s billed; none, repeat 2 has waited 60 s for 2 cores (1 of 2 free)",
     ]
-
-
-def test_jobs_of_stopped_arms_no_longer_count(tmp_path: Path) -> None:
-    now, shown = [0.0], list[str]()
-    jobs = [planned(tmp_path, f"job-{n}", repeat=n) for n in range(4)]
-    progress = GroupProgress(shown.append, shown.append, clock=lambda: now[0], is_most_certain=False)
-    progress.plan(jobs)
-    progress.show([], {"job-0": outcome(jobs[0], 20.0)}, {})
-    progress.plan(jobs[1:2])
-    now[0] = 5.0
-    progress.show([], {}, {})
-    assert [text.partition(";")[0] for text in shown] == ["1 of at most 4 jobs done", "1 of at most 2 jobs done"]

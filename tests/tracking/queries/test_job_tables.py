@@ -14,8 +14,6 @@ from tracking.queries.job_tables import counted_run, without_duplicates
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
 
-START_MS = 1_700_000_000_000
-
 
 def test_a_row_holds_tags_parameters_and_metrics(tracked: Any) -> None:
     run_id = tracked.trained("ind'uctor <é>", 1, 80.5, tags={"platform.cache_state": "warm"})

@@ -109,11 +109,3 @@ def test_transient_errors_are_retried(status: int) -> None:
         with pytest.raises(TrackingError, match=rf"has not answered for 2 s: .* {status} "):
             store.call(store.client.search_experiments)
     assert len(slept) > 1
-
-
-def test_a_programming_error_is_raised_unchanged(tracking_uri: str) -> None:
-    def broken() -> None:
-        raise KeyError("a fault of ours")
-
-    with pytest.raises(KeyError):
-        open_store(tracking_uri).call(broken)
