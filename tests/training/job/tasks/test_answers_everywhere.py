@@ -62,11 +62,8 @@ def mlflow_model(kind: str, n_best: int, tmp_path: Path) -> Path:
         model = BertForQuestionAnswering(BertConfig(**{**sizes(tokenizer, WINDOW), "type_vocab_size": 3}))
     save(tmp_path / "logged" / "model", model.eval(), tokenizer)
     options = {"max_length": WINDOW, "doc_stride": STRIDE, "n_best_answers": n_best, "max_answer_length": 6}
-    # `read_checkpoint` does not support XLNet.
-    files = tuple(path.name for path in (tmp_path / "logged" / "model").glob("tokenizer*"))
-    checkpoint = Checkpoint(
-        task="question-answering", architecture=type(model).__name__, label_names=(), tokenizer_files=files
-    )
+    # `read_checkpoint` does not know XLNet.
+    checkpoint = Checkpoint(task="question-answering", label_names=())
     flavor.write(tmp_path / "logged", checkpoint, ModelPlan(answering=options), {}, run_id="r")
     (tmp_path / "logged" / "model" / "answer_options.json").write_text(json.dumps(options))
     return tmp_path / "logged"
