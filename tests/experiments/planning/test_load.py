@@ -8,6 +8,8 @@ import sys
 from pathlib import Path
 
 import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
 
 from experiments.planning.load import FOLDER, Experiment, arms, experiment_names, find_in_user_folder, load, user_folder
 from experiments.schema.experiment import ThisMachine, check_machine
@@ -249,3 +251,18 @@ def test_a_missing_file_is_reported_with_the_folder(tmp_path: Path, monkeypatch:
     assert str(error.value) == f"experiment file 'own.yaml' does not exist in {tmp_path}."
     (tmp_path / "own.yaml").write_text("epochs: 1\n")
     assert find_in_user_folder(Path("own.yaml"), "experiment") == Path("own.yaml")
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.binary(max_size=400), st.sampled_from(["batch_size", "data", "compare.arms"]) | st.text(), st.text())
+def test_any_file_and_any_override_load_or_give_one_sentence(
+    tmp_path: Path, content: bytes, name: str, value: str
+) -> None:
+    path = tmp_path / "any.yaml"
+    path.write_bytes(content)
+    for experiment, overrides in ((str(path), {}), ("demo", {name: value})):
+        try:
+            load(experiment, overrides)
+        except InputError as error:
+            assert 0 < len(str(error)) <= 1_500
+            assert "\n" not in str(error)
