@@ -52,14 +52,6 @@ def test_a_grid_returns_the_cost_of_each_point() -> None:
     assert build_grid(SPEC, [*ROWS, *job(16, 2.0, [0.9, 0.8, 0.7], 6, seed=1)]).cost(Point(16, 2.0)) == 13 + 19
 
 
-def test_a_trial_draws_one_of_its_points_seeds() -> None:
-    recorded = build_grid(SPEC, [*ROWS, *job(16, 2.0, [0.9, 0.6, 0.5], 6, seed=1)])
-    drawn = [len(recorded.draw(Point(16, 2.0), seed).curve) for seed in range(200)]
-    assert set(drawn) == {2, 3}
-    assert 60 < drawn.count(2) < 140
-    assert recorded.draw(Point(16, 2.0), 5) == recorded.draw(Point(16, 2.0), 5)
-
-
 @pytest.mark.parametrize("start", [Point(8), Point(16)])
 def test_a_sweep_pays_for_all_trials_until_its_end(start: Point) -> None:
     # Four points are too few to end early: all are trained. The best one's cost decides which jobs are stopped.
@@ -86,14 +78,3 @@ def test_a_wrong_choice_is_charged_the_grid() -> None:
     wrong = Replay(seconds=42, trials=2, choice=Point(8, 2.0))
     assert (wrong.excess(small()), wrong.share(small())) == (pytest.approx(21 / 13 - 1), 0.5)
     assert percentile_90([*range(10)]) == 8
-
-
-def test_larger_batches_are_skipped_after_out_of_memory() -> None:
-    end = {"batch_size": 32, "seed": 0, "samples": 0, "value": math.nan, "billable_seconds": 4.0, "reached": False}
-    too_large = [{**end, "multiplier": multiplier} for multiplier in (1.0, 2.0)]
-    recorded = build_grid(SPEC, [*ROWS, *too_large])
-    assert recorded.cost(Point(32)) == math.inf
-    replayed = replay(recorded, "grid", Point(8), 0)
-    assert replayed.choice == Point(16, 2.0)
-    # Only one of the two is trained, because the other does not fit either.
-    assert replayed.trials == 5

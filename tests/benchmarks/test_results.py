@@ -23,18 +23,6 @@ def test_the_page_shows_every_figure_that_has_a_target(name: str) -> None:
     assert [each for each in names if not any(re.fullmatch(pattern, each) for pattern in patterns)] == []
 
 
-def test_the_smallest_of_several_rows_answers_a_question_of_the_summary() -> None:
-    (result,) = [
-        each
-        for each in json.loads((FOLDER / "tuned_trainer.json").read_text())
-        if each["machine"].get("instructions") == "AMX"
-    ]
-    gains = [row["value"] for row in result["rows"] if row["name"].endswith("speed-up over the tuned Trainer")]
-    line = next(line for line in page().splitlines() if "well-tuned Trainer" in line)
-    assert len(gains) > 1
-    assert f"{min(gains):.4g} x" in line
-
-
 def test_a_file_has_one_result_of_each_kind_of_machine() -> None:
     for file in FOLDER.glob("*.json"):
         machines = [result["machine"] for result in json.loads(file.read_text())]

@@ -86,19 +86,6 @@ def test_the_parent_run_links_to_the_charts_of_its_jobs(
     assert errors(shown) == []
 
 
-def test_the_pages_of_an_experiment_and_a_job_have_charts(
-    shown: Window, address: str, real_comparison: CommandLine
-) -> None:
-    """The charts view of an experiment opens with one section per figure of the groups' runs."""
-    shown.open(f"{address}&compareRunsMode=CHART")
-    charts(shown, "billable_instance_seconds")
-    shown.screenshot("mlflow-charts", whole=False)
-    shown.open(run_page(address, real_comparison.runs()[0].info.run_id, "/model-metrics"))
-    charts(shown, "cost", "throughput", "time")
-    shown.screenshot("mlflow-job", whole=False)
-    assert errors(shown) == []
-
-
 def test_the_report_sorts_within_mlflow(
     window: Callable[..., Window], address: str, real_comparison: CommandLine
 ) -> None:

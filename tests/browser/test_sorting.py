@@ -65,23 +65,6 @@ def shown_seconds(value: float) -> str:
     return f"{value:,.0f}" if value >= 100 else f"{value:.1f}"
 
 
-def test_equal_rows_keep_their_order_and_one_heading_sorts(
-    reports: dict[str, Path], window: Callable[..., Window]
-) -> None:
-    shown = window().open(reports["comparison"])
-    before = column(shown, "jobs", 0)
-    tab_to(shown, "jobs", "cache")
-    shown.page.keyboard.press("Enter")
-    caches, arms = column(shown, "jobs", 2), column(shown, "jobs", 0)
-    assert caches == sorted(caches)
-    assert len(set(caches)) == 3
-    of_off = [arm for arm, cache in zip(arms, caches, strict=True) if cache == "off"]
-    assert of_off == [arm for arm in before if arm in of_off]
-    shown.page.keyboard.press("Shift+Tab")
-    shown.page.keyboard.press("Enter")
-    assert sorted_by(shown, "jobs") == [("status", "ascending")]
-
-
 def test_every_long_table_sorts_except_sums(reports: dict[str, Path], window: Callable[..., Window]) -> None:
     shown = window().open(reports["sweep"])
     long = [each for each in shown.page.get_by_role("region").all() if each.locator("tbody tr").count() >= 3]
@@ -93,19 +76,3 @@ def test_every_long_table_sorts_except_sums(reports: dict[str, Path], window: Ca
     shown.page.keyboard.press("Enter")
     settings = column(shown, "trials", 0)
     assert settings.index("none at batch 8") < settings.index("none at batch 64") < settings.index("none at batch 128")
-
-
-def test_trials_sort_by_every_number(reports: dict[str, Path], window: Callable[..., Window]) -> None:
-    shown = window().open(reports["sweep"])
-    heads = shown.page.locator("table.trials th")
-    numeric = 0
-    for at in range(1, heads.count()):
-        heads.nth(at).locator("button").click()
-        cells = shown.page.locator(f"table.trials tbody tr > :nth-child({at + 1})")
-        keys = cells.evaluate_all("cells => cells.map(cell => cell.dataset.sort ?? null)")
-        numbers = [float(key) for key in keys if key is not None]
-        if numbers:
-            numeric += 1
-            assert numbers == sorted(numbers)
-            assert None not in keys[: len(numbers)]
-    assert numeric >= 4

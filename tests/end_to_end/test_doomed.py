@@ -20,9 +20,6 @@ if args.batch_size == 4:
     import not_installed_anywhere
 if args.batch_size == 16:
     raise RuntimeError(f"cannot open /tmp/run-{args.seed}/data.bin")
-if args.batch_size == 32 and args.seed > 43:
-    print("samples=8")
-    raise RuntimeError("after the first step")
 print("samples=64")
 print("eval_accuracy=0.9")
 """
@@ -69,15 +66,6 @@ def test_a_group_ends_once_every_arm_fails_at_once(command_line: CommandLine, fa
     [group] = command_line.runs("group")
     assert group.info.status == "FAILED"
     assert f"“batch 4” were started: they would have failed as well ({MISSING})" in _report(command_line)
-
-
-def test_all_repeats_of_other_arms_run_beside_a_doomed_one(command_line: CommandLine, fails: Path) -> None:
-    """A good arm, a doomed one, and one that fails after its first step, which dooms nothing."""
-    three = {"compare.arms": "[{batch_size: 8}, {batch_size: 4}, {batch_size: 32}]"}
-    done = command_line("compare", {"experiment": fails, **three, "compare.stop": "never", "compare.repeats": 4})
-    assert done.returncode == 1, done.stdout + done.stderr
-    assert arms(command_line) == ["batch 32"] * 4 + ["batch 4"] + ["batch 8"] * 4
-    assert text(done).count("No further repeats") == 1
 
 
 def _report(command_line: CommandLine) -> str:

@@ -102,12 +102,3 @@ def test_the_same_command_pushes_what_is_missing_and_trains_nothing(
     assert same.info.end_time == run.info.end_time
     assert "model.safetensors" in hub.files
     assert_hidden(command_line, failed.stdout, failed.stderr, again.stdout, again.stderr)
-
-
-def test_without_the_token_nothing_starts(command_line: CommandLine, fields: dict[str, object], hub: Hub) -> None:
-    done = pushing(command_line, hub, HF_TOKEN="")("train", fields)
-    assert done.returncode == 2
-    assert "push_to_hub.token_variable is HF_TOKEN" in done.stderr
-    assert done.stderr.count("\n") == 1
-    assert command_line.runs("group") == []
-    assert hub.bodies == []

@@ -121,16 +121,3 @@ def test_all_independent_errors_are_listed_with_the_exit_code_of_the_command(
     assert done.returncode == plan["exit_code"] == real.returncode == 2
     assert real.stderr == f"error: {first}\n"
     assert tree(command_line.folder) == before
-
-
-def test_the_errors_of_an_account_are_listed_beside_those_of_the_data(
-    command_line: CommandLine, reviews: dict[str, object], account: Account
-) -> None:
-    fields = {**reviews, **ON_SAGEMAKER, "data.columns.label": "Wertung"}
-    plan = planned(command_line("plan", {**fields, "verb": "train", "format": "json"}))
-    assert [(each["exit_code"], each["message"].split(".")[0]) for each in plan["refusals"]][1:] == [
-        (1, "Role trainer does not exist in this account: set aws")
-    ]
-    assert "no column 'Wertung'" in plan["refusals"][0]["message"]
-    assert plan["exit_code"] == 2
-    assert account.clients["s3"].list_buckets()["Buckets"] == []

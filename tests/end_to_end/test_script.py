@@ -75,21 +75,6 @@ def test_a_plain_loop_is_compared(command_line: CommandLine, loop: Path) -> None
     assert "steady" not in done.stdout
 
 
-@pytest.mark.slow
-def test_a_failed_script_is_recorded_with_its_error(command_line: CommandLine, loop: Path) -> None:
-    error = "CUDA out of memory. Tried to allocate"
-    own = {"script.hyperparameters.break-at": 16, "script.hyperparameters.error": error}
-    done = command_line("train", {"experiment": loop, "batch_size": 4, **own})
-    assert done.returncode == 1
-    [run] = command_line.runs()
-    assert run.info.status == "FAILED"
-    assert run.data.tags["platform.failure_class"] == "OutOfMemory"
-    assert error in run.data.tags["platform.failure_message"]
-    assert "Traceback" in run.data.tags["mlflow.note.content"]
-    assert run.data.metrics["samples"] == 16
-    assert "throughput/end_to_end_samples_per_second" not in run.data.metrics
-
-
 @pytest.mark.gate
 @pytest.mark.slow
 def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path: Path) -> None:
@@ -126,8 +111,3 @@ def test_a_plain_trainer_script_is_compared(command_line: CommandLine, tmp_path:
     assert all(0 < run.data.metrics["time/train_seconds"] < run.data.metrics["time/script_seconds"] for run in runs)
     summary = json.loads((report(command_line) / "summary.json").read_text())
     assert summary["quality_measure"] == "eval_accuracy"
-
-
-def test_the_example_scripts_do_not_mention_this_project() -> None:
-    for script in sorted((ROOT / "experiments" / "scripts").glob("*.py")):
-        assert "trainfare" not in script.read_text()

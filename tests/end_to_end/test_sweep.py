@@ -138,18 +138,6 @@ def test_no_trial_starts_when_calibration_has_spent_the_budget(
 
 
 @pytest.mark.slow
-def test_a_sweep_for_a_pareto_front_repeats_no_setting(command_line: CommandLine, reviews: dict[str, object]) -> None:
-    request = {**reviews, **TINY, "objective": "billable_seconds,eval_loss", "trials": 3, "epochs": 1}
-    request.pop("target.metric")
-    done = command_line("sweep", {**request, "fail-on": "inconclusive"})
-    assert done.returncode == 3, done.stdout + done.stderr
-    assert done.stderr.splitlines()[-1] == "--fail-on inconclusive: “the sweep”."
-    assert by_role(command_line.runs())["confirmation"] == 0
-    assert by_role(command_line.runs())["trial"] == 3
-    assert kept(command_line)["objective"]["is_front"]
-
-
-@pytest.mark.slow
 def test_a_sweep_on_sagemaker_minimises_dollars(
     command_line: CommandLine, reviews: dict[str, object], account: Account, tmp_path: Path
 ) -> None:

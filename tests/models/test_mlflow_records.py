@@ -6,7 +6,6 @@ import json
 import time
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mlflow import MlflowClient
@@ -61,16 +60,6 @@ def test_a_trace_records_question_answer_latency_and_model(tracked_by_server: Tr
     assert span.outputs == ANSWER
     with pytest.raises(TrackingError, match="f" * 32):
         traced(store, "f" * 32)
-
-
-@pytest.mark.slow
-def test_a_server_that_stops_is_reported(tracking_server: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", tracking_server.uri)
-    client = MlflowClient()
-    run_id = client.create_run(client.create_experiment("gone")).info.run_id
-    tracking_server.stop()
-    with pytest.raises(TrackingError, match="has not answered"):
-        traced(Store(client, retry_seconds=1, echo=lambda _: None), run_id)
 
 
 def test_a_runs_model_predicts_with_its_evaluation_settings(

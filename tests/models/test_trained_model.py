@@ -41,18 +41,6 @@ def test_a_job_without_a_parent_has_the_mlflow_experiments_name(tracked: Tracked
     assert trained_model(store_of(tracked.client), run_id).experiment_name == "reports"
 
 
-def test_an_infinite_evaluation_is_ignored(tracked: Tracked) -> None:
-    """A database stores infinity as the largest float."""
-    run_id = tracked.job("none", metrics={"eval_loss": float("inf"), "eval_accuracy": 0.1})
-    assert trained_model(store_of(tracked.client), run_id).metrics == {"eval_accuracy": 0.1}
-
-
-@pytest.mark.parametrize("name", ["  ", "runs:/"])
-def test_an_empty_name_is_refused(tracked: Tracked, name: str) -> None:
-    with pytest.raises(InputError, match=r"^run is '.*', but it must be a run id, a job name, a group id, or models"):
-        trained_model(store_of(tracked.client), name)
-
-
 def test_unknown_names_are_refused(tracked: Tracked) -> None:
     store = store_of(tracked.client)
     gone = tracked.job("none")

@@ -7,7 +7,6 @@ import io
 import math
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any
 
 import pytest
 from mlflow import MlflowClient
@@ -19,7 +18,6 @@ from reports.render import render_overview
 from tests.support.reports.made_experiments import Experiment
 from tests.support.reports.page import HOSTILE, Page
 from tests.support.reports.reading import terminal_lines, terminal_text
-from tests.support.tracking.forwarding import Forwarding
 from tracking.queries.job_tables import experiment_named, experiment_runs
 from training.contract.errors import InputError, TrackingError
 
@@ -190,38 +188,3 @@ def test_the_command_writes_the_overview(
     assert capsys.readouterr().out.endswith(f"\nOverview: {folder / 'overview.html'}\n")
     assert "9 jobs took 290" in (folder / "overview.html").read_text()
     assert len((folder / "groups.csv").read_text().splitlines()) == 6
-
-
-def test_an_unreadable_server_gives_a_one_line_error(
-    tracked_by_server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    tracked_by_server.trained("none", 0, 41.0)
-    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
-    with Forwarding(tracked_by_server.client.tracking_uri, "runs/search", 503, b"") as proxy:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", proxy.url)
-        assert main(["report", "--experiment", "reports", "--overview", "true"]) == 1
-    output = capsys.readouterr()
-    assert output.err.startswith(f"error: The tracking server {proxy.url} did not list the runs of experiment")
-    assert (output.err.count("\n"), output.out) == (1, "")
-    assert not (tmp_path / "home").exists()
-
-
-def test_an_overview_needs_no_artifacts(
-    tracked_by_server: Any, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """The artifact store rejects requests, so the page cannot be logged to the run that `mlflow run` opened."""
-    tracked_by_server.trained("none", 0, 41.0)
-    run_id = tracked_by_server.client.create_run(tracked_by_server.experiment_id).info.run_id
-    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
-    refusal = b'{"error_code": "PERMISSION_DENIED", "message": "no right to write"}'
-    with Forwarding(tracked_by_server.client.tracking_uri, "mlflow-artifacts", 403, refusal) as proxy:
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", proxy.url)
-        monkeypatch.setenv("MLFLOW_RUN_ID", run_id)
-        assert main(["report", "--experiment", "reports", "--overview", "true"]) == 0
-    output = capsys.readouterr()
-    assert "1 job took 41.0 billable instance seconds" in output.out
-    assert f"The report is saved locally but not on the tracking server: The tracking server {proxy.url} " in output.out
-    assert not [line for line in output.err.splitlines() if not line.startswith("Reading: ")]  # on a slow machine
-    [page] = (tmp_path / "home").glob("reports/*/overview.html")
-    assert "1 job took 41.0" in page.read_text()
-    assert tracked_by_server.client.get_run(run_id).info.status == "FAILED"

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import io
-import json
 from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs
 
 import pytest
 
-from reports.formats.terminal import print_report
 from reports.model.report import Report
 from reports.publish import log_separately, publish, write
 from reports.render import render
@@ -19,7 +16,6 @@ from tracking.groups.group import find_group
 from tracking.queries import job_tables
 from tracking.queries.mlflow_ui import experiment_to_show, job_charts
 from tracking.server.store import Store
-from training.contract.plain_text import without_markup
 
 SAVED = {f"saving_percent/inductor{end}" for end in ("", " low", " high")}
 
@@ -71,21 +67,6 @@ def test_a_groups_run_shows_the_answer(fixture: str, request: pytest.FixtureRequ
     [filter_string], [order] = query["searchFilter"], query["orderByKey"]
     runs = tracked.client.search_runs([tracked.experiment_id], filter_string, order_by=[f"{order} ASC"])
     assert [run.data.tags["platform.arm"] for run in runs] == ["inductor"] * 2 + ["none"] * 2
-
-
-def test_text_of_other_members_is_written_without_effect(tracked: Tracked, tmp_path: Path) -> None:
-    text = "[b]x \x1b[31mred \x07 \x9b31m \u202e!"
-    shown = "[b]x red \\u0007 \\u009b31m \\u202e!"
-    failure = {"platform.failure_class": "Error", "platform.failure_message": text}
-    tracked.job(text, status="FAILED", tags=failure, baseline=True)
-    report, printed = rendered(tracked), io.StringIO()
-    write(report, tmp_path)
-    for name in ("report.html", "jobs.csv"):
-        assert shown in (tmp_path / name).read_text("utf-8")
-    assert text in json.loads((tmp_path / "summary.json").read_text("utf-8"))["headline"]
-    assert without_markup(shown) in (tmp_path / "report.md").read_text("utf-8")
-    print_report(report, printed)
-    assert shown in printed.getvalue()
 
 
 def test_publishing_again_logs_only_changed_figures(tracked: Tracked, tmp_path: Path) -> None:

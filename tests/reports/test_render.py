@@ -2,7 +2,6 @@
 
 import csv
 import io
-import math
 import re
 from typing import Any
 
@@ -86,17 +85,6 @@ def test_a_group_without_successful_jobs_or_without_jobs_has_a_page(tracked: Any
     report = render(tracked.client, tracked.group, "t")
     assert "No verdict: none of the 2 jobs succeeded." in sound_page(report).text
     assert report.charts == ()
-
-
-def test_losses_that_are_not_numbers_are_left_out_of_charts(tracked: Any) -> None:
-    nan = math.nan
-    for repeat in range(2):
-        tracked.trained("none", repeat, 100.5, baseline=True, losses=[2.0, nan, 1.0])
-        tracked.trained("inductor", repeat, 80.5, losses=[nan, nan], metrics={"eval_loss": nan, "eval_accuracy": 0.1})
-    report = render(tracked.client, tracked.group, "t")
-    page = sound_page(report)
-    assert "but the accuracy is worse" in page.text
-    assert "loss_by_samples" in chart_names(report)
 
 
 def test_many_arms_with_long_names_keep_to_the_terminal(tracked: Any) -> None:

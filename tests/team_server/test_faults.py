@@ -17,9 +17,7 @@ from reports.formats.markdown import markdown
 from reports.formats.terminal import print_report
 from reports.model.report import Report
 from reports.render import render
-from tests.conftest import TrackingServer
 from tests.support.reports.page import Page
-from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.team import Team
 from tests.support.tracking.tracked import Tracked
 from tests.team_server.conftest import administer, create_user
@@ -136,40 +134,3 @@ def test_a_report_is_made_without_permission_to_read_the_runs(
         "administrator of the server can grant it.",
     )
     assert summary(report)["headline"] == "“inductor” is cheaper: 20 % fewer billable seconds than “none”."
-
-
-class Ending(Forwarding):
-    """A proxy that stops the server at the first call for a curve."""
-
-    def __init__(self, server: TrackingServer) -> None:
-        super().__init__(server.uri)
-        self._server_of_runs = server
-
-    def answer(self, method: str, path: str, body: bytes) -> tuple[int, bytes]:
-        if "metrics/get-history" in path:
-            self._server_of_runs.stop()
-        return super().answer(method, path, body)
-
-
-@pytest.mark.slow
-def test_a_report_is_completed_if_the_server_stops_meanwhile(
-    tracking_server: TrackingServer,
-    tmp_path: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    capsys: pytest.CaptureFixture[str],
-) -> None:
-    tracked = group_on(MlflowClient(tracking_server.uri))
-    two_arms(tracked)
-    monkeypatch.setenv("TRAINFARE_HOME", str(tmp_path / "home"))
-    with Ending(tracking_server) as network:
-        uri = network.url
-        monkeypatch.setenv("MLFLOW_TRACKING_URI", uri)
-        assert main(["report", "--group", tracked.group]) == 0
-    output = capsys.readouterr()
-    assert output.err == ""
-    assert "“inductor” is cheaper: 20 % fewer billable seconds than “none”." in output.out
-    lost = "Missing: the curves of 4 of 4 jobs, versions and hardware. The tracking server"
-    assert f"{lost} {uri} did not" in " ".join(output.out.split())
-    assert f"not on the tracking server: The tracking server {uri} has not answered for 1" in output.out
-    page = (tmp_path / "home" / "reports" / tracked.group / "report.html").read_text()
-    assert lost in page

@@ -6,17 +6,15 @@ import subprocess
 import sys
 from itertools import product
 from pathlib import Path
-from threading import Barrier
 
 import pytest
 import torch
 
-from benchmarks.gpu.__main__ import plan, with_references
 from benchmarks.gpu.expectations import Reported
-from benchmarks.gpu.jobs import NO_TIME, Deadline
-from benchmarks.gpu.path_outcomes import run_all, try_paths
+from benchmarks.gpu.jobs import Deadline
+from benchmarks.gpu.path_outcomes import try_paths
 from benchmarks.gpu.paths import PATHS, Cards, GpuPath
-from benchmarks.gpu.workload_gains import RATE, Trainings, workload_rows
+from benchmarks.gpu.workload_gains import RATE, workload_rows
 from benchmarks.gpu.workload_sides import GPU_WORKLOADS, SIDES, WITHDRAWN, runnable, side_fields
 from experiments.planning.load import load_fields
 from tests.conftest import ROOT
@@ -43,43 +41,6 @@ def test_paths_are_tried_and_compared(tmp_path: Path) -> None:
     assert "fp32: steady samples" in {row.name for row in findings.rows}
 
 
-def test_paths_that_fill_the_memory_run_by_themselves() -> None:
-    together = Barrier(len([path for path in PATHS if not path.fills_memory]))
-    running: list[str] = []
-
-    def run(path: GpuPath) -> None:
-        running.append(path.name)
-        if path.fills_memory:
-            assert running == [path.name]
-        else:
-            together.wait(timeout=60)
-        running.remove(path.name)
-
-    ended = [path.name for path, _ in run_all(PATHS, run, parallel=len(PATHS))]
-    assert sorted(ended) == sorted(path.name for path in PATHS)
-    assert ended[-2:] == ["calibration", "out-of-memory"]
-
-
-def test_a_part_of_the_acceptance_can_be_chosen() -> None:
-    assert [path.name for path in with_references(["sdpa", "squad-albert"])] == ["fp32", "sdpa"]
-    assert [path.name for path in with_references(["compile-accumulation"])] == [
-        "fp32",
-        "accumulation",
-        "compile-accumulation",
-    ]
-    lines = list(plan([], GPU_WORKLOADS[:1], None, 5))
-    assert lines[-1] == "\nNothing was run."
-    assert not any("Short jobs" in line for line in lines)
-
-
-def test_paths_without_time_have_failed(tmp_path: Path) -> None:
-    findings = try_paths(PATHS[:2], CPU, tmp_path, Deadline(30), lambda line: None)
-    assert [row.met for row in findings.rows] == [False, False]
-    assert findings.notes[1:] == [f"{path.name}: it was not run, {NO_TIME}." for path in PATHS[:2]]
-    trainings = Trainings(has_rows=True, folder=tmp_path, deadline=Deadline(30), echo=print)
-    assert not trainings.measure(GPU_WORKLOADS[:1]).has_passed
-
-
 def reported(**metrics: float) -> Reported:
     return Reported(failure=None, events=[Event("result", 0, 0.0, {"metrics": metrics})])
 
@@ -100,15 +61,6 @@ def test_gains_are_compared_with_the_recipe() -> None:
     missing = rows["squad-albert, ours with CUDA graphs: measured speeds, ours and the recipe's"]
     assert (missing.value, missing.met) == (1, False)
     assert rows["squad-albert, recipe: steady samples"].value == 75
-
-
-@pytest.mark.parametrize("side", SIDES)
-def test_data_on_the_hub_leaves_the_settings_of_a_side(side: str) -> None:
-    workload = next(each for each in GPU_WORKLOADS if each.name == "bert-large-squad-dp")
-    fields = side_fields(workload, side, has_rows=False)
-    assert fields["machine.devices"] == "1"
-    assert fields["padding"] == side_fields(workload, side, has_rows=True)["padding"]
-    assert not {"model_type", "tokenizer", "data.train"} & fields.keys()
 
 
 def split(fields: dict[str, str]) -> tuple[str, dict[str, str]]:

@@ -87,35 +87,9 @@ def test_a_worse_model_must_be_allowed(tracked: Tracked, tmp_path: Path, capsys:
     assert alias(tracked) == "1"
 
 
-def test_a_failed_or_unevaluated_run_must_be_allowed(tracked: Tracked, capsys: pytest.CaptureFixture[str]) -> None:
-    tracked.job("none", status="FAILED", tags={"platform.job_name": "job-1", "platform.failure_class": "OutOfMemory"})
-    assert main(["register", "--run", "job-1"]) == 1
-    assert (
-        "ended FAILED (OutOfMemory) and has no evaluation metric. To accept it anyway, use --allow failed,unevaluated"
-        in capsys.readouterr().err
-    )
-    assert main(["register", "--run", "job-1", "--allow", "failed,unevaluated"]) == 2
-    assert "(job-1) has no MLflow model: its job saved none (see save_model)." in capsys.readouterr().err
-    assert alias(tracked) is None
-
-
-@pytest.mark.parametrize(
-    ("fields", "message"),
-    [
-        ({"run": " "}, "--run is empty."),
-        ({"run": "a", "group": "b"}, "--run and --group cannot be combined"),
-        ({"name": "a/b"}, "name is 'a/b': a registered model's name must have at most 200 letters"),
-        ({"alias": "latest"}, "alias is 'latest'"),
-        (
-            {"allow": "everything"},
-            "allow: 'everything' is not a check. The checks are failed, unevaluated, worse, other-data.",
-        ),
-    ],
-)
-def test_wrong_input_is_reported_in_one_sentence(fields: dict[str, str], message: str) -> None:
-    with pytest.raises(InputError) as caught:
-        register(fields)
-    assert str(caught.value).startswith(message)
+def test_wrong_input_is_reported_in_one_sentence() -> None:
+    with pytest.raises(InputError, match=r"^--run and --group cannot be combined"):
+        register({"run": "a", "group": "b"})
 
 
 def deployed(run: str) -> str | None:

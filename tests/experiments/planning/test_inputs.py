@@ -114,31 +114,15 @@ def test_a_job_runs_an_unchanged_copy_of_the_script(file: str, tmp_path: Path) -
         ("data.train=a.csv", "data requires a task: a script reads its files from script.channels"),
         ("target={metric: eval_loss, value: 0.5}", "target requires a task, but the experiment runs a script"),
         ("compiler=inductor", "compiler 'inductor' would have no effect, because the script itself must compile"),
-        ("script.hyperparameters.x=$batch_\ufeff", r"x refers to $batch_\ufeff, which is not a field."),
-        ("script.hyperparameters.x=$" + "n" * 5_000, f"x refers to ${'n' * 57}..., which is not a field."),
         ("script.hyperparameters.x=$batch_sise", "$batch_sise, which is not a field. Did you mean 'batch_size'?"),
         ("script.hyperparameters.x=$epochs", "$epochs has no value: epochs is not set"),
         ("script.hyperparameters.per_device_train_batch_size=8", "the script would train with a different batch"),
-        ("script.hyperparameters.learning_rate=1e-3", "no hyperparameter of the script refers to $learning_rate"),
         ("script.metrics.x=loss", "'loss' has 0 groups; it must have exactly one (override script.metrics.x)"),
-        ("script.metrics.x=(", "'(' is not a regular expression"),
-        (f"script.metrics.x={'(' * 3000}{')' * 3000}", "the regex has 6000 characters; at most 500 are allowed"),
-        ("script.metrics.cost/usd=(x)", "script.metrics.cost/usd"),
-        ("script.sauce=x", "unknown field 'script.sauce' (override script.sauce=x). Did you mean 'script.source'?"),
     ],
 )
 def test_invalid_overrides_and_those_without_effect_are_refused(file: str, override: str, sentence: str) -> None:
     name, _, value = override.partition("=")
     assert sentence in refused(file, {name: value})
-
-
-def test_a_secret_in_a_hyperparameter_is_refused(file: str) -> None:
-    Path(file).write_text(TEXT.replace("fp16: true", "hub_token: hf_abc"))
-    assert refused(file, {}) == (
-        "script.hyperparameters.hub_token looks like a secret, which would be written to the request, the log and "
-        "MLflow: remove it, let the script read an environment variable, and list that in script.secrets (on "
-        f"SageMaker with the name of a secret in AWS Secrets Manager, {{HF_TOKEN: team/hub-token}}) ({file} line 7)"
-    )
 
 
 TRAIN = """\

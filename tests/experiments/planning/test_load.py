@@ -8,8 +8,6 @@ import sys
 from pathlib import Path
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
 
 from experiments.planning.load import FOLDER, Experiment, arms, experiment_names, find_in_user_folder, load, user_folder
 from experiments.schema.experiment import ThisMachine, check_machine
@@ -118,31 +116,20 @@ def test_paths_are_relative_to_their_file_and_overrides_to_the_working_folder(tm
     ("override", "sentence"),
     [
         ("batchsize=3", "unknown field 'batchsize' (override batchsize=3). Did you mean 'batch_size'?"),
-        ("data.columns.txt=a", "(override data.columns.txt=a). Did you mean 'data.columns.text'?"),
-        ("batch_size=many", "batch_size must be a whole number, not 'many' (override batch_size)"),
         ("batch_size=0", "batch_size must be greater than or equal to 1, not 0 (override batch_size)"),
-        ("batch_size=true", "batch_size must be a whole number, not True"),
-        ("batch_size=" + "9" * 5_000, "batch_size must be a whole number, not inf"),
-        ("base_learning_rate=.nan", "base_learning_rate must be a finite number, not nan"),
+        ("base_learning_rate=1e300", "base_learning_rate must be at most 10 for a task, not 1e+300"),
         ("compiler=inducter", "not 'inducter' (override compiler). Did you mean 'inductor'?"),
         ("compiler=trcomp", "compiler 'trcomp' does not run on the local service"),
-        ("compiler=trcomp-off", "exists only in SageMaker's Training Compiler images"),
         ("service=sagemaker", "machine.instance_type is 'local', but service 'sagemaker' needs one such as ml.g5"),
         ("machine.instance_count=2", "machine.instance_count 2 must be 1: the local service is one machine"),
-        ("machine.instance_type=ml.p3.2xlarge", "must be 'local' on the local service"),
         ("machine.spot=true", "machine.spot requires service 'sagemaker'; the service is 'local'"),
         ("machine=big", "machine must be a mapping with the keys instance_type, fallback_instance_types,"),
         ("machine.cores=4096", "machine.cores is 4096, but this machine has"),
         ("bucket_lengths=64,32", "bucket_lengths must be ascending, but 32 follows 64 (override bucket_lengths)"),
         ("data.validation=x.csv", "data.validation is a file, so set data.train in place of data.builtin"),
-        ("data.labels=a,b,a", "data.labels has 'a' twice"),
-        ("data={}", "data needs exactly one of train, hub and builtin; it has none"),
-        ("data=[", "is not YAML: did not find expected node content"),
         ("target.metric=eval_loss", "target.value is missing (override target.metric)"),
         ("target={metric: accuracy, value: 1}", "Did you mean 'eval_accuracy'?"),
         ("eval_strategy=samples", "eval_strategy 'samples' requires eval_samples, the number of samples in between"),
-        ("learning_rate_multiplier=2048", "learning_rate_multiplier must be less than or equal to 1024, not 2048"),
-        ("calibration={batch_sizes: [8, 32, 16]}", "calibration.batch_sizes must be ascending, but 16 follows 32"),
         ("best_metric=eval_loss", "needs a checkpoint after every evaluation: the job evaluates every epoch and saves"),
         ("packing=true", "packing requires task causal-lm; the task is classification"),
     ],
@@ -166,15 +153,9 @@ def test_fields_of_one_experiment_that_contradict_each_other_are_refused() -> No
     ("text", "sentence"),
     [
         (MINIMAL + "batchsize: 3\n", "unknown field 'batchsize' ({file} line 5). Did you mean 'batch_size'?"),
-        (MINIMAL.replace("train:", "trian:"), "unknown field 'data.trian' ({file} line 3). Did you mean 'data.train'?"),
         (MINIMAL + "batch_size: '32'\n", "batch_size must be a whole number, not '32' ({file} line 5)"),
-        (MINIMAL + "bucket_lengths: [8, x]\n", "bucket_lengths[1] must be a whole number, not 'x' ({file} line 5)"),
         (MINIMAL.replace("epochs: 1\n", ""), "one of epochs and max_steps is required, but neither is set ({file})"),
         (MINIMAL + "epochs: 2\n", "{file} line 5: the key 'epochs' is repeated; the first one is in line 4"),
-        (
-            MINIMAL.replace("train:", f"label_map: {{{'n' * 900}: {{a: 1}}}}\n  train:"),
-            f"data.label_map.{'n' * 40}…{'n' * 40} must be a list, not a dict ({{file}} line 3)",
-        ),
     ],
 )
 def test_a_wrong_file_is_reported_with_its_line(tmp_path: Path, text: str, sentence: str) -> None:
@@ -231,27 +212,12 @@ def test_an_architecture_replaces_the_model(tmp_path: Path) -> None:
     [
         ({"model_type": "gpt2"}, "tokenizer is required with model_type 'gpt2': an architecture has no tokenizer"),
         ({**SCRATCH, "model": "gpt2"}, "exactly one of model and model_type is required, but both are set"),
-        ({**SCRATCH, "weights": "pretrained"}, "weights must be 'random' if model_type is set: architecture 'gpt2'"),
         ({**SCRATCH, "model_revision": "v1"}, "model_revision requires a model of the Hub, not model_type"),
         ({"model_overrides.n_layer": "2"}, "model_overrides requires weights: random"),
-        ({"tokenizer": "gpt2"}, "tokenizer requires weights: random"),
-        (
-            {**SCRATCH, "model_overrides": "{n_layer: [1]}"},
-            "a value of model_overrides must be text, a number, true or false, not a list",
-        ),
     ],
 )
 def test_contradictory_model_fields_are_refused(tmp_path: Path, overrides: dict[str, str], sentence: str) -> None:
     assert sentence in refused(written(tmp_path, MINIMAL), overrides)
-
-
-def test_a_long_value_is_cut_in_the_message_of_a_rule() -> None:
-    """The apostrophes in the words of the message are no quotation marks."""
-    with pytest.raises(InputError) as error:
-        load("sst2-gpt2", {"model_type": "gpt2" + "[" * 3000, "tokenizer": "null"})
-    assert len(str(error.value)) < 400
-    assert str(error.value).startswith("tokenizer is required with model_type 'gpt2[[[")
-    assert "…[[[" in str(error.value)
 
 
 PRINT_FOLDER = "from experiments.planning.load import user_folder; print(user_folder())"
@@ -301,33 +267,3 @@ def test_a_missing_file_under_mlflow_run_is_reported_with_both_folders(
         load("missing.yaml", {})
     assert f"'missing.yaml' exists neither in {user} nor in {project}" in str(error.value)
     assert "use an absolute path" in str(error.value)
-
-
-many = settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
-
-
-def check(name: str, overrides: dict[str, str]) -> None:
-    message = "none"
-    try:
-        load(name, overrides)
-    except InputError as error:
-        message = str(error)
-    assert 0 < len(message) <= 1_500
-    assert "\n" not in message
-
-
-@many
-@given(st.binary(max_size=400))
-def test_any_bytes(tmp_path: Path, content: bytes) -> None:
-    path = tmp_path / "any.yaml"
-    path.write_bytes(content)
-    check(str(path), {})
-
-
-@many
-@given(
-    st.sampled_from(["batch_size", "data", "target", "compare.arms", "bucket_lengths", "model"]) | st.text(max_size=40),
-    st.text(max_size=40),
-)
-def test_any_override(name: str, value: str) -> None:
-    check("demo", {name: value})

@@ -73,12 +73,6 @@ def marker(state: State) -> Path:
     return state.folder / "planted-ran"
 
 
-def rename_in_request(plan: dict[str, Any]) -> None:
-    """Keep only the job that exists, and send its request under the name of a job that does not."""
-    plan["jobs"] = plan["jobs"][:1]
-    plan["jobs"][0]["spec"]["request"] = {"TrainingJobName": "another"}
-
-
 def foreign(state: State, group_id: str) -> str:
     return (
         f"No command that uses the state folder {state.home} made the plan of group {group_id}: it comes from another "
@@ -86,12 +80,11 @@ def foreign(state: State, group_id: str) -> str:
     )
 
 
-@pytest.mark.parametrize("difference", ["planted", "renamed"])
 def test_a_plan_of_others_is_shown_and_without_a_terminal_not_started(
-    state: State, capsys: pytest.CaptureFixture[str], difference: str
+    state: State, capsys: pytest.CaptureFixture[str]
 ) -> None:
     group = group_of(state)
-    change_plan(state, plant(state) if difference == "planted" else rename_in_request)
+    change_plan(state, plant(state))
     before = [each["TrainingJobName"] for each in state.service.jobs()]
     assert main(["attach", "--group", group]) == 2
     printed = capsys.readouterr()
@@ -100,13 +93,10 @@ def test_a_plan_of_others_is_shown_and_without_a_terminal_not_started(
     assert len(printed.err.splitlines()) == 1
     assert [each["TrainingJobName"] for each in state.service.jobs()] == before
     assert not marker(state).exists()
-    if difference == "planted":
-        assert "  command: python train.py --steps 2\n" in printed.out
-        assert f"  source: {(state.folder / 'planted').as_uri()}\n" in printed.out
-        assert f"  channels: train = {(state.home / 'staged').as_uri()}/{LATER_DATA}/train\n" in printed.out
-        assert "  variables: PLANTED = \\x1b[2K1\n" in printed.out
-    else:
-        assert '  request: {"TrainingJobName": "another"}\n' in printed.out
+    assert "  command: python train.py --steps 2\n" in printed.out
+    assert f"  source: {(state.folder / 'planted').as_uri()}\n" in printed.out
+    assert f"  channels: train = {(state.home / 'staged').as_uri()}/{LATER_DATA}/train\n" in printed.out
+    assert "  variables: PLANTED = \\x1b[2K1\n" in printed.out
 
 
 def test_the_plan_of_this_state_folder_starts_without_a_question(

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from experiments.running import manage_jobs
-from experiments.running.manage_jobs import outcome_text, print_jobs, print_log, stop_group, stop_job, total, usd
+from experiments.running.manage_jobs import outcome_text, print_jobs, print_log, stop_group, total, usd
 from tests.support.aws.account import Account
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
 from tests.support.services.harness import LocalHarness, SageMakerHarness
@@ -70,14 +70,6 @@ def test_each_job_of_a_group_is_stopped_and_reported(tmp_path: Path, capsys: pyt
     assert harness.service.describe("study-a1r0")["TrainingJobStatus"] == "Stopped"
     with pytest.raises(InputError, match="this group has no jobs here"):
         stop_group(harness.service, "other")
-
-
-def test_a_job_that_had_ended_is_reported_as_it_ended(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    harness = LocalHarness(tmp_path)
-    ended(submit(harness.service, harness.request("print(1)", name="good")))
-    ended(submit(harness.service, harness.request("raise SystemExit(1)", name="bad")))
-    assert [stop_job(harness.service, name) for name in ("good", "bad")] == [0, 0]
-    assert capsys.readouterr().out == "good: had already completed\nbad: had already failed\n"
 
 
 @pytest.mark.parametrize(

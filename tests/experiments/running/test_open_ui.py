@@ -7,7 +7,6 @@ import os
 import re
 import signal
 import subprocess
-import sys
 import time
 import urllib.request
 from contextlib import suppress
@@ -123,28 +122,3 @@ def test_the_ui_of_a_database_runs_until_interrupted(
     assert rest.strip() == "Stopped MLflow's UI."
     assert folder.imported() == ""
     until(lambda: not any(map(lives, started)))
-
-
-@pytest.mark.slow
-def test_a_server_that_cannot_start_is_reported(
-    experiment_ids: dict[str, str], tracking_uri: str, tmp_path: Path
-) -> None:
-    """The error has the last line of the log and the log's path."""
-    settings = {
-        "MLFLOW_TRACKING_URI": tracking_uri,
-        "TRAINFARE_HOME": str(tmp_path),
-        "MLFLOW_UVICORN_OPTS": "--no-such",
-    }
-    done = subprocess.run(
-        [sys.executable, "-m", "experiments", "ui"],
-        cwd=ROOT,
-        env={**os.environ, **settings},
-        capture_output=True,
-        text=True,
-        timeout=480,
-    )
-    assert done.returncode == 1
-    assert re.search(r"error: `mlflow ui` ended with exit status \d+: .+ \(log: .*mlflow-ui\.log\)", done.stderr), (
-        done.stderr
-    )
-    assert "Traceback" not in done.stderr

@@ -13,10 +13,7 @@ from training.contract.errors import InputError
     [
         ({"runs": " , "}, r"runs is empty: name runs, jobs or groups, separated by commas\."),
         ({"runs": "a", "group": "b"}, r"--runs and --group cannot be combined"),
-        ({"group": " "}, r"group is empty\."),
-        ({"overview": "ja"}, r"overview is 'ja': it must be true or false\."),
         ({"overview": "true", "baseline": "none"}, r"--overview and --baseline cannot be combined"),
-        ({"format": "markdwn"}, r"format is 'markdwn': it must be one of text, markdown, json.*'markdown'"),
         (
             {"allow": "sample"},
             r"--allow contains 'sample': it may contain data, samples, target, image, machine.*'samples'",

@@ -24,11 +24,7 @@ def test_every_field_has_a_description() -> None:
     "line",
     [
         "- **`batch_size`** (integer, 1 to 1,048,576; default: 32): Training batch size per device, in samples.",
-        "- **`base_learning_rate`** (number, above 0; default: 3e-05):",
-        "- **`adam_beta1`** (number, at least 0, below 1; default:",
         "- **`precision`** (auto | fp32 | bf16 | fp16 | fp8):",
-        "- **`drop_last`** (default: false):",
-        "- **`max_steps`** (integer, 1 to 1,000,000,000):",
         "- **`bucket_lengths`** (list of integer",
         "- **`machine`** ([section](#machine)):",
         "- **`target.metric`** (quality metric; required):",

@@ -60,11 +60,7 @@ def test_lines_of_keys_and_items_are_recorded() -> None:
         ("a: 1\nb: 2\na: 3\n", "t line 3: the key 'a' is repeated; the first one is in line 1"),
         ("a: &x 1\nb: *x\n", "t line 2: the alias *x is not allowed; write the value out"),
         ("a: !!python/name:os.system\n", "t line 1: the tag tag:yaml.org,2002:python/name:os.system is not allowed"),
-        ("[1, 2]: 3\n", "t line 1: a key must be a single word"),
-        ("a: 1\n---\nb: 2\n", "t line 2: a second document starts here"),
         ("a: [1\nb: 2\n", "t line 2 is not YAML"),
-        ("a: \x00\n", "t is not YAML"),
-        ("a: \ud800\n", "t contains an unpaired surrogate"),
         ("[" * 100_000, "t line 1: values nest deeper than 12 levels"),
     ],
 )
@@ -78,7 +74,6 @@ def test_unsupported_yaml_is_refused_with_its_line(text: str, sentence: str) -> 
     ("content", "sentence"),
     [
         (b"", "must contain a mapping of fields, not nothing"),
-        (b"- a\n", "must contain a mapping of fields, not a list"),
         (b"a: 1\nb: \xff\n", "line 2 is not UTF-8: byte 0xff"),
         (b"#" * (MAX_BYTES + 1), "is larger than 256 KiB"),
     ],

@@ -38,12 +38,9 @@ def test_texts_with_different_parameters_run_in_one_batch(writer: Predictor) -> 
     ("inputs", "parameters", "message"),
     [
         ("", None, "inputs is empty"),
-        ({"text": "a"}, None, "inputs must be text, not a dict"),
         ("a", {"max_new_tokens": 0}, "max_new_tokens is 0: it must be a whole number from 1 to 2,048"),
         ("a", {"max_new_tokens": 128}, "the model accepts at most 128 in total"),
-        ("Denver " * 200, None, "128 tokens or more"),
         ("a", {"temperature": 0.5}, "temperature requires do_sample true"),
-        ("a", {"do_sample": True, "temperature": 0}, "temperature is 0: it must be a number above 0"),
     ],
 )
 def test_values_outside_the_limits_are_refused(writer: Predictor, inputs: Any, parameters: Any, message: str) -> None:

@@ -47,16 +47,6 @@ def test_the_score_is_the_product_of_both_probabilities(reader: Predictor) -> No
     assert (mine["start"], mine["end"]) == (spans[best[1]][0], spans[best[2]][1])
 
 
-def test_a_batch_gives_the_same_answers_and_offsets_as_single_questions(reader: Predictor) -> None:
-    together = reader.answer(EXAMPLES)
-    for example, mine in zip(EXAMPLES, together, strict=True):
-        (single,) = reader.answer(example)
-        assert (single["start"], single["end"]) == (mine["start"], mine["end"])
-        assert single["score"] == pytest.approx(mine["score"], abs=1e-5)
-        assert example["context"][mine["start"] : mine["end"]] == mine["answer"] != ""
-        assert mine["answer"] == mine["answer"].strip()
-
-
 def test_a_long_context_is_cut_into_windows_that_cover_it(reader: Predictor) -> None:
     (encoded,) = reader.encode(reader.read(EXAMPLES[3], {"max_seq_len": 40, "doc_stride": 8}))
     assert len(encoded.rows) > 10

@@ -172,17 +172,8 @@ def test_a_folder_that_is_not_a_whole_model_is_reported(place: Place, tmp_path: 
     (folder / "model.safetensors").unlink()
     assert "it has neither model.safetensors nor pytorch_model.bin" in failure()
     (folder / "weights.pt").write_bytes(b"x" * 100)
-    for content, words in (
-        ("{}", "its config.json names no class; the class that it names must end in ForSequenceClassification, "),
-        ('{"architectures": ["ViTForImageClassification"]}', "names ViTForImageClassification"),
-        (
-            '{"architectures": ["BertForQuestionAnswering"], "id2label": {"neg": 0}}',
-            "is not that of a Transformers mod",
-        ),
-        ("[]", "its config.json is not that of a Transformers model: "),
-    ):
-        (folder / "config.json").write_text(content)
-        assert words in failure()
+    (folder / "config.json").write_text('{"architectures": ["ViTForImageClassification"]}')
+    assert "names ViTForImageClassification" in failure()
     (folder / "config.json").unlink()
     start = "the job's artifact is not a model that can be served: "
     assert failure() == f"{start}it has no config.json, so it is not a Transformers folder"

@@ -11,7 +11,6 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -71,21 +70,6 @@ def test_the_jobs_artifact_is_used_without_an_mlflow_model(tracked: Tracked, tmp
     assert (folder.name, messages) == (run_id, [f"Fetching the model artifact {uri}"])
     check_is_the_model(folder)
     assert not list(folder.rglob("optimizer.pt"))
-
-
-@pytest.mark.slow
-def test_an_artifact_in_s3_is_fetched(tracked: Tracked, tmp_path: Path, account: Any) -> None:
-    from training.services.sagemaker.clients import Clients
-
-    uri = artifact(tmp_path, "job-1")
-    s3 = Clients().get("s3")
-    s3.create_bucket(Bucket="models-of-this-test")
-    s3.upload_file(uri.removeprefix("file://"), "models-of-this-test", "job-1/output/model.tar.gz")
-    run_id = tracked.job("none", tags={"platform.model_uri": "s3://models-of-this-test/job-1/output/model.tar.gz"})
-    check_is_the_model(fetched(tracked, run_id, tmp_path / "home")[0])
-    gone = tracked.job("none", tags={"platform.model_uri": "s3://models-of-this-test/gone.tar.gz"})
-    with pytest.raises(ArtifactError, match=r"s3://models-of-this-test/gone\.tar\.gz does not exist"):
-        fetched(tracked, gone, tmp_path / "home")
 
 
 def test_an_incomplete_folder_is_fetched_again(tracked: Tracked, tmp_path: Path) -> None:

@@ -68,20 +68,6 @@ def test_answers_are_those_of_the_evaluation(
     assert answers == [expected[at] for at in range(len(inputs))]
 
 
-@pytest.mark.parametrize(
-    ("kind", "inputs", "words"),
-    [
-        ("classification", ["a", 5], r"inputs\[1\] must be an object with 'text', not 5"),
-        ("causal-lm", ["the harbour " * 60], r"inputs has 64 tokens or more and max_new_tokens is 50: the model"),
-    ],
-)
-def test_invalid_input_is_refused(
-    tmp_path: Path, kind: str, inputs: object, words: str, model_of: ModelOf, load: Callable[..., Any]
-) -> None:
-    with pytest.raises(ValueError, match=words):
-        load(str(written(tmp_path / "m", kind, model_of))).predict(inputs)
-
-
 def test_questions_are_answered_with_the_options_of_the_training(
     tmp_path: Path, model_of: ModelOf, load: Callable[..., Any]
 ) -> None:

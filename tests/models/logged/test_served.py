@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable
 from pathlib import Path
 
-import mlflow
-import pandas as pd
 import pytest
 
 from tests.support.models.made_models import LABELS
@@ -43,36 +41,3 @@ def test_texts_are_classified_over_http(place: Place, address: str) -> None:
         for typed in (1, True, [SENTENCE, 2], [None], [{"text": 1}], [[1], [2]]):
             assert ask({"inputs": typed})[0] == 400, typed
         assert ask({"inputs": SENTENCE}) == (200, [single])
-
-
-@pytest.mark.slow
-def test_a_question_is_answered_and_a_text_continued(place: Place, archive_of: Callable[[str], Path]) -> None:
-    question = {"question": "What is coming?", "context": SENTENCE * 10}
-    split = {"columns": ["context", "question"], "data": [[question["context"], question["question"]]]}
-    bodies = {
-        "question-answering": [{"inputs": question}, {"inputs": [question]}, {"dataframe_split": split}],
-        "causal-lm": [{"inputs": SENTENCE}, {"inputs": [SENTENCE]}, {"inputs": SENTENCE, "params": {}}],
-    }
-    for kind, requests in bodies.items():
-        run = place.run(archive_of(kind), kind)
-        place.log(run, kind=kind)
-        model_id = place.again(run).data.tags["platform.model_id"]
-        with served(place, f"models:/{model_id}") as ask:
-            statuses, answers = zip(*map(ask, requests), strict=True)
-            assert statuses == (200, 200, 200)
-            assert answers[0] == answers[1] == answers[2]
-            if kind == "question-answering":
-                assert ask({"inputs": {"question": "Where?"}})[0] == 400
-            else:
-                _, [shorter] = ask({"inputs": SENTENCE, "params": {"max_new_tokens": 2}})
-                assert shorter["generated_text"].startswith(SENTENCE)
-                assert len(shorter["generated_text"]) < len(answers[0][0]["generated_text"])
-
-
-@pytest.mark.filterwarnings("ignore:.*type hint is inferred as AnyType")  # of a class of MLflow, as it is imported
-def test_the_model_is_loaded_in_python(place: Place, address: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_TRACKING_URI", str(place.client.tracking_uri))
-    model = mlflow.pyfunc.load_model(address)
-    answers = model.predict(pd.DataFrame({"text": [SENTENCE, "b"]}))
-    assert set(answers["label"]) <= set(LABELS)
-    assert mlflow.pyfunc.get_model_dependencies(address, format="conda").endswith("conda.yaml")

@@ -2,15 +2,11 @@
 
 from __future__ import annotations
 
-import math
-
 import pytest
 
 from reports.charts.curves import rows_per_epoch
 from reports.charts.phases import MAX_BARS, phases, rows_of
 from reports.comparison.comparison import Comparison, compare
-from reports.render import render
-from tests.support.reports.reading import chart_names
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables
 
@@ -79,9 +75,3 @@ def test_epochs_are_shown_if_all_jobs_have_the_same_rows(tracked: Tracked) -> No
     assert rows_per_epoch(compared(tracked)) is None
     tracked.trained("tells none", 0, 40.0)
     assert rows_per_epoch(compared(tracked)) is None
-
-
-def test_non_finite_samples_have_no_epochs(tracked: Tracked) -> None:
-    tracked.trained("none", 0, 40.0, metrics={"epoch": 2.0, "samples": math.inf})
-    assert rows_per_epoch(compared(tracked)) is None
-    assert chart_names(render(tracked.client, tracked.group, "t")) >= {"loss_by_samples", "phases"}

@@ -8,10 +8,9 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from reports.charts.report_charts import comparison_charts, probe_charts
+from reports.charts.report_charts import comparison_charts
 from reports.comparison.comparison import Comparison, compare
 from reports.model.report import Chart
-from reports.probe.projections import probes_of
 from tests.support.reports.verdicts import job_row
 
 ALWAYS = ["interval", "billable"]
@@ -84,41 +83,3 @@ def test_curves_add_the_loss_by_samples_and_by_seconds() -> None:
     by_samples, by_seconds = (description(charts, f"loss_by_{x}") for x in ("samples", "billable_seconds"))
     assert by_samples == "none: from 2.10 at 1,000 samples seen to 1.10 at 2,000."
     assert by_seconds == "none: from 2.10 at 50.0 billable seconds to 1.10 at 100."
-
-
-def test_the_ratio_of_the_bars_is_the_change() -> None:
-    """The geometric means of (100, 102) and (80, 81.6) are 101.0 and 80.8: the ratio is 0.8."""
-    charts = comparison_charts(compared(), {})
-    assert description(charts, "billable") == (
-        "none: typically 101, 100 to 102, n = 2; inductor: typically 80.8, −20 %, 80.0 to 81.6, n = 2."
-    )
-    assert next(chart.title for chart in charts if chart.name == "billable") == (
-        "Billable time: billable instance seconds per job"
-    )
-
-
-def test_probes_have_projections_throughput_curves_and_phases() -> None:
-    """400 s against 500 s of the whole training, each within 10 s by its steps.
-
-    With the spread between jobs: 400 * sqrt((1.25 * 0.025)^2 + 0.102558^2) = 42.9, and 52.8.
-    """
-    projected = {"none": 500.0, "inductor": 400.0}
-    table = pd.DataFrame(
-        [
-            job_row(
-                arm,
-                60.0,
-                run_id=arm,
-                throughput_steady_samples_per_second=50.0,
-                time_train_steady_seconds=40.0,
-                projected_billable_seconds=seconds,
-                projected_billable_seconds_low=seconds - 10,
-                projected_billable_seconds_high=seconds + 10,
-            )
-            for arm, seconds in projected.items()
-        ]
-    )
-    curves = {"none": curve(2.0, 1.0)}
-    charts = probe_charts(probes_of(table, "g", curves), compare(table, "g"), curves)
-    assert names(charts) == ["projection", "throughput", "loss_by_samples", "phases"]
-    assert description(charts, "projection") == "inductor: 400, 357 to 443; none: 500, 447 to 553."

@@ -31,11 +31,6 @@ def compared(mine: Arm, others: Arm) -> Comparison:
     return Comparison("g", (others, mine), (Contrast(mine, judge(mine, others, ACCURACY), None, {}),), ACCURACY)
 
 
-def test_the_same_whole_seconds_are_inconclusive() -> None:
-    assert judge(arm(40, 40), arm(40, 40, label="none"), ACCURACY).outcome == "inconclusive"
-    assert judge(arm(40, 40), arm(41, 41, label="none"), ACCURACY).outcome == "inconclusive"
-
-
 def test_cold_and_warm_repeats_are_not_mixed() -> None:
     mixed = Arm("inductor", (job(150.5, cache="cold"), job(80.5, cache="warm")))
     assert (mixed.cache_state, len(mixed.compared)) == ("warm", 1)

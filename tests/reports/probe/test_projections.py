@@ -88,19 +88,6 @@ def test_a_failed_arm_is_reported() -> None:
     assert headline(probes({**failed, **no_projection})) == "No projection: no arm trained for long enough."
 
 
-def test_a_missing_interval_end_is_not_invented() -> None:
-    """An arm needs both ends of its seconds. If an end of the dollars or instance seconds is missing, the unit is
-    seconds."""
-    nan = float("nan")
-    incomplete = probes(row("a", 1000, 10), row("b", 900, 10, projected_billable_seconds_high=nan))
-    assert [each.arm.label for each in incomplete.projected] == ["a"]
-    assert [arm.label for arm in incomplete.unprojected] == ["b"]
-    dollars = probes(row("a", 1000, 10, 1.0), row("b", 900, 10, 1.0, projected_usd_low=nan))
-    assert (dollars.unit, dollars.projected[0].cost.estimate) == ("billable seconds", 900)
-    seconds = probes(row("a", 1000, 10, projected_billable_instance_seconds_high=float("inf")))
-    assert seconds.unit == "billable seconds"
-
-
 def test_the_spread_is_that_of_own_repeats_of_the_same_model_and_machine(tracked: Any) -> None:
     """Four jobs of one setting and two of another have 4 degrees of freedom, t = 2.776445.
 

@@ -15,7 +15,6 @@ import pytest
 
 from reports.charts.sweep_charts import sweep_charts
 from reports.comparison.report import Source
-from reports.formats.figures import summary
 from reports.formats.html import html_page
 from reports.model.report import Report
 from reports.sweep.report import sweep_report
@@ -150,18 +149,3 @@ def test_descriptions_of_calibration_and_quality_charts() -> None:
         "none, GiB: 1.50 at batch 8, 2.25 at batch 16. Batch 32 does not fit under none."
     )
     assert descriptions["quality_by_batch"] == "none, eval_loss: 0.45 at batch 16, 0.55 at batch 8."
-
-
-def test_non_finite_costs_and_memory_do_not_affect_other_trials() -> None:
-    infinite = {"cost_billable_instance_seconds": math.inf, "memory_peak_resident_gib": math.inf}
-    report = reported(
-        row("calibration", "none", math.nan, math.inf),
-        trial("none", 8, 100.0, memory_peak_resident_gib=1.5),
-        trial("none", 16, 80.0, **infinite),
-        trial("none", 32, 90.0, cost_billable_instance_seconds=-math.inf),
-        trial("none", 64, math.nan),
-    )
-    descriptions = described(report)
-    assert descriptions["history"].startswith("4 trials: 4 completed.")
-    assert descriptions["memory_by_batch"] == "none, GiB: 1.50 at batch 8."
-    assert summary(report)["best"]["batch_size"] == 8.0

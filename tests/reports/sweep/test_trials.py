@@ -13,13 +13,6 @@ from reports.sweep.sweep import grid_of
 from reports.sweep.trials import value_at
 from tests.support.reports.sweep_tables import DOCUMENT, make_sweep, row, trial
 
-TRIALS = (
-    trial("none", 8, 100.0, trial="0"),
-    trial("none", 64, 80.0, trial="1"),
-    trial("inductor", 64, 62.0, 2.0, trial="2"),
-    trial("inductor", 128, 70.0, trial="3"),
-)
-
 
 def test_ranks_and_outcomes() -> None:
     ended = (
@@ -46,15 +39,6 @@ def test_ranks_and_outcomes() -> None:
         "failed": (1, 5.0),
         "running": (1, 0.0),
     }
-
-
-def test_trials_are_ranked_without_the_choice_of_auto() -> None:
-    """The first trial took 4 s for it, of 82 s; the other took 80 s."""
-    first = trial("none", 64, 82.0, trial="0") | {"cost_billable_seconds": 82.0, "time_trial_seconds": 4.0}
-    sweep = make_sweep(first, trial("none", 32, 80.0, trial="1"))
-    assert [t.number for t in sweep.trials] == [0, 1]
-    assert sweep.trials[0].cost == pytest.approx(78.0)
-    assert sweep.cost_by_outcome()[0].seconds == 162.0
 
 
 @pytest.mark.parametrize(

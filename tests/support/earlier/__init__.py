@@ -1,4 +1,4 @@
-"""State of earlier versions: MLflow databases and state folders of version 0.1.0, and the code of a logged model.
+"""State of earlier versions: MLflow databases and state folders of version 0.1.0.
 
 `state.tar.xz` holds a finished comparison of two batch sizes with two repeats each, and a training whose launcher left
 while its job was running; the job has ended since.
@@ -9,14 +9,10 @@ inputs and answers (`answers.json`), a compared script, a sweep with its study, 
 its first job, and an endpoint whose server was killed.
 
 Every path in both starts with `ROOT`, or with `SOURCE` for the repository.
-
-`model_code.tar.xz` holds the folder `code` of models that were logged while the module for question answering was
-named `trainfare_spans.py`.
 """
 
 from __future__ import annotations
 
-import shutil
 import sqlite3
 import tarfile
 from collections.abc import Mapping
@@ -24,19 +20,11 @@ from pathlib import Path
 
 ARCHIVE = Path(__file__).with_name("state.tar.xz")
 WHOLE = Path(__file__).with_name("whole_state.tar.xz")
-MODEL_CODE = Path(__file__).with_name("model_code.tar.xz")
 ROOT = "/trainfare-earlier"
 SOURCE = "/trainfare-repository"
 REPOSITORY = Path(__file__).resolve().parents[3]
 COMPARISON = "mine-261122-201046-a25b"
 OPEN_TRAINING = "mine-261122-201150-5b86"
-
-
-def unpack_model_code(model: Path) -> None:
-    """Replace the code of an MLflow model by the code that an earlier version stored with its models."""
-    shutil.rmtree(model / "code")
-    with tarfile.open(MODEL_CODE) as archive:
-        archive.extractall(model, filter="data")
 
 
 def unpack(folder: Path, source: Path = ARCHIVE) -> None:

@@ -24,7 +24,7 @@ def loaded(path: Path) -> ModuleType:
 
 
 class Toolkit:
-    """Load an archive like the inference toolkit (`handler_service.py` of 2.6.0): `code/inference.py` or a pipeline."""
+    """Load an archive like the inference toolkit (`handler_service.py` of 2.6.0): `code/inference.py`."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -42,12 +42,6 @@ class Toolkit:
         folder = self._folder / model["ModelName"]
         with tarfile.open(fileobj=BytesIO(hosting.model_archive(model))) as tar:
             tar.extractall(folder, filter="data")
-        if (folder / "code" / "inference.py").exists():
-            code = loaded(folder / "code" / "inference.py")
-            made = code.model_fn(str(folder))
-            return lambda data: code.predict_fn(data, made)
-        from transformers import pipeline
-
-        task = model["PrimaryContainer"]["Environment"]["HF_TASK"]
-        made = pipeline(task=task, model=str(folder), tokenizer=str(folder), device=-1)
-        return lambda data: made(data.pop("inputs", data), **data.pop("parameters", {}))
+        code = loaded(folder / "code" / "inference.py")
+        made = code.model_fn(str(folder))
+        return lambda data: code.predict_fn(data, made)

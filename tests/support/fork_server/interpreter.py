@@ -102,8 +102,6 @@ JOB_SERVER = Server(
     marker_file="compilation/lean_imports.py",
 )
 SWEEP_WORKER = "tests.support.sweeps.worker_process"
-SAMPLE = "tests.support.fork_server.sample"
-"""A program for testing the server."""
 
 COMMAND_SERVER = Server(
     name="command",
@@ -120,7 +118,7 @@ COMMAND_SERVER = Server(
     ),
     reloaded=("mlflow.server",),
     variables=("HF_", "TRANSFORMERS_", "MPL", "MLFLOW_DISABLE_", "MLFLOW_LOGGING_", "MLFLOW_CONFIGURE_"),
-    modules=("experiments", "training.services.local.supervisor", "mlflow", "uvicorn", SWEEP_WORKER, SAMPLE),
+    modules=("experiments", "training.services.local.supervisor", "mlflow", "uvicorn", SWEEP_WORKER),
 )
 SERVERS = (JOB_SERVER, COMMAND_SERVER)
 

@@ -36,10 +36,10 @@ class Place:
     def again(self, run: Run) -> Run:
         return self.client.get_run(run.info.run_id)
 
-    def log(self, *runs: Run, kind: str = "classification") -> None:
+    def log(self, *runs: Run) -> None:
         outcomes: Sequence[Outcome] = [
             Outcome(
-                planned=planned_job(self.folder, run.data.tags["platform.job_name"], kind),
+                planned=planned_job(self.folder, run.data.tags["platform.job_name"]),
                 run_id=run.info.run_id,
                 failure=None,
             )

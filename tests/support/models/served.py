@@ -9,7 +9,7 @@ import subprocess
 import time
 import urllib.error
 import urllib.request
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -19,7 +19,6 @@ from tests.support.models.place import Place
 from tests.support.ports import free_port
 
 START_SECONDS = 600
-"""A new environment is installed first."""
 
 
 def variables(place: Place) -> dict[str, str]:
@@ -56,21 +55,15 @@ class Served:
 
 
 @contextmanager
-def served(
-    place: Place,
-    uri: str,
-    options: Sequence[str] = ("--env-manager", "local"),
-    more_variables: Mapping[str, str] | None = None,
-) -> Iterator[Served]:
+def served(place: Place, uri: str) -> Iterator[Served]:
     """Serve a model with MLflow's own command, from another folder and without our packages on the path."""
     port = free_port()
-    words = ["models", "serve", "-m", uri, *options, "--port", str(port), "--workers", "1"]
+    words = ["models", "serve", "-m", uri, "--env-manager", "local", "--port", str(port), "--workers", "1"]
     elsewhere = place.folder / "elsewhere"
     elsewhere.mkdir(exist_ok=True)
     with (place.folder / "served.log").open("wb") as log:
-        environment = variables(place) | dict(more_variables or {})
         process = subprocess.Popen(
-            ["mlflow", *words], cwd=elsewhere, env=environment, stdout=log, stderr=log, start_new_session=True
+            ["mlflow", *words], cwd=elsewhere, env=variables(place), stdout=log, stderr=log, start_new_session=True
         )
     try:
         answers, deadline = Served(port), time.monotonic() + START_SECONDS

@@ -10,8 +10,6 @@ parser = argparse.ArgumentParser()
 parser.add_argument("--batch-size", type=int)
 parser.add_argument("--output_dir", type=pathlib.Path)
 parser.add_argument("--seed", type=int)
-parser.add_argument("--break-at", type=int, default=0)
-parser.add_argument("--error")
 args = parser.parse_args()
 torch.manual_seed(args.seed)
 numbers = pathlib.Path(os.environ["SM_CHANNEL_TRAIN"]) / "numbers.txt"
@@ -26,8 +24,6 @@ for start in range(0, len(data), args.batch_size):
     weight.grad = None
     samples += len(batch)
     print(f"samples={samples} loss={loss.item():.6f}")
-    if samples == args.break_at:
-        raise RuntimeError(args.error)
 print(f"eval_loss={weight.item():.4f}")
 assert args.output_dir == pathlib.Path(os.environ["SM_MODEL_DIR"]), args.output_dir
 torch.save(weight, args.output_dir / "weight.pt")

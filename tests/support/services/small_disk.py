@@ -21,16 +21,7 @@ from pathlib import Path
 sys.path.insert(0, {root!r})
 from tests.support.services.following import ended, until_unsupervised
 from tests.support.services.harness import LocalHarness
-from training.contract.errors import ServiceError
 from training.services.launcher import submit
-
-def fill(path):
-    with open(path, "wb", buffering=0) as file:
-        for size in (2**16, 1):
-            try:
-                while True: file.write(b"x" * size)
-            except OSError:
-                pass
 
 harness = LocalHarness(Path({folder!r}))
 {body}

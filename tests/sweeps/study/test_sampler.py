@@ -72,21 +72,6 @@ def test_every_point_can_be_suggested() -> None:
     assert list(distributions(spec.space)) == ["log2_batch_size"]
 
 
-def test_tpe_learns_from_trials_beyond_its_first_three() -> None:
-    spec = search(space=space("8..1024", "0.0625..16", "powers_of_two", 1))
-    near = []
-    for seed in range(3):
-        study = study_of(spec, "tpe", seed)
-        for _ in range(40):
-            trial, point = ask(study, spec)
-            cost = 10 + abs(point.batch_size - 64) + 100 * abs(point.multiplier - 1)
-            write_record(study, spec, trial, reached(point, [0.5], seconds=cost))
-        late = [each.user_attrs["batch_size"] for each in study.get_trials()[20:]]
-        near.append(sum(16 <= size <= 128 for size in late) / len(late))
-    # Half of the batch sizes are near; they are few of a random search's twenty, most of one that learns.
-    assert sum(near) / 3 > 0.6
-
-
 def test_throughput_is_tried_in_the_order_of_the_calibration() -> None:
     steps = {8: 1.0, 16: 0.5, 32: 2.0}
     spec = search(

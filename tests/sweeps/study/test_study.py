@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import urllib.request
 from contextlib import suppress
 from dataclasses import replace
@@ -14,13 +13,10 @@ from typing import Any
 import optuna
 import pytest
 
-from sweeps.cost_model.trials import point_of
-from sweeps.space.grid import Space
 from sweeps.space.objective import Objective
 from sweeps.study.storage import open_storage
-from sweeps.study.study import count_trials, current_trials, distributions, open_study
+from sweeps.study.study import count_trials, current_trials, open_study
 from sweeps.workers.trial_queue import Limits
-from tests.conftest import ROOT
 from tests.support.earlier import WHOLE, unpack
 from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.ports import free_port
@@ -53,14 +49,6 @@ def test_a_file_that_is_no_database_is_refused(tmp_path: Path) -> None:
         open_storage(f"sqlite:///{tmp_path}/notes.txt")
 
 
-def test_a_silent_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("sweeps.study.storage._OPENING_SECONDS", 0.1)
-    with pytest.raises(StorageError) as refusal:
-        open_storage("postgresql://me:secret@127.0.0.1:1/s")
-    assert "has not answered for" in str(refusal.value)
-    assert "secret" not in str(refusal.value)
-
-
 def test_a_study_with_other_settings_is_refused(tmp_path: Path) -> None:
     bench = Bench(tmp_path)
     bench.part()
@@ -76,34 +64,6 @@ def test_a_study_with_other_settings_is_refused(tmp_path: Path) -> None:
             open_study(bench.storage, sweep="s", compiler="none", **spec)  # type: ignore[arg-type]
         start = f"study s/none in {bench.storage.retries.name} has a different {message}. "
         assert str(refusal.value).startswith(start)
-
-
-@pytest.mark.slow
-def test_workers_that_start_together_get_the_same_study(tmp_path: Path) -> None:
-    url = f"sqlite:///{tmp_path}/sweeps.db"
-    text = (
-        "import sys; from tests.support.sweeps.bench import SPACE, SECONDS\n"
-        "from sweeps.study.storage import open_storage\n"
-        "from sweeps.study.study import open_study\n"
-        "study = open_study(open_storage(sys.argv[1]), sweep='s', compiler='none', space=SPACE, objective=SECONDS,"
-        " experiment='e')\n"
-        "print(study._study_id)"
-    )
-    command = [sys.executable, "-c", text, url]
-    started = [subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True) for _ in range(3)]
-    assert {process.communicate()[0].strip() for process in started} == {"1"}
-
-
-@pytest.mark.parametrize("per_octave", [1, 3])
-def test_optuna_accepts_every_point(tmp_path: Path, per_octave: int) -> None:
-    factors = tuple(2.0 ** (k / per_octave) for k in range(-per_octave, per_octave + 1))
-    space = Space(batch_sizes=(8, 16, 24), multipliers=factors, grid="multiples_of_eight", per_octave=per_octave)
-    storage = open_storage(f"sqlite:///{tmp_path}/sweeps.db")
-    study = open_study(storage, sweep="s", compiler="none", space=space, objective=SECONDS, experiment="e")
-    for point in (space.points[0], space.points[len(space.points) // 2 + 1], space.points[-1]):
-        study.enqueue_trial(space.params(point))
-        storage.retries.call(study.ask, distributions(space))
-        assert point_of(study.trials[-1], space) == point
 
 
 def test_the_trials_of_an_earlier_study_are_read(tmp_path: Path) -> None:

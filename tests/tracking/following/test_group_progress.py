@@ -33,11 +33,6 @@ def outcome(job: PlannedJob, seconds: float, failure: tuple[str, str] | None = N
     [
         ({}, "3 of 18 jobs done, 1 running; 92 s billed, about 8 min left"),
         (
-            {"is_most_certain": False},
-            "3 of at most 18 jobs done, 1 running; 92 s billed, about 8 min left at most",
-        ),
-        ({"left": amount(0.2), "running": 0}, "3 of 18 jobs done; 92 s billed, almost done"),
-        (
             {"spent": amount(92, 0.421), "left": amount(480, 2.1)},
             "3 of 18 jobs done, 1 running; 92 s billed, about 8 min left; 0.42 USD so far, about 2.10 USD left",
         ),
@@ -90,15 +85,3 @@ def test_a_log_gets_a_line_a_minute_and_one_for_each_new_wait(tmp_path: Path) ->
         "  none, repeat 2 has waited 5 s for 2 cores (0 of 2 free)",
         "  0 of 2 jobs done; 0 s billed; none, repeat 2 has waited 60 s for 2 cores (1 of 2 free)",
     ]
-
-
-def test_jobs_of_stopped_arms_no_longer_count(tmp_path: Path) -> None:
-    now, shown = [0.0], list[str]()
-    jobs = [planned(tmp_path, f"job-{n}", repeat=n) for n in range(4)]
-    progress = GroupProgress(shown.append, shown.append, clock=lambda: now[0], is_most_certain=False)
-    progress.plan(jobs)
-    progress.show([], {"job-0": outcome(jobs[0], 20.0)}, {})
-    progress.plan(jobs[1:2])
-    now[0] = 5.0
-    progress.show([], {}, {})
-    assert [text.partition(";")[0] for text in shown] == ["1 of at most 4 jobs done", "1 of at most 2 jobs done"]

@@ -65,24 +65,6 @@ def test_a_job_is_recorded_as_a_run(tracking_uri: str, tmp_path: Path, monkeypat
     assert "| accuracy | 0.7500 |" in run.data.tags["mlflow.note.content"]
 
 
-def test_a_failed_job_is_recorded_with_its_reason(
-    tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    store, service = open_store(tracking_uri), LocalService(tmp_path / "home")
-    group = open_group(store, experiment_name="demo", verb="train", key="k1")
-    [outcome] = run_jobs(store, service, group, [planned(tmp_path, "job-1", die=3)], echo=quiet)
-    assert outcome.failure is not None
-    assert outcome.failure[0] == "Error"
-    [run] = jobs_of(store.client, group.id)
-    assert run.info.status == "FAILED"
-    assert run.data.tags["platform.failure_class"] == "Error"
-    assert "died on purpose" in run.data.tags["mlflow.note.content"]
-    assert [m.step for m in store.client.get_metric_history(run.info.run_id, "loss")] == [1, 2, 3]
-    assert "throughput/end_to_end_samples_per_second" not in run.data.metrics
-    assert run.data.metrics["cost/billable_seconds"] > 0
-
-
 def test_a_recorded_job_is_not_started_again(
     tracking_uri: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,9 +12,7 @@ from tracking.groups.group import Group, child_runs, find_group
 from tracking.queries import job_tables
 from tracking.queries.job_tables import counted_run, without_duplicates
 from tracking.server.store import Store
-from training.contract.errors import InputError, TrackingError
-
-START_MS = 1_700_000_000_000
+from training.contract.errors import TrackingError
 
 
 def test_a_row_holds_tags_parameters_and_metrics(tracked: Any) -> None:
@@ -62,14 +60,6 @@ def test_jobs_of_a_group_are_read_in_order_page_by_page(tracked: Any) -> None:
     for ids in (None, [tracked.experiment_id]):
         assert list(job_tables.jobs(tracked.client, tracked.group, ids, page_runs=2)["run_id"]) == run_ids
     assert len(job_tables.jobs(tracked.client, tracked.group, [])) == 0
-
-
-def test_a_group_may_hold_one_kind_of_quote(tracked: Any) -> None:
-    for group in ("it's", 'the "one"'):
-        tracked.trained("none", 0, 80.0, tags={"platform.group": group})
-        assert len(job_tables.jobs(tracked.client, group)) == 1
-    with pytest.raises(InputError, match="both kinds of quotes"):
-        job_tables.jobs(tracked.client, 'it\'s "one"')
 
 
 def test_a_silent_tracking_server_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:

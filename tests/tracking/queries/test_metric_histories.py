@@ -13,7 +13,6 @@ from mlflow.entities import Metric
 from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.tracked import STARTED_SECONDS
 from tracking.queries.metric_histories import curve_table, histories
-from training.contract.errors import NotAllowed, TrackingError
 
 START_MS = int(STARTED_SECONDS * 1000)
 BULK, SINGLE = "/metrics/get-history-bulk-interval", "/metrics/get-history"
@@ -102,32 +101,3 @@ def test_a_server_without_that_call_is_read_run_by_run(tracked_by_server: Any, s
         assert_read(tables, runs)
         thinned = histories(client, starts(runs), ["loss"], max_points=3)[runs[6]]
     assert list(thinned["step"]) == [1, 3, 6]
-
-
-@pytest.mark.parametrize(
-    ("status", "body", "error", "message"),
-    [
-        (
-            403,
-            b'{"error_code": "PERMISSION_DENIED", "message": "no right to read"}',
-            NotAllowed,
-            r"refused \(403\): PERMISSION_DENIED: no right to read",
-        ),
-        (503, b"", TrackingError, "did not return the curves of 2 runs"),
-    ],
-)
-def test_curves_that_cannot_be_read_are_an_error(
-    tracked_by_server: Any,
-    monkeypatch: pytest.MonkeyPatch,
-    status: int,
-    body: bytes,
-    error: type[TrackingError],
-    message: str,
-) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")
-    runs = several(tracked_by_server, 2)
-    with (
-        Forwarding(tracked_by_server.client.tracking_uri, "/metrics/", status, body) as proxy,
-        pytest.raises(error, match=message),
-    ):
-        histories(MlflowClient(proxy.url), starts(runs), ["loss"])

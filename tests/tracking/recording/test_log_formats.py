@@ -5,7 +5,6 @@ from __future__ import annotations
 import pytest
 
 from tracking.recording.log_formats import (
-    Accelerate,
     Announcement,
     Keras,
     Lightning,
@@ -104,28 +103,7 @@ def test_later_steps_follow_from_their_epochs() -> None:
     assert (begun.step_at(0.5), begun.estimate_at(0.5), begun.last_step) == (None, None, None)
 
 
-def test_other_bars_are_ignored() -> None:
-    steps = after_bar(5, 0.1316, 114)
-    steps.expect(0.2632)
-    assert steps.read(trainer_bar(3, 8)) is None
-    assert steps.read(trainer_bar(10, 114)) == 10
-
-
 # Evaluations of accelerate's examples.
-
-
-def test_evaluations_are_read() -> None:
-    format = Accelerate()
-    logged = format.read("11/25/2026 02:29:54 - INFO - __main__ - [RANK 0] epoch 0: {'accuracy': 0.116, 'f1': 0.5}")
-    assert logged is not None
-    assert logged.values == {"eval_accuracy": 0.116, "eval_f1": 0.5}
-    assert logged.is_evaluation
-    assert logged.step is None
-    typed = format.read("epoch 2: {'accuracy': np.float64(0.25)}")
-    assert typed is not None
-    assert typed.values == {"eval_accuracy": 0.25}
-    assert format.read("epoch 2: 5 of 9") is None
-    assert format.read("epoch 2: {'name': 'x'}") is None
 
 
 # Progress bars of tqdm: which of them show the training, and its steps.
@@ -304,19 +282,6 @@ def test_values_come_once_per_percent() -> None:
 # nanoGPT's lines, as its train.py printed them.
 
 
-def test_iterations_and_evaluations_are_read() -> None:
-    format = NanoGpt()
-    evaluated = format.read("step 10: train loss 10.8345, val loss 10.8186")
-    iterated = format.read("iter 10: loss 10.8121, time 327.62ms, mfu -100.00%")
-    assert evaluated is not None
-    assert iterated is not None
-    assert (evaluated.step, evaluated.done, evaluated.is_evaluation) == (10, 10, True)
-    assert evaluated.values == {"train_loss": 10.8345, "eval_loss": 10.8186}
-    # The evaluation comes before iteration 10, the line of the iteration after it.
-    assert (iterated.step, iterated.done, iterated.values) == (10, 11, {"loss": 10.8121})
-    assert format.read("step 10 of the plan: train loss") is None
-
-
 def test_the_sequences_of_an_iteration_come_from_the_settings_in_the_log() -> None:
     both = NanoGpt()
     assert both.logged_batch_size is None
@@ -346,14 +311,3 @@ def test_batches_and_epochs_are_read() -> None:
     assert (epoch.step, epoch.is_evaluation) == (66, True)
     assert epoch.values == {"eval_loss": 2.89, "eval_perplexity": 18.01}
     assert test.values == {"test_loss": 2.95, "test_perplexity": 19.09}
-
-
-def test_a_line_of_the_last_short_batch_corrects_the_announced_number() -> None:
-    format = WordLanguageModel()
-    lines = (
-        "| epoch   1 |    65/   65 batches | lr 20.00 | ms/batch 14.44 | loss  4.03 | ppl    56.23",
-        "| end of epoch   1 | time:  0.47s | valid loss  2.89 | valid ppl    18.01",
-        "| epoch   2 |     5/   65 batches | lr 20.00 | ms/batch 14.44 | loss  4.03 | ppl    56.23",
-    )
-    readings = [format.read(line) for line in lines]
-    assert [reading and (reading.step, reading.done) for reading in readings] == [(65, 66), (66, 66), (71, 72)]

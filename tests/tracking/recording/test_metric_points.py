@@ -11,7 +11,6 @@ import pytest
 from reports.comparison.arms import job_of, with_common_arms
 from tests.support.tracking.planned_jobs import planned
 from tests.support.tracking.tracked import Tracked
-from tracking.following.progress import Progress
 from tracking.groups.planned_job import job_title
 from tracking.queries import job_tables
 from tracking.recording.metric_points import Deduplicator, final_points
@@ -101,19 +100,3 @@ def test_an_event_that_is_sent_again_is_not_new() -> None:
     first, second, third = (metric(step, float(step), loss=0.5) for step in (1, 2, 3))
     assert deduplicator.new_events([first, second]) == [first, second]
     assert deduplicator.new_events([second, third]) == [third]
-
-
-def test_each_batch_size_of_a_calibration_has_a_line_in_the_terminal() -> None:
-    fits = {"fits": 1, "step_seconds": 0.4211, "samples_per_second": 151.98, "peak_memory_gib": 1.9, "steps": 5}
-    sizes: dict[int, dict[str, Any]] = {64: fits, 128: {"fits": 0, "steps": 0}}
-    lines: list[str] = []
-    progress = Progress("job", lines.append, clock=lambda: 0.0)
-    for size, values in sizes.items():
-        named = {f"calibration/{name}": value for name, value in values.items()}
-        progress.show([Event("metric", 1, 100.0, {"step": size, "values": named})])
-    progress.show_outcome({"calibration/largest_batch_size": 64.0, "cost/billable_seconds": 30.04}, None)
-    assert lines == [
-        "  job: batch 64: 0.421 s a step, 152.0 samples/s, 1.90 GiB",
-        "  job: batch 128: does not fit in memory",
-        "  job: batches up to 64 fit, 30.0 s billable",
-    ]

@@ -10,10 +10,8 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from reports.comparison.comparison import compare, judge
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.group import open_group
-from tracking.queries import job_tables
 from tracking.recording.recorder import (
     Recorder,
     compiler_warning,
@@ -128,15 +126,3 @@ def test_the_log_is_checked_against_the_setting(
     assert compiler_was_active(compiler, lines) is active
     assert message in (compiler_warning(compiler, active) or "")
     assert (compiler_warning(compiler, active) is None) == (not message)
-
-
-def test_an_uncompiled_control_that_was_compiled_is_not_comparable(tracked: Any) -> None:
-    for repeat in range(2):
-        tags = {"platform.compiler": "trcomp-off", "platform.compiler_active": "true"}
-        tracked.trained("trcomp-off", repeat, 100.5 + repeat, baseline=True, tags=tags)
-        tracked.trained("trcomp", repeat, 50.5 + repeat, tags={**tags, "platform.compiler": "trcomp"})
-    comparison = compare(job_tables.jobs(tracked.client, tracked.group), tracked.group)
-    assert comparison.best is None
-    verdict = judge(comparison.arms[1], comparison.arms[0], comparison.measure)
-    assert verdict.outcome == "not comparable"
-    assert verdict.reason.startswith("“trcomp-off” does not match its setting: its log shows")

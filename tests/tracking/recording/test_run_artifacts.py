@@ -2,18 +2,16 @@
 
 from __future__ import annotations
 
-import io
 import json
 import subprocess
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-import matplotlib.image
 import pytest
 
 from reports.charts.class_charts import PngClassCharts
-from reports.charts.classes import MAX_CLASSES, class_distribution, confusion_matrix
+from reports.charts.classes import class_distribution, confusion_matrix
 from tests.support.tracking.tracked import Tracked
 from tracking.groups.planned_job import DataSource
 from tracking.recording.run_artifacts import (
@@ -101,21 +99,6 @@ def test_the_confusion_matrix_shows_counts_and_shares() -> None:
     assert ">30<" in plot.svg
     assert ">75%<" in plot.svg
     assert plot.svg.count(">0%<") == 2  # of `yes` there is no row: no share of nothing
-
-
-def test_charts_have_a_maximum_size() -> None:
-    classes = 150
-    names = [f"class {number}" for number in range(classes)]
-    counts = list(range(classes, 0, -1))
-    distribution = class_distribution(names, {"train": counts, "validation": counts})
-    matrix = confusion_matrix(names, {(name, name): count for name, count in zip(names, counts, strict=True)})
-    for plot in (distribution, matrix):
-        height, width, _ = matplotlib.image.imread(io.BytesIO(plot.png)).shape
-        assert width == 1111
-        assert height <= 200 * (1 + 0.34 * MAX_CLASSES)
-        assert f">class {MAX_CLASSES - 1}<" in plot.svg
-        assert f">class {MAX_CLASSES}<" not in plot.svg
-        assert f"the {MAX_CLASSES} most frequent of {classes} classes" in plot.svg
 
 
 LENGTHS = LengthStatistics(mean_tokens=5, median_tokens=4, p95_tokens=8, max_tokens=8, at_max_length_share=0.25)

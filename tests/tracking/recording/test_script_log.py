@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tracking.groups.planned_job import BatchSizes
-from tracking.recording.log_formats import seconds, table_part, trainer_values
+from tracking.recording.log_formats import seconds, trainer_values
 from tracking.recording.metric_points import metric_points, phase_totals
 from tracking.recording.script_log import ScriptLogReader, SteadyRate, Training, samples_at
 from training.contract.events import Event
@@ -31,23 +31,6 @@ from training.contract.events import Event
 )
 def test_dicts_of_old_and_new_trainers_are_read(text: str, values: dict[str, float]) -> None:
     assert trainer_values(text) == values
-
-
-@pytest.mark.parametrize(
-    ("text", "part"),
-    [
-        ("***** train metrics *****", "train"),
-        ("  train_runtime            = 0:00:23.77", ("train_runtime", 23.77)),
-        ("  train_samples            =      15000", ("train_samples", 15000.0)),
-        ("  eval_exact_match         =    81.2345", ("eval_exact_match", 81.2345)),
-        ("  perplexity               =        inf", ("perplexity", math.inf)),
-        ("  total_flos               =     1737GF", None),
-        ("train_samples = 15000", None),
-    ],
-)
-def test_tables_of_trainer_are_read(text: str, part: Any) -> None:
-    row = table_part(text)
-    assert (row and (row[1] if row[0] == "header" else row[1:])) == part
 
 
 def test_durations_are_converted_to_seconds() -> None:

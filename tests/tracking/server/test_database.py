@@ -77,7 +77,6 @@ def test_two_first_commands_at_once_share_one_store(tmp_path: Path) -> None:
             "this is a text file, " * 400,
             r"mlflow\.db cannot be read: file is not a database\. If it is damaged, move it",
         ),
-        ("half made", r"mlflow\.db was made by another MLflow .* incomplete \(revision none .* or move it away"),
         ("other program", r"mlflow\.db was made by .* or another program, or is incomplete \(revision none instead"),
         (
             "other version",
@@ -89,8 +88,6 @@ def test_files_that_are_no_store_are_explained_and_unchanged(tmp_path: Path, con
     path = tmp_path / "mlflow.db"
     if content.startswith("this"):
         path.write_text(content)
-    elif content == "half made":
-        half_made(path)
     else:
         with sqlite3.connect(path) as database:
             database.execute("CREATE TABLE pictures (name TEXT)")
@@ -137,17 +134,3 @@ def test_a_folder_that_cannot_be_written_to_is_one_sentence(tmp_path: Path) -> N
     (tmp_path / "file").write_text("")
     with pytest.raises(TrackingError, match=r"The tracking database .*/file/mlflow\.db cannot be created: "):
         open_store(f"sqlite:///{tmp_path / 'file' / 'mlflow.db'}")
-
-
-def half_made(path: Path) -> None:
-    """Leave what MLflow leaves if it is killed after its first tables."""
-    from mlflow.store.db.utils import InitialBase
-    from sqlalchemy import create_engine
-
-    engine = create_engine(f"sqlite:///{path}")
-    InitialBase.metadata.create_all(engine)
-    engine.dispose()
-    with sqlite3.connect(path) as database:
-        database.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL)")
-        database.execute("CREATE TABLE model_versions (name VARCHAR(256))")  # its migration was cut off
-    database.close()

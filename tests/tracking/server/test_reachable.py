@@ -8,7 +8,6 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from models.trained_model import Versions
 from sweeps.study.storage import _ENGINE, open_storage
 from tests.support.ports import free_port
 from tests.support.sweeps.postgres import postgres
@@ -56,13 +55,6 @@ def test_a_server_that_accepts_and_never_answers_is_one_sentence(silent: int, us
         r"has not answered for \d+ s: (no answer in time|connection timeout expired)\.", str(failure.value)
     )
     assert "secret" not in str(failure.value)
-
-
-def test_a_registry_that_does_not_answer_is_one_sentence(tracking_uri: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    store = open_store(tracking_uri)
-    monkeypatch.setenv("MLFLOW_REGISTRY_URI", address(free_port()))
-    with pytest.raises(TrackingError, match="nothing listens at this address"):
-        Versions(store)
 
 
 def test_a_password_that_breaks_the_address_is_not_shown() -> None:

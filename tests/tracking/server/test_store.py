@@ -14,7 +14,6 @@ from tests.support.services.following import until
 from tests.support.tracking.forwarding import Forwarding
 from tracking.groups.group import close_group, open_group
 from tracking.server.store import Store, open_store
-from training.contract.errors import TrackingError
 
 
 def points(first: int, last: int) -> list[Metric]:
@@ -98,25 +97,3 @@ def test_nothing_is_created_twice_when_an_answer_is_lost(tracking_server: Tracki
     assert experiment is not None
     assert [run.info.run_id for run in client.search_runs([experiment.experiment_id])] == [group.run_id]
     assert {path.rpartition("mlflow/")[2] for path in lossy.lost} >= {"experiments/create", "runs/create"}
-
-
-def test_a_missing_server_is_an_error_before_anything_starts(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
-    with pytest.raises(TrackingError, match=r"http://127\.0\.0\.1:9 .*Nothing was started\."):
-        open_store("http://127.0.0.1:9")
-
-
-def test_a_server_that_stays_silent_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("MLFLOW_HTTP_REQUEST_TIMEOUT", "1")
-    slept: list[float] = []
-    store = Store(
-        MlflowClient("http://127.0.0.1:9"),
-        retry_seconds=40,
-        echo=lambda _: None,
-        sleep=slept.append,
-        clock=lambda: sum(slept),
-    )
-    with pytest.raises(TrackingError, match="has not answered for 40 s"):
-        store.call(store.client.search_experiments)
-    assert sum(slept) == 40
-    assert max(slept) <= 15

@@ -79,16 +79,3 @@ def test_a_file_that_does_not_fit_is_rejected_before_it_is_written(tmp_path: Pat
     with pytest.raises(ArtifactError, match=r"it does not fit on the disk of .*: 'model.safetensors' is \d+ MiB, but"):
         unpack(io.BytesIO(header + b"\0" * 10_000), tmp_path, archive_name="it")
     assert list(tmp_path.iterdir()) == []
-
-
-def test_too_many_files_are_rejected(tmp_path: Path) -> None:
-    with pytest.raises(ArtifactError, match="it contains more than 10000 files"):
-        unpack(
-            archive(*((str(at), b"") for at in range(10_001))), tmp_path, archive_name="it", is_selected=lambda _: False
-        )
-
-
-def test_an_unwritable_folder_is_an_error(tmp_path: Path) -> None:
-    (tmp_path / "file").write_text("in the way")
-    with pytest.raises(ArtifactError, match=r"it cannot be unpacked: .*File exists"):
-        unpack(archive(("a", b"x")), tmp_path / "file", archive_name="it")

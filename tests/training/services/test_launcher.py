@@ -11,7 +11,7 @@ import pytest
 from tests.support.services.following import until_unsupervised
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobNotFound
-from training.services.launcher import Follower, Job, failure_of, submit
+from training.services.launcher import Follower, failure_of, submit
 
 
 class Sleep:
@@ -55,16 +55,6 @@ def test_pauses_grow_without_updates_and_reset_after_one(tmp_path: Path) -> None
     assert [list(update.lines) for update in updates] == [[], ["new"], []]
     assert updates[1].description is None
     assert updates[2].description == job.describe()
-
-
-def test_the_pauses_of_wait_are_limited(tmp_path: Path) -> None:
-    harness = LocalHarness(tmp_path)
-    job = submit(harness.service, harness.request("import time; time.sleep(300)"))
-    sleep = Sleep({12: job.stop})
-    description = Job(harness.again(), "job").wait(sleep=sleep)
-    assert description["TrainingJobStatus"] == "Stopped"
-    assert sleep.seconds[:3] == pytest.approx([0.05, 0.075, 0.1125])
-    assert max(sleep.seconds) == sleep.seconds[11] == 1.0
 
 
 def test_a_created_job_that_no_longer_exists_has_failed(tmp_path: Path) -> None:

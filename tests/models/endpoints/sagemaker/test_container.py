@@ -19,21 +19,6 @@ pytestmark = pytest.mark.slow
 Spec = Callable[..., EndpointSpec]
 
 
-def test_a_classifier_answers_from_its_archive(
-    endpoints: SageMakerEndpoints, account: Account, spec: Spec, classifier_folder: Path, tmp_path: Path
-) -> None:
-    """Its answer equals the pipeline's."""
-    from transformers import pipeline
-
-    account.hosting.serve = Toolkit(tmp_path)
-    endpoints.deploy(spec(model=classifier_folder), lambda _: None)
-    question = "Winter is coming and it will be dark soon."
-    answer = json.loads(endpoints.predict("emotion", json.dumps({"inputs": question}).encode()))
-    folder = str(classifier_folder)
-    assert answer == pipeline("text-classification", model=folder, tokenizer=folder, device=-1)(question)
-    assert answer[0]["label"] in {"calm", "storm", "fog"}
-
-
 def test_questions_are_answered_by_the_code_in_the_archive(
     endpoints: SageMakerEndpoints, account: Account, spec: Spec, reader_folder: Path, tmp_path: Path
 ) -> None:

@@ -151,26 +151,6 @@ def test_the_commands_of_a_user(
     assert account.hosting.names() == {}
 
 
-def test_a_refusal_is_one_sentence(
-    deploy: list[str], account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    account.api.faults.add("CreateEndpoint", DENIED)
-    assert main(deploy) == 1
-    error = capsys.readouterr().err
-    assert error.startswith("error: Endpoint emotion: access is denied: User: arn")
-    assert (error.count("\n"), account.hosting.names()) == (1, {})
-    for name, value, message in (
-        ("replace", "true", "--replace needs --service local: on SageMaker, deploy under another --name and undeploy"),
-        ("lifetime", "2h", "--lifetime is no longer an option of deploy: an endpoint exists"),
-    ):
-        assert main([*deploy, f"--{name}", value]) == 2
-        assert message in capsys.readouterr().err
-    (tmp_path / "prices.json").write_text("{")
-    assert main(deploy) == 2
-    assert "prices.json must be JSON such as" in capsys.readouterr().err
-    assert "CreateEndpoint" not in [call for _, call in account.api.calls[-3:]]
-
-
 REFUSALS: tuple[tuple[Exception, type[Exception], str], ...] = (
     (DENIED, AccessError, r"Endpoint emotion: access is denied: User: .*\. docs/aws.md lists the permissions"),
     (NO_ROOM, QuotaError, "Endpoint emotion: the account's quota 'Models' is 10: all of it is in use"),

@@ -10,7 +10,7 @@ import pytest
 
 from tests.support.services.small_disk import CAN_MOUNT, on_small_disk
 from training.contract.failures import failure_of
-from training.services.local.disk import DiskWatch, expected_files, missing_bytes, warning
+from training.services.local.disk import expected_files, missing_bytes, warning
 
 needs_mount = pytest.mark.skipif(not CAN_MOUNT, reason="only root can mount a small file system")
 
@@ -51,38 +51,6 @@ def test_a_script_that_fills_the_disk_fails_with_the_reason(tmp_path: Path) -> N
     assert "of 8 MiB are free. Free some space, for example with `trainfare jobs prune`" in description["FailureReason"]
     assert failure_of(description, [], [])[0] == "DiskFull"
     assert description["BillableSecondsExact"] > 0
-
-
-@needs_mount
-def test_a_model_that_cannot_be_packed_fails_the_job_with_its_size(tmp_path: Path) -> None:
-    description, _ = outcome(tmp_path, 'open("../model/weights", "wb").write(bytes(5 * 2**20))')
-    assert description["TrainingJobStatus"] == "Failed"
-    assert "of 8 MiB are free, and 5 MiB are needed." in description["FailureReason"]
-    assert failure_of(description, [], [])[0] == "DiskFull"
-
-
-@needs_mount
-def test_a_job_that_completes_on_a_full_disk_is_recorded(tmp_path: Path) -> None:
-    script = FILLS.format(then='os.rename("../model/weights", "../output/data/weights")')
-    description, _ = outcome(tmp_path, script)
-    assert description["TrainingJobStatus"] == "Completed"
-
-
-@needs_mount
-def test_a_job_that_cannot_be_created_is_one_sentence(tmp_path: Path) -> None:
-    body = """
-    request = harness.request("print(1)")
-    fill(Path({folder}) / "full")
-    try:
-        harness.service.create(request)
-    except ServiceError as error:
-        print(error)
-    print(sorted(path.name for path in (harness.root / "jobs").glob("*")))
-    """
-    printed = on_small_disk(tmp_path, body.replace("{folder}", repr(str(tmp_path / "disk")))).splitlines()
-    assert printed[0].startswith("Job job could not be started: DiskFull: the disk of ")
-    assert "0 bytes of 8 MiB are free" in printed[0]
-    assert printed[1:] == ["[]"]
 
 
 def request(folder: Path, **hyperparameters: Any) -> dict[str, Any]:
@@ -127,19 +95,6 @@ def test_the_warning_states_the_space_and_what_to_do() -> None:
     assert "about 7 GiB" in text
     assert "`trainfare jobs prune`" in text
     assert warning(Path("/x"), 255 * MIB, 100 * GIB, 0) != ""
-
-
-def test_a_warning_begins_and_ends_once(tmp_path: Path) -> None:
-    files = request(tmp_path, save_model=True)
-    base, warnings, now = container(tmp_path), list[str](), [0.0]
-    with (tmp_path / "staged" / "huge.bin").open("wb") as file:
-        file.truncate(2**43)  # a sparse file of 8 TiB
-    watch = DiskWatch(base, files, warnings.append, clock=lambda: now[0])
-    for _ in range(3):
-        watch.look()
-        now[0] += 10
-    assert len(warnings) == 1
-    assert "almost full" in warnings[0]
 
 
 @needs_mount

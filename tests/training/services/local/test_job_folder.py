@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import shutil
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -11,26 +10,8 @@ import pytest
 from experiments.running.manage_jobs import print_jobs, print_log
 from tests.support.services.following import ended, running
 from tests.support.services.harness import LocalHarness
-from training.contract.errors import ServiceError
 from training.services.launcher import submit
-from training.services.local.job_folder import MARK, JobFolder, LogMarker, LogTimes, marks_file, with_billing
-
-
-def _replaced(make: Callable[[Path], object]) -> Callable[[Path], object]:
-    def damage(path: Path) -> None:
-        path.unlink()
-        make(path)
-
-    return damage
-
-
-DAMAGE: dict[str, Callable[[Path], object]] = {
-    "cut off": lambda path: path.write_bytes(path.read_bytes()[: path.stat().st_size // 2]),
-    "another object": lambda path: path.write_text("{}"),
-    "a folder": _replaced(Path.mkdir),
-    "a link to /dev/zero": _replaced(lambda path: path.symlink_to("/dev/zero")),
-}
-"""Ways to damage a file."""
+from training.services.local.job_folder import MARK, LogTimes, marks_file, with_billing
 
 PRINTS_IN_PARTS = """
     import pathlib, sys, time
@@ -56,17 +37,15 @@ def two_jobs(tmp_path_factory: pytest.TempPathFactory) -> LocalHarness:
     return harness
 
 
-@pytest.mark.parametrize(
-    ("file", "damage"), [*(("state.json", damage) for damage in DAMAGE), ("request.json", "cut off")]
-)
+@pytest.mark.parametrize("file", ["state.json", "request.json"])
 def test_a_damaged_file_fails_its_own_job(
-    two_jobs: LocalHarness, file: str, damage: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+    two_jobs: LocalHarness, file: str, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     path = two_jobs.job_folder() / file
     kept = path.with_name("kept")
     shutil.copy(path, kept)
     try:
-        DAMAGE[damage](path)
+        path.write_bytes(path.read_bytes()[: path.stat().st_size // 2])
         description = two_jobs.service.describe("job")
         assert description["TrainingJobStatus"] == "Failed"
         damaged = path.parent.resolve() / path.name
@@ -80,62 +59,8 @@ def test_a_damaged_file_fails_its_own_job(
         print_log("local", "job")
         assert "a line" in capsys.readouterr().out
     finally:
-        if path.is_dir():
-            path.rmdir()
         kept.replace(path)
     assert two_jobs.service.describe("job")["TrainingJobStatus"] == "Completed"
-
-
-def test_a_log_that_is_no_file_is_refused(two_jobs: LocalHarness) -> None:
-    path = two_jobs.job_folder() / "log.txt"
-    path.rename(path.with_name("kept"))
-    path.symlink_to("/dev/zero")
-    try:
-        with pytest.raises(ServiceError, match=r"log\.txt is damaged: it is (not a regular file|a link)"):
-            two_jobs.service.logs("job")
-    finally:
-        path.with_name("kept").replace(path)
-
-
-@pytest.mark.parametrize(
-    ("replaced", "make"),
-    [
-        ("../../log-times.bin", "os.mkfifo(path)"),
-        ("../../supervisor.lock", "os.symlink('/dev/zero', path)"),
-        ("output/failure", "os.mkfifo(path)"),
-    ],
-)
-def test_a_script_cannot_hang_its_supervisor(tmp_path: Path, replaced: str, make: str) -> None:
-    """Files that the supervisor or a follower reads are replaced while the job runs."""
-    code = f"""
-import contextlib, os
-path = os.path.join(os.environ["SAGEMAKER_BASE_DIR"], {replaced!r})
-with contextlib.suppress(FileNotFoundError):
-    os.unlink(path)
-{make}
-print("replaced", flush=True)
-raise SystemExit(3)
-"""
-    harness = LocalHarness(tmp_path)
-    ended(submit(harness.service, harness.request(code, name="job")))
-    description = harness.service.describe("job")
-    assert description["TrainingJobStatus"] == "Failed"
-    if replaced == "output/failure":
-        assert description["FailureReason"].endswith('ExitCode 3\nErrorMessage "replaced"')
-    if replaced != "../../supervisor.lock":  # the follower takes a job without a lock for abandoned, and kills it
-        assert harness.service.logs("job").lines == ["replaced"]
-
-
-def test_a_job_whose_state_is_damaged_cannot_be_stopped(two_jobs: LocalHarness) -> None:
-    path = two_jobs.job_folder("other") / "state.json"
-    text = path.read_text()
-    try:
-        path.write_text("")
-        with pytest.raises(ServiceError, match=r"state\.json is damaged: it is not JSON$"):
-            two_jobs.service.stop("other")
-    finally:
-        path.write_text(text)
-    assert not JobFolder(path.parent.parent).is_supervised()  # as if its lock was deleted
 
 
 def test_billing_starts_with_the_download() -> None:
@@ -167,17 +92,3 @@ def test_times_are_those_of_the_marks(tmp_path: Path) -> None:
     times = LogTimes(log)
     assert times.marked_bytes == 9
     assert times.at([1, 5, 6, 9, 10], otherwise=99.0) == [10.0, 10.0, 20.0, 20.0, 99.0]
-
-
-def test_a_mark_is_written_only_when_the_log_has_grown(tmp_path: Path) -> None:
-    assert LogTimes(tmp_path / "log.txt").marked_bytes is None
-    (tmp_path / "log.txt").touch()
-    marker = LogMarker(tmp_path / "log.txt")
-    marker.mark()
-    assert LogTimes(tmp_path / "log.txt").marked_bytes == 0
-    (tmp_path / "log.txt").write_text("12345")
-    marker.mark()
-    marker.mark()
-    assert (LogTimes(tmp_path / "log.txt").marked_bytes, len(LogTimes(tmp_path / "log.txt"))) == (5, 1)
-    (tmp_path / "log.txt").unlink()
-    marker.mark()  # an error, such as a full disk, does not end the job

@@ -1,21 +1,14 @@
-"""Failure reasons and final metrics, worked out by hand, and the load of others beside a script."""
+"""Failure reasons and final metrics, worked out by hand."""
 
 from __future__ import annotations
 
-import os
 import signal
-import subprocess
-import sys
 from pathlib import Path
 
-from judging.disturbance import disturbances
-from tests.support.services.following import ended
-from tests.support.services.harness import LocalHarness
-from training.services.launcher import submit
 from training.services.local.job_folder import MAX_LINE_CHARACTERS, TAIL_BYTES, JobFolder
 from training.services.local.processes import Outcome
 from training.services.local.slots import gpu_names
-from training.services.local.supervisor import FIELD, MEASURE_VARIABLE, failure_reason, final_metrics, shortened
+from training.services.local.supervisor import failure_reason, final_metrics, shortened
 
 TORCHRUN = """
 Failures:
@@ -28,7 +21,6 @@ Root Cause (first observed failure):
   rank      : 1 (local_rank: 1)
   exitcode  : -9 (pid: 4242)
 """.splitlines()
-SCRIPT = "import time; time.sleep(6)"
 
 
 def outcome(exit_code: int, out_of_memory: bool = False) -> Outcome:
@@ -105,22 +97,3 @@ def test_long_lines_and_failures_are_read_in_parts(tmp_path: Path) -> None:
     assert folder.failure_text() == "a" * TAIL_BYTES + "c" * TAIL_BYTES
     failure.write_bytes(b"a" * TAIL_BYTES + b"b")
     assert folder.failure_text() == "a" * TAIL_BYTES + "b"
-    failure.unlink()
-    failure.symlink_to("/dev/zero")
-    assert folder.failure_text() == ""
-    failure.unlink()
-    os.mkfifo(failure)
-    assert folder.failure_text() == ""
-
-
-def test_a_busy_process_beside_a_script_is_in_its_description(harness: LocalHarness) -> None:
-    request = harness.request(SCRIPT)
-    request["Environment"] = {**request.get("Environment", {}), MEASURE_VARIABLE: "1"}
-    with subprocess.Popen([sys.executable, "-c", "while True: pass"], start_new_session=True) as neighbour:
-        job = submit(harness.service, request)
-        description, _ = ended(job)
-        neighbour.kill()
-    load = description[FIELD]
-    # The job sleeps, so others have at least what the neighbour takes, however many others there are.
-    reasons = disturbances(lambda name: load.get(name, 0.0)) or []
-    assert any("other processes used" in reason for reason in reasons)

@@ -10,7 +10,7 @@ import pytest
 
 from tests.conftest import ROOT
 from tests.support.aws.account import BUCKET, Account
-from tests.support.aws.rights import actions, allowed, documented
+from tests.support.aws.rights import actions, allowed
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running
 from tests.support.services.harness import SageMakerHarness
 from tests.training.services.sagemaker.conftest import Terminal
@@ -164,13 +164,6 @@ def test_tags_of_the_configuration_and_of_the_experiment_are_joined(configured: 
         "team": "everybody",
         "cost-centre": "A12",
     }
-
-
-def test_an_undocumented_call_fails_every_test_with_an_account(account: Account) -> None:
-    assert not account.actions - documented()
-    Clients().get("iam").list_roles()
-    assert account.actions - documented() == {"iam:ListRoles"}
-    account.forget_calls()
 
 
 def planned(terminal: Terminal, **fields: object) -> dict[str, Any]:

@@ -5,14 +5,11 @@ from __future__ import annotations
 import json
 import re
 import socket
-import sys
-import threading
 from datetime import UTC, datetime, timedelta
 from hashlib import sha1
 from pathlib import Path
 
 import pytest
-from botocore import exceptions
 
 from tests.support.aws.account import ACCOUNT, ROLE, Account
 from tests.training.services.sagemaker.conftest import Terminal
@@ -25,7 +22,7 @@ from training.contract.errors import (
     ServiceError,
     Unreachable,
 )
-from training.services.sagemaker.aws_errors import CREDENTIAL_ERRORS, response_error, translated
+from training.services.sagemaker.aws_errors import response_error
 from training.services.sagemaker.clients import (
     BURST_CALLS,
     CALLS_PER_SECOND,
@@ -159,17 +156,6 @@ def test_at_most_a_hundred_calls_pass_in_ten_seconds() -> None:
     assert max(sum(first <= time < first + 10.0 for time in called) for first in called) < 100
 
 
-def test_threads_share_the_limit() -> None:
-    slept: list[float] = []
-    limiter = RateLimiter(2.0, 1, clock=lambda: 0.0, sleep=slept.append)
-    threads = [threading.Thread(target=limiter.wait) for _ in range(8)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    assert sorted(slept) == [0.5, 1.0, 1.5, 2.0, 2.5, 3.0, 3.5]
-
-
 @pytest.mark.parametrize(
     ("region", "partition", "price_list"),
     [
@@ -222,53 +208,6 @@ def test_a_missing_or_expired_sign_in_names_the_command(home: Path) -> None:
     token = {"startUrl": START, "region": "us-east-1", "accessToken": "x", "expiresAt": ended}
     (home / ".aws" / "sso" / "cache" / f"{key}.json").write_text(json.dumps(token))
     assert "run `aws sso login --profile team`" in message(home, SESSION)
-
-
-@pytest.mark.parametrize(
-    ("configuration", "expected"),
-    [
-        (
-            f"[profile team]\ncredential_process = {sys.executable} -c \"import sys; sys.exit('vault is sealed')\"\n",
-            "AWS credentials of profile team could not be retrieved (Error when retrieving credentials from "
-            "custom-process: vault is sealed): check the `credential_process` of this profile in ~/.aws/config",
-        ),
-        (
-            "[profile other]\nregion = us-east-1\n",
-            "the AWS profile team does not exist (The config profile (team) could not be found): set aws.profile or "
-            "AWS_PROFILE to",
-        ),
-        (
-            "[profile team]\naws_access_key_id = AKIA\n",
-            "AWS credentials are incomplete (Partial credentials found in ",
-        ),
-        (
-            "[profile team]\nrole_arn = arn:aws:iam::123456789012:role/a\nsource_profile = none\n",
-            'the AWS configuration is wrong (The source_profile "none" referenced in the profile "team" does not '
-            "exist): correct profile team in ~/.aws/config.",
-        ),
-    ],
-)
-def test_other_errors_of_profiles_are_one_sentence(home: Path, configuration: str, expected: str) -> None:
-    assert expected in message(home, configuration)
-
-
-def test_every_error_of_credentials_is_an_access_error() -> None:
-    """botocore 1.44.5, `exceptions.py`: all classes about credentials, tokens, sign-in and profiles."""
-    names = ("Credential", "SSO", "Token", "Login", "ProfileNotFound")
-    classes = [
-        each
-        for name, each in vars(exceptions).items()
-        if isinstance(each, type)
-        and issubclass(each, exceptions.BotoCoreError)
-        and any(part in name for part in names)
-        and name not in {"InvalidChecksumConfigError", "MissingServiceIdError"}
-    ]
-    assert len(classes) >= 14
-    for each in classes:
-        assert issubclass(each, CREDENTIAL_ERRORS), each
-        words = dict.fromkeys(("provider", "error_msg", "cred_var", "profile", "name", "auth_token"), "x")
-        with pytest.raises(AccessError, match=r"^Job a: .+ \(.+\): .+\.$"), translated("Job a"):
-            raise each(**words)
 
 
 @pytest.fixture

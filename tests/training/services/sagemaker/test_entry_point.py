@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import contextlib
 import json
 import os
 import shlex
@@ -15,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.aws.machine import IMAGE, IMAGE_ENTRY
+from tests.support.aws.machine import IMAGE
 from tests.support.fork_server.interpreter import INTERPRETER
 from training.services.sagemaker.images import ENTRY_POINT, PROGRAM, arguments, entry_point
 
@@ -133,19 +132,6 @@ def test_every_process_of_the_training_saves(container: Container, name: str) ->
     assert running.returncode == 0, output
 
 
-def test_the_images_own_entry_point_passes_nothing_on(container: Container) -> None:
-    running = container.start(IMAGE_ENTRY, ["job.py"])
-    lines_until(running, "training", 1)
-    running.send_signal(signal.SIGTERM)
-    with pytest.raises(subprocess.TimeoutExpired):
-        running.communicate(timeout=2)
-    for process in descendants(running.pid):
-        with contextlib.suppress(ProcessLookupError):  # the end of process 1 ends the others
-            os.kill(process, signal.SIGKILL)
-    output, _ = running.communicate(timeout=60)
-    assert "saved" not in output
-
-
 def test_a_shell_script_that_traps_the_signal_gets_it_too(container: Container, tmp_path: Path) -> None:
     write(tmp_path / "code" / "job.sh", SHELL_SCRIPT)
     running = container.start(OURS, ["-c", "import os; os.execl('./job.sh', './job.sh', 'x')"])
@@ -167,15 +153,6 @@ def test_a_training_that_starts_after_the_stop_gets_the_signal(container: Contai
     running.send_signal(signal.SIGTERM)
     running.communicate(timeout=25)
     assert time.monotonic() - started < 20
-
-
-def descendants(process: int) -> list[int]:
-    """Return the processes below one, children last."""
-    try:
-        children = Path(f"/proc/{process}/task/{process}/children").read_text().split()
-    except OSError:
-        return []
-    return [each for child in children for each in (int(child), *descendants(int(child)))]
 
 
 def test_the_request_contains_the_program_within_the_limits_of_the_api() -> None:

@@ -23,7 +23,6 @@ from training.services.sagemaker.images import (
     check_image,
     default_image,
     published_images,
-    read_image,
 )
 
 TRN1 = {"is_script": True, "instance_type": "ml.trn1.2xlarge"}
@@ -180,17 +179,6 @@ def test_images_without_transformers_are_those_of_the_sdk(name: str, repository:
     ours = [each for each in published_images() if each.repository == repository]
     assert {(each.pytorch, each.python) for each in ours} == expected
     assert {each.transformers for each in ours} == {None}
-
-
-def test_versions_are_read_from_an_image_uri() -> None:
-    image = read_image(f"{DLC}/{FOR_TRCOMP}")
-    assert image
-    assert (image.has_training_compiler, image.on_gpu, image.pytorch_text) == (True, True, "1.11.0")
-    assert (image.pytorch, image.transformers) == ((1, 11, 0), "4.21.1")
-    short = read_image(f"{DLC}/{TRANSFORMERS_4_6}")
-    assert short
-    assert (short.has_training_compiler, short.pytorch) == (False, (1, 7))
-    assert read_image("own.example/pytorch:latest") is read_image("local") is None
 
 
 def read(path: Path) -> dict[str, Any]:

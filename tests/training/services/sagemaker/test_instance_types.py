@@ -5,7 +5,7 @@ from __future__ import annotations
 import boto3
 import pytest
 
-from tests.support.aws.instance_facts import facts, instance_types, text
+from tests.support.aws.instance_facts import facts, text
 from tests.support.aws.service_rules import local_disk_gb
 from tests.support.requests.building import Built
 from tests.support.requests.workloads import ACCOUNT
@@ -16,7 +16,6 @@ from training.services.sagemaker.instance_types import (
     described,
     device_count,
     has_local_disk,
-    is_known,
 )
 
 MODEL = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
@@ -27,11 +26,6 @@ KEY = {"aws.volume_key": "alias/mine"}
 
 def test_the_table_equals_the_sources_that_are_installed() -> None:
     assert TABLE.read_text() == text(facts())
-
-
-def test_the_counts_of_almost_all_types_of_the_api_are_known() -> None:
-    """No installed source has these two. Their counts are unknown, not guessed."""
-    assert [name for name in instance_types() if not is_known(name)] == ["ml.dl1.24xlarge", "ml.p6e-gb200.36xlarge"]
 
 
 @pytest.mark.parametrize(

@@ -2,19 +2,16 @@
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import boto3
 import pytest
 
-from tests.support.aws.account import ROLE, Account
-from tests.support.requests.random_experiments import RandomExperiments
+from tests.support.aws.account import ROLE
 from tests.support.requests.valid import training_job
 from training.contract.errors import InputError
 from training.services.sagemaker.request_rules import characters, check_request, violations
 
-COUNT, SEED = 100, 20261125
 MODEL = boto3.client("sagemaker", region_name="us-east-1").meta.service_model
 
 
@@ -74,12 +71,3 @@ def test_characters_are_counted_as_java_counts_them() -> None:
     assert [each.rule for each in violations(environment, "\N{GRINNING FACE}" * 257)] == [
         "at most 512 characters are allowed"
     ]
-
-
-def test_random_experiments_are_refused_before_an_upload_or_accepted_by_aws(
-    account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.chdir(tmp_path)
-    experiments = RandomExperiments(tmp_path, account, SEED)
-    accepted = sum(experiments.is_accepted(number, fresh=number % 10 == 0) for number in range(COUNT))
-    assert COUNT / 5 < accepted < 4 * COUNT / 5

@@ -213,18 +213,6 @@ def test_a_script_reads_objects_where_they_are(terminal: Terminal, stored: Accou
     assert len(terminal.runs("group")) == 3
 
 
-def test_a_plan_shows_the_channels_as_they_would_be_sent(terminal: Terminal, stored: Account, tmp_path: Path) -> None:
-    channels = f"train: {URI}, images: {{file_system: fs-0123abcd, kind: EFS, path: /rows}}"
-    text = EXPERIMENT.replace(f"train: {URI}", channels)
-    (tmp_path / "own.yaml").write_text(text.replace("role:", "subnets: [subnet-1], security_groups: [sg-1], role:"))
-    output = terminal.run("train", "--experiment", str(tmp_path / "own.yaml"), "--dry-run")
-    assert output.code == 0, output
-    shown = " ".join(output.out.split())
-    assert f"train: {URI} (2 objects, 0.0 MB), images: efs://fs-0123abcd/rows" in shown, output.out
-    assert "script.channels.images is a directory of a file system: the version of its files" in shown
-    assert not [call for _, call in stored.calls if call.startswith("PUT ")]
-
-
 def test_the_documented_permissions_cover_the_users_bucket() -> None:
     """Users list the objects, and the role of the jobs lists and reads them."""
     values = {"PARTITION": "aws", "DATA-BUCKET": "team-data"}

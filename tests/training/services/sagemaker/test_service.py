@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from pathlib import Path
 from typing import Any
 
@@ -10,15 +9,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from experiments.__main__ import main
 from tests.support.aws.account import Account
-from tests.support.aws.api import EXPIRED
-from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, of_job, running
+from tests.support.services.following import ended, of_job
 from tests.support.services.harness import SageMakerHarness
 from tracking.recording.script_log import ScriptLogReader
-from training.contract.errors import AccessError, ServiceError
 from training.services.launcher import Job, submit
-from training.services.sagemaker.service import LATE_SECONDS, log_page, read_cursor
+from training.services.sagemaker.service import log_page, read_cursor
 
 
 def event(number: int, at_ms: int, message: str = "") -> dict[str, Any]:
@@ -29,19 +25,6 @@ def test_lines_are_ordered_by_time() -> None:
     log = log_page([event(2, 2000), event(1, 1000, "two\nlines\n")], read_cursor(None))
     assert log.lines == ["two", "lines", "line 2"]
     assert log.times == [1.0, 1.0, 2.0]
-
-
-def test_repeated_events_are_dropped() -> None:
-    first = log_page([event(1, 1000), event(2, 2000)], read_cursor(None))
-    second = log_page([event(1, 1000), event(2, 2000), event(3, 2000)], read_cursor(first.cursor))
-    assert second.lines == ["line 3"]
-    assert log_page([event(3, 2000)], read_cursor(second.cursor)).lines == []
-
-
-def test_late_events_are_read() -> None:
-    first = log_page([event(2, 60_000)], read_cursor(None))
-    assert read_cursor(first.cursor).from_ms == 60_000 - 1000 * LATE_SECONDS
-    assert log_page([event(1, 30_000), event(2, 60_000)], read_cursor(first.cursor)).lines == ["line 1"]
 
 
 def test_lines_with_equal_times_are_all_kept_and_ordered_by_id() -> None:
@@ -75,12 +58,6 @@ def test_every_line_is_read_once_in_any_order_of_delivery(deliveries: list[tuple
     assert sorted(lines) == sorted(f"line {number}" for number in range(len(deliveries)))
 
 
-def test_an_invalid_cursor_is_rejected() -> None:
-    for text in ("", "x", "[1]", '{"a": 1}', "[null, []]"):
-        with pytest.raises(ServiceError, match="is not a cursor of the SageMaker service"):
-            read_cursor(text)
-
-
 @pytest.fixture
 def harness(account: Account, tmp_path: Path) -> SageMakerHarness:
     return SageMakerHarness(tmp_path, account)
@@ -97,36 +74,6 @@ def test_a_lost_response_does_not_start_a_second_job(harness: SageMakerHarness, 
     created_ms = 1000 * description["CreationTime"].timestamp()
     assert account.logs.starts_ms
     assert all(created_ms - 2 * 3_600_000 < start for start in account.logs.starts_ms)
-
-
-def test_a_job_whose_launcher_lost_its_credentials_is_listed_and_stopped_by_its_group(
-    harness: SageMakerHarness, account: Account, capsys: pytest.CaptureFixture[str], tmp_path: Path
-) -> None:
-    job = submit(harness.service, harness.request(RUNS_UNTIL_STOPPED, name="study-1-a0r0"))
-    running(job)
-    account.api.faults.add("DescribeTrainingJob", EXPIRED)
-    with pytest.raises(AccessError, match="AWS credentials have expired: renew them"):
-        job.describe()
-    assert job.describe()["TrainingJobStatus"] == "InProgress"
-    table = tmp_path / "prices.json"
-    table.write_text('{"date": "2026-11-01", "usd_per_hour": {"ml.g4dn.xlarge": 3600}}')
-    assert main(["jobs", "--service", "sagemaker", "list", "--prices", str(table)]) == 0
-    output = capsys.readouterr().out
-    match = re.search(r"study-1-a0r0 +Training .* ([0-9]+) so far +([0-9.]+) so far", output)
-    assert match
-    # The price is a dollar per second.
-    assert float(match[2]) == pytest.approx(float(match[1]), abs=1)
-    assert "1 running" in output
-    assert "so far (prices.json, 2026-11-01)" in output
-    assert main(["jobs", "--service", "sagemaker", "stop", "--group", "study-1"]) == 0
-    first, last = capsys.readouterr().out.splitlines()
-    assert first == "Stopping 1 job. Each job has 120 s to end."
-    assert re.fullmatch(r"study-1-a0r0: stopped after [0-9]+ s", last)
-    ended(job)
-    assert main(["jobs", "--service", "sagemaker", "stop", "--group", "study-1"]) == 0
-    assert capsys.readouterr().out == "study-1: 1 job had already ended (1 stopped).\n"
-    assert main(["jobs", "--service", "sagemaker", "stop", "--group", "study-2"]) == 2
-    assert "this group has no jobs here" in capsys.readouterr().err
 
 
 def test_a_line_that_is_stored_after_the_end_is_read(harness: SageMakerHarness, account: Account) -> None:

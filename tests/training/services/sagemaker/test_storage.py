@@ -188,24 +188,6 @@ def test_a_container_sees_every_kind_of_channel(account: Account, tmp_path: Path
     }
 
 
-def test_an_upload_of_an_earlier_version_is_used_without_its_marker(account: Account, tmp_path: Path) -> None:
-    """Earlier versions wrote `<hash>.complete` beside the prefix `<hash>`, which matched it."""
-    clients = Clients()
-    storage = Storage(clients, session_bucket(clients, "123456789012"))
-    (tmp_path / "rows.csv").write_text("text,label\n")
-    uri = storage.put_channel(tmp_path / "rows.csv", "data")
-    s3, key = account.clients["s3"], uri.removeprefix(f"s3://{BUCKET}/")
-    s3.delete_object(Bucket=BUCKET, Key=f"trainfare/complete/{key.removeprefix('trainfare/').rstrip('/')}")
-    s3.put_object(Bucket=BUCKET, Key=f"{key.rstrip('/')}.complete", Body=b"")
-    before = s3.head_object(Bucket=BUCKET, Key=f"{key}rows.csv")["LastModified"]
-    messages: list[str] = []
-    assert storage.put_channel(tmp_path / "rows.csv", "data", messages.append) == uri
-    assert messages == [f"Uploaded 0 bytes to {uri.rstrip('/')} (11 bytes were already uploaded)"]
-    assert s3.head_object(Bucket=BUCKET, Key=f"{key}rows.csv")["LastModified"] == before
-    Objects(s3).fetch_folder(uri, tmp_path / "container")
-    assert files(tmp_path / "container") == {"rows.csv": b"text,label\n"}
-
-
 @pytest.mark.parametrize(
     ("name", "message"),
     [

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import signal
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -75,21 +73,6 @@ def test_one_job_completes_while_others_hang_or_vanish(terminal: Terminal, accou
     assert len(terminal.curve(runs["a0r0"])) == 8
 
 
-def test_a_hanging_job_is_stopped(terminal: Terminal, account: Account) -> None:
-    account.jobs.faults.hanging.add("")
-    account.jobs.faults.grace_seconds = 0.1
-
-    def stop() -> None:
-        in_training(account)
-        os.kill(os.getpid(), signal.SIGINT)
-
-    with meanwhile(stop):
-        output = terminal("train")
-    assert output.code == 130, output
-    [run] = terminal.runs()
-    assert (run.info.status, run.data.tags["platform.failure_class"]) == ("KILLED", "Stopped")
-
-
 def test_the_same_command_resumes_after_lost_credentials(
     terminal: Terminal, account: Account, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -137,16 +120,6 @@ def test_repeated_responses_are_recorded_once(terminal: Terminal, account: Accou
         assert [step for step, _ in terminal.curve(run, metric)] == list(range(1, 9))
     events = Path(terminal.client.download_artifacts(run.info.run_id, "events.jsonl")).read_text().splitlines()
     assert len(set(events)) == len(events)
-
-
-def test_a_refused_image_gives_one_line_and_leaves_nothing_running(terminal: Terminal, account: Account) -> None:
-    output = terminal("train", {"machine.image": "999999999999.dkr.ecr.us-east-1.amazonaws.com/mine:latest"})
-    [line] = output.error.splitlines()
-    assert output.code == 2, output
-    assert re.search("Job demo-.* Cannot find repository: mine in registry ID: 999999999999", line), output
-    assert "may still be running" not in line
-    assert account.jobs.names() == []
-    assert {run.info.status for run in terminal.runs()} <= {"FAILED"}
 
 
 def test_a_script_that_fails_shows_its_traceback(

@@ -54,13 +54,6 @@ def test_changed_new_and_renamed_objects_are_other_data(account: Account) -> Non
     assert len(digests) == 4
 
 
-@pytest.mark.slow
-def test_all_pages_of_a_listing_count(account: Account) -> None:
-    """S3 lists at most 1,000 keys in a page (Amazon S3 API Reference, ListObjectsV2)."""
-    found = data(account, "s3://team-data/rows/", **{f"rows/{number}": b"1" for number in range(1_001)})
-    assert (found.objects, found.size_bytes) == (1_001, 1_001)
-
-
 def test_a_prefix_that_takes_more_than_its_folder_is_noted(account: Account) -> None:
     found = data(account, "s3://team-data/abc", **{"abc/x": b"1", "abc.complete": b"1"})
     [note] = found.notes
