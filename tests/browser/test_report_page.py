@@ -117,19 +117,6 @@ def test_a_dark_page_is_printed_black_on_white_and_complete(
     assert paper.stat().st_size > 20_000
 
 
-def test_forced_colours_keep_texts_and_borders(
-    name: str, reports: dict[str, Path], window: Callable[..., Window]
-) -> None:
-    shown = window(forced_colors="active").open(reports[name])
-    shown.screenshot(f"{name}-forced-colours")
-    assert shown.page.evaluate("matchMedia('(forced-colors: active)').matches")
-    ink = style(shown, "body", "color")
-    assert style(shown, ".answer > strong", "color") == ink
-    assert style(shown, "svg text", "fill") == ink
-    assert style(shown, ".card", "borderTopStyle") == "solid"
-    assert shown.overhang() <= 0
-
-
 def test_without_scripts_the_page_is_complete(
     name: str, reports: dict[str, Path], window: Callable[..., Window]
 ) -> None:

@@ -82,13 +82,6 @@ def test_an_undecided_arm_continues_until_the_last_look() -> None:
     assert (first.stops, last.stops) == (None, "last look")
 
 
-def test_two_jobs_of_whole_seconds_without_spread_are_no_proof() -> None:
-    result = look(results([40.0] * 2), results([41.0] * 2), DESIGN, 0, resolution=1.0)
-    assert result is not None
-    assert result.ratio.low < 1 < result.ratio.high
-    assert look(results([40.0]), results([41.0, 41.0]), DESIGN, 0) is None
-
-
 @pytest.mark.parametrize(("repeats", "number"), [(3, 0), (5, 1), (9, 3)])
 def test_equal_whole_seconds_have_an_interval(repeats: int, number: int) -> None:
     result = look(results([40.0] * repeats), results([40.0] * repeats), DESIGN, number, resolution=1.0)

@@ -8,10 +8,9 @@ import subprocess
 import sys
 from pathlib import Path
 
-import pytest
 import yaml
 
-from dependencies.lock_file import Pin, parse, text_of, without
+from dependencies.lock_file import parse
 from dependencies.write_licences import PAGE
 from tests.layout.imports import ROOT
 
@@ -73,13 +72,3 @@ def test_the_environments_that_mlflow_creates_have_a_pinned_pip() -> None:
     environment = yaml.safe_load((ROOT / "python_env.yaml").read_text("utf-8"))
     pip = parse((ROOT / "requirements-dev.lock").read_text("utf-8"))["pip"]
     assert environment["build_dependencies"] == [f"pip=={pip.version}"]
-
-
-def test_a_lock_file_is_read_and_written() -> None:
-    text = f"a==1.0 \\\n    --hash={A} \\\n    --hash={B}\nb-c==2.0+cpu \\\n    --hash={C}\n"
-    lock = parse(f"# A comment.\nB_c==2.0+cpu --hash={C}\n\n" + text.partition("b-c")[0])
-    assert lock == {"a": Pin("a", "1.0", frozenset({A, B})), "b-c": Pin("b-c", "2.0+cpu", frozenset({C}))}
-    assert text_of(lock) == text
-    assert text_of(without(lock, ["a"])) == f"b-c==2.0+cpu \\\n    --hash={C}\n"
-    with pytest.raises(ValueError, match="'a>=1' does not pin a version"):
-        parse("a>=1")

@@ -19,7 +19,7 @@ from tests.support.reports.made_experiments import Experiment
 from tests.support.reports.page import HOSTILE, Page
 from tests.support.reports.reading import terminal_lines, terminal_text
 from tracking.queries.job_tables import experiment_named, experiment_runs
-from training.contract.errors import InputError, TrackingError
+from training.contract.errors import TrackingError
 
 
 def counts(costs: JobCosts) -> tuple[int, int, int, int]:
@@ -87,12 +87,6 @@ def test_a_resumed_group_shows_its_last_launchers_run(empty: Experiment) -> None
     empty.client.delete_run(second)
     [group] = empty.overview().groups
     assert group.run_id == third != first
-
-
-def test_a_deleted_experiment_is_not_found(empty: Experiment) -> None:
-    empty.client.delete_experiment(empty.id)
-    with pytest.raises(InputError, match="which has Default"):
-        experiment_named(empty.client, "demo")
 
 
 def test_a_silent_server_is_an_error() -> None:

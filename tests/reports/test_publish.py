@@ -46,9 +46,7 @@ def publish_to(tracked: Tracked, run_id: str, report: Report, folder: Path) -> A
     return tracked.client.get_run(run_id)
 
 
-@pytest.mark.parametrize("fixture", ["tracked", pytest.param("tracked_by_server", marks=pytest.mark.slow)])
-def test_a_groups_run_shows_the_answer(fixture: str, request: pytest.FixtureRequest, tmp_path: Path) -> None:
-    tracked: Tracked = request.getfixturevalue(fixture)
+def test_a_groups_run_shows_the_answer(tracked: Tracked, tmp_path: Path) -> None:
     run = publish_to(tracked, group_on(tracked), rendered(tracked), tmp_path / "report")
     assert run.info.run_name == run.data.tags["mlflow.runName"] == "inductor 20 % cheaper (compare demo)"
     matches = tracked.client.search_runs([tracked.experiment_id], f"attributes.run_name = '{run.info.run_name}'")

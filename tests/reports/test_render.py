@@ -87,18 +87,6 @@ def test_a_group_without_successful_jobs_or_without_jobs_has_a_page(tracked: Any
     assert report.charts == ()
 
 
-def test_many_arms_with_long_names_keep_to_the_terminal(tracked: Any) -> None:
-    for i in range(9):
-        for repeat in range(2):
-            label = f"inductor, batch {2**i}, learning rate 0.00012345, bf16, padded to buckets"
-            tracked.trained(
-                label, repeat, 60.5 + 9 * i + repeat, 50.0 + i, metrics={"target/reached": 1.0, "target/seconds": 9.0}
-            )
-    report = render(tracked.client, tracked.group, "t")
-    sound_page(report)
-    assert len(summary(report)["contrasts"]) == 8
-
-
 def test_jobs_on_a_server_link_to_its_runs(tracked_by_server: Any) -> None:
     tracked = tracked_by_server
     run_id = tracked.trained("none", 0, 41.0)

@@ -68,11 +68,6 @@ def test_a_server_that_does_not_answer_gets_no_further_requests(tracked_by_serve
     )
 
 
-def comparison(tracked: Tracked, client: MlflowClient) -> Report:
-    four_jobs(tracked)
-    return render(client, tracked.group, "t")
-
-
 def chosen(tracked: Tracked, client: MlflowClient) -> Report:
     four_jobs(tracked)
     return render_chosen(client, chosen_jobs(client, [tracked.group]), "t", CompareOptions(), [tracked.group])
@@ -106,7 +101,7 @@ def test_every_kind_of_report_is_made_without_curves(
     assert not summary(report)["headline"].startswith("No ")
 
 
-@pytest.mark.parametrize("make", [comparison, probes, sweep])
+@pytest.mark.parametrize("make", [probes, sweep])
 def test_every_kind_of_report_is_made_without_files(
     tracked_by_server: Tracked, make: Callable[[Tracked, MlflowClient], Report]
 ) -> None:

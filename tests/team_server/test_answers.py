@@ -7,13 +7,10 @@ import re
 from pathlib import Path
 
 import pytest
-from mlflow import MlflowClient
 
 from experiments.__main__ import main
 from tests.conftest import ROOT
 from tests.support.tracking.team import Team, documented
-from tracking.server.store import Store
-from training.contract.errors import NotAllowed
 
 pytestmark = pytest.mark.slow
 
@@ -61,24 +58,6 @@ def test_unknown_hosts_and_origins_are_refused(team: Team) -> None:
         connection.request("POST", "/api/2.0/mlflow/experiments/search", b'{"max_results": 1}', headers)
         assert connection.getresponse().status == status
         connection.close()
-
-
-def test_a_write_without_permission_is_not_retried(
-    team: Team, admin: MlflowClient, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    experiment = admin.get_experiment_by_name("shared")
-    assert experiment
-    run_id = admin.create_run(experiment.experiment_id).info.run_id
-    for name, value in team.as_user("guest").items():
-        monkeypatch.setenv(name, value)
-    slept: list[float] = []
-    store = Store(MlflowClient(team.uri), sleep=slept.append)
-    assert store.call(store.client.get_run, run_id).info.run_id == run_id
-    message = r"'guest' write to the experiment \(403\): the permission EDIT on it is missing"
-    for call, words in (("set_tag", ("a", "b")), ("log_text", ("text", "file.txt"))):
-        with pytest.raises(NotAllowed, match=message):
-            store.call(getattr(store.client, call), run_id, *words)
-    assert slept == []
 
 
 def test_the_page_documents_every_variable_that_the_commands_take() -> None:

@@ -63,16 +63,8 @@ def assert_says(report: Report, *sentences: str) -> None:
     assert markdown(report).count("- Missing: ") == len(sentences)
 
 
-@pytest.fixture(params=["SQLite", pytest.param("the team's server", marks=pytest.mark.slow)])
-def somewhere(request: pytest.FixtureRequest) -> MlflowClient:
-    """A tracking store, with the administrator's permissions."""
-    if request.param == "SQLite":
-        return MlflowClient(request.getfixturevalue("tracking_uri"))
-    client: MlflowClient = request.getfixturevalue("admin")
-    return client
-
-
-def test_missing_and_non_finite_figures_are_reported(somewhere: MlflowClient) -> None:
+def test_missing_and_non_finite_figures_are_reported(tracking_uri: str) -> None:
+    somewhere = MlflowClient(tracking_uri)
     tracked = group_on(somewhere)
     for repeat in range(2):
         tracked.trained("none", repeat, 100.5 + repeat, baseline=True)

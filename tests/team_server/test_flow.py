@@ -12,7 +12,7 @@ from mlflow import MlflowClient
 
 from tests.support.tracking.planned_jobs import planned
 from tests.support.tracking.team import Team
-from tests.team_server.conftest import Person, create_user, runs_of
+from tests.team_server.conftest import Person, runs_of
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import open_group
 from tracking.server.store import Store
@@ -80,25 +80,6 @@ def test_a_robot_trains_in_its_experiment_and_a_guest_reports_on_it(
     assert len(runs_of(admin, "shared", "group")) == 1
     assert not list((guest.folder / "home").glob("jobs/*"))
     assert sorted(team.artifacts.keys()) == before
-
-
-def test_a_user_without_permission_is_refused_before_training(
-    person: Callable[..., Person], admin: MlflowClient, script: Path
-) -> None:
-    create_user(admin, "nobody")
-    count = len(runs_of(admin, "shared"))
-    for name, message in (
-        ("shared", "read experiment 'shared' (403): the permission READ on it (EDIT to train in it) is missing"),
-        ("fresh", "create experiment 'fresh' (403): the right to create experiments (USE of the workspace) is missing"),
-    ):
-        nobody = person("nobody", MLFLOW_EXPERIMENT_NAME=name)
-        done = nobody("compare", {"experiment": script})
-        assert_refused(done, f"does not let user 'nobody' {message}; an administrator")
-        assert not list((nobody.folder / "home").glob("jobs/*"))
-    assert len(runs_of(admin, "shared")) == count
-    read = nobody("report", {"group": "shared-1"})
-    assert read.returncode == 2
-    assert "has no group 'shared-1' that user 'nobody' may read.\n" in read.stderr
 
 
 def assert_refused(done: subprocess.CompletedProcess[str], message: str) -> None:

@@ -119,15 +119,12 @@ def test_paths_are_relative_to_their_file_and_overrides_to_the_working_folder(tm
         ("batch_size=0", "batch_size must be greater than or equal to 1, not 0 (override batch_size)"),
         ("base_learning_rate=1e300", "base_learning_rate must be at most 10 for a task, not 1e+300"),
         ("compiler=inducter", "not 'inducter' (override compiler). Did you mean 'inductor'?"),
-        ("compiler=trcomp", "compiler 'trcomp' does not run on the local service"),
         ("service=sagemaker", "machine.instance_type is 'local', but service 'sagemaker' needs one such as ml.g5"),
         ("machine.instance_count=2", "machine.instance_count 2 must be 1: the local service is one machine"),
-        ("machine.spot=true", "machine.spot requires service 'sagemaker'; the service is 'local'"),
         ("machine=big", "machine must be a mapping with the keys instance_type, fallback_instance_types,"),
         ("machine.cores=4096", "machine.cores is 4096, but this machine has"),
         ("bucket_lengths=64,32", "bucket_lengths must be ascending, but 32 follows 64 (override bucket_lengths)"),
         ("data.validation=x.csv", "data.validation is a file, so set data.train in place of data.builtin"),
-        ("target.metric=eval_loss", "target.value is missing (override target.metric)"),
         ("target={metric: accuracy, value: 1}", "Did you mean 'eval_accuracy'?"),
         ("eval_strategy=samples", "eval_strategy 'samples' requires eval_samples, the number of samples in between"),
         ("best_metric=eval_loss", "needs a checkpoint after every evaluation: the job evaluates every epoch and saves"),
@@ -252,18 +249,3 @@ def test_a_missing_file_is_reported_with_the_folder(tmp_path: Path, monkeypatch:
     assert str(error.value) == f"experiment file 'own.yaml' does not exist in {tmp_path}."
     (tmp_path / "own.yaml").write_text("epochs: 1\n")
     assert find_in_user_folder(Path("own.yaml"), "experiment") == Path("own.yaml")
-
-
-def test_a_missing_file_under_mlflow_run_is_reported_with_both_folders(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    project = tmp_path / "project"
-    project.mkdir()
-    # This process has no ancestor with a run's id, so the closest one is its parent.
-    user = Path(f"/proc/{os.getppid()}/cwd").readlink()
-    monkeypatch.chdir(project)
-    monkeypatch.setenv("MLFLOW_RUN_ID", "a")
-    with pytest.raises(InputError) as error:
-        load("missing.yaml", {})
-    assert f"'missing.yaml' exists neither in {user} nor in {project}" in str(error.value)
-    assert "use an absolute path" in str(error.value)

@@ -23,7 +23,6 @@ from experiments.running.output import sentence
             PermissionError(errno.EACCES, "Permission denied", b"/data/y"),
             "/data/y: permission denied; check its owner and mode, or set TRAINFARE_HOME to a folder of your own.",
         ),
-        (OSError(errno.EXDEV, "x", "/a", None, "/b"), "/b: invalid cross-device link."),
         (
             sqlite3.OperationalError("disk I/O error\nmore"),
             "a database cannot be used (the tracking database is {path}): disk I/O error; "

@@ -87,8 +87,3 @@ def test_an_invalid_file_is_reported_with_its_line(tmp_path: Path, text: str, se
     path = tmp_path / "backend.yaml"
     path.write_text(text)
     assert refused("demo", {"backend_config": str(path)}).replace(str(path), "F").startswith(sentence)
-
-
-def test_a_missing_backend_file_is_reported() -> None:
-    output = refused("demo", {"backend_config": "nowhere.json"})
-    assert output == f"backend configuration file 'nowhere.json' does not exist in {Path.cwd()}."

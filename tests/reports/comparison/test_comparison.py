@@ -238,19 +238,6 @@ def test_samples_of_the_warm_up_are_work(tracked: Any) -> None:
     assert [job.setup_beyond_steady_seconds for job in jobs] == pytest.approx([10.0, 7.0, 12.0])
 
 
-def test_the_headline_of_a_single_arm_states_its_cost(tracked: Any) -> None:
-    assert messages.headline(comparison_of(tracked)) == "This group has no jobs."
-    tracked.job("none", status="FAILED")
-    assert messages.headline(comparison_of(tracked)) == "No verdict: the only job did not succeed."
-    tracked.trained("none", 1, 41.0)
-    tracked.job("none", 2, status=None)
-    comparison = comparison_of(tracked)
-    assert messages.headline(comparison) == "“none” took 41.0 billable seconds."
-    # A running job is neither a success nor a failure.
-    [only] = comparison.arms
-    assert (len(only.succeeded), len(only.failed), len(only.jobs)) == (1, 1, 3)
-
-
 def test_costs_of_earlier_jobs_are_without_their_trial_of_auto(tracked: Any) -> None:
     """Earlier versions chose the values of `auto` in a trial, which took 10 of the first job's 110 seconds."""
     trial = {"time/trial_seconds": 10.0, "target/seconds": 60.0}

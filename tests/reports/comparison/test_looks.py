@@ -178,13 +178,6 @@ def test_the_second_job_counts_in_place_of_the_disturbed_one() -> None:
     assert not counted.succeeded
 
 
-def test_disturbed_jobs_count_unless_they_are_to_be_repeated() -> None:
-    other = arm("inductor", *map(disturbed, jobs(0.8, 3)))
-    state = progress_of(DESIGN, ["none", "inductor"], [BASELINE, other])
-    assert (state.due, state.stopped) == ((), {"inductor": "cheaper"})
-    assert jobs_to_repeat(DESIGN, [BASELINE, other]) == frozenset()
-
-
 def test_disturbed_jobs_are_counted_in_one_sentence() -> None:
     quiet = [replace(each, numbers={**each.numbers, "machine_steal_percent": 0.1}) for each in jobs(0.8, 3)]
     assert disturbance_sentences(quiet) == []

@@ -137,9 +137,7 @@ def test_the_base_setting_may_be_the_best() -> None:
             "No answer: none of 1 trial completed with a known cost.",
         ),
         ([trial("none", 8, 1.0, end="not reached")], "No answer: none of 1 trial reached eval_loss 0.45."),
-        ([trial("none", 8, math.nan)], "No answer: none of 1 trial completed with a known cost."),
         ([trial("inductor", 8, 9.0)], "inductor at batch 8 is the best of 1 trial: 9.00 billable seconds to eval_loss"),
-        ([trial("none", math.nan, 1.0)], "none is the best of 1 trial: 1.00 billable seconds to eval_loss 0.45."),
     ],
 )
 def test_headlines_of_incomplete_sweeps(rows: list[dict[str, Any]], expected: str) -> None:

@@ -17,7 +17,7 @@ from botocore.exceptions import ClientError
 from tests.support.aws.api import Response
 from tests.support.aws.logs import LogStream
 from tests.support.aws.machine import Machine, job_description, merged, role_access
-from tests.support.aws.objects import NetworkError, Objects, SyncedFolder, downloaded, packed
+from tests.support.aws.objects import Objects, SyncedFolder, downloaded, packed
 from tests.support.aws.service_rules import machine_types
 from tests.support.ports import free_port
 from training.contract.errors import InputError
@@ -165,8 +165,6 @@ class TrainingJob:
                 self._interrupt()
                 self._begin()
             self._upload()
-        except NetworkError as error:
-            self._failed = f"AlgorithmError: framework error: \n{error}"
         except InputError as error:
             self._failed = f"ClientError: {error}"
         except ClientError as error:
@@ -179,7 +177,7 @@ class TrainingJob:
         self._downloading = datetime.now(UTC)
         self._began = self._began or self._downloading
         variables = {"TRAINFARE_STOP_GRACE_SECONDS": str(self._faults.grace_seconds)}
-        variables |= role_access(self.request, self._clients["s3"])
+        variables |= role_access(self._clients["s3"])
         self._start_machines(downloaded(self.request, self._objects, self._root, variables))
 
     def _interrupt(self) -> None:
@@ -334,5 +332,3 @@ class JobFaults:
     """Time from the end of a job until its description has the billed seconds."""
     lines_twice: bool = False
     """True if every log line is stored twice, like by an agent that retries after a lost response."""
-    compiler_works: bool = True
-    """True if the Training Compiler runs, and logs that it runs, when a request enables it."""

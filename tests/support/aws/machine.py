@@ -7,11 +7,9 @@ import json
 import os
 import shutil
 import signal
-import subprocess
 import sys
 import tarfile
 from collections.abc import Iterator, Mapping, Sequence
-from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -127,10 +125,8 @@ def _processes(hyperparameters: dict[str, str], instance_type: str) -> int:
     return (device_count(instance_type) or 1) if "true" in flags else 0
 
 
-def role_access(request: Mapping[str, Any], s3: Any) -> dict[str, str]:
-    """Return the variables with which a container reaches the account as its role; none if it is isolated."""
-    if request.get("EnableNetworkIsolation"):
-        return {}
+def role_access(s3: Any) -> dict[str, str]:
+    """Return the variables with which a container reaches the account as its role."""
     keys = {"AWS_ACCESS_KEY_ID": "AKIAEXAMPLEROLE", "AWS_SECRET_ACCESS_KEY": "example"}
     return {**keys, "AWS_REGION": "us-east-1", "AWS_ENDPOINT_URL_S3": str(s3.meta.endpoint_url)}
 
@@ -159,25 +155,3 @@ def merged(artifacts: Sequence[Path], into: Path) -> Path | None:
                 for member in part.getmembers():
                     archive.addfile(member, part.extractfile(member) if member.isfile() else None)
     return into
-
-
-NAMESPACE = "unshare --map-root-user --net sh -c 'ip link set lo up && exec \"$@\"' sh"
-"""Command that runs another with only a loopback interface, in the same process."""
-CLOSED = "export HTTP_PROXY=http://127.0.0.1:9 HTTPS_PROXY=http://127.0.0.1:9 http_proxy=http://127.0.0.1:9;"
-"""Fallback where namespaces are not allowed: HTTP goes to a closed port."""
-
-
-def isolated_interpreter(folder: Path) -> Path:
-    """Write a program into the folder that runs this interpreter without a network, and return its path."""
-    start = f"exec {NAMESPACE}" if has_namespaces() else f"{CLOSED} exec"
-    folder.mkdir(parents=True, exist_ok=True)
-    program = folder / "python"
-    program.write_text(f'#!/bin/sh\n{start} "{INTERPRETER}" "$@"\n')
-    program.chmod(0o755)
-    return program
-
-
-@cache
-def has_namespaces() -> bool:
-    """Return whether this machine lets its users create network namespaces."""
-    return subprocess.run(f"{NAMESPACE} true", shell=True, capture_output=True).returncode == 0

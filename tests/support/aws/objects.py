@@ -11,9 +11,7 @@ from fnmatch import fnmatch
 from pathlib import Path
 from typing import Any
 
-from tests.support.aws.machine import isolated_interpreter
 from training.contract.errors import InputError
-from training.services.local.container import PYTHON_VARIABLE
 
 
 class Objects:
@@ -113,38 +111,16 @@ def _state(path: Path) -> tuple[int, int] | None:
     return status.st_size, status.st_mtime_ns
 
 
-IN_CONTAINER = "/opt/ml/input/data/"
-
-
-class NetworkError(Exception):
-    """A call that a container without a network cannot make."""
-
-
 def downloaded(request: Mapping[str, Any], objects: Objects, root: Path, environment: Mapping[str, str]) -> Any:
-    """Download into `root`, and return the request with local paths and additional variables.
-
-    The agent downloads the channels outside the container. The toolkit downloads the source inside, which a container
-    without a network cannot do; a source in a channel is read from there (sagemaker-training 5.1.4, `files.py`,
-    `download_and_extract`).
-    """
+    """Download into `root`, and return the request with local paths and additional variables."""
     hyperparameters = dict(request["HyperParameters"])
     channels = [_channel(each, objects, root) for each in request.get("InputDataConfig", [])]
-    archive, isolated = json.loads(hyperparameters["sagemaker_submit_directory"]), request.get("EnableNetworkIsolation")
-    if archive.startswith(IN_CONTAINER):
-        source = root / "channels" / archive.removeprefix(IN_CONTAINER)
-    elif isolated:
-        raise NetworkError(
-            f"botocore.exceptions.EndpointConnectionError: Could not connect to the endpoint of {archive}"
-        )
-    else:
-        source = objects.fetch_file(archive, root / "source")
+    source = objects.fetch_file(json.loads(hyperparameters["sagemaker_submit_directory"]), root / "source")
     hyperparameters["sagemaker_submit_directory"] = json.dumps(source.as_uri())
     # Only the Training Compiler's images support these flags.
     for key in [key for key in hyperparameters if key.startswith("sagemaker_training_compiler")]:
         del hyperparameters[key]
     variables = {**environment, **request.get("Environment", {})}
-    if isolated:
-        variables[PYTHON_VARIABLE] = str(isolated_interpreter(root / "isolated"))
     return {**request, "HyperParameters": hyperparameters, "InputDataConfig": channels, "Environment": variables}
 
 

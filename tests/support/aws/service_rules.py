@@ -105,47 +105,10 @@ def _times(request: Request) -> Iterator[str]:
 
 
 def _channels(request: Request) -> Iterator[str]:
-    """`Channel.ChannelName`: unique; `DataSource`: S3 or a file system."""
-    channels = request.get("InputDataConfig", [])
-    names = [each["ChannelName"] for each in channels]
+    """`Channel.ChannelName`: unique."""
+    names = [each["ChannelName"] for each in request.get("InputDataConfig", [])]
     if len(set(names)) < len(names):
         yield f"Channel names must be unique: {names}"
-    for each in channels:
-        mode = each.get("InputMode", request["AlgorithmSpecification"]["TrainingInputMode"])
-        if len(each["DataSource"]) != 1:
-            yield f"Specify exactly one data source for channel {each['ChannelName']}, not {sorted(each['DataSource'])}"
-        elif "S3DataSource" in each["DataSource"]:
-            yield from _s3_source(each["DataSource"]["S3DataSource"], mode)
-        else:
-            yield from _file_system(each["DataSource"]["FileSystemDataSource"], mode, request)
-
-
-def _s3_source(source: Request, mode: str) -> Iterator[str]:
-    """`S3DataSource.S3DataType`: "AugmentedManifestFile can only be used if the Channel's input mode is Pipe".
-
-    `AttributeNames` are attributes of an augmented manifest. A URI of a manifest names an object.
-    """
-    kind = source["S3DataType"]
-    if kind == "AugmentedManifestFile" and mode != "Pipe":
-        yield f"AugmentedManifestFile is only supported for Pipe input mode, not {mode}"
-    if (kind == "AugmentedManifestFile") != bool(source.get("AttributeNames")):
-        yield f"AttributeNames are required for AugmentedManifestFile, and only for it, not for {kind}"
-    if kind != "S3Prefix" and (source["S3Uri"].endswith("/") or source["S3Uri"].count("/") < 3):
-        yield f"S3Uri {source['S3Uri']} is not an object, which {kind} needs"
-
-
-def _file_system(source: Request, mode: str, request: Request) -> Iterator[str]:
-    """SDK v2, `inputs.py` at 03cd5ad4, `FileSystemInput`: an absolute path, and no input mode.
-
-    The API reference does not state that a network and the mode File are needed. They are assumed here: a file system
-    is reached only through its VPC, and the other modes read S3 (`TrainingInputMode`).
-    """
-    if "VpcConfig" not in request:
-        yield "VpcConfig is required for FileSystemDataSource"
-    if mode != "File":
-        yield f"FileSystemDataSource is only supported for File input mode, not {mode}"
-    if not source["DirectoryPath"].startswith("/"):
-        yield f"DirectoryPath {source['DirectoryPath']} must be an absolute path"
 
 
 def _metrics(request: Request) -> Iterator[str]:

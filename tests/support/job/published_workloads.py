@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import shutil
 from collections.abc import Callable, Mapping
@@ -22,21 +21,8 @@ def squad(_: Path, shared: Path) -> Fields:
     return {**files, "max_length": 96, "doc_stride": 32}
 
 
-def mnli(_: Path, shared: Path) -> Fields:
-    data = shared / "data"
-    return {
-        "data.train": data / "mnli-taxinli-fromtrain.tsv.gz",
-        "data.validation": data / "mnli-taxinli-fromdev.tsv.gz",
-    }
-
-
 def spot(_: Path, shared: Path) -> Fields:
     return {**emotion(shared), "save_steps": 2}
-
-
-def reviews(folder: Path, shared: Path) -> Fields:
-    steps = {"eval_steps": 2, "save_steps": 2, "save_model": "false"}
-    return {**star_reviews(folder, shared), **steps}
 
 
 def sst2(_: Path, shared: Path) -> Fields:
@@ -51,15 +37,14 @@ def sst2(_: Path, shared: Path) -> Fields:
 
 
 WORKLOADS: Mapping[str, tuple[str | None, Callable[[Path, Path], Fields]]] = {
-    "squad-albert": ("albert", squad),
     "bert-large-squad-dp": ("bert", squad),
-    "roberta-large-mnli-mp": ("roberta", mnli),
     "distilbert-spot": ("distilbert", spot),
-    "reviews-distilbert": ("distilbert", reviews),
     "emotion-bert": ("bert", lambda _, shared: emotion(shared)),
     "sst2-gpt2": (None, sst2),
 }
-"""Experiment to (kind of its tiny model, or None for a model from scratch; function that returns its small data)."""
+"""Each task once, with two instances, with spot instances and with the settings in the experiment file.
+
+Experiment to (kind of its tiny model, or None for a model from scratch; function that returns its small data)."""
 
 SMALL_FIELDS = {"data.train_rows": 48, "data.validation_rows": 24, "max_length": 64, "max_steps": 4, "logging_steps": 1}
 
@@ -70,14 +55,6 @@ SMALL = {
         "max_position_embeddings": 512,
     },
     "distilbert": {"dim": 16, "n_layers": 2, "n_heads": 2, "hidden_dim": 32, "max_position_embeddings": 512},
-    "roberta": {
-        "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32,
-        "max_position_embeddings": 514, "type_vocab_size": 1, "pad_token_id": 0,
-    },
-    "albert": {
-        "embedding_size": 16, "hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2,
-        "intermediate_size": 32, "max_position_embeddings": 512, "pad_token_id": 0,
-    },
 }  # fmt: skip
 
 
@@ -95,18 +72,3 @@ def small_model(folder: Path, kind: str) -> Path:
 def emotion(shared: Path) -> dict[str, object]:
     data = shared / "data"
     return {"data.train": data / "emotion-train.jsonl.gz", "data.validation": data / "emotion-validation.jsonl.gz"}
-
-
-def star_reviews(folder: Path, shared: Path) -> dict[str, object]:
-    """Write tweets with three sentiments as reviews with stars, in the columns of the withdrawn data set."""
-    data: dict[str, object] = {}
-    for name, split in (("data.train", "train"), ("data.validation", "valid")):
-        with gzip.open(shared / f"data/multisent-tweets-{split}.jsonl.gz", "rt") as lines:
-            tweets = [json.loads(line) for line, _ in zip(lines, range(100), strict=False)]
-        rows = [
-            {"review_id": at, "stars": (1 + at % 2, 3, 4 + at % 2)[tweet["label"]], "review_body": tweet["text"]}
-            for at, tweet in enumerate(tweets)
-        ]
-        file = data[name] = folder / f"{split}.jsonl"
-        file.write_text("".join(json.dumps(row) + "\n" for row in rows))
-    return data

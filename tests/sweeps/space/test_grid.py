@@ -32,10 +32,8 @@ def test_a_point_is_restored_from_its_parameters() -> None:
     ("sizes", "multipliers", "words"),
     [
         ("256..8", None, "batch_sizes 256..8 has no values: its lower end 256 is above its upper end 8"),
-        ("9..15", None, "batch_sizes 9..15 contains none of the powers of two: choose a wider range"),
         ("0..8", None, "must be a range of whole numbers, each at least 1"),
         ("many", None, "batch_sizes 'many' must be a range such as 8..256, or a number"),
-        ("8", "0..1", "learning_rate_multipliers 0..1 must be above 0"),
         ("8", "1.1..1.9", "learning_rate_multipliers 1.1..1.9 contains no power of two"),
         ("1..1e300", "1e-9..1e9", "a sweep has at most 5,000"),
     ],

@@ -11,7 +11,6 @@ from sweeps.space import tested_models
     ("model", "machine", "compiler", "length", "largest"),
     [
         ("gpt2", "ml.g5.4xlarge", "none", 128, 84),
-        ("gpt2", "g5.4xlarge", "trcomp", 128, 240),
         ("./models/openai-community/GPT2/", "ml.g5.4xlarge", "trcomp-off", 100, 84),
         # Another machine of the family has the same GPU.
         ("gpt2", "ml.g4dn.xlarge", "trcomp", 128, 152),
@@ -19,7 +18,6 @@ from sweeps.space import tested_models
         ("bert-base-cased", "ml.g4dn.2xlarge", "trcomp", 256, 24),
         ("gpt2", "ml.g5.4xlarge", "none", 1024, None),
         ("gpt2", "ml.p5.48xlarge", "none", 128, None),
-        ("gpt2", "local", "none", 128, None),
     ],
 )
 def test_the_largest_tested_batch_size(

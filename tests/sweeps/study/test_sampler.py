@@ -54,14 +54,6 @@ def test_workers_that_share_a_study_share_its_points(name: str) -> None:
     assert len(set(points)) == 8
 
 
-@pytest.mark.parametrize("name", CHOICES)
-def test_batch_sizes_above_one_that_ran_out_of_memory_are_not_suggested(name: str) -> None:
-    spec = search()
-    study = study_of(spec, name)
-    write_record(study, spec, study.ask(), failed(Point(16), "OutOfMemory"))
-    assert {ask(study, spec)[1] for _ in range(3)} == {Point(8, 0.5), Point(8), Point(8, 2.0)}
-
-
 def test_every_point_can_be_suggested() -> None:
     for grid, per_octave in (("powers_of_two", 5), ("multiples_of_eight", 3)):
         spec = search(space=space("8..64", "0.25..4", grid, per_octave))  # type: ignore[arg-type]

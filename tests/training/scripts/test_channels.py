@@ -87,16 +87,10 @@ def test_the_options_become_those_of_the_request() -> None:
     [
         ("{mode: File}", "needs either uri or file_system"),
         ("{uri: rows, path: /x}", "with uri cannot have path, which is for a file_system"),
-        ("{file_system: fs-0123abcd}", "needs its kind (FSxLustre or EFS) and a path"),
         (f"{FILE_SYSTEM[:-1]}, mode: FastFile}}", "with file_system cannot have mode, which is for data in S3"),
-        ("{file_system: fs-0123abcd, kind: EFS, path: x}", "script.channels.train.path"),
         ("{uri: rows, mode: Stream}", "script.channels.train.mode must be one of 'File', 'FastFile', 'Pipe'"),
         ("{uri: rows, type: manifest}", "with type manifest needs an s3:// URI of the manifest, not"),
         ("{uri: s3://team-data/l, type: augmented-manifest}", "needs attributes with type augmented-manifest, and"),
-        (
-            "{uri: s3://team-data/l, type: augmented-manifest, attributes: [a]}",
-            "with type augmented-manifest needs mode Pipe, not File",
-        ),
     ],
 )
 def test_a_wrong_channel_is_one_sentence(tmp_path: Path, channel: str, message: str) -> None:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -13,15 +12,6 @@ from training.contract.errors import InputError
 from training.scripts.environments import requirement_notes, script_environment, unmet_requirements
 from training.scripts.source import ScriptSource
 from training.state.locks import lock_for_use
-
-TWO = """
-import sys
-from pathlib import Path
-from training.scripts.environments import script_environment
-from training.scripts.source import ScriptSource
-source = ScriptSource(folder=Path(sys.argv[1]), identity="i", description="d")
-print(script_environment(source, Path(sys.argv[2]), lambda line: print(line)).folder)
-"""
 
 
 def source(tmp_path: Path, requirements: str, identity: str = "i") -> ScriptSource:
@@ -67,17 +57,6 @@ def test_an_environment_has_the_requirements_and_our_packages(tmp_path: Path) ->
     assert sorted(path.name for path in made.folder.parent.iterdir() if not path.name.endswith(".lock")) == sorted(
         [made.key, plain.key]
     )
-
-
-@pytest.mark.slow
-def test_two_commands_at_once_make_one_environment(tmp_path: Path) -> None:
-    script = source(tmp_path, "./tiny_two-1-py3-none-any.whl\n")
-    wheel(script.folder, "tiny_two", "1")
-    command = [sys.executable, "-c", TWO, str(script.folder), str(tmp_path / "home")]
-    both = [subprocess.Popen(command, stdout=subprocess.PIPE, text=True) for _ in range(2)]
-    outputs = [each.communicate()[0].splitlines() for each in both]
-    assert outputs[0][-1] == outputs[1][-1]
-    assert sorted(map(len, outputs)) == [1, 2]  # only one of them installs
 
 
 @pytest.mark.slow

@@ -135,14 +135,6 @@ class TestFaults:
         assert 0 < kept < 20
         assert len(harness.service.jobs()) == 21
 
-    def test_an_unfinished_job_folder_is_ignored(self, harness: LocalHarness) -> None:
-        unfinished = harness.job_folder(".job-abc")
-        unfinished.mkdir(parents=True)
-        (unfinished / "request.json").write_text("{")
-        assert harness.service.jobs() == []
-        assert ended(submit(harness.service, harness.request("pass")))[0]["TrainingJobStatus"] == "Completed"
-        assert len(harness.service.jobs()) == 1
-
     def test_an_output_that_cannot_be_written_fails_the_job(self, harness: LocalHarness, tmp_path: Path) -> None:
         (tmp_path / "taken").touch()
         script = "import os; open(os.environ['SM_MODEL_DIR'] + '/w', 'w').close()"

@@ -63,20 +63,15 @@ ADDED = {
     "OMP_NUM_THREADS": "the job's share of the machine",
 }
 """Variables that only the local service sets, each with the reason."""
-CASES: dict[str, tuple[str, dict[str, Any], ScriptEntry | None, dict[str, str]]] = {
-    "a program": ("train.py", HYPERPARAMETERS, None, {}),
-    "in an instance group": (
-        *("train.py", HYPERPARAMETERS, None),
-        {"sagemaker_distribution_instance_groups": '["homogeneousCluster"]'},
-    ),
+CASES: dict[str, tuple[str, dict[str, Any], ScriptEntry | None]] = {
+    "a program": ("train.py", HYPERPARAMETERS, None),
     "our entry point": (
         "train.py",
         {"cpu": True, "lr": 20, "files": ["a b", "c"], "opts": {"a": 1, "b": "x"}, "off": False},
         ScriptEntry(style="equals", flags=True, words=("x.py", "--no-amp")),
-        {},
     ),
-    "a module": ("-m pkg.inner", {"a-b": "x"}, ScriptEntry(), {}),
-    "a shell script": ("run.sh", {"text": "it's $HOME; *", "list": [1, 2], "none": None}, None, {}),
+    "a module": ("-m pkg.inner", {"a-b": "x"}, ScriptEntry()),
+    "a shell script": ("run.sh", {"text": "it's $HOME; *", "list": [1, 2], "none": None}, None),
 }
 CORES = {"TRAINFARE_CORES": str(len(os.sched_getaffinity(0))), "CUDA_VISIBLE_DEVICES": ""}
 
@@ -109,7 +104,7 @@ def inherited(name: str) -> bool:
 @pytest.mark.usefixtures("every_core")
 @pytest.mark.parametrize("name", CASES)
 def test_every_kind_of_program_sees_the_same(harness: LocalHarness, tmp_path: Path, name: str) -> None:
-    program, hyperparameters, entry, framework = CASES[name]
+    program, hyperparameters, entry = CASES[name]
     text = textwrap.dedent(RECORDS_ITS_VIEW)
     request = harness.request(
         text,
@@ -119,7 +114,6 @@ def test_every_kind_of_program_sees_the_same(harness: LocalHarness, tmp_path: Pa
         channels={name: harness.folder("data", {"rows.jsonl": "{}"}) for name in ("train", "test")},
         environment={"TRAINFARE_CORES": str(os.cpu_count()), "GREETING": "hello é"},
     )
-    request["HyperParameters"] |= framework
     source = Path(unquote(urlparse(json.loads(request["HyperParameters"]["sagemaker_submit_directory"])).path))
     shutil.copy(ENTRY, source)
     (source / "pkg").mkdir()

@@ -42,12 +42,10 @@ def test_a_price_is_read_from_a_table(tmp_path: Path) -> None:
     ("text", "message"),
     [
         ("{", "must be JSON such as"),
-        ('{"date": "yesterday", "usd_per_hour": {}}', "Invalid isoformat string: 'yesterday'"),
         (
             '{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": -1}}',
             "ml.g5.xlarge is -1.0; a price must be",
         ),
-        ('{"date": "2026-11-01", "usd_per_hour": {"ml.g5.xlarge": "free"}}', "could not convert"),
     ],
 )
 def test_an_invalid_table_is_rejected(tmp_path: Path, text: str, message: str) -> None:

@@ -105,15 +105,6 @@ def test_a_refused_upload_is_one_sentence_and_continues_at_the_next_try(account:
         Storage(Clients(), "theirs").put_file(folder / "data", "model")
 
 
-def test_a_large_file_is_uploaded_in_parts(account: Account, storage: Storage, tmp_path: Path) -> None:
-    content = os.urandom(2**20) * 65
-    uri = storage.put_channel(folder_of(tmp_path / "a", {"model.bin": content}), "data")
-    key = f"{uri.removeprefix(f's3://{BUCKET}/')}model.bin"
-    response = account.clients["s3"].get_object(Bucket=BUCKET, Key=key)
-    assert response["ETag"].strip('"').endswith("-2")
-    assert response["Body"].read() == content
-
-
 def test_equal_sources_give_equal_archives(storage: Storage, tmp_path: Path) -> None:
     one = folder_of(tmp_path / "a", {"train.py": b"print(1)", "tasks/x.py": b"", "__pycache__/y.pyc": b"z"})
     two = folder_of(tmp_path / "b", {"tasks/x.py": b"", "train.py": b"print(1)"})
@@ -192,10 +183,9 @@ def test_a_container_sees_every_kind_of_channel(account: Account, tmp_path: Path
     ("name", "message"),
     [
         (None, r"Channel 'data': .*/folder contains no file, and SageMaker starts no job with an empty channel\."),
-        (b"\xff", r"Channel 'data': .* contains a file whose name is not UTF-8, '\\udcff': rename it\."),
         ("/".join(["x" * 200] * 5).encode(), r"has 1004 bytes, 'x+'...: S3 allows 800 here\."),
     ],
-    ids=["empty", "name", "long"],
+    ids=["empty", "long"],
 )
 def test_a_channel_that_s3_cannot_hold_is_refused_before_an_upload(
     account: Account, tmp_path: Path, home: Path, name: bytes | None, message: str

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tests.support.aws.account import ROLE, Account
+from tests.support.aws.account import Account
 from tests.support.aws.api import BROKEN, EXPIRED, THROTTLED, Dropped
 from tests.support.services.following import until
 from tests.support.services.harness import SageMakerHarness
@@ -120,33 +120,6 @@ def test_repeated_responses_are_recorded_once(terminal: Terminal, account: Accou
         assert [step for step, _ in terminal.curve(run, metric)] == list(range(1, 9))
     events = Path(terminal.client.download_artifacts(run.info.run_id, "events.jsonl")).read_text().splitlines()
     assert len(set(events)) == len(events)
-
-
-def test_a_script_that_fails_shows_its_traceback(
-    terminal: Terminal, account: Account, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    (tmp_path / "scripts").mkdir()
-    (tmp_path / "scripts" / "train.py").write_text(
-        "def third(values):\n    return values[2]\n\nprint('so far')\nthird([1, 2])\n"
-    )
-    (tmp_path / "mine.yaml").write_text("script: {source: scripts, entry_point: train.py}\n")
-    # The SDK's configuration provides the role.
-    config = f"SchemaVersion: '1.0'\nSageMaker: {{TrainingJob: {{RoleArn: '{ROLE}'}}}}\n"
-    (tmp_path / "config.yaml").write_text(config)
-    monkeypatch.setenv("SAGEMAKER_USER_CONFIG_OVERRIDE", str(tmp_path / "config.yaml"))
-    monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")  # The simulated account has no price list.
-    options = ("--service", "sagemaker", "--machine.instance_type", "ml.g5.xlarge")
-    output = terminal.run("train", "--experiment", str(tmp_path / "mine.yaml"), *options)
-    assert (output.code, output.error) == (1, "")
-    [name] = account.jobs.names()
-    assert "failed: IndexError: list index out of range" in output.out
-    # SageMaker's toolkit prints the pieces that Python writes as lines, which the report puts together.
-    assert 'train.py", line 2, in third\n        return values[2]\n' in output.out
-    error = "    IndexError: list index out of range\n"
-    assert output.out.index(error) < output.out.index(f"job {name}, log: https://us-east-1.console")
-    [run] = terminal.runs()
-    assert (run.info.status, run.data.tags["platform.failure_class"]) == ("FAILED", "Error")
-    assert "IndexError: list index out of range" in run.data.tags["mlflow.note.content"]
 
 
 def test_rejected_jobs_leave_the_others_running(

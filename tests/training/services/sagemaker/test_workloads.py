@@ -33,8 +33,6 @@ FIXED: Fields = {"precision": "fp32", "attention": "eager"}
 """Fields that a trial would choose on this machine, and a rule on SageMaker."""
 
 
-GATE = {"bert-large-squad-dp", "distilbert-spot", "emotion-bert", "sst2-gpt2"}
-"""Each task once, with two instances, with spot instances and with the settings in the experiment file."""
 SAGEMAKER_FIELDS: Mapping[str, Fields] = {
     "bert-large-squad-dp": {"machine.devices": 1, "machine.instance_count": 2},
     "distilbert-spot": {"machine.spot": "true", "machine.max_wait_seconds": 3600},
@@ -55,9 +53,8 @@ def at_sagemaker(folder: Path, terminal: Terminal, workload: str) -> Fields:
     return {"backend_config": path, **SAGEMAKER_FIELDS.get(workload, {})}
 
 
-@pytest.mark.parametrize(
-    "workload", [pytest.param(each, marks=pytest.mark.gate) if each in GATE else each for each in WORKLOADS]
-)
+@pytest.mark.gate
+@pytest.mark.parametrize("workload", WORKLOADS)
 def test_both_services_log_the_same_run(
     terminal: Terminal, account: Account, shared: Path, tmp_path: Path, workload: str
 ) -> None:
