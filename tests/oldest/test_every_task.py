@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import json
 import shutil
-import subprocess
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 
 from tasks import TASKS
@@ -19,13 +16,6 @@ from tests.support.job.job_process import Job
 pytestmark = pytest.mark.oldest
 
 SETTINGS = {"epochs": 4, "padding": "longest", "eval_strategy": "epoch", "learning_rate": 5e-3, "max_length": 24}
-
-READ_BY_DATASETS = """
-import json, sys
-from datasets import load_dataset
-rows = load_dataset("parquet", data_files=sys.argv[1], split="train", cache_dir=sys.argv[2])
-print(json.dumps(rows.to_list()))
-"""
 
 
 def run(job: Job, python: Sequence[str], task: str, **arguments: Any) -> Any:
@@ -78,18 +68,6 @@ def test_the_oldest_versions_resume_a_training(task: str, job_of: Callable[..., 
     assert len(uninterrupted) > 6
 
 
-@pytest.mark.parametrize("task", sorted(TASKS))
-def test_old_datasets_read_the_channels(
-    task: str, job_of: Callable[..., Job], oldest_python: str, tmp_path: Path
-) -> None:
-    job = job_of(task, "job")
-    for channel in ("TRAIN", "VALIDATION"):
-        file = Path(job.environment[f"SM_CHANNEL_{channel}"]) / "data.parquet"
-        command = [oldest_python, "-c", READ_BY_DATASETS, str(file), str(tmp_path / "cache")]
-        done = subprocess.run(command, capture_output=True, text=True, check=True)
-        assert json.loads(done.stdout.splitlines()[-1]) == pq.read_table(file).to_pylist()
-
-
 def test_two_processes_train_like_the_newest(job_of: Callable[..., Job], oldest_python: str) -> None:
     launcher = ["-m", "torch.distributed.run", "--standalone", "--nproc_per_node", "2"]
     oldest, newest = (
@@ -117,12 +95,3 @@ def test_a_probe_ends_at_the_same_step_with_the_same_losses(
     for name in ("projected/steps", "projected/samples"):
         assert oldest.result["metrics"][name] == newest.result["metrics"][name]
     assert oldest.result["metrics"]["projected/remaining_seconds"] > 0
-
-
-@pytest.mark.parametrize("task", sorted(TASKS))
-def test_a_calibration_measures_every_batch_size(task: str, job_of: Callable[..., Job], oldest_python: str) -> None:
-    sizes = {"calibration_batch_sizes": "2,4", "calibration_seconds": 0.02, "gradient_accumulation_steps": 2}
-    ended = run(job_of(task, "oldest"), [oldest_python], task, **sizes)
-    assert [(e["step"], e["values"]["calibration/fits"]) for e in ended.events("metric")] == [(2, 1), (4, 1)]
-    assert ended.result["metrics"]["calibration/largest_batch_size"] == 4
-    assert ended.result["metrics"]["calibration/eval_seconds"] > 0

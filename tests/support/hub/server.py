@@ -32,8 +32,6 @@ class Hub:
     """Branch of the last commit."""
     message: str = ""
     """Message of the last commit."""
-    authorizations: dict[str, str] = field(default_factory=dict)
-    """The last `Authorization` header of each path."""
     bodies: list[bytes] = field(default_factory=list)
     """Bodies of all calls."""
     stored: dict[str, bytes] = field(default_factory=dict)
@@ -75,7 +73,7 @@ class Hub:
             self.stored[path.rpartition("/")[2]] = body
             return 200, {}
         if commit := re.search(r"/commit/(.+)$", path):
-            return 200, self._commit(commit[1], _operations([json.loads(line) for line in body.splitlines()]))
+            return 200, self._commit(commit[1], [json.loads(line) for line in body.splitlines()])
         if method == "GET" and path.startswith("/api/models/"):
             name = path.split("?")[0].removeprefix("/api/models/")
             return 200, {"id": name, "modelId": name, "private": self.private, "siblings": [], "tags": []}
@@ -99,16 +97,6 @@ class Hub:
         }
 
 
-def _operations(lines: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Return a commit's lines; clients before 0.11 send one object instead."""
-    if "key" in lines[0]:
-        return lines
-    [whole] = lines
-    kinds = {"file": whole.get("files", []), "lfsFile": whole.get("lfsFiles", [])}
-    header = {"key": "header", "value": {"summary": whole["summary"]}}
-    return [header, *({"key": kind, "value": value} for kind, values in kinds.items() for value in values)]
-
-
 @contextmanager
 def serving(hub: Hub) -> Iterator[Hub]:
     """Serve the hub on a free port until the end of the block."""
@@ -120,12 +108,10 @@ def serving(hub: Hub) -> Iterator[Hub]:
             body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
             authorization = self.headers.get("Authorization", "")
             hub.bodies.append(body)
-            if not self.path.startswith("/large/"):
-                hub.authorizations[self.path] = authorization
-                if authorization not in hub.credentials:
-                    # Some servers repeat the credentials in their error message.
-                    self._send(401, {"error": f"Invalid credentials: {authorization}"})
-                    return
+            if not self.path.startswith("/large/") and authorization not in hub.credentials:
+                # Some servers repeat the credentials in their error message.
+                self._send(401, {"error": f"Invalid credentials: {authorization}"})
+                return
             if hub.refuses and re.search(hub.refuses, self.path):
                 self._send(403, {"error": f"{hub.repeated} may not write"})
                 return

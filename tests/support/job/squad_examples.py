@@ -40,25 +40,14 @@ def answer(context: str, text: str) -> dict[str, Any]:
     return {"text": text, "answer_start": context.index(text)}
 
 
-def model_folder(folder: Path, tokenizer: Any, kind: str, **fields: Any) -> Path:
-    """Write a random two-layer model with the tokenizer. `fields` are for BERT's configuration."""
-    from transformers import (
-        BertConfig,
-        BertForQuestionAnswering,
-        XLNetConfig,
-        XLNetForQuestionAnsweringSimple,
-        set_seed,
-    )
+def model_folder(folder: Path, tokenizer: Any) -> Path:
+    """Write a random two-layer BERT with the tokenizer."""
+    from transformers import BertConfig, BertForQuestionAnswering, set_seed
 
     set_seed(1)
     size = {"vocab_size": len(tokenizer), "pad_token_id": tokenizer.pad_token_id}
-    if kind == "xlnet":
-        config = XLNetConfig(**size, d_model=16, n_layer=2, n_head=2, d_inner=32)
-        XLNetForQuestionAnsweringSimple(config).save_pretrained(folder)
-    else:
-        layers = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
-        config = BertConfig(**{**size, **layers, "type_vocab_size": 3, **fields})
-        BertForQuestionAnswering(config).save_pretrained(folder)
+    layers = {"hidden_size": 16, "num_hidden_layers": 2, "num_attention_heads": 2, "intermediate_size": 32}
+    BertForQuestionAnswering(BertConfig(**size, **layers, type_vocab_size=3)).save_pretrained(folder)
     tokenizer.save_pretrained(folder)
     return folder
 

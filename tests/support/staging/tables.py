@@ -1,4 +1,4 @@
-"""Small data files in every supported format."""
+"""Small data files in several formats."""
 
 from __future__ import annotations
 
@@ -25,9 +25,7 @@ def write(path: Path, rows: Sequence[dict[str, Any]]) -> Path:
         sink = pa.BufferOutputStream()
         pq.write_table(pa.Table.from_pylist(list(rows)), sink)
         content = sink.getvalue().to_pybytes()
-    elif kind in {"arrow", "feather"}:
-        content = _arrow(rows, pa.ipc.new_stream if kind == "arrow" else pa.ipc.new_file)
-    elif kind in {"jsonl", "ndjson", "json"}:
+    elif kind == "jsonl":
         content = "".join(json.dumps(row) + "\n" for row in rows).encode()
     else:
         content = _separated(rows, "\t" if kind == "tsv" else ",").encode()
@@ -42,13 +40,6 @@ def zstandard(content: bytes) -> bytes:
 
 PACKED = {".gz": gzip.compress, ".bz2": bz2.compress, ".zst": zstandard}
 """Compression by suffix."""
-
-
-def _arrow(rows: Sequence[dict[str, Any]], new: Any) -> bytes:
-    table, sink = pa.Table.from_pylist(list(rows)), pa.BufferOutputStream()
-    with new(sink, table.schema) as writer:
-        writer.write_table(table, max_chunksize=3)
-    return bytes(sink.getvalue().to_pybytes())
 
 
 def _separated(rows: Sequence[dict[str, Any]], separator: str) -> str:

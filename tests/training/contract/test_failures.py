@@ -186,23 +186,6 @@ def test_an_output_without_a_traceback_has_no_exception() -> None:
 
 FRAME = '  File "train.py", line 5, in <module>'
 SOURCE = "    third()"
-END = ["INFO: uploading", "Error: no such bucket"]
-
-
-@pytest.mark.parametrize(
-    "pieces",
-    [
-        [FRAME.strip(), "third()", " ", "~", "~", "^", " ", "IndexError", ": list index"],
-        [FRAME, "third()", "~~~~^^^", "IndexError:", "list index"],
-        [FRAME.strip(), "third()", "IndexError: list index"],
-    ],
-)
-def test_a_traceback_in_pieces_is_repair_last_traceback(pieces: list[str]) -> None:
-    whole = ["step 1", TRACEBACK, FRAME, SOURCE, "IndexError: list index", *END]
-    assert repair_last_traceback(["step 1", TRACEBACK, *pieces, *END]) == whole
-    assert last_exception(repair_last_traceback([TRACEBACK, *pieces])) == LastException(
-        name="IndexError", message="list index", is_at_import=False
-    )
 
 
 @pytest.mark.parametrize(

@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from tests.support.requests.building import Built
-from tests.support.requests.comparison import Difference, fields_of, unexplained
+from tests.support.requests.comparison import fields_of, unexplained
 from tests.support.requests.differences import DIFFERENCES
 from tests.support.requests.workloads import WORKLOADS
 
@@ -36,24 +36,3 @@ def test_our_request_equals_the_sdks_except_for_the_listed_differences(shared: P
     images = (request["AlgorithmSpecification"]["TrainingImage"], golden["AlgorithmSpecification.TrainingImage"])
     row = " | ".join(f"`{each.partition('/')[2]}`" for each in images)
     assert f"| {name} | {row} |" in (Path(__file__).parents[3] / "docs" / "aws.md").read_text()
-
-
-THEIRS: dict[str, Any] = {"TrainingJobName": "a", "HyperParameters": {"lr": "0.1", "epochs": "3", "n": '"x"'}}
-OURS: dict[str, Any] = {"TrainingJobName": "b", "HyperParameters": {"rate": "0.1", "epochs": "3.0", "n": '"x"'}}
-NAME = Difference(because="named", theirs={"TrainingJobName": "a"}, ours={"TrainingJobName": "b"})
-RATE = Difference(because="ours", theirs={"HyperParameters.lr": 0.1}, ours={"HyperParameters.rate": 0.1})
-
-
-@pytest.mark.parametrize(
-    ("differences", "messages"),
-    [
-        ([NAME, RATE], []),
-        ([NAME], ["HyperParameters.lr: 0.1 in the golden", "HyperParameters.rate: 'nothing' in the golden"]),
-        ([NAME, RATE, Difference(because="?", theirs={"Gone": 1})], ["the golden request has no Gone"]),
-        ([NAME, NAME, RATE], ["the golden request has no TrainingJobName, or it is listed twice", "our request"]),
-    ],
-)
-def test_only_correctly_listed_differences_pass(differences: list[Difference], messages: list[str]) -> None:
-    problems = unexplained(fields_of(THEIRS), fields_of(OURS), differences)
-    assert len(problems) == len(messages)
-    assert all(problem.startswith(start) for problem, start in zip(problems, messages, strict=True))

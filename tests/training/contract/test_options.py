@@ -8,7 +8,6 @@ import pytest
 
 from tests.support.requests.building import GROUP, Built
 from tests.support.requests.workloads import ACCOUNT
-from training.contract.errors import InputError
 from training.services.local import toolkit
 
 G5 = {**ACCOUNT, "machine.instance_type": "ml.g5.xlarge"}
@@ -145,20 +144,3 @@ def test_what_inductor_compiles_is_kept_per_image(built: Built) -> None:
     assert encrypted["TRAINFARE_COMPILED_KMS_KEY"] == "alias/b"
     for without in ({"compiler": "none"}, {"aws.isolate_network": "true"}):
         assert COMPILED not in built("demo", **{**inductor, **without})["Environment"]
-
-
-@pytest.mark.parametrize(
-    ("overrides", "rule"),
-    [
-        ({**ACCOUNT, "machine.instance_type": "ml.g6.xlarge", "compiler": "trcomp"}, "does not run on ml.g6.xlarge"),
-        ({**G5, "machine.spot": "true"}, "machine.spot needs checkpoints to resume from"),
-        ({**G5_OF_4, "machine.devices": "2"}, "ml.g5.12xlarge has 4 GPUs"),
-    ],
-)
-def test_a_broken_rule_is_an_error_before_any_upload(built: Built, overrides: dict[str, str], rule: str) -> None:
-    before = built.uploaded()
-    built.rows = rule
-    with pytest.raises(InputError) as error:
-        built("demo", **overrides)
-    assert rule in str(error.value)
-    assert built.uploaded() == before

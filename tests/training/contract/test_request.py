@@ -4,18 +4,10 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given
-from hypothesis import strategies as st
 
-from experiments.planning.arms import Arm
-from experiments.planning.inputs import script_inputs
-from experiments.planning.load import load
-from experiments.planning.plan import plan
 from training.contract.errors import InputError
 from training.contract.job_spec import JobSpec, MetricDefinition
 from training.contract.request import build
@@ -99,17 +91,6 @@ def test_a_value_that_the_api_would_reject_is_an_input_error(fields: dict[str, A
         build(spec(**fields))
 
 
-@given(st.text(max_size=50) | st.integers() | st.floats() | st.booleans())
-def test_a_hyperparameter_is_rejected_or_reaches_the_script_unchanged(value: str | int | float | bool) -> None:
-    try:
-        request = build(spec(hyperparameters={"value": value}))
-    except InputError:
-        return
-    assert toolkit.decoded(request["HyperParameters"])["value"] == value
-    arguments = toolkit.arguments({"value": value})
-    assert [argument.encode() for argument in arguments] == [b"--value", str(value).encode()]
-
-
 GOLDEN: dict[str, tuple[Any, str]] = {
     "text": ("a b", '"a b"'),
     "quotes": ('it\'s "here"', '"it\'s \\"here\\""'),
@@ -130,40 +111,12 @@ GOLDEN: dict[str, tuple[Any, str]] = {
 """Hyperparameter to (its value, the text that the SDK sends)."""
 
 
-@pytest.fixture
-def request_of(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """Return a function that builds the request of a script with these hyperparameters, by an experiment file."""
-    monkeypatch.chdir(tmp_path)
-    (tmp_path / "code").mkdir()
-    (tmp_path / "code" / "train.py").write_text("")
-
-    def make(hyperparameters: dict[str, Any]) -> dict[str, Any]:
-        path = tmp_path / "own.yaml"
-        script = {"source": "code", "hyperparameters": hyperparameters}
-        path.write_text(json.dumps({"script": script}, ensure_ascii=False))
-        experiment = load(str(path), {})
-        arm = Arm(label="alone", experiment=experiment, is_baseline=True)
-        [job] = plan("group", "own", [arm], 1, [script_inputs(experiment, tmp_path / "home")], tmp_path / "home")
-        return build(job.spec)
-
-    return make
-
-
 def test_every_kind_of_value_is_encoded_as_by_the_sdk() -> None:
     values = {name: value for name, (value, _) in GOLDEN.items()}
     spec = JobSpec(name="job", hyperparameters=values, channels={}, source_uri="/source", output_uri="/out")
     sent = {name: text for name, text in build(spec)["HyperParameters"].items() if name in GOLDEN}
     assert sent == {name: text for name, (_, text) in GOLDEN.items()}
     assert toolkit.decoded(sent) == {name: value for name, (value, _) in GOLDEN.items()}
-
-
-def test_null_leaves_an_argument_out_and_is_null_in_a_request(request_of: Any) -> None:
-    """The SDK would send `null`, which the toolkit passes as an empty text; see docs/scripts.md for ours."""
-    assert "name" not in request_of({"name": None, "other": 1})["HyperParameters"]
-    spec = JobSpec(name="job", hyperparameters={"name": None}, channels={}, source_uri="/source", output_uri="/out")
-    hyperparameters = build(spec)["HyperParameters"]
-    assert hyperparameters["name"] == "null"
-    assert toolkit.arguments({"name": toolkit.decoded(hyperparameters)["name"]}) == ["--name", ""]
 
 
 @pytest.mark.parametrize("value", [[float("nan")], {"a": {"b": float("inf")}}])

@@ -17,10 +17,10 @@ import pytest
 
 from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
-from training.staging.sources.request import Columns, Data, StagingRequest
+from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import UNFINISHED_SECONDS, stage
 from training.staging.tokens.lengths import length_statistics
-from training.state.folders import UNFINISHED_PREFIX, record_of
+from training.state.folders import UNFINISHED_PREFIX
 
 # Token ids of MiniLM's vocabulary: [CLS] 101, [SEP] 102.
 CLS, SEP = 101, 102
@@ -142,15 +142,6 @@ def test_rejected_data_leaves_no_files(tmp_path: Path) -> None:
     assert staged_folders(tmp_path) == []
 
 
-def test_an_incomplete_staging_is_replaced(tmp_path: Path) -> None:
-    path = write(tmp_path / "a.jsonl", ANIMALS)
-    staged = stage(request_for(path), tmp_path)
-    (folder_of(staged.channels["validation"]) / "data.parquet").unlink()
-    again = stage(request_for(path), tmp_path)
-    assert (again.cached, again.key) == (False, staged.key)
-    assert stage(request_for(path), tmp_path).cached
-
-
 def test_old_unfinished_stagings_are_deleted(tmp_path: Path) -> None:
     path = write(tmp_path / "a.jsonl", ANIMALS)
     old, young = (tmp_path / "staged" / f"{UNFINISHED_PREFIX}{name}" for name in ("old", "young"))
@@ -201,24 +192,6 @@ def test_a_killed_staging_never_counts_as_complete(tmp_path: Path) -> None:
     assert pq.read_table(folder_of(staged.channels["train"]) / "data.parquet").num_rows == 16_000
 
 
-def test_real_data_is_staged(shared: Path, tmp_path: Path) -> None:
-    emotion = Data(
-        train=str(shared / "data" / "emotion-train.jsonl.gz"),
-        validation=str(shared / "data" / "emotion-validation.jsonl.gz"),
-        labels=("sadness", "joy", "love", "anger", "fear", "surprise"),
-        train_rows=2_000,
-        validation_rows=500,
-    )
-    staged = stage(StagingRequest(data=emotion, model=MODEL, max_length=128), tmp_path)
-    assert (staged.train_rows, staged.validation_rows) == (2_000, 500)
-    pairs = Data(
-        train=str(shared / "data" / "mnli-taxinli-fromdev.tsv.gz"),
-        columns=Columns(text="premise", text_pair="hypothesis"),
-    )
-    staged = stage(StagingRequest(data=pairs, model=MODEL, max_length=64), tmp_path)
-    assert staged.label_names == ("contradiction", "entailment", "neutral")
-
-
 def request_in(folder: Path) -> StagingRequest:
     return StagingRequest(data=Data(train=str(write(folder / "a.jsonl", ANIMALS))), model=MODEL, max_length=16)
 
@@ -242,13 +215,6 @@ def test_a_damaged_staging_is_made_again(tmp_path: Path, file: str, content: byt
     assert (again.cached, (folder / file).read_bytes()) == (False, before)
     assert stage(request, tmp_path, said.append).cached
     assert len(said) == 1
-
-
-def test_a_staging_of_an_earlier_version_is_reused(tmp_path: Path) -> None:
-    request = request_in(tmp_path)
-    staged = stage(request, tmp_path)
-    record_of(tmp_path / "staged" / staged.key).unlink()
-    assert stage(request, tmp_path).cached
 
 
 def key(folder: Path, *, train: str, validation: str | None = None, **fields: Any) -> str:

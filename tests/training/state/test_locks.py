@@ -67,13 +67,6 @@ def test_a_folder_can_be_locked(tmp_path: Path) -> None:
     os.close(descriptor)
 
 
-def test_locking_in_a_missing_folder_is_an_error(tmp_path: Path) -> None:
-    with pytest.raises(FileNotFoundError):
-        exclusive_lock(tmp_path / "none" / "lock")
-    with pytest.raises(FileNotFoundError):
-        is_exclusively_locked(tmp_path / "lock")
-
-
 USER = """
 import sys
 from pathlib import Path

@@ -50,15 +50,6 @@ def test_training_ends_with_the_evaluation_that_reaches_the_target(job: Any) -> 
 
 
 @pytest.mark.slow
-def test_training_ends_with_the_logged_loss_that_reaches_the_target(job: Any) -> None:
-    ended = job.run(**{**TRAINING, "eval_strategy": "epoch"}, **{**REACHED, "target_metric": "loss"}, save_model=False)
-    # The first step's loss is logged and reaches the target. The weights after this step are evaluated once.
-    assert ended.result["steps"] == 1
-    assert list(losses_of(ended)) == [1]
-    assert ended.result["metrics"]["target/samples"] == 8
-
-
-@pytest.mark.slow
 def test_a_job_restarted_at_its_target_takes_no_step(job: Any) -> None:
     """The job is killed after the checkpoint that reached the target: only evaluation and model are missing."""
     job.with_checkpoints()
@@ -137,14 +128,6 @@ def test_the_best_evaluation_is_kept_across_a_restart(worsening_job: Any) -> Non
     progress = json.loads((job.folder / "checkpoints/checkpoint-8/progress.json").read_text())
     assert progress["best"]["step"] < 8
     check_best_is_saved(job, job.run(**BEST_TRAINING))
-
-
-def test_the_last_weights_are_not_reloaded_if_they_are_the_best(job: Any) -> None:
-    job.with_checkpoints()
-    ended = job.run(**(BEST_TRAINING | {"learning_rate": 0.003, "max_steps": 6}))
-    assert ended.result["metrics"]["best/step"] == 6
-    assert ended.result["metrics"]["eval_loss"] == losses_of(ended)[6]
-    assert "time/load_best_seconds" not in ended.result["metrics"]
 
 
 def test_best_step_by_hand() -> None:

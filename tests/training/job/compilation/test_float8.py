@@ -89,23 +89,3 @@ def test_layers_are_plain_within_an_evaluation_only() -> None:
     with pytest.raises(RuntimeError), in_16_bits(model):
         raise RuntimeError
     assert torch.equal(model(values), plain(values) + 100)
-
-
-def test_torchao_trains_the_layers_and_keeps_the_parameters() -> None:
-    """Emulated, so that it runs on a CPU where torchao is installed."""
-    pytest.importorskip("torchao")
-    torch.manual_seed(0)
-    model = bert(hidden_dropout_prob=0.0, attention_probs_dropout_prob=0.0)
-    batch = {"input_ids": torch.randint(0, 96, (3, 7)), "labels": torch.tensor([0, 1, 2])}
-    before, weights = model(**batch).loss.item(), {name: each.clone() for name, each in model.state_dict().items()}
-    parameters = list(model.parameters())
-    convert(model, emulate=True)
-    assert list(model.state_dict()) == list(weights)
-    assert all(one is other for one, other in zip(model.parameters(), parameters, strict=True))
-    loss = model(**batch).loss
-    loss.backward()
-    assert loss.item() != before
-    assert abs(loss.item() - before) < 0.05
-    assert all(each.grad is not None and each.grad.dtype == torch.float32 for each in parameters)
-    with in_16_bits(model), torch.no_grad():
-        assert model(**batch).loss.item() == before

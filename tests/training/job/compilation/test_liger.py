@@ -6,7 +6,6 @@ from types import SimpleNamespace
 
 import pytest
 import torch
-import transformers
 
 from compilation import liger
 from reporting.errors import Unsupported
@@ -31,10 +30,3 @@ def test_a_task_or_model_type_without_kernels_has_none() -> None:
     liger.check_model_type("llama", {"llama": None})
     with pytest.raises(Unsupported, match="kernels liger does not support model type 'bert', only decoders such as"):
         liger.check_model_type("bert", {"llama": None})
-
-
-@pytest.mark.skipif(torch.cuda.is_available(), reason="this machine may have the package")
-def test_a_package_that_cannot_be_imported_is_reported() -> None:
-    model = transformers.BertModel(transformers.BertConfig(hidden_size=32, num_hidden_layers=1, num_attention_heads=2))
-    with pytest.raises(Unsupported, match=r"^kernels liger: the installed liger-kernel cannot be imported"):
-        liger.apply(model, "classification")

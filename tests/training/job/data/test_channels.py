@@ -7,7 +7,6 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -42,23 +41,6 @@ def test_rows_are_read_as_written(tmp_path: Path, channel_writer: Writer) -> Non
         check_tokens(rows, 10, tmp_path)
 
 
-def test_shards_are_read_like_one_file(tmp_path: Path, channel_writer: Writer) -> None:
-    labels = [0, 1, 0] * 100
-    channel_writer(tmp_path, IDS * 100, labels, types=[[0, 0, 1], [0], [0, 1]] * 100)
-    whole = read_channel(tmp_path).rows
-    table = pq.read_table(tmp_path / "data.parquet")
-    (tmp_path / "data.parquet").unlink()
-    for number, (start, rows) in enumerate([(0, 120), (120, 1), (121, 179)]):
-        part = table.slice(start, rows)
-        pq.write_table(part, tmp_path / f"data-{number:05d}.parquet", row_group_size=50, store_schema=False)
-    sharded = read_channel(tmp_path).rows
-    for name in ("tokens", "types", "lengths", "numbers"):
-        assert np.array_equal(getattr(sharded, name), getattr(whole, name))
-        assert getattr(sharded, name).dtype == getattr(whole, name).dtype
-    assert sharded.columns["label"].tolist() == labels
-    assert [sharded[at]["input_ids"].tolist() for at in range(300)] == IDS * 100
-
-
 def test_a_missing_shard_is_refused(tmp_path: Path, channel_writer: Writer) -> None:
     channel_writer(tmp_path, IDS, [0, 1, 0])
     (tmp_path / "data.parquet").rename(tmp_path / "data-00000.parquet")
@@ -85,20 +67,13 @@ def write_metadata(folder: Path, **changes: Any) -> None:
     [
         (lambda f: (f / "data.parquet").unlink(), "data.parquet is missing"),
         (lambda f: (f / "channel.json").unlink(), "channel.json cannot be read: No such file"),
-        (lambda f: (f / "channel.json").write_text("{"), "channel.json is damaged"),
         (lambda f: write_metadata(f, max_length=...), "channel.json has no field 'max_length'"),
         (lambda f: (f / "data.parquet").write_bytes(b"PAR1 torn"), "cannot be read as Parquet"),
         (lambda f: write_table(f, label=[0]), "has no column 'input_ids'; it has 'label'"),
-        (lambda f: write_table(f, input_ids=[[1]]), "has no column 'label'"),
-        (lambda f: write_table(f, input_ids=[["a"]], label=[0]), "must contain lists of whole numbers"),
         (lambda f: write_table(f, input_ids=[[1, None]], label=[0]), "must contain lists of whole numbers"),
-        (lambda f: write_table(f, input_ids=[[1], None], label=[0, 1]), "column 'input_ids' has 1 empty values"),
         (lambda f: write_table(f, input_ids=[[1]], label=["0"]), "has type string; it must contain whole numbers"),
-        (lambda f: write_table(f, input_ids=pa.array([], pa.list_(pa.int32())), label=[]), "has no rows"),
-        (lambda f: write_metadata(f, rows=4), "has 3 rows, but rows in channel.json is 4"),
         (lambda f: write_metadata(f, label_names=["only"]), "row 1 has label 1, but labels are 0 to 0"),
         (lambda f: write_metadata(f, max_length=2), "row 0 has 3 tokens; 1 to 2 are allowed"),
-        (lambda f: write_table(f, input_ids=[[1], [], [2]], label=[0, 0, 0]), "row 1 has 0 tokens"),
         (lambda f: write_table(f, input_ids=[[1], [-4], [2]], label=[0, 0, 0]), "input_ids contains -4"),
     ],
 )

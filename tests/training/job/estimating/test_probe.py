@@ -54,35 +54,6 @@ def test_projection_interval_by_hand() -> None:
     assert estimate == pytest.approx((25 * 3.0, 25 * (3.0 - half_width), 25 * (3.0 + half_width)))
 
 
-@pytest.mark.parametrize("memory", [0.0, 0.9])
-def test_most_intervals_contain_the_true_time(memory: float) -> None:
-    """Simulate 400 noisy trainings that stop at a narrow interval.
-
-    Fewer than 95 % of the intervals contain the true time, because a training stops when its interval happens to be
-    narrow (see `probe.CHECK_SPACING`).
-    """
-    random = np.random.default_rng(3)
-    covered = [_interval_covers_truth(random, memory) for _ in range(400)]
-    assert np.mean(covered) >= 0.86
-
-
-def _interval_covers_truth(random: np.random.Generator, memory: float) -> bool:
-    positions = 16 * random.choice([16, 32, 48, 64, 128], size=2000, p=[0.3, 0.3, 0.2, 0.15, 0.05])
-    noise = random.normal(0, 0.001, 2000)
-    for at in range(1, 2000):
-        noise[at] += memory * noise[at - 1]
-    # Attention makes the relation more than linear.
-    seconds = 0.005 + 1e-5 * positions + 2e-9 * positions**2 + noise
-    for measured in (25, 50, 100, 200, 400, 800):
-        estimate = remaining(
-            list(seconds[:measured]), positions[:measured], positions[measured:].mean(), 2000 - measured
-        )
-        assert estimate is not None
-        if estimate.relative_error <= 0.03:
-            break
-    return bool(estimate.low <= seconds[measured:].sum() <= estimate.high)
-
-
 def test_step_positions_by_hand() -> None:
     lengths = np.array([3, 5, 5, 5, 9, 9, 2])
     padding = Padding("buckets", 20, (5, 10))

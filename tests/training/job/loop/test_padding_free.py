@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from copy import deepcopy
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -133,21 +131,6 @@ def test_dropout_of_attention_is_applied() -> None:
     assert torch.equal(model(**batch).logits, model(**batch).logits)
 
 
-def test_a_saved_model_is_a_plain_model(tmp_path: Path) -> None:
-    model = new_model("bert").eval()
-    packed = deepcopy(model)
-    install(packed)
-    for name, each in (("plain", model), ("packed", packed)):
-        each.save_pretrained(tmp_path / name)
-    plain, own = (json.loads((tmp_path / name / "config.json").read_text("utf-8")) for name in ("plain", "packed"))
-    assert own == plain
-    reloaded = type(model).from_pretrained(tmp_path / "packed").eval()
-    batch = batch_of([3, 7, 5, 1])
-    with torch.no_grad():
-        torch.testing.assert_close(reloaded(**batch).logits, model(**batch).logits)
-        torch.testing.assert_close(packed(**batch).logits, model(**batch).logits, atol=1e-6, rtol=1e-5)
-
-
 def test_other_models_and_gpus_with_32_bits_are_refused() -> None:
     config = AutoConfig.for_model(
         "deberta-v2", vocab_size=VOCABULARY, hidden_size=16, num_hidden_layers=1, num_attention_heads=2
@@ -186,15 +169,3 @@ def test_a_job_has_the_losses_and_the_scores_of_a_padded_one(new_job: NewJob) ->
     assert (used["padding"], used["attention"]) == ("none", "auto")
     configurations = [(each.folder / "model/config.json").read_text("utf-8") for each in (padded, packed)]
     assert configurations[0] == configurations[1]
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    "fields",
-    [
-        {"calibration_batch_sizes": "4,8", "calibration_seconds": 0.2},
-        {"probe_precision": 0.5, "probe_samples": 80, "epochs": 4},
-    ],
-)
-def test_a_calibration_and_a_probe_run_without_padding(job: Any, fields: dict[str, Any]) -> None:
-    assert job.run(padding="none", **fields).result["metrics"]

@@ -1,36 +1,17 @@
-"""Test the measurement of what others take from a job's machine, by hand-made counters and by real processes."""
+"""Test the measurement of what others take from a job's machine, by hand-made counters."""
 
 from __future__ import annotations
 
-import multiprocessing
 import os
 import subprocess
-import sys
-import time
-from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path
 
 import pytest
 
-from judging.disturbance import disturbances
-from measuring.machine_load import JOB_NAME, GpuLoad, MachineLoad, Members, Reading, Total, group_of, job_cpus, read
+from measuring.machine_load import JOB_NAME, GpuLoad, Members, Reading, Total, group_of, read
 
 TICKS = os.sysconf("SC_CLK_TCK")
 GROUP = "demo-261123-151035-7551"
-BURN = """\
-import os, sys, time
-from pathlib import Path
-result, session = sys.argv[1:]
-if session == "another":
-    # The first process ends at once: the time of a child that this session waits for would count as this session's.
-    if os.fork():
-        os._exit(0)
-    os.setsid()
-while time.process_time() < 1.0:
-    pass
-Path(result + ".part").write_text(str(time.process_time()))
-os.rename(result + ".part", result)
-"""
 
 
 @pytest.fixture
@@ -88,62 +69,6 @@ def test_others_are_all_but_the_sessions_of_the_group() -> None:
     assert metrics["machine/steal_percent"] == pytest.approx(100 * 2 / 40)
     assert metrics["machine/throttled_percent"] == pytest.approx(100 * 0.4 / 20)
     assert "machine/memory_stalled_percent" not in metrics
-
-
-@pytest.fixture
-def _job(monkeypatch: pytest.MonkeyPatch, plain_interpreter: str) -> None:
-    """Be a job, whose processes are its own children and not those of a fork server."""
-    monkeypatch.setenv(JOB_NAME, f"{GROUP}-none-a0r0")
-
-
-def measured(folder: Path, environment: dict[str, str], *, session: str) -> tuple[float, float, float]:
-    """Run a process that burns a CPU, in the session of the job or in `another`.
-
-    Return its CPU seconds, those of all others, and those of the whole machine.
-
-    The job has a session of its own. The session of this test has other tests in it, and whatever their ended
-    children have taken since long before would count as the job's.
-    """
-    fork = multiprocessing.get_context("fork")
-    with ProcessPoolExecutor(1, mp_context=fork, initializer=os.setsid) as job:
-        return job.submit(_measured_in_job, folder, environment, session).result()
-
-
-def _measured_in_job(folder: Path, environment: dict[str, str], session: str) -> tuple[float, float, float]:
-    load = MachineLoad(reads_gpu=False, interval_seconds=0.05).start()
-    begin, before = time.monotonic(), read(Members(""))
-    # A process burns a CPU until it has used 1 s of it.
-    result, deadline = folder / "seconds", time.monotonic() + 300
-    subprocess.run([sys.executable, "-c", BURN, str(result), session], env=os.environ | environment, check=True)
-    while not result.exists():
-        assert time.monotonic() < deadline
-        time.sleep(0.01)
-    burnt = float(result.read_text())
-    metrics = load.metrics()
-    elapsed, after = time.monotonic() - begin, read(Members(""))
-    assert before is not None
-    assert after is not None
-    others = metrics["machine/others_cpu_percent"] / 100 * elapsed * job_cpus()
-    return burnt, others, after.busy - before.busy
-
-
-TOLERANCE_SECONDS = 0.3
-"""A few ticks of 10 ms per process and reading, and the time between the readings of the test and of the thread."""
-
-
-@pytest.mark.usefixtures("_job")
-def test_a_process_of_others_that_burns_a_cpu_is_detected(tmp_path: Path) -> None:
-    name = "demo-261123-151035-0000-none-a0r0"
-    burnt, others, _ = measured(tmp_path, {JOB_NAME: name}, session="another")
-    assert others > burnt - TOLERANCE_SECONDS
-    assert disturbances(lambda name: 100 * others / (1.5 * job_cpus()) if "others" in name else 0.0)
-
-
-@pytest.mark.parametrize(("name", "session"), [("", "this"), (f"{GROUP}-none-a0r1", "another")])
-@pytest.mark.usefixtures("_job")
-def test_the_jobs_of_the_group_are_not_others(tmp_path: Path, name: str, session: str) -> None:
-    burnt, others, busy = measured(tmp_path, {JOB_NAME: name}, session=session)
-    assert others < busy - burnt + TOLERANCE_SECONDS
 
 
 def test_slowdowns_of_the_gpus_in_use_are_counted() -> None:

@@ -6,17 +6,13 @@ import fcntl
 import json
 import os
 import random
-import subprocess
-import sys
 from pathlib import Path
 
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-import reporting.events
 from reporting.events import Events
-from tests.conftest import ROOT
 from training.contract.events import EventReader, parse_line
 
 PIPE_BUF = 4096
@@ -55,24 +51,6 @@ def test_events_are_read_as_they_were_written(tmp_path: Path) -> None:
     assert second is not None
     assert second.fields == {"step": 1, "values": {"loss": 0.5, "n": 3}, "folder": "/x"}
     assert [json.loads(line)["seq"] for line in (tmp_path / "events.jsonl").read_text().splitlines()] == [0, 1]
-
-
-def test_long_events_of_one_of_several_processes_pass_through_the_toolkit(tmp_path: Path) -> None:
-    """The processes write to one pipe, as torchrun's do."""
-    program = tmp_path / "program.py"
-    program.write_text(
-        "import sys; sys.path.insert(0, sys.argv[1]); from reporting.events import Events; events = Events()\n"
-        "for n in range(100):\n"
-        "  if sys.argv[2] == '0': events.emit('note', message='é  b ' * 40 * n)\n"
-        "  else: print('of another process ' * (n % 9), flush=True)\n"
-    )
-    words = [sys.executable, str(program), str(Path(reporting.events.__file__).parents[1])]
-    command = " ".join(f"{' '.join(words)} {rank} &" for rank in range(3)) + " wait"
-    path = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
-    variables = {**os.environ, "PATH": path, "EMULATED_COMMAND": json.dumps([command])}
-    finished = subprocess.run([ROOT / "tests/support/aws/image/train"], env=variables, capture_output=True, check=True)
-    received = EventReader().read(finished.stdout.decode().split("\n"))
-    assert {event.seq: event.fields["message"] for event in received} == {n: "é  b " * 40 * n for n in range(100)}
 
 
 def test_a_failure_is_the_last_event(tmp_path: Path) -> None:

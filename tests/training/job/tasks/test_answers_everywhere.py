@@ -1,4 +1,4 @@
-"""Evaluation, a logged model, the local endpoint and SageMaker's container give the same answers and scores."""
+"""Evaluation, the local endpoint and SageMaker's container give the same answers and scores."""
 
 from __future__ import annotations
 
@@ -18,14 +18,10 @@ from data.channels import read_channel
 from data.padding import Collator, Padding
 from models.endpoints.sagemaker import requests
 from models.inference.predictor import load_predictor
-from models.logged import flavor
-from models.logged.flavor import Checkpoint
-from models.logged.pyfunc import _load_pyfunc
 from tasks import question_answering
 from tests.support.job.squad_examples import staged
 from tests.support.models.task_models import save, sizes
 from tests.support.staging.fast_tokenizers import CORPUS, KINDS
-from tracking.groups.planned_job import ModelPlan
 
 WINDOW, STRIDE = 48, 12
 WORDS = " ".join([*CORPUS, "Żółć — naïve café 😀 in 1999, 東京 and Ünïcödé."]).split(" ")
@@ -48,8 +44,8 @@ PAIRS = [("wordpiece", 20), ("wordpiece", 1), ("byte_level", 20), ("left_padding
 """
 
 
-def mlflow_model(kind: str, n_best: int, tmp_path: Path) -> Path:
-    """Write an MLflow model with random weights. Its `model/` is the model's folder, with the training's options."""
+def random_model(kind: str, n_best: int, tmp_path: Path) -> Path:
+    """Write a model with random weights and the options of its training, and return its folder."""
     from transformers import BertConfig, BertForQuestionAnswering, XLNetConfig, XLNetForQuestionAnsweringSimple
 
     torch.manual_seed(5)
@@ -60,29 +56,23 @@ def mlflow_model(kind: str, n_best: int, tmp_path: Path) -> Path:
         model = XLNetForQuestionAnsweringSimple(XLNetConfig(**size, d_model=16, n_layer=2, n_head=2, d_inner=32))
     else:
         model = BertForQuestionAnswering(BertConfig(**{**sizes(tokenizer, WINDOW), "type_vocab_size": 3}))
-    save(tmp_path / "logged" / "model", model.eval(), tokenizer)
+    save(tmp_path / "model", model.eval(), tokenizer)
     options = {"max_length": WINDOW, "doc_stride": STRIDE, "n_best_answers": n_best, "max_answer_length": 6}
-    # `read_checkpoint` does not know XLNet.
-    checkpoint = Checkpoint(task="question-answering", label_names=())
-    flavor.write(tmp_path / "logged", checkpoint, ModelPlan(answering=options), {}, run_id="r")
-    (tmp_path / "logged" / "model" / "answer_options.json").write_text(json.dumps(options))
-    return tmp_path / "logged"
+    (tmp_path / "model" / "answer_options.json").write_text(json.dumps(options))
+    return tmp_path / "model"
 
 
 @pytest.mark.parametrize(("kind", "n_best"), PAIRS)
-def test_all_four_give_the_same_answers_and_scores(kind: str, n_best: int, tmp_path: Path) -> None:
-    folder = mlflow_model(kind, n_best, tmp_path)
+def test_all_three_give_the_same_answers_and_scores(kind: str, n_best: int, tmp_path: Path) -> None:
+    folder = random_model(kind, n_best, tmp_path)
     examples = [{"question": question, "context": context} for context in CONTEXTS for question in QUESTIONS]
-    evaluated = evaluation(folder / "model", examples, n_best, tmp_path)
-    local, logged, container = (
-        make(folder, tmp_path)(examples) for make in (local_endpoint, logged_model, sagemaker_container)
-    )
+    evaluated = evaluation(folder, examples, n_best, tmp_path)
+    local, container = (make(folder, tmp_path)(examples) for make in (local_endpoint, sagemaker_container))
     for at, example in enumerate(examples):
         assert local[at][0]["answer"] == evaluated[at], example
-        for other in (logged[at], container[at]):
-            for answer, expected in zip(other, local[at], strict=other is container[at]):
-                assert answer["score"] == pytest.approx(expected["score"], rel=1e-3), example
-                assert {**answer, "score": 0} == {**expected, "score": 0}, example
+        for answer, expected in zip(container[at], local[at], strict=True):
+            assert answer["score"] == pytest.approx(expected["score"], rel=1e-3), example
+            assert {**answer, "score": 0} == {**expected, "score": 0}, example
     # With one pair, some questions have no answer: the list of several is empty.
     assert any(len(answers) == 1 for answers in local) == (n_best == 1)
 
@@ -114,28 +104,19 @@ def evaluation(model_folder: Path, examples: list[Question], n_best: int, tmp_pa
 
 
 AnswerFunction = Callable[[list[Question]], list[list[Answer]]]
-"""Returns the best answer to each question, followed by the `TOP_K` best answers if these can be requested."""
+"""Returns the best answer to each question, followed by the `TOP_K` best answers."""
 
 
 def local_endpoint(folder: Path, tmp_path: Path) -> AnswerFunction:
-    predictor = load_predictor(folder / "model", precision="fp32")
+    predictor = load_predictor(folder, precision="fp32")
     return lambda examples: [
         [one, *several]
         for one, several in zip(predictor.answer(examples), predictor.answer(examples, {"top_k": TOP_K}), strict=True)
     ]
 
 
-def logged_model(folder: Path, tmp_path: Path) -> AnswerFunction:
-    config = flavor.Model.load(str(folder)).flavors["python_function"]["config"]
-    # Remove the options from the model's folder: the logged model must read them from its own configuration.
-    (folder / "model" / "answer_options.json").rename(tmp_path / "answer_options.json")
-    model = _load_pyfunc(str(folder), config)
-    (tmp_path / "answer_options.json").rename(folder / "model" / "answer_options.json")
-    return lambda examples: [[answer] for answer in model.predict(examples).to_dict(orient="records")]
-
-
 def sagemaker_container(folder: Path, tmp_path: Path) -> AnswerFunction:
-    files = requests.archive_files(folder / "model", with_code=True)
+    files = requests.archive_files(folder, with_code=True)
     archive = requests.pack(files, tmp_path / "model.tar.gz")
     with tarfile.open(archive) as tar:
         tar.extractall(tmp_path / "container", filter="data")

@@ -146,15 +146,3 @@ def test_multiplied_parameters_by_hand(tiny_gpt2: Path, tiny_model: Path) -> Non
     # The embeddings of words, 16 positions and 2 types are only looked up. No weights are shared.
     encoder = AutoModelForSequenceClassification.from_pretrained(tiny_model)
     assert meter.multiplied_parameters(encoder) == encoder.num_parameters() - (VOCABULARY + 16 + 2) * h
-
-
-@pytest.mark.slow
-def test_inductor_compiles_nothing_after_the_compile_phase(
-    new_lm: Any, tmp_path_factory: pytest.TempPathFactory
-) -> None:
-    job = new_lm("compiled", varying_lengths(30), varying_lengths(5))
-    job.environment["TORCHINDUCTOR_CACHE_DIR"] = str(tmp_path_factory.getbasetemp() / "gpt2 cache".replace(" ", "-"))
-    # A compiler leaves blockwise attention out of its programs.
-    metrics = job.run(**{**PLAIN, "max_steps": 8, "compiler": "inductor", "attention": "eager"}).result["metrics"]
-    assert (metrics["compile/recompiles"], metrics["compile/graph_breaks"]) == (0, 0)
-    assert metrics["eval_loss"] == pytest.approx(math.log(VOCABULARY), abs=0.3)

@@ -1,13 +1,11 @@
-"""Classification in the job: predictions by hand, and pairs of texts in models with and without token types."""
+"""Classification in the job: predictions and scores by hand."""
 
 from __future__ import annotations
 
-import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
 
 import numpy as np
 import pytest
@@ -41,35 +39,6 @@ def test_predictions_are_reported_in_the_order_of_the_data(tmp_path: Path, chann
         (12, "calm", "wild é"),
         (15, "wild é", "calm"),
     ]
-
-
-KINDS = {
-    "distilbert": {"dim": 16, "n_layers": 1, "n_heads": 2, "hidden_dim": 32},
-    "roberta": {
-        "hidden_size": 16, "num_hidden_layers": 1, "num_attention_heads": 2, "intermediate_size": 32,
-        "type_vocab_size": 1, "pad_token_id": 0,
-    },
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("kind", KINDS)
-def test_pairs_work_with_and_without_token_types(job: Any, channel_writer: Writer, kind: str) -> None:
-    """A tokenizer may produce token types that its model does not accept."""
-    config = {"model_type": kind, "vocab_size": 50, "max_position_embeddings": 20, **KINDS[kind]}
-    model = job.folder / kind
-    model.mkdir()
-    (model / "config.json").write_text(json.dumps(config))
-    (model / "vocab.txt").write_text("the vocabulary")
-    job.environment["SM_CHANNEL_MODEL"] = str(model)
-    ids = [[1, 10 + at % 2, 2, 20, 2] for at in range(24)]
-    types = [[0, 0, 0, 1, 1]] * 24
-    for channel in ("train", "validation"):
-        channel_writer(job.folder / channel, ids, [at % 3 for at in range(24)], types, label_names=["a", "b", "c"])
-    result = job.run(max_steps=2, weights="random", save_model="false").result
-    # Channels without source rows have no predictions.
-    assert set(result["tables"]) == {"per_class.json", "confusion_matrix.json"}
-    assert [row["support"] for row in result["tables"]["per_class.json"]] == [8, 8, 8]
-    assert sum(row["count"] for row in result["tables"]["confusion_matrix.json"]) == 24
 
 
 # Class 0: two rows are right, one is predicted as 1. Class 1: one is right, one is predicted as 0. Class 2 occurs once

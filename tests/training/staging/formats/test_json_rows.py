@@ -39,31 +39,6 @@ def test_the_unit_of_rows_is_that_of_the_content(tmp_path: Path) -> None:
     assert unit_of(path, json_rows.SQUAD_COLUMNS) == "question"
 
 
-@pytest.mark.parametrize(
-    ("content", "message"),
-    [
-        ('[{"text": "a", "label": 1}, 5]', "FILE row 2 must be a JSON object, not int"),
-        ('[{"text": "a", "label": 1}, {"text": "b"}]', "FILE row 2 has no column 'label'; it has 'text'."),
-        ('[{"text": "a", "label": 1}', "FILE is not JSON: Expecting ',' delimiter at line 1 column 27"),
-        ('[{"text": "a", "label": 1}] {}', "FILE is not JSON: Extra data at line 1 column 29"),
-        ('{\n "text": "a"\n}', "FILE line 1 is not JSON: Expecting property name enclosed in double quotes at column"),
-    ],
-)
-def test_a_broken_array_is_refused(tmp_path: Path, content: str, message: str) -> None:
-    path = tmp_path / "a.json"
-    path.write_text(content)
-    assert refused(path).startswith(message)
-
-
-def test_a_table_by_columns_is_refused_with_the_way_on(tmp_path: Path) -> None:
-    path = tmp_path / "a.json"
-    FRAME.to_json(path)
-    assert refused(path) == (
-        "FILE line 1 contains a whole table by columns; write it as rows, such as with pandas' to_json(path, "
-        "orient='records', lines=True)"
-    )
-
-
 def test_values_are_limited(tmp_path: Path) -> None:
     path = tmp_path / "a.json"
     path.write_bytes(b'[{"text": "' + b"a" * (40 * 2**20) + b'", "label": 1}]')

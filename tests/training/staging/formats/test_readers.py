@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 from contextlib import suppress
 from pathlib import Path
 
@@ -33,8 +32,6 @@ def test_a_field_may_exceed_pythons_default_limit(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "content", "message"),
     [
-        ("a.jsonl", b"", "FILE is empty"),
-        ("a.dat", b"x", "FILE has the unknown suffix '.dat'; use .jsonl, .ndjson, .json, .csv, .tsv, .parquet"),
         ("a.gz", b"x", "FILE has the unknown suffix ''"),
         (
             "a.xlsx",
@@ -43,24 +40,11 @@ def test_a_field_may_exceed_pythons_default_limit(tmp_path: Path) -> None:
         ),
         ("a.pkl", b"x", "FILE cannot be read: a pickle can run any code, so convert it: python -c"),
         ("a.csv.xz", b"x", "FILE cannot be read: decompress it, or use .gz, .bz2, .zst"),
-        ("a.csv", b"PK\x03\x04\x14\0\0", "FILE is a ZIP archive or an Excel workbook; unpack it, or save its sheet"),
-        ("a.csv", gzip.compress(b"text", mtime=0), "FILE is compressed with gzip; give its name the suffix .gz"),
-        (
-            "a.jsonl",
-            b"[1, 2]\n",
-            "FILE line 1 must be a JSON object, not list; a file that is one JSON array needs the",
-        ),
-        ("a.jsonl", b'{"text": "a", "label": 1}\n' * 16 + b'{"text": \n', "FILE line 17 is not JSON: Expecting value"),
         ("a.jsonl", b"[" * 100_000 + b"\n", "FILE line 1 is not JSON: maximum recursion depth"),
         ("a.jsonl", b'{"text": "a", "label": ' + b"9" * 5_000 + b"}\n", "FILE line 1 is not JSON: Exceeds the limit"),
         ("a.jsonl", b'{"txt": "a", "label": 1}\n', "FILE line 1 has no column 'text'; it has 'txt', 'label'. Did you"),
-        ("a.jsonl", b'{"text": "a\0"}\n', "FILE line 1 contains a NUL byte; the file must be UTF-8 text"),
-        ("a.csv", b"text,label\na,b\nc\n", "FILE line 3 has 1 fields, but the header has 2"),
-        ("a.csv", b"text,label,text\na,b,c\n", "FILE line 1 has the column 'text' twice"),
-        ("a.csv", b'text,label\n"a,b\n', "FILE line 2 is malformed: unexpected end of data"),
         ("a.csv", b"text,label\ra,b\r", "FILE line 1 is malformed: new-line character seen in unquoted field"),
         ("a.csv", b"\n\n", "FILE line 2 has no column 'text'; it has none."),
-        ("a.parquet", b"PAR1 and no more", "FILE is not a valid Parquet file"),
     ],
 )
 def test_a_broken_file_is_an_error_with_its_line(tmp_path: Path, name: str, content: bytes, message: str) -> None:
@@ -76,11 +60,3 @@ def test_any_bytes_give_rows_or_an_input_error(tmp_path: Path, content: bytes, s
     path.write_bytes(content)
     with suppress(InputError):
         list(read_rows(path, ["text"]))
-
-
-def test_rows_are_read_lazily(tmp_path: Path) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_bytes(b'{"text": "a", "label": 1}\nbroken\n')
-    rows = read_rows(path, ["text"])
-    assert next(rows) == (1, ["a"])
-    rows.close()  # type: ignore[attr-defined]

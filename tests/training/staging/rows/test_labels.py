@@ -1,15 +1,13 @@
-"""Labelled rows: class numbers, label maps, skipped labels, splits and errors."""
+"""Labelled rows: class numbers, label maps, splits and errors. `tests.support.corpus` has labels of every kind."""
 
 from __future__ import annotations
 
-import json
 import random
 from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-import pandas as pd
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -18,58 +16,10 @@ from pydantic import ValidationError
 from tests.support.staging.prepared import prepared
 from tests.support.staging.tables import MODEL, write
 from training.contract.errors import InputError
-from training.staging.rows.labels import Example, LabelSurvey, classes_of
+from training.staging.rows.labels import Example, LabelSurvey
 from training.staging.sources.request import Columns, Data, StagingRequest
 from training.staging.sources.sources import Table
 from training.staging.stage import stage
-
-STARS = {"negative": (1, 2), "neutral": (3,), "positive": (4, 5)}
-
-
-def reviews(path: Path, stars: list[Any]) -> Data:
-    """Write a table in the layout of amazon_reviews_multi, mapped to three classes, as training and validation data."""
-    rows = [{"stars": each, "review_body": f"review {at}", "language": "de"} for at, each in enumerate(stars)]
-    columns = Columns(text="review_body", label="stars")
-    written = str(write(path, rows))
-    return Data(train=written, validation=written, columns=columns, label_map=STARS)
-
-
-@pytest.mark.parametrize(("separator", "decimal"), [(";", ",")])
-def test_pandas_writes_a_column_of_labels_with_gaps_as_floats(tmp_path: Path, separator: str, decimal: str) -> None:
-    """The rows without a label are dropped after the column became one of floats."""
-    frame = pd.DataFrame({"text": list("abcdef"), "label": [2, None, 10, 2, None, 10]}).dropna()
-    frame.to_csv(tmp_path / "a.csv", sep=separator, decimal=decimal, index=False)
-    assert f"2{decimal}0" in (tmp_path / "a.csv").read_text()
-    validation = str(write(tmp_path / "b.jsonl", [{"text": "t", "label": label} for label in (10, 2)]))
-    result = prepared(Data(train=str(tmp_path / "a.csv"), validation=validation))
-    assert result.label_names == ("2", "10")
-    assert (result.train_classes, result.validation_classes) == ([0, 1, 0, 1], [1, 0])
-    mapped = Data(train=str(tmp_path / "a.csv"), validation=validation, label_map={"ten": (10,), "two": (2,)})
-    assert prepared(mapped).train_classes == [1, 0, 1, 0]
-
-
-def test_the_order_of_the_map_numbers_the_classes(tmp_path: Path) -> None:
-    data = reviews(tmp_path / "a.csv", [5, 1, 3])
-    reversed_map = data.model_copy(update={"label_map": dict(reversed(STARS.items()))})
-    assert prepared(reversed_map).train_classes == [0, 2, 1]
-    first, second = (
-        stage(StagingRequest(data=each, model=MODEL, max_length=16), tmp_path / "home") for each in (data, reversed_map)
-    )
-    assert first.key != second.key
-    assert (first.label_names, second.label_names[0]) == (("negative", "neutral", "positive"), "positive")
-
-
-def test_rows_of_skipped_labels_do_not_count(tmp_path: Path) -> None:
-    """MNLI and SNLI have `-` for rows on which annotators disagreed; their versions on the Hub have -1."""
-    labels = ["-", "entailment", "neutral", "-", "neutral", "entailment"]
-    path = str(write(tmp_path / "a.tsv", [{"text": "t", "label": label} for label in labels]))
-    with pytest.raises(InputError, match=r"line 2: label '-' is not in data.labels"):
-        prepared(Data(train=path, validation=path, labels=("entailment", "neutral")))
-    result = prepared(Data(train=path, validation=path, skip_labels=("-",), train_rows=3))
-    assert result.label_names == ("entailment", "neutral")
-    assert [row.number for row in result.train] == [3, 4, 6]
-    with pytest.raises(InputError, match=r"has no rows except those with a label in data.skip_labels"):
-        prepared(Data(train=path, validation=path, skip_labels=tuple(set(labels))))
 
 
 def test_classes_without_rows_give_notes(tmp_path: Path) -> None:
@@ -106,26 +56,6 @@ def test_an_invalid_map_is_an_error(fields: dict[str, Any], message: str) -> Non
     assert message in str(caught.value)
 
 
-@given(st.data())
-def test_every_spelling_of_a_mapped_label_has_its_class(data: st.DataObject) -> None:
-    values = data.draw(st.lists(st.integers(-5, 30) | st.text("abc", min_size=1), min_size=2, unique_by=str))
-    owners = data.draw(st.lists(st.sampled_from("xyz"), min_size=len(values), max_size=len(values)))
-    label_map = {name: tuple(v for v, o in zip(values, owners, strict=True) if o == name) for name in "xyz"}
-    label_map = {name: values for name, values in label_map.items() if values}
-    if len(label_map) < 2:
-        return
-    rows = [*values, *map(str, values)]
-    classes = classes_of(Data(train="a.csv", label_map=label_map), None, "s", rows)
-    assert [classes.names[classes.numbers[row]] for row in rows] == owners * 2
-
-
-def refused(folder: Path, labels_of_rows: list[Any], **data: Any) -> str:
-    path = write(folder / "a.jsonl", [{"text": f"t{at}", "label": label} for at, label in enumerate(labels_of_rows)])
-    with pytest.raises(InputError) as caught:
-        prepared(Data(train=str(path), **data))
-    return str(caught.value).replace(str(path), "FILE")
-
-
 def test_numbers_are_numbered_in_numeric_order_also_as_text(tmp_path: Path) -> None:
     rows = [{"text": "t", "label": label} for label in (10, 2, 10, 2, 5, 5)]
     for suffix in ("jsonl", "csv"):
@@ -133,43 +63,6 @@ def test_numbers_are_numbered_in_numeric_order_also_as_text(tmp_path: Path) -> N
         result = prepared(Data(train=path, validation=path))
         assert result.label_names == ("2", "5", "10")
         assert result.train_classes == [2, 0, 2, 0, 1, 1]
-
-
-@pytest.mark.parametrize(
-    ("labels", "message"),
-    [
-        (["a", 1], "FILE line 2: label 1 has a different type than 'a' (FILE line 1)"),
-        ([1, 0.5], "FILE line 2: label 0.5 must be a word or a whole number of at least 0"),
-        ([0, [1]], "FILE line 2: label a list must be"),
-        (["1", "2.5"], "FILE line 2: label '2.5' must be a word or a whole number of at least 0"),
-        (["-1", "1"], "FILE line 1: label '-1' must be"),
-        (["a", "a", "a"], "FILE has only one class, 'a'; at least two are required"),
-    ],
-)
-def test_an_invalid_label_is_an_error_with_its_line(tmp_path: Path, labels: list[Any], message: str) -> None:
-    assert refused(tmp_path, labels).startswith(message)
-
-
-def test_an_undeclared_label_is_an_error(tmp_path: Path) -> None:
-    message = refused(tmp_path, ["cat", "dgo", "dog", "cat"], labels=("cat", "dog"))
-    assert message == "FILE line 2: label 'dgo' is not in data.labels ('cat', 'dog'). Did you mean 'dog'?"
-
-
-@pytest.mark.parametrize(
-    ("text", "message"),
-    [
-        (None, "line 1: column 'text' must be text, not null"),
-        (["a"], "line 1: column 'text' must be text, not a list"),
-        (" \n", "line 1: column 'text' is empty"),
-        ("\ud83d", "line 1: column 'text' contains a NUL or an unpaired surrogate"),
-    ],
-)
-def test_an_invalid_text_is_an_error_with_its_line(tmp_path: Path, text: Any, message: str) -> None:
-    path = tmp_path / "a.jsonl"
-    path.write_text("".join(json.dumps({"text": text, "label": label}) + "\n" for label in "abab"), "ascii")
-    with pytest.raises(InputError) as caught:
-        prepared(Data(train=str(path)))
-    assert str(caught.value).startswith(f"{path} {message}")
 
 
 def test_a_pair_must_have_both_texts(tmp_path: Path) -> None:
@@ -205,14 +98,6 @@ def test_a_split_worked_out_by_hand() -> None:
 
 
 LABELS = st.lists(st.sampled_from("abc"), min_size=3).filter(lambda labels: len(set(labels)) < len(labels))
-
-
-@given(LABELS, st.integers(0, 9))
-def test_the_split_keeps_every_row_and_is_deterministic(labels: list[str], seed: int) -> None:
-    train, validation = split_labels(labels, share=0.3, seed=seed)
-    assert sorted(train + validation) == list(range(len(labels)))
-    assert {labels[at] for at in train} == set(labels)
-    assert (train, validation) == split_labels(labels, share=0.3, seed=seed)
 
 
 @given(LABELS, st.integers(0, 9), st.floats(0.01, 0.99))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import subprocess
 from pathlib import Path
 from typing import Any
 
@@ -122,30 +121,6 @@ def test_the_description_says_what_the_names_do_not_show(tmp_path: Path) -> None
 
 def rows_of(name: str | Path, **options: Any) -> FileRows:
     return FileRows(find_data_files(str(name)), COLUMNS, DEFAULT_FORMAT, **options)
-
-
-def divided(lines: bytes, folder: Path, suffix: str) -> None:
-    """Divide lines into shards as people do."""
-    command = ["split", "-l", "4", "-d", f"--additional-suffix={suffix}", "-", "part-"]
-    subprocess.run(command, input=lines, cwd=folder, check=True)
-
-
-def test_each_table_has_its_header_and_the_delimiter_of_the_first(tmp_path: Path) -> None:
-    (tmp_path / "a.csv").write_text("text;label\na;1\nb;2\n")
-    (tmp_path / "b.csv").write_text("label;text\n3;c,d\n")
-    rows = rows_of(tmp_path)
-    assert list(rows) == [(2, ["a", "1"]), (3, ["b", "2"]), (5, ["c,d", "3"])]
-    assert rows.location(5) == f"{tmp_path}/b.csv line 2"
-
-
-def test_a_table_without_a_header_is_refused_with_the_way_on(tmp_path: Path) -> None:
-    divided(b"text,label\n" + b"nice film,1\n" * 9, tmp_path, ".csv")
-    with pytest.raises(InputError) as caught:
-        list(rows_of(tmp_path))
-    assert str(caught.value).replace(str(tmp_path), "FOLDER") == (
-        "FOLDER/part-01.csv line 1 has no column 'text'; it has 'nice film', '1'. Each file needs the header. If "
-        "`split` made the files, only the first has it: join them with `cat`"
-    )
 
 
 def test_one_file_is_open_at_a_time_and_read_lazily(tmp_path: Path) -> None:

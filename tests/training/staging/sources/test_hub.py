@@ -59,26 +59,6 @@ def test_a_missing_network_is_an_error(tmp_path: Path, offline: str) -> None:
     assert process.stdout.count("\n") == 1
 
 
-def named_split(path: Path, names: list[str]) -> None:
-    import datasets
-
-    features = datasets.Features({"text": datasets.Value("string"), "label": datasets.ClassLabel(names=names)})
-    rows = {"text": [f"t{at}" for at in range(6)], "label": [at % len(names) for at in range(6)]}
-    datasets.Dataset.from_dict(rows, features=features).to_parquet(path)
-
-
-def test_a_label_that_only_the_validation_split_has_is_an_error(tmp_path: Path) -> None:
-    """`datasets` reads every split with the label names of the first, so a number beyond them has no name."""
-    folder = tmp_path / "set"
-    folder.mkdir()
-    named_split(folder / "train.parquet", ["no", "yes"])
-    named_split(folder / "validation.parquet", ["no", "yes", "perhaps"])
-    with pytest.raises(
-        InputError, match=r"validation row 3: label 2 is not in the data set's own labels \('no', 'yes'"
-    ):
-        stage(request_for(folder, validation="validation"), tmp_path)
-
-
 def test_questions_of_a_hub_data_set_are_cut_into_windows(tmp_path: Path) -> None:
     import datasets
 

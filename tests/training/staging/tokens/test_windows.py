@@ -5,7 +5,6 @@ from __future__ import annotations
 from array import array
 from collections.abc import Sequence
 from functools import cache
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,13 +14,10 @@ from hypothesis import strategies as st
 from tests.support.staging.fast_tokenizers import KINDS
 from tests.support.staging.tables import MODEL
 from training.contract.errors import InputError
-from training.staging.formats.json_rows import squad_rows
-from training.staging.formats.text import DEFAULT_FORMAT
 from training.staging.models.model_files import locate
-from training.staging.rows.questions import Answer, Question, read_questions
-from training.staging.sources.sources import Table
+from training.staging.rows.questions import Answer, Question
 from training.staging.tokens.tokenizing import load_tokenizer
-from training.staging.tokens.windows import WindowCutter, Windows, answer_tokens
+from training.staging.tokens.windows import WindowCutter, Windows
 
 kind_of = cache(lambda name: KINDS[name]())
 each_kind = pytest.mark.parametrize("kind", KINDS)
@@ -60,61 +56,6 @@ def length_for(tokenizer: Any, question: Question, room: int) -> int:
 def windows_of(tokenizer: Any, question: Question, room: int, doc_stride: int) -> Windows:
     """Return the windows if each has room for `room` tokens of the context."""
     return cut_windows(tokenizer, [question], max_length=length_for(tokenizer, question, room), doc_stride=doc_stride)
-
-
-def decoded(question: Question, windows: Windows, at: int) -> str | None:
-    """Return the text between a window's labels, or None if they are outside the context."""
-    offset = windows.first_token[at] - windows.context_at[at]
-    first, last = windows.start_position[at] + offset, windows.end_position[at] + offset
-    context = range(windows.first_token[at], windows.first_token[at] + windows.tokens[at])
-    if first not in context:
-        assert first == last
-        return None
-    assert last in context
-    spans = windows.spans[windows.question[at]]
-    return question.context[spans[first][0] : spans[last][1]]
-
-
-@each_kind
-@given(question=questions_with_answer(), room=st.integers(3, 20), data=st.data())
-@settings(deadline=None)
-def test_the_labelled_span_is_the_answer_or_the_answer_is_not_in_the_window(
-    kind: str, question: Question, room: int, data: st.DataObject
-) -> None:
-    assume(kind != NO_CLS or not IGNORED_CHARACTERS.issuperset(question.question))
-    doc_stride = data.draw(st.integers(0, room - 1))
-    windows = windows_of(kind_of(kind), question, room, doc_stride)
-    answer = answer_tokens(question, windows.spans[0])
-    texts = [decoded(question, windows, at) for at in range(len(windows.input_ids))]
-    for at, text in enumerate(texts):
-        first, last = windows.first_token[at], windows.first_token[at] + windows.tokens[at]
-        assert (text is not None) == (answer is not None and first <= answer[0] and answer[1] < last)
-    if answer is None:
-        return
-    _check_tokens_of_answer(question, windows, answer)
-    spans, expected = windows.spans[0], question.answers[0].text.strip()
-    begin = question.context.index(expected, question.answers[0].start)
-    if spans[answer[0]][0] == begin and spans[answer[1]][1] == begin + len(expected):
-        assert {text for text in texts if text is not None} <= {expected}
-    if answer[1] - answer[0] <= doc_stride:
-        assert any(text is not None for text in texts), "an answer no longer than the overlap is whole in a window"
-
-
-def _check_tokens_of_answer(question: Question, windows: Windows, answer: tuple[int, int]) -> None:
-    """The labelled tokens are exactly those that cover a character of the answer, blanks at its ends left out.
-
-    A blank is at an end if no token covers what is before it, such as an accent that the tokenizer drops.
-    """
-    start = question.answers[0].start
-    characters = {at for at in range(start, start + len(question.answers[0].text)) if question.context[at].strip()}
-    covering = [at for at, span in enumerate(windows.spans[0]) if characters & set(range(*span))]
-    if covering:
-        labelled = [at for at in range(answer[0], answer[1] + 1) if _text_of(question, windows.spans[0][at]).strip()]
-        assert (labelled[0], labelled[-1]) == (covering[0], covering[-1])
-
-
-def _text_of(question: Question, span: Sequence[int]) -> str:
-    return question.context[span[0] : span[1]]
 
 
 @each_kind
@@ -169,35 +110,6 @@ def test_a_stride_as_long_as_the_window_is_rejected() -> None:
         "doc_stride is 3 and must be smaller; increase max_length or reduce doc_stride"
     )
     assert len(cut_windows(minilm(), [question], max_length=12, doc_stride=100).input_ids) == 1
-
-
-def test_windows_of_real_data_contain_the_answers(shared: Path) -> None:
-    path = shared / "data" / "squad-v1.1-train-composite15000.json.gz"
-    questions = list(read_questions(Table(name="squad", unit="question", rows=squad_rows(path, DEFAULT_FORMAT))))[::40]
-    windows = cut_windows(minilm(), questions, max_length=192, doc_stride=64)
-    answered, exact = set(), 0
-    for at, number in enumerate(windows.question):
-        text = decoded(questions[number], windows, at)
-        if text is not None:
-            answer = questions[number].answers[0].text
-            answered.add(number)
-            exact += text == answer
-            # 7 of 1817 answers are a part of a word or number. The best possible label is then the whole token.
-            assert answer in text
-            assert len(text.split()) == len(answer.split())
-    assert exact > 0.98 * len(answered)
-    assert len(windows.input_ids) > len(questions)
-    assert answered == set(range(len(questions)))
-
-
-def test_a_context_without_tokens_is_an_error() -> None:
-    with pytest.raises(InputError, match="question 'q': its context has no tokens"):
-        cut_windows(
-            kind_of("wordpiece"),
-            [Question(id="q", context="\u200b", question="?", answers=())],
-            max_length=9,
-            doc_stride=2,
-        )
 
 
 def test_a_question_without_tokens_requires_a_cls_token() -> None:
