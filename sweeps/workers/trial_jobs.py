@@ -199,7 +199,7 @@ def calibrated_costs(store: Store, run: JobRun) -> CostModel:
     In the metrics of a calibration, the step is the batch size.
     """
     keys = [f"calibration/{name}" for name in FIGURES]
-    table = store.call(histories, store.client, {run.id: 0.0}, keys)[run.id]
+    table = store.call(lambda: histories(store.client, {run.id: 0.0}, keys))[run.id]
     by_size: dict[int, dict[str, float]] = {}
     for size, key, value in zip(table["step"], table["key"], table["value"], strict=True):
         by_size.setdefault(int(size), {})[FIGURES[str(key).removeprefix("calibration/")]] = float(value)
