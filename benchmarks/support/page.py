@@ -90,8 +90,9 @@ SECTIONS: Mapping[str, Section] = {
             Figure("mean loss minus the tuned Trainer's", r"(?!squad).*: loss minus the tuned Trainer's, mean"),
         ),
         command="python -m benchmarks.tuning.bench_tuned_trainer [WORKLOAD ...]",
-        short="All but emotion on the EPYC is from before bulk dropout, occurring rows, the token loss and clipping in "
-        "AdamW were removed. squad's loss depends on the padding and is left out.",
+        short="On the other two, all but emotion is from before bulk dropout, the token loss and clipping in "
+        "AdamW were removed. On the Xeon without AMX, `auto` still took bf16, which is slow there; now it takes fp32. "
+        "squad's loss depends on the padding and is left out.",
     ),
     "auto": Section(
         measures="MiniLM with what `auto` chooses, against the best fixed combination of precision and attention (and "

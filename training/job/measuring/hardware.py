@@ -77,7 +77,8 @@ def _cpu_line(key: str) -> str:
 def precision(requested: str, kind: str) -> str:
     """Return the precision of the matrix products: `fp32`, `bf16`, `fp16` or `fp8`. Raises `Unsupported`.
 
-    On a CPU, `auto` is bf16 only with instructions for it: an emulated bf16 is many times slower.
+    On a CPU, `auto` is bf16 only with fast instructions for it. AVX512-BF16 is fast on AMD; on an Intel Xeon without
+    AMX, MiniLM trained with it at 0.65 of the speed of fp32.
     """
     if requested == "fp16" and kind == "cpu":
         raise Unsupported("precision fp16 needs a GPU, and this machine has none: use bf16, fp32 or auto")
@@ -86,7 +87,8 @@ def precision(requested: str, kind: str) -> str:
     if requested != "auto":
         return requested
     if kind == "cpu":
-        return "bf16" if {"avx512_bf16", "amx_bf16"} & set(_cpu_line("flags").split()) else "fp32"
+        flags, is_amd = _cpu_line("flags").split(), _cpu_line("vendor_id") == "AuthenticAMD"
+        return "bf16" if "amx_bf16" in flags or (is_amd and "avx512_bf16" in flags) else "fp32"
     # Volta and Turing emulate bf16, which is slow.
     capable = kind == "cuda" and torch.cuda.get_device_capability() >= (8, 0)
     return "bf16" if capable else "fp16"
