@@ -90,8 +90,8 @@ SECTIONS: Mapping[str, Section] = {
             Figure("mean loss minus the tuned Trainer's", r"(?!squad).*: loss minus the tuned Trainer's, mean"),
         ),
         command="python -m benchmarks.tuning.bench_tuned_trainer [WORKLOAD ...]",
-        short="All but emotion on the EPYC and the Xeon without AMX is from before bulk dropout, the token loss and clipping in "
-        "AdamW were removed. Without AMX, `auto` took bf16, slow on that Xeon; now it takes fp32. "
+        short="All but emotion on the EPYC and the Xeon without AMX is from before bulk dropout, the token loss and "
+        "clipping in AdamW were removed. Without AMX, `auto` took bf16, slow on that Xeon; now it takes fp32. "
         "squad's loss depends on the padding and is left out.",
     ),
     "auto": Section(
