@@ -162,7 +162,7 @@ def fitting_repeats(jobs: Sequence[PlannedJob], budget: Budget) -> int:
 
 
 def fitting_limit_of_all(jobs: Sequence[PlannedJob], budget: Budget) -> int:
-    """Return the time limit in seconds with which all jobs fit into the budget together; 0 if there is none.
+    """Return the longest time limit, in seconds, that lets all jobs fit into the budget. Return 0 if none does.
 
     Jobs on different machines get an equal share of the budget each.
     """

@@ -1,4 +1,4 @@
-"""Who may use the server: the names by which it may be called, and the token, which is read from a file."""
+"""Access to the server: its permitted host names, and the token in a file."""
 
 from __future__ import annotations
 

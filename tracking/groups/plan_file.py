@@ -1,4 +1,4 @@
-"""What a group's run keeps for later commands and reports: plan, looks, results of a sweep, units of metrics.
+"""Artifacts and tags of a group's run: plan, looks, results of a sweep, units of metrics.
 
 With the plan any launcher can follow the group and start missing jobs. Reports judge the group by the looks that it ran
 under.

@@ -329,7 +329,7 @@ class Bar:
 
 
 def bar_of(part: str) -> Bar | None:
-    """Return the progress bar in a part that counts steps; None if there is none."""
+    """Return the progress bar in this part if it counts steps, else None."""
     match = _BAR.search(_ESCAPE.sub("", part)) if "%|" in part else None
     if match is None or not _BAR_STEP_UNITS.fullmatch(match["unit"]):
         return None

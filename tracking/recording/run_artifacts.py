@@ -1,4 +1,4 @@
-"""What a job's run shows in MLflow besides its metrics: note, environment, data page, tables and charts.
+"""Artifacts and note of a job's run in MLflow: environment, data page, tables and charts.
 
 A user's script reports no metadata, so what our own job emits at its start is made here for it.
 """

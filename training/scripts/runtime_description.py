@@ -1,4 +1,4 @@
-"""What a script gets when its job starts (command, folders, channels, variables and packages), and needs of a network.
+"""Description of a script's job (command, folders, channels, variables, packages), and its uses of a network.
 
 Pure. The text is the same for both services where they behave the same.
 """

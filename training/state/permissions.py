@@ -1,4 +1,4 @@
-"""Who may read and replace files: what we write is private by default, and what we execute must be safe from others."""
+"""Permissions of files: new files are private by default, and others must not be able to replace executed ones."""
 
 from __future__ import annotations
 

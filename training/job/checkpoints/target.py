@@ -1,4 +1,4 @@
-"""What the evaluations of a training have reached: its target, and the best value of a metric. Pure."""
+"""Target of a training, and the best value of a metric so far. Pure."""
 
 import math
 from dataclasses import dataclass, field

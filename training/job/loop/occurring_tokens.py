@@ -66,16 +66,28 @@ def use_occurring_tokens(model: Any, settings: Settings) -> None:
     # A GPU takes no time for these embeddings, and processes would have to agree on them.
     if settings.device_kind != "cpu" or ranks.count() > 1 or settings.arguments.optimizer != "auto":
         return
-    # The head of a language model computes a score for each token of the vocabulary.
-    if type(embeddings) is not nn.Embedding or model.get_output_embeddings() is not None:
+    if not can_leave_out(model):
         return
     occurs = np.zeros(embeddings.num_embeddings, dtype=bool)
     occurs[SYNTHETIC_TOKEN] = True
     for channel in (settings.train, settings.validation):
         occurs[channel.rows.tokens] = True
-        occurs[max(channel.metadata.pad_token_id, SYNTHETIC_TOKEN)] = True
+        if 0 <= channel.metadata.pad_token_id < len(occurs):
+            occurs[channel.metadata.pad_token_id] = True
     if occurs.mean() <= LARGEST_SHARE:
         model.set_input_embeddings(OccurringTokens(embeddings, torch.from_numpy(np.flatnonzero(occurs))))
+
+
+def can_leave_out(model: Any) -> bool:
+    """Return True if the model uses its embeddings only to look up tokens, in one module.
+
+    The head of a language model computes a score for each token, and the encoder and decoder of T5 share embeddings.
+    """
+    embeddings = model.get_input_embeddings()
+    if type(embeddings) is not nn.Embedding or model.get_output_embeddings() is not None:
+        return False
+    users = [each for each in model.modules() if getattr(each, "weight", None) is embeddings.weight]
+    return len(users) == 1
 
 
 @contextmanager

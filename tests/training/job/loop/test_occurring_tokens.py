@@ -9,9 +9,16 @@ from typing import Any
 import pytest
 import torch
 from safetensors.torch import load_file
-from transformers import BertConfig, BertForSequenceClassification
+from transformers import (
+    BertConfig,
+    BertForSequenceClassification,
+    GPT2Config,
+    GPT2LMHeadModel,
+    T5Config,
+    T5ForSequenceClassification,
+)
 
-from loop.occurring_tokens import OccurringTokens, whole_vocabulary
+from loop.occurring_tokens import OccurringTokens, can_leave_out, whole_vocabulary
 from tests.support.job.job_process import example_rows
 
 NAME = "bert.embeddings.word_embeddings.weight"
@@ -50,6 +57,13 @@ def test_a_model_is_saved_and_loaded_with_its_whole_vocabulary(tmp_path: Path) -
         own.load_state_dict(initial)
     assert own.get_input_embeddings().weight is parameter, "the optimizer would train another tensor"
     assert torch.equal(parameter[:-1], initial[NAME][OCCURRING])
+
+
+def test_embeddings_with_another_use_are_trained_whole() -> None:
+    assert can_leave_out(plain_model())
+    assert not can_leave_out(GPT2LMHeadModel(GPT2Config(vocab_size=60, n_embd=16, n_layer=1, n_head=2)))
+    small = {"vocab_size": 60, "d_model": 16, "d_kv": 8, "d_ff": 16, "num_layers": 1, "num_heads": 2}
+    assert not can_leave_out(T5ForSequenceClassification(T5Config(**small)))
 
 
 def test_a_token_that_does_not_occur_is_an_error() -> None:
