@@ -63,7 +63,6 @@ check: $(DEV)
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
-	cd training/job && ../../$(BIN)/mypy --config-file ../../pyproject.toml --cache-dir ../../.mypy_cache/job train.py
 	$(BIN)/python -m pip check --disable-pip-version-check
 	$(BIN)/python -m pytest tests/layout
 

@@ -16,8 +16,8 @@ from experiments.commands.models import deploy, endpoints, predict, register, un
 from experiments.commands.training import compare, plan, probe, sweep, train
 from experiments.commands.verb import CONTEXT_SETTINGS, VerbGroup
 from experiments.running.output import print_error, print_line, sentence
+from state.permissions import set_umask
 from training.contract.errors import InputError, TrainfareError
-from training.state.permissions import set_umask
 
 NAME = "trainfare"
 COMPLETION_VARIABLE = "_TRAINFARE_COMPLETE"

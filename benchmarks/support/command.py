@@ -10,12 +10,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from state.home import SLOTS_VARIABLE
 from tracking.recording.run_artifacts import ROOT
 from training.contract.events import Event, EventReader
 from training.contract.failures import failure_of
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
-from training.state.home import SLOTS_VARIABLE
 
 
 class NoJob(Exception):

@@ -16,10 +16,10 @@ from experiments.running import options as read
 from experiments.running.output import print_error, print_line
 from models.endpoints.protocol import Echo, Endpoints, EndpointSpec, EndpointState
 from reports.formats.terminal import PlainConsole
+from state.home import home
+from state.regular_files import user_path
 from training.contract.errors import EndpointNotFound, InputError, ServiceError, TrainfareError
 from training.contract.price import Price
-from training.state.home import home
-from training.state.regular_files import user_path
 
 if TYPE_CHECKING:
     from models.trained_model import TrainedModel

@@ -14,8 +14,8 @@ from experiments.deployments.endpoints import find_service, open_service
 from experiments.running import options as read
 from experiments.running.output import print_error, print_line
 from models.endpoints.protocol import EndpointState
+from state.regular_files import user_path
 from training.contract.errors import InputError, TrackingError, nearest
-from training.state.regular_files import user_path
 
 if TYPE_CHECKING:
     from models.batch import OnRow, Source
@@ -176,9 +176,9 @@ def _open_model(fields: Mapping[str, str]) -> tuple[Store | None, TrainedModel |
     """Return the tracking server, if it is needed, the model's record there, if it has one, and its folder."""
     from models.logged.model_folder import model_folder
     from models.trained_model import trained_model
+    from state.home import home
     from tracking.server.store import open_store
     from training.staging.models.model_files import check_weights, locate
-    from training.state.home import home
 
     store = None
     if read.read_flag(fields, "track", "true") or "run" in fields:

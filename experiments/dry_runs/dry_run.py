@@ -14,9 +14,9 @@ from experiments.running.options import one_of
 from experiments.running.output import print_line
 from models.endpoints.protocol import EndpointSpec
 from models.logged.model_folder import folder_of
+from state.home import home
 from tracking.server.store import open_existing_store
 from training.contract.errors import InputError
-from training.state.home import home
 
 
 def dry_run(verb: str, fields: Mapping[str, str]) -> int:

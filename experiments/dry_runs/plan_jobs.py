@@ -35,6 +35,7 @@ from reports.probe.spot import (
     startup_seconds,
     terms_of,
 )
+from state.home import home
 from sweeps.cost_model.trials import Search
 from sweeps.study.sampler import automatic, first_points
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
@@ -47,7 +48,6 @@ from training.scripts.runtime_description import runtime_description
 from training.services.local.service import check_request
 from training.staging.tokens.description import lines
 from training.staging.tokens.staged import Staged, describe
-from training.state.home import home
 
 TIME_LIMIT = "StoppingCondition.MaxRuntimeInSeconds"
 """Field of a request that a budget lowers to what is left when the job starts."""

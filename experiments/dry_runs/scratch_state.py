@@ -17,14 +17,14 @@ from experiments.running.launch import Preparation, Result
 from experiments.running.output import print_error, sentence
 from experiments.running.service_context import ServiceContext, open_service_context
 from experiments.schema.experiment import Experiment
+from state.locks import SHARED
+from state.regular_files import user_path
 from training.contract.errors import TrainfareError, messages_of
 from training.contract.job_spec import JobSpec
 from training.staging.estimate import Estimate, stage_or_estimate
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged
-from training.state.locks import SHARED
-from training.state.regular_files import user_path
 
 LINKED = (*SHARED, "docstrings", "tokenizers")
 """Folders of the state whose entries never change once they are complete."""

@@ -16,6 +16,8 @@ from experiments.planning.hyperparameters import staging_request
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import Script
 from experiments.schema.script_rules import hyperparameters
+from state.home import home
+from state.locks import lock_for_use
 from training.contract.errors import InputError
 from training.contract.job_spec import ScriptEntry, is_shell_safe
 from training.scripts.channels import Channels, find_channels
@@ -28,8 +30,6 @@ from training.services.sagemaker.s3_location import AccountFields
 from training.staging.sources.progress import Progress, shown
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged, describe
-from training.state.home import home
-from training.state.locks import lock_for_use
 
 PYTHON_LAUNCHERS = (None, "torchrun", "xla", "pytorchddp")
 """Launchers that start several processes of a Python file only."""

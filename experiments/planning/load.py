@@ -16,12 +16,12 @@ from experiments.schema.fields import ExperimentFields
 from experiments.schema.messages import messages, rule_message
 from experiments.schema.overrides import BACKEND_CONFIG, Tree, backend_values, read_overrides, with_values
 from experiments.schema.yaml_document import Document, read_document
+from state.regular_files import user_path
 from training.contract.errors import InputError, InputErrors, nearest
 from training.scripts.channels import BUILTIN_PREFIX
 from training.scripts.source import is_git_url
 from training.services.sagemaker.s3_location import is_s3
 from training.staging.models.model_files import PACKAGE_PREFIX
-from training.state.regular_files import user_path
 
 FOLDER = Path(__file__).resolve().parent.parent
 __all__ = ["Arm", "Experiment", "arms", "experiment_names", "find_file", "load", "load_fields"]

@@ -22,6 +22,7 @@ from experiments.schema.machine_fields import Image
 from experiments.schema.script_fields import declared_scales
 from judging.design import Design
 from judging.round_order import round_order
+from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES, write_scales
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import JobSpec, MetricDefinition
@@ -29,7 +30,6 @@ from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
 from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
-from training.state.home import compile_cache
 
 MACHINE_FIELDS = (
     *("instance_type", "fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),

@@ -13,6 +13,8 @@ from experiments.running.options import read_fail_on
 from experiments.running.output import confirm, has_terminal, print_line
 from experiments.schema.messages import printable
 from reports.model.numbers import counted
+from state.folders import damage
+from state.home import home
 from tracking.following.group_session import run_jobs
 from tracking.groups.group import child_runs, find_group
 from tracking.groups.plan_file import read_plan
@@ -26,8 +28,6 @@ from training.contract.service import Service
 from training.scripts.runtime_description import command_line
 from training.services.local.container import SECRET_VARIABLES
 from training.services.local.toolkit import local_path
-from training.state.folders import damage
-from training.state.home import home
 
 IMPORT_VERB = "attach"
 """Verb of the groups of imported jobs."""

@@ -16,6 +16,7 @@ from reports.comparison.arms import Job, arms_of, job_of
 from reports.comparison.looks import jobs_to_repeat, progress_of
 from reports.comparison.tables import look_sentence
 from reports.model.numbers import counted
+from state.home import home
 from tracking.budgets.budget_tag import end_sentence
 from tracking.budgets.ledger import Ledger
 from tracking.following.followed_job import Outcome
@@ -32,7 +33,6 @@ from training.contract.budget import budget_sentence
 from training.contract.errors import TrackingError
 from training.contract.plain_text import without_markup
 from training.contract.service import Service
-from training.state.home import home
 
 Echo = Callable[[str], None]
 RunJobs = Callable[[Sequence[PlannedJob]], list[Outcome]]

@@ -22,8 +22,8 @@ from experiments.running.output import print_line
 from experiments.running.service_context import ServiceContext, open_service_context
 from experiments.schema.experiment import Experiment
 from judging.design import Design
+from state.home import home, home_id
 from tracking.groups.planned_job import PlannedJob, as_training
-from training.state.home import home, home_id
 
 
 def launch(verb: str, overrides: Mapping[str, str]) -> int:

@@ -9,9 +9,9 @@ import webbrowser
 from collections.abc import Mapping
 
 from experiments.running.output import print_line
+from state.home import home
 from tracking.queries.mlflow_ui import experiment_to_show, require_database, run_table, serve
 from tracking.server.store import open_store
-from training.state.home import home
 
 
 def ui(fields: Mapping[str, str]) -> int:

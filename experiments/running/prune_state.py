@@ -21,6 +21,9 @@ from rich.filesize import decimal
 
 from experiments.running.output import confirm, has_terminal, print_error, print_line
 from models.logged.group_models import MODEL_TAG, holds_model, mark_model_deleted
+from state import locks
+from state.folders import TRASH_PREFIX, delete, discard, measure
+from state.home import home
 from tracking.groups.plan_file import PLAN_FILE as PLAN
 from tracking.queries.job_tables import has_ended, quoted, runs_where
 from tracking.server.store import Store, open_store
@@ -29,9 +32,6 @@ from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
-from training.state import locks
-from training.state.folders import TRASH_PREFIX, delete, discard, measure
-from training.state.home import home
 
 JOB_KINDS = ("jobs", "checkpoints", "outputs")
 """Folders of the state folder whose entries belong to one job: work folders, checkpoints and artifacts."""

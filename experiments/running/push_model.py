@@ -21,6 +21,7 @@ from experiments.running.output import print_line
 from experiments.schema.fields import PushToHub
 from models.logged.group_models import MODEL_TAG
 from models.logged.model_folder import MODELS_FOLDER, new_unfinished
+from state.home import home
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob
@@ -28,7 +29,6 @@ from tracking.server.store import Store
 from training.contract.errors import InputError, TrainfareError
 from training.contract.service import Service
 from training.services.artifact import unpack
-from training.state.home import home
 
 URL = "platform.hub_url"
 """Tag of a run whose model is pushed."""

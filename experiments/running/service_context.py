@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING
 
 from experiments.schema.experiment import Experiment
 from experiments.schema.machine_fields import has_instance_groups
+from state.home import home
 from training.contract.job_spec import JobSpec
 from training.contract.price import Price
 from training.contract.service import Service
-from training.state.home import home
 
 if TYPE_CHECKING:
     from tracking.groups.planned_job import PlannedJob

@@ -19,13 +19,13 @@ from reports.formats.terminal import print_report
 from reports.model.report import Report
 from reports.publish import log_separately, publish, separate_run, tolerate_rejection, write, write_files
 from reports.render import CompareOptions, render, render_chosen, render_overview
+from state.home import home
 from tracking.groups.group import Group, find_group
 from tracking.queries.job_tables import chosen_jobs
 from tracking.queries.mlflow_ui import LOCAL, run_table
 from tracking.server.database import database_file
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError
-from training.state.home import home
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 FORMATS = ("text", "markdown", "json")

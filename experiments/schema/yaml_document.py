@@ -16,8 +16,8 @@ from typing import Any
 
 import yaml
 
+from state.regular_files import open_regular
 from training.contract.errors import InputError
-from training.state.regular_files import open_regular
 
 MAX_BYTES = 256 * 1024
 MAX_DEPTH = 12

@@ -13,6 +13,7 @@ from experiments.planning.inputs import Echo
 from experiments.running.service_context import ServiceContext
 from experiments.sweeping.sweep_plan import SweepJobs
 from reports.charts.class_charts import PngClassCharts
+from state.home import home
 from sweeps.space.grid import Point
 from sweeps.study.storage import Storage, hold_lease, open_storage, sqlite_url
 from sweeps.study.study import open_study
@@ -24,7 +25,6 @@ from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import JobRun, find_job_run
 from tracking.server.store import Store, open_store
-from training.state.home import home
 
 STORAGE_VARIABLE = "TRAINFARE_SWEEP_STORAGE"
 """Variable with the address of the workers' database. A variable keeps its password out of commands and runs."""

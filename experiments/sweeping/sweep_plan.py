@@ -17,6 +17,7 @@ from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields
 from judging.design import Design
 from judging.round_order import round_order
+from state.home import home
 from sweeps.cost_model.ending import Setting
 from sweeps.space.grid import Point, Space, space
 from sweeps.space.objective import CostName, Objective, Quality
@@ -24,7 +25,6 @@ from sweeps.space.tested_models import tested_batch_sizes
 from tracking.groups.planned_job import FINALIST, PlannedJob
 from training.contract.errors import InputError
 from training.staging.tokens.staged import Staged
-from training.state.home import home
 
 DEFAULT_BATCH_SIZES = "8..256"
 MAX_TIMED_SIZES = 12

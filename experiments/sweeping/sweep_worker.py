@@ -18,6 +18,7 @@ from reports.comparison.arms import NOT_OF_THE_SETTING
 from reports.model.numbers import counted
 from reports.model.report import Report
 from reports.sweep.sweep import repeat_rows
+from state.home import home
 from sweeps.cost_model.costs import CostModel
 from sweeps.cost_model.ending import choose, finalists, settings
 from sweeps.cost_model.trials import Search, best_trial, cost, eligible_trials
@@ -34,7 +35,6 @@ from tracking.groups.group import close_group
 from tracking.groups.plan_file import DESIGN, read_design, write_design, write_sweep
 from tracking.queries import job_tables
 from training.contract.errors import InputError
-from training.state.home import home
 
 
 class CalibrationIncomplete(Exception):

@@ -25,11 +25,11 @@ import psutil
 
 from models.endpoints.protocol import Action, DeploymentPlan, Echo, EndpointSpec, EndpointState
 from models.server.access import read_token
+from state.locks import exclusive_lock, held_locks, lock_for_use
+from state.own_process import own_process
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError, nearest
 from training.contract.price import Price
 from training.contract.retry import RetryPolicy
-from training.state.locks import exclusive_lock, held_locks, lock_for_use
-from training.state.own_process import own_process
 
 PAUSE_SECONDS = 0.1
 REPORT_SECONDS = 5.0

@@ -15,6 +15,7 @@ from models.logged.log_model import FAILURE, MODEL_ARTIFACT, Failures, is_logged
 from models.trained_model import error_code
 from models.winner import best_job, winner
 from reports.comparison.arms import job_of
+from state import folders as state_folders
 from tracking.following.followed_job import Outcome
 from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import MODEL_ID
@@ -23,7 +24,6 @@ from tracking.server.errors import is_refusal
 from tracking.server.store import Store
 from training.contract.errors import InputError, TrackingError
 from training.contract.service import Service
-from training.state import folders as state_folders
 
 MODEL_TAG = "platform.model_uri"
 DELETED_MODEL_TAG = "platform.model_deleted"

@@ -19,13 +19,13 @@ from models.inference.evaluation import evaluation_of
 from models.logged import flavor
 from models.logged.flavor import NotServable, is_needed, read_checkpoint
 from models.logged.model_folder import new_unfinished
+from state.locks import exclusive_lock
 from tracking.groups.planned_job import MODEL_ID, ModelPlan, PlannedJob
 from tracking.server.errors import is_refusal, is_unknown_call
 from tracking.server.store import Store
 from training.contract.errors import ServiceError, TrackingError, Unreachable
 from training.contract.service import Service
 from training.services.artifact import unpack
-from training.state.locks import exclusive_lock
 
 NAME = "model"
 """Name of the logged model, and its artifact path in the run."""

@@ -21,8 +21,8 @@ import uvicorn
 
 from models.server.access import access, in_url, read_token
 from models.server.app import App
+from state.permissions import set_umask
 from training.contract.errors import InputError, TrainfareError
-from training.state.permissions import set_umask
 
 IDLE_SECONDS = 75
 """Longest time that a connection may be idle between two requests."""

@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from state.regular_files import open_regular
 from training.contract.errors import InputError
-from training.state.regular_files import open_regular
 
 LOOPBACK_NAMES = ("localhost", "127.0.0.1", "[::1]")
 LEAST_TOKEN_LENGTH = 16

@@ -9,10 +9,10 @@ from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[2]
-ORDER = ("experiments", "models", "reports", "sweeps", "tracking", "judging", "training")
-"""Our packages from top to bottom: each may import those after it, except that `judging` imports nothing of ours."""
+ORDER = ("experiments", "models", "reports", "sweeps", "tracking", "judging", "training", "state")
+"""Our packages from top to bottom: each may import those after it, but `judging` and `state` import nothing of ours."""
 JOB = "training/job/"
-"""The job imports its own files flatly, as its container does: `from measuring.meter import Meter`."""
+"""The files that run in the container."""
 
 Graph = Mapping[str, frozenset[str]]
 """Node to the nodes that it imports. A node is a path relative to the root."""
@@ -64,13 +64,11 @@ def circle(graph: Graph) -> list[str]:
 
 
 def _module(path: str) -> str:
-    name = path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
-    return name.removeprefix(JOB.replace("/", "."))
+    return path.removesuffix(".py").removesuffix("/__init__").replace("/", ".")
 
 
 def _targets(path: str, tree: ast.AST, files: Mapping[str, str]) -> Iterator[str]:
     for name in imported_names(tree):
         target = files.get(name) or files.get(name.rpartition(".")[0])
-        # A flat name such as `events` means a file of the job in the job alone.
-        if target and target != path and (path.startswith(JOB) or not target.startswith(JOB)):
+        if target and target != path:
             yield target

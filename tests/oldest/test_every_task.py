@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from tasks import TASKS
 from tests.support.job.job_process import Job
+from training.job.tasks import TASKS
 
 pytestmark = pytest.mark.oldest
 

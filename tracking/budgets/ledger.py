@@ -11,6 +11,8 @@ from functools import cached_property
 
 from mlflow.entities import Metric, Run, ViewType
 
+from state.home import home, home_id
+from state.locks import exclusive_lock
 from tracking.budgets.budget_tag import BudgetEnd, GroupBudget, group_budget, read_budget_end, set_budget_end
 from tracking.budgets.reserving import (
     WITHDRAWN,
@@ -38,8 +40,6 @@ from training.contract.budget import NOTHING, Amount, Spending, budget_sentence,
 from training.contract.errors import BudgetFull, JobNotFound
 from training.contract.price import InstanceSeconds
 from training.contract.service import Service
-from training.state.home import home, home_id
-from training.state.locks import exclusive_lock
 
 LIMIT = "platform.max_run_seconds"
 """Tag with the time limit of a job that a budget lowered."""

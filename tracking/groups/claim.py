@@ -21,10 +21,10 @@ from dataclasses import dataclass, field
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
+from state.home import home, home_id
+from state.locks import exclusive_lock
 from tracking.queries.job_tables import counted_run, has_ended, quoted
 from tracking.server.store import Store
-from training.state.home import home, home_id
-from training.state.locks import exclusive_lock
 
 KIND = "platform.kind"
 CLAIM = "claim"

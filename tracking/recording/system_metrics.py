@@ -18,9 +18,9 @@ from mlflow.system_metrics.metrics.disk_monitor import DiskMonitor
 from mlflow.system_metrics.metrics.gpu_monitor import GPUMonitor
 from mlflow.system_metrics.metrics.network_monitor import NetworkMonitor
 
+from state.locks import exclusive_lock
 from training.contract.errors import JobNotFound
 from training.contract.service import Service
-from training.state.locks import exclusive_lock
 
 
 class SystemSampler:

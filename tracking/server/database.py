@@ -18,10 +18,10 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import unquote
 
+from state.folders import create_database, database_exists, lock_database
+from state.permissions import set_umask
+from state.system_errors import system_reason
 from training.contract.errors import InputError, TrackingError, TrainfareError
-from training.state.folders import create_database, database_exists, lock_database
-from training.state.permissions import set_umask
-from training.state.system_errors import system_reason
 
 _PREFIX = "sqlite:///"
 

@@ -18,12 +18,12 @@ from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, MAX_PARAM_VAL_LENGTH,
 from sqlalchemy.engine import create_engine
 from sqlalchemy.exc import ArgumentError, DBAPIError, OperationalError
 
+from state.folders import database_exists
 from tracking.server.database import database_file, prepare
 from tracking.server.errors import is_final, is_foreign, reason, translated, user_of
 from training.contract.errors import TrackingError
 from training.contract.plain_text import without_control_characters, without_secrets
 from training.contract.retry import RetryPolicy
-from training.state.folders import database_exists
 
 # MLflow's own retries are silent and take minutes; ours are reported. MLflow reads these variables at each request.
 os.environ.setdefault("MLFLOW_HTTP_REQUEST_MAX_RETRIES", "0")

@@ -27,30 +27,14 @@ system and of databases. Any other exception is a bug in trainfare, and its trac
 from __future__ import annotations
 
 import difflib
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
+from state.errors import InputError as InputError
+from state.errors import InputErrors as InputErrors
+from state.errors import TrainfareError as TrainfareError
+
 Result = TypeVar("Result")
-
-
-class TrainfareError(Exception):
-    """Base of all errors. The message is one sentence that a user can act on."""
-
-    exit_code = 1
-
-
-class InputError(TrainfareError):
-    """The experiment, the data or the command line is wrong. The message states the field or file, value and rule."""
-
-    exit_code = 2
-
-
-class InputErrors(InputError):
-    """Several independent errors in one input. `messages` are all of them; the message of the error is the first."""
-
-    def __init__(self, messages: Sequence[str]):
-        super().__init__(messages[0])
-        self.messages = tuple(messages)
 
 
 def messages_of(error: BaseException) -> tuple[str, ...]:

@@ -1,73 +1,21 @@
-"""Entry point of a training job.
+"""Entry point of a training job in script mode: `python train.py`, with the arguments and `SM_*` variables of a plan.
 
-SageMaker's script mode runs this file, with the arguments of `experiments.planning.hyperparameters`. To run it by hand,
-set the `SM_*` variables and pass these arguments to `python train.py`.
-
-A training goes through these steps:
-
-1. `train.py` opens the event log and starts to listen for SIGTERM (`processes/signals.py`). After that, it imports
-   torch and transformers, which takes seconds.
-2. `training_run.run` reads the arguments and channels, trains, evaluates and saves. It emits events throughout.
-3. If anything fails, `main` reports it (`reporting/errors.py`) in three places: a `failure` event, the file `failure`,
-   which SageMaker shows as the failure reason, and the exit code. A job that was stopped ends with exit code 143.
+The container has the files of this folder without their packages. They import each other by the names that they have
+in the repository, so this file gives their folder those names. `main.py` describes the job.
 """
 
-import os
 import sys
 from pathlib import Path
-from typing import Optional
+from types import ModuleType
 
-import compilation.lean_imports  # noqa: F401
-from processes import ranks
-from processes.signals import StopRequest
-from reporting.errors import Stopped, another_process_failed, report
-from reporting.events import Events
+FOLDER = str(Path(__file__).resolve().parent)
 
+for name in ("training", "training.job"):
+    package = ModuleType(name)
+    package.__path__ = [FOLDER]
+    sys.modules[name] = package
 
-def main() -> int:
-    """Run the training and return the exit code."""
-    output = _folder("SM_OUTPUT_DIR")
-    events = Events(_folder("SM_OUTPUT_DATA_DIR"), enabled=ranks.rank() == 0)
-    stop = StopRequest(
-        end_process=lambda: _leave(report(Stopped("SIGTERM was received"), events, output)),
-        another_failed=lambda: another_process_failed(output),
-    )
-    stop.install()
-    try:
-        # Imported here because the import takes seconds: SIGTERM and import errors must already be handled.
-        from training_run import run
-
-        run(sys.argv[1:], os.environ, events, stop)
-    except BaseException as error:
-        stop.claim_end()
-        # A process that stops early leaves the others waiting in an exchange, where they fail with a RuntimeError.
-        abandoned = stop.is_requested and ranks.count() > 1 and isinstance(error, RuntimeError)
-        return report(Stopped("SIGTERM was received") if abandoned else error, events, output)
-    stop.claim_end()
-    return 0
-
-
-def _folder(variable: str) -> Optional[Path]:
-    return Path(os.environ[variable]) if os.environ.get(variable) else None
-
-
-def _mp_fn(index: int) -> None:
-    """Run one process under torch_xla's launcher, which looks up a function with this name."""
-    code = main()
-    if code:
-        sys.exit(code)
-
-
-def _leave(code: int) -> None:
-    """Exit without shutting down the interpreter.
-
-    With torch, the shutdown takes a second, which is billed. It can also abort the process (SIGABRT) if one of Gloo's
-    threads frees a tensor at that moment (pytorch/pytorch, pull request 179291).
-    """
-    sys.stdout.flush()
-    sys.stderr.flush()
-    os._exit(code)
-
+from training.job.main import _mp_fn, exit_with_code  # noqa: E402, F401 - torch_xla's launcher looks up `_mp_fn`
 
 if __name__ == "__main__":
-    _leave(main())
+    exit_with_code()

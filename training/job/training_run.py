@@ -23,20 +23,20 @@ import pyarrow
 import torch
 import transformers
 
-from checkpoints.checkpoint_files import CheckpointKeeper
-from compilation.stored_programs import open_stored_programs, setting_of
-from data.channels import check_tokens
-from data.padding import NO_WORK, Collator, Work, planned_shapes
-from data.sampler import TrainSampler
-from estimating.calibration import CalibrationFinished, calibrate
-from estimating.probe import Probe
-from loop.compile_phase import compile_shapes, is_dynamic
-from loop.job_trainer import JobTrainer, eval_sampler, train_sampler
-from loop.prepared_model import prepare
-from loop.trainer_callback import Reporter
-from measuring import hardware
-from measuring.machine_load import MachineLoad
-from measuring.meter import (
+from training.job.checkpoints.checkpoint_files import CheckpointKeeper
+from training.job.compilation.stored_programs import open_stored_programs, setting_of
+from training.job.data.channels import check_tokens
+from training.job.data.padding import NO_WORK, Collator, Work, planned_shapes
+from training.job.data.sampler import TrainSampler
+from training.job.estimating.calibration import CalibrationFinished, calibrate
+from training.job.estimating.probe import Probe
+from training.job.loop.compile_phase import compile_shapes, is_dynamic
+from training.job.loop.job_trainer import JobTrainer, eval_sampler, train_sampler
+from training.job.loop.prepared_model import prepare
+from training.job.loop.trainer_callback import Reporter
+from training.job.measuring import hardware
+from training.job.measuring.machine_load import MachineLoad
+from training.job.measuring.meter import (
     Meter,
     attention_flops_per_pair,
     clock_for,
@@ -45,14 +45,14 @@ from measuring.meter import (
     throughput_metrics,
     time_metrics,
 )
-from processes import ranks
-from processes.signals import StopRequest
-from reporting.events import Events
-from settings.job_settings import Settings, resolve_settings
-from settings.threads import set_threads
-from settings.trainer_arguments import trainer_arguments
-from settings.training_identity import check_same, identity
-from weights.pretrained import save_tokenizer, supports_token_types
+from training.job.processes import ranks
+from training.job.processes.signals import StopRequest
+from training.job.reporting.events import Events
+from training.job.settings.job_settings import Settings, resolve_settings
+from training.job.settings.threads import set_threads
+from training.job.settings.trainer_arguments import trainer_arguments
+from training.job.settings.training_identity import check_same, identity
+from training.job.weights.pretrained import save_tokenizer, supports_token_types
 
 
 def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, stop: StopRequest) -> None:

@@ -10,6 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, model_serializer
 
+from state.regular_files import user_path
 from training.contract.errors import InputError, nearest
 from training.contract.job_spec import ChannelOptions, DataType, Distribution, InputMode
 from training.scripts.source import check_folder, digest_folder
@@ -18,7 +19,6 @@ from training.staging.formats.files import digest_file
 from training.staging.models.model_files import PACKAGE_PREFIX, locate
 from training.staging.sources.docstrings import docstring_file
 from training.staging.sources.request import Frozen, Name
-from training.state.regular_files import user_path
 
 BUILTIN_PREFIX = "builtin:"
 BUILTINS = ("docstrings",)

@@ -25,11 +25,11 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from state.folders import UNFINISHED_PREFIX, remove
+from state.locks import exclusive_lock
 from training.contract.errors import InputError
 from training.contract.plain_text import without_secrets
 from training.scripts.source import ScriptSource, is_package
-from training.state.folders import UNFINISHED_PREFIX, remove
-from training.state.locks import exclusive_lock
 
 FOLDER = "environments"
 VERSIONS = "versions.json"

@@ -13,13 +13,13 @@ from dataclasses import dataclass, replace
 from fnmatch import fnmatch
 from pathlib import Path
 
+from state.folders import is_usable, new_folder
+from state.permissions import private_mode
+from state.regular_files import user_path
 from training.contract.errors import InputError, nearest
 from training.contract.job_spec import ENTRY_FILE
 from training.contract.plain_text import without_secrets
 from training.services.local.toolkit import PROGRAM_PATTERN
-from training.state.folders import is_usable, new_folder
-from training.state.permissions import private_mode
-from training.state.regular_files import user_path
 
 MAX_BYTES = 100 * 2**20
 MODULE_PATTERN = r"-m [A-Za-z_][A-Za-z0-9_]*(\.[A-Za-z_][A-Za-z0-9_]*)*"

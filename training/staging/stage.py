@@ -17,6 +17,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from state.folders import UNFINISHED_PREFIX, is_usable, new_folder
 from training.staging.models.starting_model import StartingModel, find_starting_model
 from training.staging.rows.labels import check_rows
 from training.staging.sources.progress import Progress
@@ -35,7 +36,6 @@ from training.staging.tokens.staged import (
     read_manifest,
     write_manifest,
 )
-from training.state.folders import UNFINISHED_PREFIX, is_usable, new_folder
 
 STAGING_VERSION = 4
 """Version of the staged data. Increase it whenever the same request gives different data."""

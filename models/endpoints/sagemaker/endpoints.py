@@ -33,6 +33,7 @@ from models.endpoints.sagemaker.requests import (
     upload,
 )
 from models.inference.tasks import read_task
+from state.home import home
 from training.contract.errors import (
     EndpointFailed,
     EndpointNotFound,
@@ -54,7 +55,6 @@ from training.services.sagemaker.prices import listed_price, table_price
 from training.services.sagemaker.request_rules import check_request
 from training.services.sagemaker.service import log_address
 from training.services.sagemaker.storage import Storage
-from training.state.home import home
 
 KINDS = {"Endpoint": "endpoint", "EndpointConfig": "endpoint_config", "Model": "model"}
 """Kinds of objects in SageMaker's spelling, with that of boto3's methods. In the order of deletion: each refers to the

@@ -120,7 +120,7 @@ JOB_FOLDER = Path(experiments.__file__).parent.parent / "training" / "job"
 
 READ_BY_JOB = """
 import json, sys
-from settings.arguments import parse
+from training.job.settings.arguments import parse
 for words in json.load(sys.stdin):
     arguments = parse(words)
     print(json.dumps([arguments.bucket_lengths, arguments.save_model, arguments.learning_rate, arguments.seed]))

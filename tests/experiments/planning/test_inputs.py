@@ -13,14 +13,14 @@ from experiments.planning.inputs import FLAGS, ScriptInputs, script_inputs, stag
 from experiments.planning.load import Experiment, load
 from experiments.planning.plan import plan
 from experiments.schema.script_rules import hyperparameters, logged_hyperparameters
+from state.folders import delete, discard
+from state.locks import lock_for_deletion
 from tests.support.requests.refused import refused
 from tracking.groups.planned_job import PlannedJob
 from training.contract.errors import InputError
 from training.contract.request import build
 from training.scripts.runtime_description import argument_words
 from training.services.local import toolkit
-from training.state.folders import delete, discard
-from training.state.locks import lock_for_deletion
 
 TEXT = """\
 script:

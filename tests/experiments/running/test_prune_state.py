@@ -170,7 +170,7 @@ def test_data_and_models_in_use_are_kept(state: State, capsys: pytest.CaptureFix
         (state.home / name).mkdir(parents=True)
         (state.home / name / "model.safetensors").write_bytes(b"w" * 1000)
     paths = ", ".join(f"Path({str(state.home / each)!r})" for each in (f"staged/{DATA}/train", used))
-    code = "import sys; from pathlib import Path; from training.state.locks import lock_for_use\n"
+    code = "import sys; from pathlib import Path; from state.locks import lock_for_use\n"
     code += f"print(lock_for_use(Path({str(state.home)!r}), [{paths}]), flush=True); sys.stdin.read()"
     with subprocess.Popen(
         [sys.executable, "-c", code], cwd=ROOT, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True

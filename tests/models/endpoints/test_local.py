@@ -21,9 +21,9 @@ import pytest
 
 from models.endpoints.local import LocalEndpoints, difference, record_of
 from models.endpoints.protocol import EndpointSpec
+from state.locks import lock_for_deletion
 from tests.conftest import ROOT
 from training.contract.errors import EndpointFailed, EndpointNotFound, EndpointTaken, InputError
-from training.state.locks import lock_for_deletion
 
 QUESTION = json.dumps({"inputs": "Winter is coming and it will be dark soon."}).encode()
 

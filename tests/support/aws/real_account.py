@@ -8,6 +8,7 @@ from collections.abc import Mapping
 
 import pytest
 
+from state.home import home
 from training.contract.budget import Budget, worst_case
 from training.contract.job_spec import JobSpec
 from training.contract.price import Price
@@ -16,7 +17,6 @@ from training.services.sagemaker.clients import Clients
 from training.services.sagemaker.images import default_image
 from training.services.sagemaker.prices import listed_price, table_price
 from training.services.sagemaker.service import SageMakerService
-from training.state.home import home
 
 CPU_TYPE = "ml.m5.large"
 """Instance type of scripts: a common type with a low price."""

@@ -6,7 +6,6 @@ import json
 import os
 import shutil
 import subprocess
-import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,8 +19,6 @@ from tests.support.fork_server.interpreter import forking_interpreter
 from tests.support.job.arguments import job_argv
 
 JOB = Path(__file__).resolve().parents[3] / "training" / "job"
-# The job's modules are top-level modules, as in the container.
-sys.path.insert(0, str(JOB))
 
 DYING = str(Path(__file__).with_name("dying.py"))
 """Script that sends the job a signal at a chosen call."""

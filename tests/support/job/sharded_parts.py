@@ -16,12 +16,12 @@ from accelerate import Accelerator
 from safetensors.torch import load_file
 from transformers import BertForSequenceClassification
 
-JOB = Path(__file__).resolve().parents[3] / "training" / "job"
+ROOT = Path(__file__).resolve().parents[3]
 
 
 def main(folder: Path) -> None:
-    sys.path.insert(0, str(JOB))
-    from loop import sharding
+    sys.path.insert(0, str(ROOT))
+    from training.job.loop import sharding
 
     model = BertForSequenceClassification.from_pretrained(folder)
     whole = sum(parameter.numel() for parameter in model.parameters())

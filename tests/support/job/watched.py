@@ -25,8 +25,8 @@ def main(script: str) -> None:
     if os.environ.get("LIMITED") == rank:
         resource.setrlimit(resource.RLIMIT_DATA, (LIMIT_BYTES, LIMIT_BYTES))
     sys.path.insert(0, str(Path(script).parent))
-    importlib.import_module("compilation.lean_imports")
-    trainer = importlib.import_module("loop.job_trainer").JobTrainer
+    importlib.import_module("train")
+    trainer = importlib.import_module("training.job.loop.job_trainer").JobTrainer
     step, calls = trainer.training_step, itertools.count(1)
 
     def watched(self: Any, model: Any, inputs: Any, *args: Any, **kwargs: Any) -> Any:

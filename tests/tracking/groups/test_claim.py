@@ -9,10 +9,10 @@ from pathlib import Path
 import pytest
 from mlflow import MlflowClient
 
+from state.home import home, home_id
 from tracking.groups import claim
 from tracking.groups.claim import CLAIM, DUPLICATE, KIND, Subject, find_or_open, launch_lock
 from tracking.server.store import Store, open_store
-from training.state.home import home, home_id
 
 IDENTITY = {"platform.group": "g", "platform.job_name": "g-a0r0"}
 

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from state.locks import lock_for_use
 from tests.support.wheels import wheel
 from training.contract.errors import InputError
 from training.scripts.environments import requirement_notes, script_environment, unmet_requirements
 from training.scripts.source import ScriptSource
-from training.state.locks import lock_for_use
 
 
 def source(tmp_path: Path, requirements: str, identity: str = "i") -> ScriptSource:

@@ -15,12 +15,12 @@ from urllib.parse import unquote, urlparse
 import pyarrow.parquet as pq
 import pytest
 
+from state.folders import UNFINISHED_PREFIX
 from tests.support.staging.tables import ANIMALS, MODEL, write
 from training.contract.errors import InputError
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.stage import UNFINISHED_SECONDS, stage
 from training.staging.tokens.lengths import length_statistics
-from training.state.folders import UNFINISHED_PREFIX
 
 # Token ids of MiniLM's vocabulary: [CLS] 101, [SEP] 102.
 CLS, SEP = 101, 102

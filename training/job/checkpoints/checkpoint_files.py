@@ -11,8 +11,8 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from checkpoints.target import BestEvaluation, Target
-from reporting.errors import BadData
+from training.job.checkpoints.target import BestEvaluation, Target
+from training.job.reporting.errors import BadData
 
 PREFIX = "checkpoint-"
 PROGRESS = "progress.json"

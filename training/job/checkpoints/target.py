@@ -4,7 +4,7 @@ import math
 from dataclasses import dataclass, field
 from typing import Dict, Mapping, Optional
 
-from reporting.errors import ArgumentError
+from training.job.reporting.errors import ArgumentError
 
 
 def direction_of(metric: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Iterator, List
 import torch
 from torch import nn
 
-from reporting.errors import Unsupported
+from training.job.reporting.errors import Unsupported
 
 MULTIPLE = 16
 """Divisor of both dimensions of a matrix that tensor cores multiply in 8 bits (`torch._scaled_mm`)."""

@@ -18,8 +18,8 @@ from urllib.parse import urlparse
 import torch
 import transformers
 
-from processes import ranks
-from reporting.events import Events
+from training.job.processes import ranks
+from training.job.reporting.events import Events
 
 URI_VARIABLE = "TRAINFARE_COMPILED_URI"
 """Environment variable that holds the S3 prefix of the files. The launcher sets it, with a hash of the image in it."""

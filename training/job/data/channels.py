@@ -11,7 +11,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from reporting.errors import BadData
+from training.job.reporting.errors import BadData
 
 DATA = "data.parquet"
 SHARDS = "data-*.parquet"

@@ -6,7 +6,7 @@ from typing import Any, Callable, Dict, Iterable, List, NamedTuple, Optional, Se
 import numpy as np
 import torch
 
-from data.channels import DUPLICATE, ChannelMetadata, Row
+from training.job.data.channels import DUPLICATE, ChannelMetadata, Row
 
 IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""

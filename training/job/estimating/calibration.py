@@ -14,17 +14,17 @@ import numpy as np
 import torch
 from transformers import Trainer
 
-from data.padding import Collator, Shape, planned_shapes
-from estimating.probe import evaluation_share
-from estimating.projection import FEWEST_STEPS, Plan, mean_step, plan, steps_to_measure
-from loop.compile_phase import compile_shapes, is_dynamic
-from loop.job_trainer import JobTrainer, train_sampler
-from measuring.hardware import limit_to_free_memory, peak_gib, reset_peak
-from measuring.meter import Meter, clock_for, time_metrics
-from processes import ranks
-from reporting.errors import failure_class
-from reporting.events import Events
-from settings.job_settings import Settings
+from training.job.data.padding import Collator, Shape, planned_shapes
+from training.job.estimating.probe import evaluation_share
+from training.job.estimating.projection import FEWEST_STEPS, Plan, mean_step, plan, steps_to_measure
+from training.job.loop.compile_phase import compile_shapes, is_dynamic
+from training.job.loop.job_trainer import JobTrainer, train_sampler
+from training.job.measuring.hardware import limit_to_free_memory, peak_gib, reset_peak
+from training.job.measuring.meter import Meter, clock_for, time_metrics
+from training.job.processes import ranks
+from training.job.reporting.errors import failure_class
+from training.job.reporting.events import Events
+from training.job.settings.job_settings import Settings
 
 Batch = Dict[str, Any]
 

@@ -12,15 +12,15 @@ from typing import Any, Dict, Iterator, List, Optional
 import numpy as np
 from transformers import TrainerCallback
 
-from data.channels import Rows
-from data.padding import planned_batches, step_positions
-from data.sampler import TrainSampler
-from estimating.projection import MIN_STEPS, Estimate, remaining
-from loop.job_trainer import JobTrainer
-from processes import ranks
-from reporting.events import Events
-from settings.arguments import Arguments
-from settings.job_settings import Settings
+from training.job.data.channels import Rows
+from training.job.data.padding import planned_batches, step_positions
+from training.job.data.sampler import TrainSampler
+from training.job.estimating.projection import MIN_STEPS, Estimate, remaining
+from training.job.loop.job_trainer import JobTrainer
+from training.job.processes import ranks
+from training.job.reporting.events import Events
+from training.job.settings.arguments import Arguments
+from training.job.settings.job_settings import Settings
 
 MAX_FRACTION = 10
 """Without a sample limit, a probe takes at most the training's steps divided by this."""

@@ -21,7 +21,7 @@ from typing import Iterator, List, NamedTuple, Optional, Sequence
 
 import numpy as np
 
-from data.padding import Padding, planned_batches
+from training.job.data.padding import Padding, planned_batches
 
 MIN_STEPS = 25
 """Fewest measured steps for an estimate: five blocks of five."""

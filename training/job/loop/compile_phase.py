@@ -4,11 +4,11 @@ from typing import Any, List, Sequence
 
 import numpy as np
 
-from checkpoints.random_states import preserve_random_states
-from compilation.compilers import CUDA_GRAPH_MODES
-from data.channels import Row
-from data.padding import Collator, Padding, Shape, representatives
-from settings.job_settings import Settings
+from training.job.checkpoints.random_states import preserve_random_states
+from training.job.compilation.compilers import CUDA_GRAPH_MODES
+from training.job.data.channels import Row
+from training.job.data.padding import Collator, Padding, Shape, representatives
+from training.job.settings.job_settings import Settings
 
 RUNS_WITH_CUDA_GRAPHS = 3
 """torch.compile runs a program once without a graph and records the graph in the second run. The third only replays it

@@ -11,19 +11,19 @@ from transformers import Trainer
 from transformers.trainer import OPTIMIZER_NAME, SCHEDULER_NAME
 from transformers.trainer_callback import PrinterCallback, TrainerState
 
-from checkpoints.checkpoint_files import CheckpointKeeper, checkpoint_path
-from checkpoints.random_states import allow_numpy_states, preserve_random_states
-from compilation.compilers import NoCompiler
-from compilation.float8 import in_16_bits
-from data.padding import NO_WORK, WORK, Collator
-from data.sampler import BatchSharding, EvalSampler, TrainSampler
-from loop import sharding
-from loop.occurring_tokens import whole_vocabulary
-from measuring.hardware import process_age_seconds
-from measuring.meter import Meter
-from processes import ranks
-from reporting.errors import CheckpointNotWritten, failure_class
-from settings.job_settings import Settings
+from training.job.checkpoints.checkpoint_files import CheckpointKeeper, checkpoint_path
+from training.job.checkpoints.random_states import allow_numpy_states, preserve_random_states
+from training.job.compilation.compilers import NoCompiler
+from training.job.compilation.float8 import in_16_bits
+from training.job.data.padding import NO_WORK, WORK, Collator
+from training.job.data.sampler import BatchSharding, EvalSampler, TrainSampler
+from training.job.loop import sharding
+from training.job.loop.occurring_tokens import whole_vocabulary
+from training.job.measuring.hardware import process_age_seconds
+from training.job.measuring.meter import Meter
+from training.job.processes import ranks
+from training.job.reporting.errors import CheckpointNotWritten, failure_class
+from training.job.settings.job_settings import Settings
 
 
 class EvaluationAborted(Exception):

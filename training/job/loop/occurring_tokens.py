@@ -13,8 +13,8 @@ import numpy as np
 import torch
 from torch import nn
 
-from processes import ranks
-from settings.job_settings import Settings
+from training.job.processes import ranks
+from training.job.settings.job_settings import Settings
 
 LARGEST_SHARE = 0.75
 """Largest share of occurring tokens for which the others are left out."""

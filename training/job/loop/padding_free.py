@@ -16,10 +16,10 @@ import torch
 from torch import nn
 from torch.nn import functional
 
-from data.padding import PACKED_TOKENS
-from reporting.errors import Unsupported
-from settings.job_settings import Settings
-from weights.pretrained import set_attention
+from training.job.data.padding import PACKED_TOKENS
+from training.job.reporting.errors import Unsupported
+from training.job.settings.job_settings import Settings
+from training.job.weights.pretrained import set_attention
 
 NAME = "padding_free"
 """Name of the implementation in the registry of transformers."""

@@ -5,12 +5,12 @@ from typing import Any
 
 import transformers
 
-from compilation import blockwise, float8, liger
-from loop.occurring_tokens import use_occurring_tokens
-from loop.padding_free import use_padding_free
-from measuring.hardware import disable_cudnn_attention
-from settings.job_settings import Settings
-from weights.pretrained import set_attention
+from training.job.compilation import blockwise, float8, liger
+from training.job.loop.occurring_tokens import use_occurring_tokens
+from training.job.loop.padding_free import use_padding_free
+from training.job.measuring.hardware import disable_cudnn_attention
+from training.job.settings.job_settings import Settings
+from training.job.weights.pretrained import set_attention
 
 
 def prepare(model: Any, settings: Settings) -> Settings:

@@ -16,8 +16,8 @@ from typing import Any, Dict, Optional
 
 import torch
 
-from compilation.compilers import repeated_layers
-from weights import safetensors_files
+from training.job.compilation.compilers import repeated_layers
+from training.job.weights import safetensors_files
 
 NO_SHARDING = "none"
 

@@ -4,11 +4,11 @@ from typing import Any, Callable, Dict, Optional
 
 from transformers import TrainerCallback
 
-from data.sampler import TrainSampler
-from loop.job_trainer import EvaluationAborted, JobTrainer
-from processes import ranks
-from processes.signals import StopRequest
-from reporting.events import Events
+from training.job.data.sampler import TrainSampler
+from training.job.loop.job_trainer import EvaluationAborted, JobTrainer
+from training.job.processes import ranks
+from training.job.processes.signals import StopRequest
+from training.job.reporting.events import Events
 
 
 class Reporter(TrainerCallback):  # type: ignore[misc]

@@ -13,8 +13,8 @@ from typing import Any, Dict, Optional
 
 import torch
 
-from measuring.machine_load import value_of
-from reporting.errors import Unsupported
+from training.job.measuring.machine_load import value_of
+from training.job.reporting.errors import Unsupported
 
 GIB = 2.0**30
 KIB = 1024

@@ -4,7 +4,8 @@ A job that shares its machine is slower, and its cost says more about the others
 Linux's counters and `nvidia-smi` every few seconds. Values without a counter are absent, as on macOS. Processes of the
 same group of jobs are not others: they belong to the setting.
 
-`python -m measuring.machine_load` measures for a program that does not do it itself, such as a user's script.
+`python -m training.job.measuring.machine_load` measures for a program that does not do it itself, such as a user's
+script.
 """
 
 import argparse

@@ -17,7 +17,7 @@ from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
 import numpy as np
 import torch
 
-from data.padding import NO_WORK, Work
+from training.job.data.padding import NO_WORK, Work
 
 MIN_STEADY_STEPS = 2
 FLOPS_PER_PARAMETER_AND_TOKEN = 6

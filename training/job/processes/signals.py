@@ -9,7 +9,7 @@ import threading
 import time
 from typing import Any, Callable
 
-from processes import ranks
+from training.job.processes import ranks
 
 POLL_SECONDS = 0.05
 

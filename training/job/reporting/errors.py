@@ -10,8 +10,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Optional
 
-from processes import ranks
-from reporting.events import Events
+from training.job.processes import ranks
+from training.job.reporting.events import Events
 
 FILE_NAME = "failure"
 FILE_CHARACTERS = 1024

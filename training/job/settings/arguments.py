@@ -6,10 +6,10 @@ import math
 from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
-from compilation.compilers import COMPILERS
-from data.padding import PADDING_KINDS
-from reporting.errors import ArgumentError
-from tasks import TASKS
+from training.job.compilation.compilers import COMPILERS
+from training.job.data.padding import PADDING_KINDS
+from training.job.reporting.errors import ArgumentError
+from training.job.tasks import TASKS
 
 
 @dataclass(frozen=True)

@@ -6,9 +6,9 @@ from typing import Iterator, Mapping, Optional
 
 import torch
 
-from measuring.machine_load import job_cpus
-from processes import ranks
-from reporting.errors import Unsupported
+from training.job.measuring.machine_load import job_cpus
+from training.job.processes import ranks
+from training.job.reporting.errors import Unsupported
 
 CORES_VARIABLE = "TRAINFARE_CORES"
 THREADS_VARIABLE = "OMP_NUM_THREADS"

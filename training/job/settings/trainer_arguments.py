@@ -9,7 +9,7 @@ import torch
 from transformers import TrainingArguments
 from transformers.training_args import OptimizerNames
 
-from settings.arguments import Arguments
+from training.job.settings.arguments import Arguments
 
 RENAMED = {"eval_strategy": "evaluation_strategy", "use_cpu": "no_cuda", "ddp_backend": "xpu_backend"}
 """Newest name -> earlier name."""

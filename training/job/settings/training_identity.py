@@ -4,9 +4,9 @@ import hashlib
 from pathlib import Path
 from typing import Any, Dict
 
-from reporting.errors import ArgumentError
-from settings.arguments import EARLIER_DROPOUT, EARLIER_NAMES
-from settings.job_settings import Settings
+from training.job.reporting.errors import ArgumentError
+from training.job.settings.arguments import EARLIER_DROPOUT, EARLIER_NAMES
+from training.job.settings.job_settings import Settings
 
 MAY_CHANGE = frozenset(
     (

@@ -11,7 +11,7 @@ Scorer              computes metrics and tables from the reduced predictions, wh
 
 from typing import Any, Dict
 
-from tasks import causal_lm, classification, question_answering
+from training.job.tasks import causal_lm, classification, question_answering
 
 TASKS: Dict[str, Any] = {
     "classification": classification,

@@ -5,10 +5,10 @@ from typing import Any, Dict, List, Optional, Sequence
 
 import numpy as np
 
-from data.channels import DATA, Channel, ChannelMetadata
-from data.padding import IGNORED_LABEL, Batch
-from reporting.errors import BadData
-from weights.pretrained import Pretrained, load
+from training.job.data.channels import DATA, Channel, ChannelMetadata
+from training.job.data.padding import IGNORED_LABEL, Batch
+from training.job.reporting.errors import BadData
+from training.job.weights.pretrained import Pretrained, load
 
 COLUMNS = ("label",)
 LABELS = ("labels",)

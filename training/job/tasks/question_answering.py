@@ -14,11 +14,11 @@ from typing import Any, Dict, List, Sequence, Tuple
 import numpy as np
 import pyarrow as pa
 
-from data.channels import DATA, METADATA, Channel, ChannelMetadata, read_columns, read_texts
-from data.padding import Batch
-from reporting.errors import BadData
-from tasks.answer_spans import AnswerOptions, Windows, best_of_windows, options_of, stripped
-from weights.pretrained import Pretrained, load
+from training.job.data.channels import DATA, METADATA, Channel, ChannelMetadata, read_columns, read_texts
+from training.job.data.padding import Batch
+from training.job.reporting.errors import BadData
+from training.job.tasks.answer_spans import AnswerOptions, Windows, best_of_windows, options_of, stripped
+from training.job.weights.pretrained import Pretrained, load
 
 COLUMNS = ("start_position", "end_position")
 LABELS = ("start_positions", "end_positions")

@@ -8,9 +8,9 @@ from typing import Any, Dict, Optional
 
 import transformers
 
-from compilation import blockwise
-from reporting.errors import ArgumentError, Unsupported
-from weights import safetensors_files
+from training.job.compilation import blockwise
+from training.job.reporting.errors import ArgumentError, Unsupported
+from training.job.weights import safetensors_files
 
 TOKENIZER_FILES = (
     "tokenizer*",

@@ -12,10 +12,10 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+from state.folders import damage
 from training.services.local import toolkit
 from training.services.local.disk import FULL_ERRORS, full_reason, names_full_disk
 from training.services.local.toolkit import DataError, local_path, script_variables
-from training.state.folders import damage
 
 ROOT = "/opt/ml"
 """Root of the folders in a container."""

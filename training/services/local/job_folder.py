@@ -20,10 +20,10 @@ from io import TextIOWrapper
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from state.locks import exclusive_lock, is_exclusively_locked
+from state.regular_files import open_regular, read_regular
 from training.contract.errors import ServiceError
 from training.services.local.disk import FULL_ERRORS
-from training.state.locks import exclusive_lock, is_exclusively_locked
-from training.state.regular_files import open_regular, read_regular
 
 TAIL_BYTES = 64 * 1024
 """Number of bytes at the end of a log in which the reason for a failure is searched."""

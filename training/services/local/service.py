@@ -5,7 +5,7 @@ All state is on disk, under the service's root, so any process can describe, fol
     jobs/<name>/    request.json, state.json, log.txt, supervisor.txt, supervisor.lock, opt/ml/ (the container)
 
 The locks of cores and GPUs, and the queue of waiting jobs, are in a folder that all jobs of the machine share:
-`training.state.home`.
+`state.home`.
 """
 
 from __future__ import annotations
@@ -25,6 +25,9 @@ from pathlib import Path
 from typing import Any, BinaryIO
 from urllib.parse import unquote, urlparse
 
+from state.home import SLOTS_VARIABLE, check_compile_cache, slots_folder
+from state.own_process import own_process
+from state.regular_files import open_regular
 from training.contract.errors import ArtifactError, InputError, JobExists, JobNotFound, ServiceError
 from training.contract.job_spec import JOB_NAME_PATTERN
 from training.contract.service import TERMINAL_STATUSES, Description, LogPage, Request
@@ -32,9 +35,6 @@ from training.services.local import processes, slots, supervisor, toolkit
 from training.services.local.disk import FULL_ERRORS, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import DamagedJob, JobFolder, LogTimes, State, with_billing, with_transition
 from training.services.local.supervisor import GRACE_VARIABLE, MEMORY_VARIABLE
-from training.state.home import SLOTS_VARIABLE, check_compile_cache, slots_folder
-from training.state.own_process import own_process
-from training.state.regular_files import open_regular
 
 PAGE_BYTES = 4 * 2**20
 """Size limit of one page of the log; a longer line is split."""

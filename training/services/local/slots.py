@@ -18,8 +18,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import quote
 
+from state.locks import exclusive_lock, is_exclusively_locked
 from training.contract.errors import InputError
-from training.state.locks import exclusive_lock, is_exclusively_locked
 
 CORES_VARIABLE = "TRAINFARE_CORES"
 POLL_SECONDS = 0.1

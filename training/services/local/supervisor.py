@@ -22,12 +22,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from state.home import slots_folder
+from state.own_process import own_process
 from training.contract.errors import InputError
 from training.services.local import container, processes, slots, toolkit
 from training.services.local.disk import FULL_ERRORS, DiskWatch, full_reason, is_full, names_full_disk
 from training.services.local.job_folder import MAX_REASON_CHARACTERS, JobFolder, Record, first_state
-from training.state.home import slots_folder
-from training.state.own_process import own_process
 
 CREATED = "created"
 EXISTS = "exists"
@@ -41,8 +41,7 @@ MEASURE_VARIABLE = "TRAINFARE_MEASURE_LOAD"
 FIELD = "MachineLoadMetrics"
 """Field of a job's description with the metrics, `machine/NAME` to value."""
 
-_JOB = Path(__file__).resolve().parents[2] / "job"
-_MODULE = "measuring.machine_load"
+_MODULE = "training.job.measuring.machine_load"
 _END_SECONDS = 30.0
 
 TRACEBACK = "Traceback (most recent call last):"
@@ -275,7 +274,7 @@ class LoadMeasurement:
         arguments = ["--cpus", str(len(slot.cores)), *(["--gpu"] if slot.gpus else [])]
         variables = {"PATH": os.environ.get("PATH", ""), "TRAINING_JOB_NAME": job_name, "PYTHONDONTWRITEBYTECODE": "1"}
         self._process = subprocess.Popen(
-            **own_process(_MODULE, *arguments, environment=variables, root=_JOB),
+            **own_process(_MODULE, *arguments, environment=variables),
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=subprocess.DEVNULL,

@@ -8,11 +8,11 @@ from datetime import UTC, date, datetime
 from pathlib import Path
 from typing import Any, Literal
 
+from state.regular_files import read_regular, user_path
 from training.contract.errors import InputError, ServiceError
 from training.contract.price import Price
 from training.services.sagemaker.aws_errors import translated
 from training.services.sagemaker.clients import Clients, partition_of, price_list_region
-from training.state.regular_files import read_regular, user_path
 
 CACHED_DAYS = 7
 MAX_TABLE_BYTES = 2**20

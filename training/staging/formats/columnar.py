@@ -20,11 +20,11 @@ from itertools import chain
 from pathlib import Path
 from typing import IO, Any
 
+from state.own_process import own_process
 from training.contract.errors import InputError
 from training.contract.plain_text import size_text
 from training.staging.formats.files import Row, missing_column, plain_suffix, unpacked_file
 from training.staging.formats.text import TextFormat
-from training.state.own_process import own_process
 
 MAX_MEMORY_BYTES = 2 * 1024**3
 MAX_SECONDS = 60.0

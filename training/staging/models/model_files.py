@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from state.regular_files import open_regular, user_path
 from training.contract.errors import InputError, nearest
-from training.state.regular_files import open_regular, user_path
 
 PACKAGE_PREFIX = "package:"
 
@@ -142,7 +142,7 @@ def _no_name(field: str, name: str) -> InputError:
 def _packaged_tokenizer(name: str, cache: Path) -> Path:
     """Return the folder with a packaged tokenizer's files, which are written under `cache` on first use."""
     # This file is stored with logged models, which need no packaged tokenizer.
-    from training.state.folders import is_usable, new_folder
+    from state.folders import is_usable, new_folder
 
     known = (*PACKAGED_TOKENIZERS, *PACKAGED_MODELS)
     if name not in known:

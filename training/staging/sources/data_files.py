@@ -12,12 +12,12 @@ from functools import cache
 from itertools import islice
 from pathlib import Path
 
+from state.regular_files import user_path
 from training.contract.errors import InputError
 from training.staging.formats.files import MissingColumn, Row, check_file, digest_file
 from training.staging.formats.readers import BINARY, read_rows, reader_name, unit_of
 from training.staging.formats.tables import delimiter_name, is_table, is_usual, table_delimiter
 from training.staging.formats.text import UTF8, TextFormat
-from training.state.regular_files import user_path
 
 MAX_FILES = 10_000
 LISTED = 5

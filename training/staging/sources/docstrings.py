@@ -17,8 +17,8 @@ from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
 
+from state.folders import is_usable, record
 from training.contract.errors import InputError
-from training.state.folders import is_usable, record
 
 VERSION = 1
 

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from state.folders import UNFINISHED_PREFIX
 from training.contract.errors import InputError
 from training.services.sagemaker.s3_location import AccountFields, Location, location_of
 from training.staging.formats.files import Row, is_packed
 from training.staging.formats.readers import BINARY, reader_name
 from training.staging.formats.text import TextFormat
 from training.staging.sources.data_files import IGNORED, DataFiles
-from training.state.folders import UNFINISHED_PREFIX
 
 START_BYTES = 8 * 2**20
 """Bytes of the objects that a plan reads. They hold the 1,000 rows of its sample, unless rows are very long."""

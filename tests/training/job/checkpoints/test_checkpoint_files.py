@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from checkpoints import checkpoint_files
-from checkpoints.checkpoint_files import Progress
+from training.job.checkpoints import checkpoint_files
+from training.job.checkpoints.checkpoint_files import Progress
 
 
 def write(folder: Path, step: int, is_complete: bool = True) -> Path:

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from checkpoints.target import BestEvaluation, Target
-from reporting.errors import ArgumentError
 from tests.support.job.job_process import DYING, TORCHRUN
+from training.job.checkpoints.target import BestEvaluation, Target
+from training.job.reporting.errors import ArgumentError
 
 # 50 rows in batches of 8 are 7 steps per epoch, 14 in total. Any loss with two classes is below 100.
 TRAINING = {"epochs": 2, "eval_strategy": "steps", "eval_steps": 3, "steady_after_steps": 1, "logging_steps": 2}

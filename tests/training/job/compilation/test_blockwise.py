@@ -14,9 +14,9 @@ import transformers
 from torch.nn import functional
 from transformers import AutoConfig
 
-from compilation import blockwise
-from compilation.blockwise import LEVELS, Blockwise
-from weights.pretrained import set_attention
+from training.job.compilation import blockwise
+from training.job.compilation.blockwise import LEVELS, Blockwise
+from training.job.weights.pretrained import set_attention
 
 SHAPES = [(3, 4, 37, 16), (2, 3, 600, 8), (1, 2, 1, 4)]
 KINDS = ("none", "padding", "causal", "added", "for each head")

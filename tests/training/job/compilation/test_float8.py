@@ -10,9 +10,9 @@ import torch
 import transformers
 from torch import nn
 
-from compilation.float8 import convert, in_16_bits, linears_to_convert
-from measuring import hardware
-from reporting.errors import Unsupported
+from training.job.compilation.float8 import convert, in_16_bits, linears_to_convert
+from training.job.measuring import hardware
+from training.job.reporting.errors import Unsupported
 
 SMALL = {"num_hidden_layers": 2, "num_attention_heads": 2, "vocab_size": 96}
 BERT = transformers.BertConfig(hidden_size=32, intermediate_size=64, num_labels=16, **SMALL)

@@ -7,13 +7,13 @@ import subprocess
 import sys
 from pathlib import Path
 
-from compilation import compilers
+from training.job.compilation import compilers
 
 CODE = """
 import os, sys
 sys.path.insert(0, sys.argv[1])
 import train
-from compilation.lean_imports import UNUSED
+from training.job.compilation.lean_imports import UNUSED
 print([name for name in UNUSED if sys.modules.get(name, "not blocked") is not None])
 print(os.environ.get("GOMP_SPINCOUNT"), "torch" in sys.modules)
 """

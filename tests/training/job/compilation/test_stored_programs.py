@@ -11,13 +11,13 @@ import pytest
 import torch
 from transformers import BertConfig
 
-from compilation import stored_programs
-from compilation.stored_programs import StoredPrograms, key_of, open_stored_programs, setting_of
-from data.padding import Shape
-from reporting.events import Events
-from settings.arguments import parse
 from tests.support.aws.account import BUCKET, Account
 from tests.support.job.arguments import job_argv
+from training.job.compilation import stored_programs
+from training.job.compilation.stored_programs import StoredPrograms, key_of, open_stored_programs, setting_of
+from training.job.data.padding import Shape
+from training.job.reporting.events import Events
+from training.job.settings.arguments import parse
 
 ARGUMENTS = parse(job_argv())
 URI = f"s3://{BUCKET}/trainfare/compiled/image/key"

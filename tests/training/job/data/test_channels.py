@@ -11,10 +11,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from data.channels import Channel, check_tokens
-from data.channels import read_channel as read_any
-from reporting.errors import BadData
-from tasks import classification
+from training.job.data.channels import Channel, check_tokens
+from training.job.data.channels import read_channel as read_any
+from training.job.reporting.errors import BadData
+from training.job.tasks import classification
 
 IDS = [[5, 6, 7], [8], [9, 10]]
 Writer = Callable[..., None]

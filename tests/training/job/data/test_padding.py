@@ -11,8 +11,8 @@ import torch
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.channels import ChannelMetadata, Rows
-from data.padding import (
+from training.job.data.channels import ChannelMetadata, Rows
+from training.job.data.padding import (
     IGNORED_LABEL,
     PACKED_TOKENS,
     WORK,
@@ -25,8 +25,8 @@ from data.padding import (
     planned_shapes,
     representatives,
 )
-from data.sampler import deal_to_processes
-from tasks import classification
+from training.job.data.sampler import deal_to_processes
+from training.job.tasks import classification
 
 METADATA = ChannelMetadata(
     "classification", ("a", "b"), 12, 3, pad_token_id=9, pad_token_type_id=5, padding_side="right"

@@ -8,9 +8,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from torch.utils.data import BatchSampler
 
-from data.channels import Rows
-from data.sampler import BatchSharding, EvalSampler, TrainSampler, deal_to_processes, length_grouped_order
 from models.inference.predictor import evaluation_batches
+from training.job.data.channels import Rows
+from training.job.data.sampler import BatchSharding, EvalSampler, TrainSampler, deal_to_processes, length_grouped_order
 
 LENGTHS = st.lists(st.integers(1, 60), min_size=1, max_size=400).map(np.array)
 

@@ -9,9 +9,9 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data.padding import Padding
-from estimating.projection import MOST_STEPS, mean_step, plan, steps_to_measure
 from tests.support.job.job_process import TORCHRUN, WATCHED
+from training.job.data.padding import Padding
+from training.job.estimating.projection import MOST_STEPS, mean_step, plan, steps_to_measure
 
 BUCKETS = {"padding": "buckets", "bucket_lengths": "6,12", "calibration_seconds": 0.02}
 MEASURED = {"fits", "step_seconds", "step_seconds_low", "step_seconds_high", "steps", "samples_per_second"}

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 from scipy.stats import t as student_t
 
-from data.padding import Padding, step_positions
-from estimating.projection import MIN_STEPS, remaining, t_975
 from experiments.planning import arms
 from tests.support.job.job_process import DYING, TORCHRUN
+from training.job.data.padding import Padding, step_positions
+from training.job.estimating.projection import MIN_STEPS, remaining, t_975
 
 CHECKS = [28, 53, 100]
 """Steps after which a probe of 400 samples looks: after 25 and 50 measured ones, and at its end."""

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 import transformers
 
-from loop.prepared_model import prepare
-from reporting.events import Events
-from settings.job_settings import resolve_settings
 from tests.support.job.arguments import job_argv
 from tests.support.job.job_process import VOCABULARY, Job
+from training.job.loop.prepared_model import prepare
+from training.job.reporting.events import Events
+from training.job.settings.job_settings import resolve_settings
 
 AUTO = {"precision": "auto", "attention": "auto"}
 

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 import torch
 
-from measuring import hardware
-from measuring.hardware import disable_cudnn_attention
-from reporting.errors import Unsupported
+from training.job.measuring import hardware
+from training.job.measuring.hardware import disable_cudnn_attention
+from training.job.reporting.errors import Unsupported
 
 
 def test_automatic_precision_fits_the_device() -> None:
@@ -32,11 +32,11 @@ def test_the_longest_matching_name_gives_the_peak() -> None:
 
 def test_the_age_of_a_process_counts_from_its_start() -> None:
     code = (
-        "import sys, time; sys.path.insert(0, sys.argv[1]); from measuring import hardware; "
+        "import sys, time; sys.path.insert(0, sys.argv[1]); from training.job.measuring import hardware; "
         "time.sleep(0.5); print(hardware.process_age_seconds())"
     )
     began = time.monotonic()
-    output = subprocess.check_output([sys.executable, "-c", code, str(Path(hardware.__file__).parents[1])])
+    output = subprocess.check_output([sys.executable, "-c", code, str(Path(hardware.__file__).parents[3])])
     assert 0.5 <= float(output) <= time.monotonic() - began + 0.1
 
 

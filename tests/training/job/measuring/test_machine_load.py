@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from measuring.machine_load import JOB_NAME, GpuLoad, Members, Reading, Total, group_of, read
+from training.job.measuring.machine_load import JOB_NAME, GpuLoad, Members, Reading, Total, group_of, read
 
 TICKS = os.sysconf("SC_CLK_TCK")
 GROUP = "demo-261123-151035-7551"

@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 import transformers
 
-from data.padding import Work
-from measuring import meter
-from measuring.meter import Meter, Steady
+from training.job.data.padding import Work
+from training.job.measuring import meter
+from training.job.measuring.meter import Meter, Steady
 
 
 class ManualClock:

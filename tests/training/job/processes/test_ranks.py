@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from processes import ranks
+from training.job.processes import ranks
 
 TORCHRUN = {"RANK": "3", "WORLD_SIZE": "4", "LOCAL_RANK": "1", "LOCAL_WORLD_SIZE": "2"}
 MPIRUN = {

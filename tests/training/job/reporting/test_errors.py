@@ -9,10 +9,10 @@ from typing import Any
 import pytest
 import torch
 
-from reporting import errors
-from reporting.errors import ArgumentError, BadData, Stopped
-from reporting.events import Events
 from training.contract.events import EventReader
+from training.job.reporting import errors
+from training.job.reporting.errors import ArgumentError, BadData, Stopped
+from training.job.reporting.events import Events
 
 
 def real_allocation_failure() -> BaseException:

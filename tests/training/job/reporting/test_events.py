@@ -12,8 +12,8 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reporting.events import Events
 from training.contract.events import EventReader, parse_line
+from training.job.reporting.events import Events
 
 PIPE_BUF = 4096
 """Number of bytes that Linux writes into a pipe at once."""

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from reporting.errors import ArgumentError
-from settings.arguments import REQUIRED, RULES, Arguments, parse
 from tests.support.job.arguments import ARGUMENTS, job_argv
+from training.job.reporting.errors import ArgumentError
+from training.job.settings.arguments import REQUIRED, RULES, Arguments, parse
 
 
 def test_values_are_converted() -> None:

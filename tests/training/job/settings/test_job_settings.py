@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from reporting.errors import ArgumentError, Unsupported
-from settings.arguments import parse
-from settings.job_settings import check_sharding, read_folders
 from tests.support.job.arguments import job_argv
+from training.job.reporting.errors import ArgumentError, Unsupported
+from training.job.settings.arguments import parse
+from training.job.settings.job_settings import check_sharding, read_folders
 
 
 def check(

@@ -12,7 +12,7 @@ from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.load import load
 from experiments.schema.compare_fields import Calibration, Probe, Target
 from experiments.schema.fields import ExperimentFields
-from settings.arguments import CHOICES, FIELDS, REQUIRED, RULES, parse
+from training.job.settings.arguments import CHOICES, FIELDS, REQUIRED, RULES, parse
 
 SECTIONS = {"probe": Probe, "calibration": Calibration, "target": Target}
 DERIVED = {"learning_rate"}

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import torch
 
-from reporting.errors import Unsupported
-from settings.threads import is_fixed, set_threads, usable_cpus
+from training.job.reporting.errors import Unsupported
+from training.job.settings.threads import is_fixed, set_threads, usable_cpus
 
 
 @pytest.mark.parametrize(

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from reporting.errors import ArgumentError
-from settings.arguments import parse
-from settings.training_identity import check_same
 from tests.support.job.arguments import job_argv
+from training.job.reporting.errors import ArgumentError
+from training.job.settings.arguments import parse
+from training.job.settings.training_identity import check_same
 
 CHECKPOINT = Path("checkpoint-1")
 

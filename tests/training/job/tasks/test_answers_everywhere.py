@@ -14,14 +14,14 @@ from typing import Any
 import pytest
 import torch
 
-from data.channels import read_channel
-from data.padding import Collator, Padding
 from models.endpoints.sagemaker import requests
 from models.inference.predictor import load_predictor
-from tasks import question_answering
 from tests.support.job.squad_examples import staged
 from tests.support.models.task_models import save, sizes
 from tests.support.staging.fast_tokenizers import CORPUS, KINDS
+from training.job.data.channels import read_channel
+from training.job.data.padding import Collator, Padding
+from training.job.tasks import question_answering
 
 WINDOW, STRIDE = 48, 12
 WORDS = " ".join([*CORPUS, "Żółć — naïve café 😀 in 1999, 東京 and Ünïcödé."]).split(" ")

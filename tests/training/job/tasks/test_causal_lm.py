@@ -16,12 +16,12 @@ import pytest
 import torch
 from transformers import AutoModelForSequenceClassification, GPT2Config, GPT2LMHeadModel
 
-from data.channels import ChannelMetadata
-from data.padding import IGNORED_LABEL, Batch, Collator, Padding
-from measuring import meter
-from tasks import causal_lm
 from tests.support.job.job_process import TORCHRUN
-from weights.pretrained import Pretrained
+from training.job.data.channels import ChannelMetadata
+from training.job.data.padding import IGNORED_LABEL, Batch, Collator, Padding
+from training.job.measuring import meter
+from training.job.tasks import causal_lm
+from training.job.weights.pretrained import Pretrained
 
 VOCABULARY, HIDDEN, LAYERS = 50, 16, 2
 PLAIN = {"task": "causal-lm", "weights": "random", "padding": "longest", "max_steps": 3}

@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from data.channels import read_channel
-from tasks import classification
+from training.job.data.channels import read_channel
+from training.job.tasks import classification
 
 Writer = Callable[..., None]
 

@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pytest
 
-from data.channels import Channel, read_channel
-from data.padding import Collator, Padding
-from tasks import question_answering
 from tests.support.job.squad_examples import ANSWERS, model_folder, run_job, squad_file, staged
 from tests.support.staging.fast_tokenizers import KINDS
+from training.job.data.channels import Channel, read_channel
+from training.job.data.padding import Collator, Padding
+from training.job.tasks import question_answering
 
 
 def channel_of(folder: Path) -> Channel:

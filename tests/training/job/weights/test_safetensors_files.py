@@ -8,7 +8,7 @@ import pytest
 import torch
 from safetensors.torch import load_file, save_file
 
-from weights import safetensors_files
+from training.job.weights import safetensors_files
 
 
 def test_tensors_equal_the_librarys(tmp_path: Path) -> None:

@@ -16,13 +16,13 @@ from pathlib import Path
 
 import pytest
 
+from state.folders import record
 from tests.support.services.following import EMITS_EVENTS, RUNS_UNTIL_STOPPED, ended, running, supervisor_pid, until
 from tests.support.services.harness import LocalHarness
 from training.contract.errors import JobExists
 from training.services.launcher import Job, failure_of, submit
 from training.services.local.processes import marked_processes
 from training.services.local.service import LocalService
-from training.state.folders import record
 
 ROOT = Path(__file__).resolve().parents[4]
 

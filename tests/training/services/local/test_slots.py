@@ -8,11 +8,11 @@ import time
 
 import pytest
 
+from state.home import slots_folder
 from tests.conftest import CORES as EVERY_CORE
 from tests.support.services.following import RUNS_UNTIL_STOPPED, ended, running, statuses, supervisor_pid, until
 from tests.support.services.harness import LocalHarness
 from training.services.launcher import submit
-from training.state.home import slots_folder
 
 pytestmark = pytest.mark.usefixtures("every_core")
 CORES = len(EVERY_CORE)

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from data.channels import read_channel
-from tasks import classification
+from training.job.data.channels import read_channel
+from training.job.tasks import classification
 from training.staging.rows.texts import hash_of
 from training.staging.tokens.channels import ChannelSummary, ChannelWriter, token_columns, token_counts
 

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
+from state.locks import exclusive_lock, is_exclusively_locked, lock_for_deletion, lock_for_use, shared_lock
 from tests.conftest import ROOT
-from training.state.locks import exclusive_lock, is_exclusively_locked, lock_for_deletion, lock_for_use, shared_lock
 
 
 def test_an_exclusive_lock_excludes_every_other_lock(tmp_path: Path) -> None:
@@ -70,7 +70,7 @@ def test_a_folder_can_be_locked(tmp_path: Path) -> None:
 USER = """
 import sys
 from pathlib import Path
-from training.state.locks import lock_for_use
+from state.locks import lock_for_use
 print(lock_for_use(Path(sys.argv[1]), [Path(each) for each in sys.argv[2:]]), flush=True)
 sys.stdin.read()
 """

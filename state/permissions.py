@@ -10,7 +10,7 @@ import stat
 from collections.abc import Iterator
 from pathlib import Path
 
-from training.contract.errors import InputError
+from state.errors import InputError
 
 VARIABLE = "TRAINFARE_UMASK"
 """Variable with the mask, in octal."""

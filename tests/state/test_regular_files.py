@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from state.regular_files import open_regular, read_regular, user_path
 from training.contract.errors import InputError
-from training.state.regular_files import open_regular, read_regular, user_path
 
 
 def link(path: Path) -> None:

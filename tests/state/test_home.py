@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
+from state.home import check_compile_cache, compile_cache, home, home_id, slots_folder
 from training.contract.errors import InputError
 from training.services.local.slots import Machine, SlotRequest, wait_for_slot
-from training.state.home import check_compile_cache, compile_cache, home, home_id, slots_folder
 
 
 @pytest.mark.parametrize(

@@ -11,8 +11,7 @@ import stat
 from io import BufferedReader
 from pathlib import Path
 
-from training.contract.errors import InputError
-from training.contract.plain_text import size_text
+from state.errors import InputError
 
 
 def user_path(text: str, name: str) -> Path:
@@ -50,5 +49,5 @@ def read_regular(path: Path, limit_bytes: int, *, follow_links: bool = False) ->
     with open_regular(path, follow_links=follow_links) as file:
         content = file.read(limit_bytes + 1)
     if len(content) > limit_bytes:
-        raise OSError(errno.EFBIG, f"it has more than {size_text(limit_bytes)}", str(path))
+        raise OSError(errno.EFBIG, f"it has more than {limit_bytes:,} bytes", str(path))
     return content

@@ -13,9 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.conftest import ROOT
-from training.contract.errors import InputError
-from training.state.folders import (
+from state.folders import (
     TRASH_PREFIX,
     damage,
     delete,
@@ -26,6 +24,8 @@ from training.state.folders import (
     record,
     record_of,
 )
+from tests.conftest import ROOT
+from training.contract.errors import InputError
 
 
 def whole(folder: Path) -> Path:
@@ -167,7 +167,7 @@ def test_only_a_folder_of_the_state_can_be_discarded(tmp_path: Path, wrong: str)
 KILLED = """
 import sys
 from pathlib import Path
-from training.state.folders import delete, discard
+from state.folders import delete, discard
 delete(discard(Path(sys.argv[1]), Path(sys.argv[2])))
 """
 

@@ -17,11 +17,11 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from training.contract.errors import InputError
-from training.state.locks import exclusive_lock
-from training.state.permissions import file_mode
-from training.state.regular_files import open_regular, read_regular
-from training.state.system_errors import system_reason
+from state.errors import InputError
+from state.locks import exclusive_lock
+from state.permissions import file_mode
+from state.regular_files import open_regular, read_regular
+from state.system_errors import system_reason
 
 UNFINISHED_PREFIX = ".unfinished-"
 TRASH_PREFIX = ".trash-"

@@ -9,10 +9,10 @@ from pathlib import Path
 
 import pytest
 
+from state.permissions import private_mode, reason_against
 from tests.conftest import ROOT
-from training.state.permissions import private_mode, reason_against
 
-PROGRAM = "import sys; from pathlib import Path; from training.state.permissions import set_umask; set_umask(); "
+PROGRAM = "import sys; from pathlib import Path; from state.permissions import set_umask; set_umask(); "
 PROGRAM += "Path(sys.argv[1]).touch()"
 
 
