@@ -6,8 +6,8 @@ import tempfile
 from pathlib import Path
 
 from benchmarks.support.command import train
-from benchmarks.support.data import EMOTION, MINILM, TWEETS, check_data
 from benchmarks.support.results import Row, figure, write
+from benchmarks.support.workloads import EMOTION, MINILM, TWEETS, check_data
 
 ROUNDS = 3
 

@@ -10,8 +10,7 @@ import math
 from collections.abc import Iterator, Sequence
 from statistics import fmean
 
-from benchmarks.recorded.grid_table import Grid, names, read
-from benchmarks.recorded.replay import replay, starts
+from benchmarks.recorded.replay import Grid, names, read, replay, starts
 from benchmarks.support.results import Row, figure, write
 
 SEEDS = 3

@@ -13,8 +13,19 @@ from typing import Any
 
 import numpy as np
 
-from benchmarks.recorded.noise import Noise, normal, other_draws, recorded_noise, resampled, slowdown_draws
-from benchmarks.recorded.simulated_waves import ACCURACY, Ended, Setting, Waves, simulations
+from benchmarks.recorded.noise import (
+    ACCURACY,
+    Ended,
+    Noise,
+    Setting,
+    Waves,
+    normal,
+    other_draws,
+    recorded_noise,
+    resampled,
+    simulations,
+    slowdown_draws,
+)
 from benchmarks.support.results import Row, figure, write
 from judging.design import Design
 

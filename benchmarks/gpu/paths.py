@@ -2,12 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Set
+import json
+import math
+import shutil
+from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
-from benchmarks.support.data import MINILM
+from benchmarks.gpu.jobs import NO_TIME, Deadline, Echo, Findings, Reported, reported_by, speed_rows
+from benchmarks.support.results import figure
+from benchmarks.support.workloads import MINILM
+from training.staging.models.model_files import locate
 
 STEPS = 40
 AMPERE = (8, 0)
@@ -224,3 +232,137 @@ def cards_here() -> Cards | None:
         capability=torch.cuda.get_device_capability(0),
         packages=frozenset(name for name in OPTIONAL_PACKAGES if find_spec(name)),
     )
+
+
+CHECKED_FIELDS = ("precision", "attention", "padding", "kernels", "compile_scope", "compile_mode", "sharding")
+"""Settings for which a job must report the value that the path sets."""
+
+
+def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss: float | None) -> list[str]:
+    """Return a sentence for each expectation that does not hold."""
+    kind = reported.failure[0] if reported.failure else ""
+    if kind != path.failure:
+        ending = f"ended with {kind}: {reported.failure[1]}" if reported.failure else "completed"
+        return [f"{path.failure or 'a completed job'} was expected, but it {ending}"]
+    if path.failure:
+        return []
+    if path.too_large:
+        return _calibration(path.too_large, reported)
+    return [
+        *_device(path, reported, cards),
+        *_settings(path, reported, cards),
+        *_results(path, reported, reference_loss),
+    ]
+
+
+def _device(path: GpuPath, reported: Reported, cards: Cards) -> list[str]:
+    device = reported.first("start").get("device", {})
+    kind, count, expected = device.get("kind", "no device"), device.get("count"), path.processes
+    pairs = ((kind, cards.kind), (f"{count} devices", f"{expected} devices"))
+    return [f"it ran on {used} and not on {needed}" for used, needed in pairs if used != needed]
+
+
+def _settings(path: GpuPath, reported: Reported, cards: Cards) -> list[str]:
+    fields, used = path.job_fields(), reported.first("start").get("hyperparameters", {})
+    expected = {name: fields[name] for name in CHECKED_FIELDS if name in fields}
+    if fields["attention"] == "auto":
+        del expected["attention"]
+    if fields["precision"] == "auto" and cards.kind == "cuda":
+        expected["precision"] = "bf16" if cards.capability >= AMPERE else "fp16"
+    elif fields["precision"] == "auto":
+        del expected["precision"]
+    return [
+        f"{name} was {used.get(name)} and not {value}" for name, value in expected.items() if used.get(name) != value
+    ]
+
+
+def _results(path: GpuPath, reported: Reported, reference_loss: float | None) -> list[str]:
+    metrics, sentences = reported.metrics, []
+    loss = metrics.get("eval_loss", math.nan)
+    if not math.isfinite(loss):
+        sentences.append(f"the evaluation loss is {loss}")
+    elif reference_loss is not None and path.loss_margin is not None and abs(loss - reference_loss) > path.loss_margin:
+        sentences.append(f"the evaluation loss is {loss:.4f}; expected {reference_loss:.4f} ± {path.loss_margin:g}")
+    utilisation = metrics.get("throughput/mfu")
+    if utilisation is not None and not 0 < utilisation <= 1:
+        sentences.append(f"throughput/mfu is {utilisation:.3g}, which is not a share of the card's peak")
+    has_compiled = any(event.kind == "phase" and event.fields.get("phase") == "compile" for event in reported.events)
+    if path.is_compiled and not has_compiled:
+        sentences.append("nothing was compiled")
+    return sentences
+
+
+def _calibration(too_large: int, reported: Reported) -> list[str]:
+    fits = {
+        event.fields["step"]: bool(event.fields["values"]["calibration/fits"])
+        for event in reported.events
+        if event.kind == "metric" and "calibration/fits" in event.fields["values"]
+    }
+    wrong = [f"batch size {too_large:,} was expected not to fit"] if fits.get(too_large, True) else []
+    return wrong if any(fits.values()) else [*wrong, "no batch size fits"]
+
+
+def try_paths(
+    paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: Deadline, echo: Echo, parallel: int = 1
+) -> Findings:
+    """Run one job for each path, `parallel` at a time, and compare what it reports with the expectations.
+
+    A path that this machine cannot run is only noted. A path for which no time is left counts as failed.
+    """
+    parallel = min(parallel, len(paths))
+    findings = Findings([], [f"{cards.count} x {cards.name}."])
+    if parallel > 1:
+        findings.notes.append(f"{parallel} paths ran at a time, so their speeds are not reported.")
+    model = str(model_without_dropout(folder))
+    losses: dict[str, float] = {}
+
+    def run(path: GpuPath) -> Reported | None:
+        limits = {} if cards.reason_against(path) else deadline.limits()
+        if not limits:
+            return None
+        own = folder / path.name
+        own.mkdir()
+        return reported_by(own, {"model": model, **path.job_fields(), **limits}, slots=own / "slots")
+
+    for path, reported in run_all(paths, run, parallel):
+        if reason := cards.reason_against(path):
+            notes = [f"{path.name} was not run: {reason}."]
+        else:
+            if reported and (loss := reported.metrics.get("eval_loss")) is not None:
+                losses[path.name] = loss
+            reference = losses.get(path.reference)
+            wrong = differences(path, reported, cards, reference) if reported else [f"it was not run, {NO_TIME}"]
+            findings.rows.append(figure(f"{path.name}: {path.title}", len(wrong), "failed checks", most=0))
+            if reported and parallel == 1:
+                findings.rows += speed_rows(path.name, [reported.metrics])
+            notes = [f"{path.name}: {sentence}." for sentence in wrong]
+        findings.notes += notes
+        for line in notes or [f"{path.name}: as expected"]:
+            echo(f"  {line}")
+    return findings
+
+
+def run_all(
+    paths: Sequence[GpuPath], run: Callable[[GpuPath], Reported | None], parallel: int
+) -> Iterator[tuple[GpuPath, Reported | None]]:
+    """Run `parallel` paths at a time, then those that fill the memory, one by one. Yield what each reported."""
+    together = [path for path in paths if not path.fills_memory]
+    with ThreadPoolExecutor(parallel) as pool:
+        yield from zip(together, pool.map(run, together), strict=True)
+    for path in paths:
+        if path.fills_memory:
+            yield path, run(path)
+
+
+def model_without_dropout(folder: Path) -> Path:
+    """Copy the demo's model into a new folder under `folder` and set its dropout to 0. Return the new folder.
+
+    Compiled and uncompiled programs draw different random numbers for dropout, so their losses would differ.
+    """
+    copy = folder / "model"
+    shutil.copytree(locate(MINILM["model"]).location, copy)
+    file = copy / "config.json"
+    config = json.loads(file.read_text())
+    config |= {name: 0.0 for name in config if name.endswith("dropout_prob")}
+    file.write_text(json.dumps(config))
+    return copy

@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from benchmarks.support.command import train
-from benchmarks.support.data import check_data
 from benchmarks.support.results import Row, figure, write
-from benchmarks.support.workloads import WORKLOADS
+from benchmarks.support.workloads import WORKLOADS, check_data
 
 ROUNDS = int(os.environ.get("BENCH_ROUNDS", 3))
 STEPS = {"emotion": 24, "squad": 12}

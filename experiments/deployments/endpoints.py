@@ -147,8 +147,7 @@ def with_trained(
 
     Raises `InputError`, `NotGoodEnough` and `TrackingError`.
     """
-    from models.gate import check, parse_allowed
-    from models.registry import CHAMPION, Registry, checked_alias, registered_name
+    from models.registry import CHAMPION, Registry, check, checked_alias, parse_allowed, registered_name
     from models.trained_model import model_name, trained_model
 
     allowed = parse_allowed(fields.get("allow", ""))

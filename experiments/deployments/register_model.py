@@ -7,15 +7,16 @@ from pathlib import Path
 
 from experiments.running.options import check_not_empty
 from experiments.running.output import print_line
-from models.gate import check, parse_allowed
 from models.mlflow_records import note_command
 from models.registry import (
     CHAMPION,
     Registered,
     Registry,
+    check,
     checked_alias,
     checked_name,
     evaluation_sentence,
+    parse_allowed,
     registered_name,
 )
 from models.trained_model import TrainedModel, trained_model

@@ -21,7 +21,7 @@ from state.locks import lock_for_use
 from training.contract.errors import InputError
 from training.contract.job_spec import ScriptEntry, is_shell_safe
 from training.scripts.channels import Channels, find_channels
-from training.scripts.environments import ScriptEnvironment, planned_environment, requirement_notes, script_environment
+from training.scripts.environments import ScriptEnvironment, requirement_notes, script_environment
 from training.scripts.runtime_description import network_uses
 from training.scripts.source import ScriptSource, find_script, is_package, program_file, with_entry
 from training.services.local import toolkit
@@ -107,7 +107,7 @@ def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *,
     """
     if experiment.script is not None:
         return script_inputs(experiment, folder, echo, is_planned=is_planned)
-    from training.staging.tokens.description import lines
+    from training.staging.tokens.staged import lines
 
     with shown(sys.stderr) as progress:
         staged = stage(staging_request(experiment), folder, echo, progress)
@@ -127,7 +127,7 @@ def script_inputs(
 ) -> ScriptInputs:
     """Return the inputs of the script. Raises InputError if one is missing or the script cannot run.
 
-    `variables` are those of this process, which hold the script's secrets.
+    `variables` are the variables of this process, which hold the script's secrets.
     """
     script = experiment.script
     assert script is not None
@@ -143,8 +143,8 @@ def script_inputs(
     local = experiment.service == "local"
     account = AccountFields(region=experiment.aws.region, profile=experiment.aws.profile)
     channels = find_channels(script.channels, home, account)
-    make = planned_environment if is_planned else script_environment
-    environment = make(source, home, echo) if local and script.requirements == "install" else None
+    installs = local and script.requirements == "install"
+    environment = script_environment(source, home, echo, is_planned=is_planned) if installs else None
     return ScriptInputs(
         source=source if entry is None else with_entry(source, sources, echo),
         channels=channels,

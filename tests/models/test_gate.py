@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from models.gate import ModelInUse, check, parse_allowed, refusal
 from models.quality import EVALUATIONS, is_worse
+from models.registry import ModelInUse, check, parse_allowed, refusal
 from tests.support.models.place import trained
 from training.contract.errors import InputError, NotGoodEnough
 

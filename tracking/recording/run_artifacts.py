@@ -25,7 +25,7 @@ from tracking.groups.planned_job import TRAINING, DataSource, PlannedJob
 from tracking.server.store import Store
 from training.contract.events import Event
 from training.contract.plain_text import without_markup
-from training.staging.tokens.description import (
+from training.staging.tokens.staged import (
     balance_phrase,
     lengths_phrase,
     phrases,

@@ -57,8 +57,10 @@ def _texts(name: str, value: Any) -> Iterator[tuple[str, str]]:
 
 
 def _is_secret(name: str, text: str) -> bool:
-    if _VALUE.search(text) or _has_password(text):
+    if _VALUE.search(text):
         return True
+    if "@" in text and re.search(r"://[^\s/@:]+:[^\s@]+@", text) and without_secrets(text) != text:
+        return True  # an address with a user name and a password
     if text.startswith(("$", "/", "./", "~/")):  # a field of the experiment or the path of a file
         return False
     words = [word.lower() for word in re.findall(r"[A-Z]+(?![a-z])|[A-Z]?[a-z]+|[0-9]+", name)]
@@ -70,8 +72,3 @@ def _is_secret(name: str, text: str) -> bool:
     if last != "token":
         return False
     return before in _TOKEN_WORDS or len(words) == 1 or _OPAQUE.fullmatch(text) is not None
-
-
-def _has_password(text: str) -> bool:
-    """Return whether the text contains an address with a user name and a password."""
-    return "@" in text and re.search(r"://[^\s/@:]+:[^\s@]+@", text) is not None and without_secrets(text) != text

@@ -30,6 +30,8 @@ HUB_ARGUMENTS = frozenset(
 )
 """Arguments of Transformers' example scripts that name a model or data of the Hub, or a folder."""
 
+PATHS = (f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly",)
+
 
 def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
     """Return one line for each thing that the script of a job gets. No line contains the value of a secret.
@@ -45,7 +47,7 @@ def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
         f"Variables: {', '.join(_variables(spec))}",
         f"Secrets: {', '.join(secret_names(spec)) or 'none'}",
         f"requirements.txt: {_requirements(spec, has_requirements=has_requirements)}",
-        *_paths(spec),
+        *(PATHS if spec.instance_type == "local" else ()),
     ]
 
 
@@ -82,7 +84,7 @@ def _channels(spec: JobSpec) -> str:
 
 
 def _variables(spec: JobSpec) -> Iterator[str]:
-    yield "those of SageMaker's training toolkit (SM_...)"
+    yield "all of SageMaker's training toolkit (SM_...)"
     for name, value in sorted(spec.environment.items()):
         if name not in (SECRET_VARIABLES, PYTHON_VARIABLE):
             yield f"{name}={value}"
@@ -102,11 +104,6 @@ def _requirements(spec: JobSpec, *, has_requirements: bool) -> str:
     return "installed by SageMaker before the script starts"
 
 
-def _paths(spec: JobSpec) -> Iterator[str]:
-    if spec.instance_type == "local":
-        yield f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly"
-
-
 def network_uses(folder: Path, hyperparameters: Mapping[str, JsonValue], secrets: Iterable[str]) -> Iterator[str]:
     """Yield each use as a sentence without a full stop, with what to do instead. `folder` contains the script."""
     for name in secrets:
@@ -117,15 +114,12 @@ def network_uses(folder: Path, hyperparameters: Mapping[str, JsonValue], secrets
             "contains the packages"
         )
     for name, value in hyperparameters.items():
-        if _names_hub(name.replace("-", "_"), value, folder):
+        is_text = isinstance(value, str) and not value.startswith(("/", "."))
+        is_name = is_text and not os.path.exists(folder / str(value))  # noqa: PTH110 - false for a name that is too long
+        argument = name.replace("-", "_")
+        is_push = argument == "push_to_hub" and value not in (False, "false", "False")
+        if is_push or (argument in HUB_ARGUMENTS and is_name):
             yield (
                 f"script.hyperparameters.{name} {value!r} names something on the Hub: pass it as a folder in "
                 "script.channels"
             )
-
-
-def _names_hub(name: str, value: JsonValue, folder: Path) -> bool:
-    if name == "push_to_hub":
-        return value not in (False, "false", "False")
-    is_path = not isinstance(value, str) or value.startswith(("/", ".")) or os.path.exists(folder / value)  # noqa: PTH110 - false for a name that is too long
-    return name in HUB_ARGUMENTS and not is_path

@@ -11,12 +11,11 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError
-from training.staging.formats.files import is_packed, read_start
+from training.staging.formats.files import TextFormat, is_packed, read_start
 from training.staging.formats.readers import BINARY, reader_name
-from training.staging.formats.text import TextFormat
 from training.staging.rows.labels import check_rows
 from training.staging.rows.selection import first_rows, validation_count
-from training.staging.sources.data_files import DataFiles
+from training.staging.sources.data_files import LINES, DataFiles, Start, StoredFiles
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import Data, StagingRequest
 from training.staging.sources.sources import (
@@ -30,7 +29,6 @@ from training.staging.sources.sources import (
     streamed_tables,
     tables_of,
 )
-from training.staging.sources.stored_files import LINES, Start, StoredFiles
 from training.staging.stage import find_inputs, stage
 from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged, read_manifest
@@ -77,7 +75,7 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
     with closing(source):
         (sample_rows, lengths), (train, validation) = _sample_and_rows(source, request, tokenizer, echo)
     check_rows(train, request, source.description)
-    # Longer rows than those of the sample are likely, and the last bucket must hold them.
+    # Rows that are longer than the sample are likely, and the last bucket must hold them.
     staged = inputs.staged(
         dict(sorted(Counter(lengths).items())),
         request.max_length,

@@ -12,8 +12,7 @@ from experiments.running.service_context import ServiceContext, open_service_con
 from tests.support.aws.account import Account
 from training.contract.request import build
 from training.contract.service import Request
-from training.staging.tokens.lengths import LengthStatistics
-from training.staging.tokens.staged import Staged
+from training.staging.tokens.staged import LengthStatistics, Staged
 
 GROUP = "golden"
 

@@ -10,13 +10,19 @@ from functools import cache
 from pathlib import Path
 from typing import Any
 
-from training.contract.errors import InputError
+from training.contract.errors import InputError, first_line
 from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.staging.formats.files import Row, missing_column
-from training.staging.sources.data_files import DataFiles, FileRows, describe_files, digest_files, find_data_files
+from training.staging.sources.data_files import (
+    DataFiles,
+    FileRows,
+    StoredFiles,
+    describe_files,
+    digest_files,
+    find_data_files,
+)
 from training.staging.sources.docstrings import docstring_file
 from training.staging.sources.request import Data, HubData
-from training.staging.sources.stored_files import StoredFiles
 
 LOOK_UP_SECONDS = 10.0
 
@@ -86,8 +92,8 @@ class Location:
 def find_source(data: Data, columns: Sequence[str], cache: Path, account: AccountFields = ANY_ACCOUNT) -> Source:
     """Return the source of the data. Its rows contain the values of `columns`.
 
-    Generated data is written to the folder `cache`, and copies of objects in S3 to the folder `staged` beside it, where
-    they stay until the source is closed; `account` reads them. Raises InputError for a missing file.
+    Generated data is written to the folder `cache`, and copies of objects in S3 to its sibling `staged`, where they
+    stay until the source is closed; `account` reads them. Raises InputError for a missing file.
     """
     if data.hub is not None:
         return _hub_source(data.hub, columns, data.columns.label)
@@ -231,8 +237,7 @@ def _load_split(hub: HubData, split: str, revision: str) -> Any:
 
 
 def _hub_error(hub: HubData, split: str, verb: str, error: Exception) -> InputError:
-    reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-    return InputError(f"data.hub {hub.name!r}, split {split!r} cannot be {verb}: {reason}")
+    return InputError(f"data.hub {hub.name!r}, split {split!r} cannot be {verb}: {first_line(error)}")
 
 
 def streamed_tables(hub: HubData, columns: Sequence[str]) -> Tables:

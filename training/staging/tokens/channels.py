@@ -12,9 +12,16 @@ from typing import TYPE_CHECKING, Any
 
 from training.staging.rows.selection import Channel
 from training.staging.rows.texts import hash_of
-from training.staging.tokens.description import SAMPLES, ChannelDescription, Sample, preview
-from training.staging.tokens.lengths import length_statistics
-from training.staging.tokens.staged import DATA, METADATA, shard_name
+from training.staging.tokens.staged import (
+    DATA,
+    METADATA,
+    SAMPLES,
+    ChannelDescription,
+    Sample,
+    length_statistics,
+    preview,
+    shard_name,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -33,7 +40,7 @@ class Content:
     """File or Hub split of the training rows, for messages."""
     write: Callable[[Channel, Any, ChannelWriter, ChannelSummary], Mapping[str, Any]]
     """Tokenise the rows of a channel with a tokenizer, write and summarise them. It returns the channel's metadata for
-    the job, in addition to that of every task. Raises InputError."""
+    the job, in addition to the metadata of every task. Raises InputError."""
     label_names: tuple[str, ...] = ()
     """Names in the order of the class numbers; empty if the task has no classes."""
 
@@ -73,7 +80,7 @@ class ChannelWriter:
 class RowGroupFile:
     """A Parquet file that is written one row group at a time.
 
-    It has no library metadata, because the old library in a container cannot read that of a new one.
+    It has no library metadata, because the old library in a container cannot read the metadata of a new one.
     """
 
     def __init__(self, path: Path, group_values: int = GROUP_VALUES) -> None:
@@ -82,7 +89,7 @@ class RowGroupFile:
         self._parts: list[Any] = []
         self._waiting = 0
         self.values = 0
-        """Values that were appended to the columns, those in lists counted one by one."""
+        """Values that were appended to the columns. Values in lists are counted one by one."""
 
     def append(self, columns: Mapping[str, Any]) -> None:
         """Append rows. `columns` maps names to pyarrow arrays of equal length."""

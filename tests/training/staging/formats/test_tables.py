@@ -8,9 +8,8 @@ from typing import Any
 import pytest
 
 from training.contract.errors import InputError
-from training.staging.formats.readers import read_rows
-from training.staging.formats.tables import table_delimiter
-from training.staging.formats.text import TextFormat
+from training.staging.formats.files import TextFormat
+from training.staging.formats.readers import read_rows, table_delimiter
 
 COLUMNS = ["text", "label"]
 
