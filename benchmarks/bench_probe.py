@@ -56,7 +56,6 @@ def rows(name: str, fields: dict[str, str], folder: Path) -> list[Row]:
 
 
 def main() -> None:
-    """Measure both workloads, and write the figures."""
     check_data()
     with tempfile.TemporaryDirectory() as folder:
         figures = [row for name, own in WORKLOADS.items() for row in rows(name, {**own, **COMMON}, Path(folder))]

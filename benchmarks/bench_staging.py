@@ -84,8 +84,6 @@ def request_for(file: Path, task: str, **data: object) -> StagingRequest:
 
 
 class _Timed(io.StringIO):
-    """A log that notes the time of its first line."""
-
     first_at: float | None = None
 
     def write(self, text: str) -> int:
@@ -166,7 +164,6 @@ def rate_rows(folder: Path) -> Iterator[Row]:
 
 
 def main() -> None:
-    """Write the files, stage them, and write each result as soon as it is known."""
     check_data()
     packed = gzip.decompress((DATA / "emotion-train.jsonl.gz").read_bytes())
     sentences = [json.loads(line)["text"] for line in packed.splitlines()]

@@ -38,7 +38,6 @@ def percentile_90(values: Sequence[float]) -> float:
 
 
 def rows(name: str) -> Iterator[Row]:
-    """Yield the rows of one recorded grid."""
     grid = read(name)
     shares, excesses = replays(grid, "auto")
     unit, n = "of the full grid", len(shares)

@@ -49,7 +49,6 @@ Changes = Mapping[str, Any]
 
 
 def noises(noise: Noise) -> dict[str, Changes]:
-    """Return the kinds of noise by name."""
     draws = {PLAIN: resampled(noise.seconds), **other_draws(noise)}
     disturbed = {
         f"one job in ten disturbed, {name}, when_disturbed: {rule}": {
@@ -107,8 +106,6 @@ def qualities(noise: Noise) -> dict[str, Changes]:
 
 
 def rows(noise: Noise, comparisons: int = COMPARISONS) -> Iterator[Row]:
-    """Yield the rows of every scenario."""
-
     def ended(changes: Changes) -> Sequence[Ended]:
         return simulations(Waves(**{"seconds": resampled(noise.seconds), **changes}), comparisons, SEED)
 

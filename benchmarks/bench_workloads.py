@@ -58,7 +58,6 @@ def matmul_flops_per_second(precision: str) -> float:
 
 
 def result_rows(workload: Workload, runs: Runs) -> Iterator[Row]:
-    """Yield the workload's figures."""
     with ProcessPoolExecutor(1, get_context("spawn"), max_tasks_per_child=1) as pool:
         peaks = {each: pool.submit(matmul_flops_per_second, each).result() for each in ("fp32", "bf16")}
     yield from (figure(f"{workload.name}: matmul, {each}", peak / 1e9, "GFLOP/s") for each, peak in peaks.items())
@@ -84,7 +83,6 @@ def result_rows(workload: Workload, runs: Runs) -> Iterator[Row]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Run the named workloads, or all, and write the figures after each."""
     check_data()
     with tempfile.TemporaryDirectory() as folder:
         for file, workloads in FILES.items():

@@ -1,4 +1,7 @@
-"""Quality gate: checks that a model must pass before it replaces the model in use. Pure."""
+"""Register models, and the quality gate: checks that a model must pass before it replaces the model in use.
+
+Each model becomes one version of a registered model; an alias names the version in use.
+"""
 
 from __future__ import annotations
 
@@ -24,7 +27,7 @@ from models.trained_model import (
 )
 from tracking.server.errors import is_unknown_call
 from tracking.server.store import Store
-from training.contract.errors import InputError, NotAllowed, NotGoodEnough, TrackingError, nearest
+from training.contract.errors import InputError, NotAllowed, NotGoodEnough, TrackingError
 from training.contract.plain_text import without_markup
 
 GateCheck = Literal["failed", "unevaluated", "worse", "other-data"]
@@ -42,17 +45,6 @@ class ModelInUse:
     """None if its run was deleted permanently or is not recorded."""
     title: str
     """Name for messages, such as `version 3 of emotion (champion)`."""
-
-
-def parse_allowed(text: str) -> frozenset[GateCheck]:
-    """Return the checks named in a comma-separated list. Raises `InputError` for an unknown one."""
-    words = [name for part in text.split(",") if (name := part.strip())]
-    for name in words:
-        if name not in GATE_CHECKS:
-            raise InputError(
-                f"allow: '{name}' is not a check. The checks are {', '.join(GATE_CHECKS)}.{nearest(name, GATE_CHECKS)}"
-            )
-    return frozenset(name for name in GATE_CHECKS if name in words)
 
 
 def refusal(candidate: TrainedModel, in_use: ModelInUse | None, allowed: Set[GateCheck] = frozenset()) -> str | None:
@@ -98,7 +90,10 @@ def _objections(candidate: TrainedModel, in_use: ModelInUse | None) -> Iterator[
         yield "worse", f"has {mine}, and {title} has {others}: they cannot be compared"
     else:
         value, other_value = candidate.metrics[measure.column], other.metrics[measure.column]
-        values = f"{measure.column} {_distinguishable(value, other_value)} of {title}"
+        # Enough digits to see the difference.
+        pairs = ((f"{value:.{digits}g}", f"{other_value:.{digits}g}") for digits in (4, 6, 9))
+        mine, others = next((pair for pair in pairs if pair[0] != pair[1]), (repr(value), repr(other_value)))
+        values = f"{measure.column} {mine} against {others} of {title}"
         if not is_same_data(candidate, other):
             yield "other-data", f"was evaluated on different data than {title}, so {values} cannot be compared"
         elif is_worse(value, other_value, measure):
@@ -115,13 +110,6 @@ def is_same_data(one: TrainedModel, other: TrainedModel) -> bool:
     return bool(one.data_key) and one.data_key == other.data_key
 
 
-def _distinguishable(value: float, other: float) -> str:
-    """Return `0.89 against 0.9`, with enough digits to see the difference."""
-    pairs = ((f"{value:.{digits}g}", f"{other:.{digits}g}") for digits in (4, 6, 9))
-    mine, others = next((pair for pair in pairs if pair[0] != pair[1]), (repr(value), repr(other)))
-    return f"{mine} against {others}"
-
-
 CHAMPION = "champion"
 """The alias of the model in use."""
 _ALIAS = re.compile(r"[A-Za-z0-9_-]{1,255}")
@@ -131,8 +119,6 @@ _LONGEST_NAME = 200
 
 @dataclass(frozen=True, kw_only=True)
 class Registered:
-    """Result of `register`."""
-
     version: Version
     is_new: bool
     """True if the model was not registered before."""
@@ -176,8 +162,17 @@ class Registry:
         location = find_artifact_location(self._store, trained)
         self._store.subject = f"registered model '{name}'"
         self._create_model(name, trained)
-        known = self._versions.by_model(name, str(trained.model_uri))
-        version = known or self._create_version(name, trained, location)
+
+        def existing() -> Version | None:
+            return self._versions.by_model(name, str(trained.model_uri))
+
+        def create() -> Version:
+            tags = {MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **_tags(trained)}
+            description = version_description(trained)
+            return self._versions.create(name, location, trained.run_id, trained.model_id, description, tags)
+
+        known = existing()
+        version: Version = known or self._store.create(create, existing=existing)
         before = self._versions.by_alias(name, alias)
         had_alias = before is not None and before.number == version.number
         if not had_alias:
@@ -207,20 +202,6 @@ class Registry:
             description = f"Models of the experiment {experiment}. The alias `champion` names the model in use."
             create = self._client.create_registered_model
             self._store.create(create, name, existing=existing, description=description)
-
-    def _create_version(self, name: str, trained: TrainedModel, location: str) -> Version:
-        tags = {MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **_tags(trained)}
-        made: Version = self._store.create(
-            self._versions.create,
-            name,
-            location,
-            trained.run_id,
-            trained.model_id,
-            version_description(trained),
-            tags,
-            existing=lambda: self._versions.by_model(name, str(trained.model_uri)),
-        )
-        return made
 
     def _link(self, trained: TrainedModel, version: Version) -> None:
         """Link the model's page in MLflow to the version, as `mlflow.register_model` does."""
@@ -281,6 +262,5 @@ def version_description(trained: TrainedModel) -> str:
 
 
 def evaluation_sentence(trained: TrainedModel) -> str:
-    """Return the last evaluation as a sentence."""
     metrics = [f"{name} {trained.metrics[name]:.6g}" for name in EVALUATIONS if name in trained.metrics]
     return f"Evaluation: {', '.join(metrics)}." if metrics else "It was not evaluated."

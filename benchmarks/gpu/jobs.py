@@ -43,7 +43,6 @@ class Reported:
 
     @property
     def metrics(self) -> Mapping[str, float]:
-        """Metrics of the job's result."""
         metrics: Mapping[str, float] = self.first("result").get("metrics", {})
         return metrics
 
@@ -57,7 +56,6 @@ class Findings:
 
     @property
     def has_passed(self) -> bool:
-        """True if all targets are met."""
         return all(row.met is not False for row in self.rows)
 
 

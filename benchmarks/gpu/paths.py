@@ -74,7 +74,6 @@ class GpuPath:
         return bool(self.failure or self.too_large)
 
     def job_fields(self) -> dict[str, str]:
-        """Return all fields of the path's job."""
         return {**COMMON, **self.fields}
 
 
@@ -205,7 +204,6 @@ class Cards:
     capability: tuple[int, int]
     """CUDA's compute capability, such as (8, 0) for Ampere."""
     packages: Set[str]
-    """Optional packages that are installed."""
 
     def reason_against(self, path: GpuPath) -> str:
         """Return why a path cannot run here; "" if it can."""

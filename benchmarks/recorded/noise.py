@@ -72,7 +72,6 @@ class Recording:
 
     @property
     def accuracies(self) -> list[float]:
-        """Accuracies of the jobs that have one."""
         return [value for row in self.rows if math.isfinite(value := float(row["eval_accuracy"]))]
 
 
@@ -154,7 +153,6 @@ def in_order(values: Numbers) -> Draw:
 
 
 def normal(spread: float) -> Draw:
-    """Draw from a normal distribution."""
     return lambda random, jobs: spread * random.standard_normal(jobs)
 
 
@@ -201,8 +199,6 @@ ACCURACY = next(measure for measure in MEASURES if measure.column == "eval_accur
 
 @dataclass(frozen=True, kw_only=True)
 class Setting:
-    """One arm to simulate."""
-
     ratio: float = 1.0
     """True cost of a job, relative to a plain job."""
     cold_ratio: float | None = None
@@ -214,8 +210,6 @@ class Setting:
 
 @dataclass(frozen=True, kw_only=True)
 class Waves:
-    """A comparison to simulate."""
-
     seconds: Draw
     arms: tuple[Setting, ...] = (Setting(), Setting())
     """The baseline first."""
@@ -239,8 +233,6 @@ class Waves:
 
 @dataclass(frozen=True)
 class Ended:
-    """The end of a simulated comparison."""
-
     reasons: tuple[Reason, ...]
     """Reason for which each arm stopped."""
     jobs: int
@@ -272,7 +264,6 @@ def simulate_waves(waves: Waves, random: Generator) -> Ended:
 
 
 def simulations(waves: Waves, comparisons: int, seed: int) -> Sequence[Ended]:
-    """Return the ends of this many comparisons."""
     random = np.random.default_rng(seed)
     return [simulate_waves(waves, random) for _ in range(comparisons)]
 

@@ -39,8 +39,6 @@ that ran out of memory ends at 0 `samples`."""
 
 @dataclass(frozen=True, kw_only=True)
 class Run:
-    """One job of the grid."""
-
     point: Point
     curve: tuple[CurvePoint, ...]
     ended: TrialOutcome
@@ -48,8 +46,6 @@ class Run:
 
 @dataclass(frozen=True, kw_only=True)
 class Grid:
-    """All jobs of a grid."""
-
     search: Search
     runs: Mapping[Point, Sequence[Run]]
     """Jobs of each point, one for each seed."""
@@ -76,7 +72,6 @@ class Grid:
 
     @property
     def best_cost(self) -> float:
-        """Lowest cost of any point."""
         return min(self.cost(point) for point in self.runs)
 
     @property
@@ -129,13 +124,11 @@ def _run(point: Point, evaluations: Iterable[Cells], end: Cells) -> Run:
 
 
 def read(name: str) -> Grid:
-    """Return the grid of a table."""
     with (FOLDER / f"{name}.csv").open(newline="") as file:
         return build_grid(json.loads((FOLDER / f"{name}.json").read_text()), csv.DictReader(file))
 
 
 def names() -> list[str]:
-    """Return the names of all tables."""
     return [path.stem for path in sorted(FOLDER.glob("*.json"))]
 
 

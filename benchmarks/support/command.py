@@ -24,8 +24,6 @@ class NoJob(Exception):
 
 @dataclass(frozen=True)
 class CommandRun:
-    """One run of the command line, with its job."""
-
     events: list[Event]
     job: JobFolder
     billable_seconds: float
@@ -34,15 +32,12 @@ class CommandRun:
     """Class and reason of the job's failure; None if it completed."""
     exit_code: int
     output: str
-    """Standard output and errors of the command."""
 
     def result(self) -> Mapping[str, Any]:
-        """Return the metrics of the job's result."""
         metrics: Mapping[str, Any] = self.first("result").fields["metrics"]
         return metrics
 
     def first(self, kind: str) -> Event:
-        """Return the first event of a kind."""
         return next(e for e in self.events if e.kind == kind)
 
 

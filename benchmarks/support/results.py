@@ -25,8 +25,6 @@ Result = Mapping[str, Any]
 
 @dataclass(frozen=True)
 class Figure:
-    """One line of a section's table."""
-
     label: str
     rows: str
     """Regular expression of the names of its rows in the result file. Of several rows, the range is shown."""
@@ -39,7 +37,6 @@ class Section:
     """One benchmark. Each of its rows with a target belongs to a figure."""
 
     measures: str
-    """Description of the measurement."""
     figures: Sequence[Figure]
     command: str = ""
     """Command that measures it; "" for `python -m benchmarks` with the section's name."""
@@ -325,19 +322,15 @@ def _machine(result: Result) -> str:
 
 @dataclass(frozen=True, kw_only=True)
 class Row:
-    """One measured figure."""
-
     name: str
     value: float
     unit: str
     spread: float | None = None
     """In `unit`: half of the interquartile range of a median, or half of the 95 % interval of a mean; else None."""
     n: int = 1
-    """Number of measurements behind the value."""
     target: str | None = None
     """Description of the target. It always refers to something measured in the same run."""
     met: bool | None = None
-    """True if the target is met; None without a target."""
 
 
 def figure(

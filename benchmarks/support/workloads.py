@@ -39,7 +39,6 @@ SST2_TEXT = {
 
 
 def check_data() -> None:
-    """Exit if the shared data is missing."""
     if not DATA.is_dir():
         sys.exit(f"error: this benchmark needs {DATA}, which is missing.")
 
@@ -57,20 +56,15 @@ RECIPE = {
 
 @dataclass(frozen=True, kw_only=True)
 class Workload:
-    """One reference workload on real data."""
-
     name: str
     experiment: str
     model: str
-    """Description of the model."""
     data: Mapping[str, str]
-    """Fields for data and model."""
     batch_size: int
     samples: int
     """Samples that every side trains on."""
     learning_rate: str = "1e-4"
     rounds: int = 2
-    """Runs of each side."""
     quality: str = "eval_loss"
     """Metric that should be equal on all sides."""
     margin: float | None = 0.05

@@ -62,7 +62,6 @@ def run_pairs(workload: Workload, folder: Path) -> tuple[Choice, Pairs]:
 
 
 def rows(workload: Workload, choice: Choice, pairs: Pairs) -> list[Row]:
-    """Return the figures of both sides."""
     name = f"{workload.name} ({workload.model})"
     theirs, ours = ([each["samples_per_second"] for each in side] for side in zip(*pairs, strict=True))
     gains = [mine / other for mine, other in zip(ours, theirs, strict=True)]
@@ -81,7 +80,6 @@ def rows(workload: Workload, choice: Choice, pairs: Pairs) -> list[Row]:
 
 
 def main(names: Sequence[str]) -> None:
-    """Measure the named workloads, or all, and write the figures after each."""
     check_data()
     figures: list[Row] = []
     with tempfile.TemporaryDirectory() as folder:

@@ -145,7 +145,7 @@ def jobs(ctx: click.Context) -> None:
 @prices_option
 @click.pass_context
 def list_jobs(ctx: click.Context) -> None:
-    """List jobs, with the cost so far of those that are running.
+    """List jobs, with the cost so far of running ones.
 
     \b
     Examples:
@@ -204,7 +204,6 @@ PRUNE_EPILOG = (
     "Folders that a running job, an open group or an open run may need are always kept. If the tracking server does "
     "not answer, nothing is deleted."
 )
-_UNIT_SECONDS = {"h": 3600.0, "d": 86_400.0}
 
 
 @jobs.command("prune", cls=Verb, epilog=PRUNE_EPILOG)
@@ -256,12 +255,9 @@ def prune(
         raise InputError(f"--group is '{group}': it must be the id of a group.")
     from experiments.running.prune_state import PruneOptions, prune
 
-    options = PruneOptions(everything=everything, older_than_seconds=_seconds(older_than), group=group)
+    age = re.fullmatch(r"([0-9]{1,6})([hd])", older_than)
+    if not age:
+        raise InputError(f"--older-than is '{older_than}': it must be a number of hours or days, such as 12h or 7d.")
+    seconds = int(age[1]) * {"h": 3600.0, "d": 86_400.0}[age[2]]
+    options = PruneOptions(everything=everything, older_than_seconds=seconds, group=group)
     return prune(options, is_confirmed=yes)
-
-
-def _seconds(text: str) -> float:
-    match = re.fullmatch(r"([0-9]{1,6})([hd])", text)
-    if not match:
-        raise InputError(f"--older-than is '{text}': it must be a number of hours or days, such as 12h or 7d.")
-    return int(match[1]) * _UNIT_SECONDS[match[2]]

@@ -33,7 +33,6 @@ class Refusal:
 
     message: str
     exit_code: int
-    """Exit code of the command."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -41,13 +40,10 @@ class InputPlan:
     """Data of some arms, or their script with its channels."""
 
     source: str
-    """Origin."""
     key: str
     """Key of the staged data, or of the script and its channels."""
     arms: tuple[str, ...]
-    """Labels of the arms that use it."""
     is_staged: bool
-    """True if it is staged already."""
     rows: Mapping[str, int] = field(default_factory=dict)
     """Rows of each channel; empty for a script."""
     tokens: Mapping[str, float] = field(default_factory=dict)
@@ -55,24 +51,19 @@ class InputPlan:
     description: Mapping[str, Any] = field(default_factory=dict)
     """Description of the data: channels, classes, repeated rows and samples; empty for a script."""
     lines: tuple[str, ...] = ()
-    """The description in a few lines."""
     sample_rows: int | None = None
     """Rows of the data from which rows and tokens are estimated; None if they are exact."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class JobEntry:
-    """One job of a plan."""
-
     planned: PlannedJob
     experiment: Experiment
-    """Experiment of the job's arm."""
     size: JobSize | None
     """Work; None if it is not known before the job runs."""
     expected: ExpectedCost | None
     """Expected cost; None if it is not known."""
     request: Request
-    """The request for the service."""
     spot: SpotEstimate | None = None
     """The training on spot capacity; None if it is not known, and on this machine."""
     runtime: tuple[str, ...] = ()
@@ -82,7 +73,6 @@ class JobEntry:
 
     @property
     def seed(self) -> int:
-        """Seed of the training."""
         seed = self.planned.spec.hyperparameters.get("seed")
         return seed if isinstance(seed, int) else self.experiment.seed + self.planned.repeat
 
@@ -94,8 +84,6 @@ class JobEntry:
 
 @dataclass(frozen=True, kw_only=True)
 class SearchPlan:
-    """Search of a sweep."""
-
     compilers: tuple[str, ...]
     batch_sizes: tuple[int, ...]
     multipliers: tuple[float, ...]
@@ -107,7 +95,6 @@ class SearchPlan:
     first_points: tuple[str, ...]
     """Points that are tried first, as far as they do not depend on results."""
     trials: int
-    """Most trials of each compiler."""
     calibration_seconds: float
     """Seconds for which each batch size is timed first; 0 without a calibration."""
     finalists: int
@@ -116,13 +103,10 @@ class SearchPlan:
     """Most repeats of the winner and of each control."""
     max_parallel: int
     max_jobs: int
-    """Most jobs in all."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class EndpointPlan:
-    """Endpoint of a deployment."""
-
     name: str
     service: str
     model: str
@@ -145,8 +129,6 @@ class EndpointPlan:
 
 @dataclass(frozen=True, kw_only=True)
 class CommandPlan:
-    """Plan of one command."""
-
     verb: str
     name: str
     """Name of the experiment, or of the endpoint."""
@@ -160,15 +142,12 @@ class CommandPlan:
     jobs: tuple[JobEntry, ...] = ()
     """Jobs in the order of their starts; for a sweep, those that are known before it starts."""
     parallel: int = 1
-    """Jobs that run at the same time."""
     design: Design | None = None
-    """Looks of a comparison."""
     quality: str = ""
     """Measure of quality of a comparison and the accepted loss, in words; empty for other verbs."""
     uploads: Mapping[str, int] = field(default_factory=dict)
     """Size in bytes of everything that would be uploaded, by its URI."""
     new_bucket: str | None = None
-    """Bucket that would be created."""
     worst: WorstCase | None = None
     """Most that all jobs can cost; None if it is not known."""
     budget: tuple[str, ...] = ()

@@ -148,7 +148,6 @@ def plan_deploy(fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
 
 
 def plan_jobs(verb: str, fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
-    """Return the plan of a verb with overrides of the experiment's fields."""
     prepared = prepare_sweep(fields, state) if verb == "sweep" else prepare_launch(verb, fields, state)
     if prepared is None:
         return _refused(verb, fields, state)
@@ -431,7 +430,6 @@ class ScratchState(Preparation):
         return None
 
     def echo(self, text: str) -> None:
-        """Collect a note."""
         self.notes.append(text)
 
     def stage(self, arms: Sequence[Arm]) -> list[Inputs | None]:
@@ -465,7 +463,6 @@ class ScratchState(Preparation):
         return next((each.sample_rows for each in self._estimates.values() if each.staged.key == inputs.key), None)
 
     def is_in_home(self, inputs: Inputs) -> bool:
-        """Return whether the real state folder has these inputs already."""
         folder = f"{self.home}/staged/{inputs.key}" if isinstance(inputs, Staged) else str(inputs.source.folder)
         return Path(self.at_home(folder)).exists()
 

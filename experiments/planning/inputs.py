@@ -39,8 +39,6 @@ FLAGS = re.compile(r"store_(true|false|const)|BooleanOptionalAction|\btype\s*=\s
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptInputs:
-    """Script and channels, ready for a job."""
-
     source: ScriptSource
     channels: Channels
     entry: ScriptEntry | None = None
@@ -58,7 +56,6 @@ class ScriptInputs:
         return hashlib.sha256(f"{self.source.identity} {self.channels.digest}{packages}".encode()).hexdigest()[:32]
 
     def notes(self) -> list[str]:
-        """Return notes for the user before the script runs."""
         return list(self.remarks)
 
 
@@ -78,7 +75,6 @@ def stage_inputs(arms: Sequence[Arm], echo: Echo) -> list[Inputs]:
 
 
 def notes_of(inputs: Sequence[Inputs]) -> list[str]:
-    """Return the notes of all distinct inputs."""
     return [note for each in {each.key: each for each in inputs}.values() for note in each.notes()]
 
 
@@ -88,16 +84,14 @@ def _inputs(experiment: Experiment, echo: Echo) -> Inputs:
 
     while True:
         inputs = inputs_in(home(), experiment, stage, echo)
+        if isinstance(inputs, Staged):
+            uris = list(inputs.channels.values())
+        else:
+            environment = [inputs.environment.folder.as_uri()] if inputs.environment else []
+            uris = [inputs.source.folder.as_uri(), *environment, *inputs.channels.uris.values()]
         # If a concurrent prune has deleted the inputs, stage them again.
-        if lock_for_use(home(), [local_path(uri) for uri in _uris(inputs) if uri.startswith("file://")]):
+        if lock_for_use(home(), [local_path(uri) for uri in uris if uri.startswith("file://")]):
             return inputs
-
-
-def _uris(inputs: Inputs) -> list[str]:
-    if isinstance(inputs, Staged):
-        return list(inputs.channels.values())
-    environment = [inputs.environment.folder.as_uri()] if inputs.environment else []
-    return [inputs.source.folder.as_uri(), *environment, *inputs.channels.uris.values()]
 
 
 def inputs_in(folder: Path, experiment: Experiment, stage: Stage, echo: Echo, *, is_planned: bool = False) -> Inputs:
@@ -131,7 +125,9 @@ def script_inputs(
     """
     script = experiment.script
     assert script is not None
-    _check_secrets(experiment, script, variables)
+    for name in script.secrets if experiment.service == "local" else ():
+        if not variables.get(name, "").strip():
+            raise InputError(f"script.secrets.{name}: the environment variable {name} is not set. Set it and try again")
     sources = home / "sources"
     source = find_script(
         script.source, script.program, sources, revision=script.revision, directory=script.directory, echo=echo
@@ -211,10 +207,3 @@ def _check_launcher(experiment: Experiment, script: Script, source: ScriptSource
             f"{source.description} contains a setup.py, and the launcher of several processes starts no packages: "
             "set script.directory to a folder without a setup.py, or use machine.devices 1"
         )
-
-
-def _check_secrets(experiment: Experiment, script: Script, variables: Mapping[str, str]) -> None:
-    """Raise InputError if a secret of a local job is not set in this process."""
-    for name in script.secrets if experiment.service == "local" else ():
-        if not variables.get(name, "").strip():
-            raise InputError(f"script.secrets.{name}: the environment variable {name} is not set. Set it and try again")

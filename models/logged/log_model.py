@@ -1,12 +1,17 @@
-"""Log the models that a group keeps, by its field `log_model`, and delete the artifacts that it no longer needs."""
+"""Log the models that a group keeps, by its field `log_model`, and delete the artifacts that it no longer needs.
+
+If the tracking server supports logged models (MLflow 3), the model becomes a logged model with the name `model`, which
+`models:/m-...` and `runs:/RUN/model` both refer to. On an older server, it becomes an artifact of the run, in the
+folder `model`. A repeated call continues from what an interrupted one left.
+"""
 
 from __future__ import annotations
 
 import os
 import shutil
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Sequence
+from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -34,6 +39,14 @@ from training.services.artifact import unpack
 MODEL_TAG = "platform.model_uri"
 DELETED_MODEL_TAG = "platform.model_deleted"
 """Tag with the date on which a run's model artifact was deleted, and the artifact's address."""
+NAME = "model"
+"""Name of the logged model, and its artifact path in the run."""
+MODEL_ARTIFACT = "platform.model_artifact"
+"""Tag of a run whose model is a run artifact: `runs:/RUN/model`."""
+FAILURE = "platform.model_failure"
+TRIES = 3
+"""Attempts to read an artifact if the connection to the service breaks."""
+Failures = (NotServable, ServiceError, TrackingError, OSError)
 
 Echo = Callable[[str], None]
 
@@ -50,8 +63,10 @@ def log_models(
     started, logged_bytes, last = time.monotonic(), list[int](), ""
     failures: dict[str, list[str]] = {}
     try:
-        kept = kept_runs(store, group, outcomes)
-        waiting = _without_models(store, group, [each for each in outcomes if each.run_id in kept])
+        kept, runs = kept_runs(store, group, outcomes), _runs(store, group)
+        own = [each for each in outcomes if each.run_id in kept and each.planned.model and not each.failure]
+        saved = [each for each in own if each.run_id in runs and MODEL_TAG in runs[each.run_id].data.tags]
+        waiting = [each for each in saved if not is_logged(runs[each.run_id])]
     except TrackingError as error:
         echo(f"No model was logged to MLflow: {_reason(error)}.")
         return
@@ -76,12 +91,8 @@ def log_models(
         echo(f"{what} logged in MLflow ({size}): `mlflow models serve -m runs:/{last}/model`")
 
 
-def _without_models(store: Store, group: Group, outcomes: Sequence[Outcome]) -> list[Outcome]:
-    """Return the completed jobs that saved a model but whose runs have no MLflow model. One call reads all runs."""
-    runs = {str(run.info.run_id): run for run in child_runs(store, group).values()}
-    completed = [each for each in outcomes if each.planned.model and not each.failure and each.run_id in runs]
-    kept = [each for each in completed if "platform.model_uri" in runs[each.run_id].data.tags]
-    return [each for each in kept if not is_logged(runs[each.run_id])]
+def _runs(store: Store, group: Group) -> dict[str, Run]:
+    return {str(run.info.run_id): run for run in child_runs(store, group).values()}
 
 
 def _reason(error: Exception) -> str:
@@ -94,7 +105,7 @@ def _reason(error: Exception) -> str:
 def kept_runs(store: Store, group: Group, outcomes: Sequence[Outcome]) -> set[str]:
     """Return the ids of the completed runs whose models the group keeps.
 
-    A group whose winner's model is asked for and that has no winner keeps the best of each arm. Raises TrackingError.
+    If the group keeps the winner's model and has no winner, it keeps the best of each arm. Raises TrackingError.
     """
     completed = [each for each in outcomes if each.planned.model and not each.failure and each.run_id]
     rules = {each.planned.model.keeps for each in completed if each.planned.model}
@@ -122,7 +133,7 @@ def delete_artifacts(store: Store, group: Group, outcomes: Sequence[Outcome], ho
     own = [each for each in outcomes if each.planned.model and each.planned.model.keeps and not each.planned.script]
     folders = {each.run_id: home.resolve() / "outputs" / each.planned.spec.name for each in own if not each.failure}
     present = {run_id: folder for run_id, folder in folders.items() if folder.is_dir()}
-    runs = {str(run.info.run_id): run for run in child_runs(store, group).values()} if present else {}
+    runs = _runs(store, group) if present else {}
     kept = kept_runs(store, group, outcomes) if present else set()
     if not (kept and all(run_id in runs and holds_model(store, runs[run_id]) for run_id in kept)):
         return
@@ -167,18 +178,7 @@ def mark_model_deleted(store: Store, run_id: str, uri: str) -> None:
     store.call(store.client.delete_tag, run_id, MODEL_TAG)
 
 
-NAME = "model"
-"""Name of the logged model, and its artifact path in the run."""
-MODEL_ARTIFACT = "platform.model_artifact"
-"""Tag of a run whose model is a run artifact: `runs:/RUN/model`."""
-FAILURE = "platform.model_failure"
-TRIES = 3
-"""Attempts to read an artifact if the connection to the service breaks."""
-Failures = (NotServable, ServiceError, TrackingError, OSError)
-
-
 def is_logged(run: Run) -> bool:
-    """Return whether the model of a run was logged."""
     return MODEL_ID in run.data.tags or MODEL_ARTIFACT in run.data.tags
 
 
@@ -190,28 +190,19 @@ def log_model(store: Store, service: Service, planned: PlannedJob, run_id: str, 
     OSError.
     """
     assert planned.model is not None
-    with _lock(scratch, run_id):
+    scratch.mkdir(parents=True, exist_ok=True)
+    folder, file = new_unfinished(scratch), scratch / f".logging-{run_id}.lock"
+    # Only one command on this machine logs a run's model at a time. `jobs prune` ignores the file.
+    descriptor = exclusive_lock(file, wait=True)
+    try:
         run = store.call(store.client.get_run, run_id)
         if is_logged(run):
             return None
-        folder = new_unfinished(scratch)
-        try:
-            size_bytes = _unpack(service, run.data.tags["platform.model_uri"], folder / flavor.WEIGHTS)
-            _log(store, run, planned.spec.name, planned.model, folder)
-        finally:
-            shutil.rmtree(folder, ignore_errors=True)
-    return size_bytes
-
-
-@contextmanager
-def _lock(scratch: Path, run_id: str) -> Iterator[None]:
-    """Let only one command on this machine log a run's model at a time. `jobs prune` ignores the file."""
-    scratch.mkdir(parents=True, exist_ok=True)
-    file = scratch / f".logging-{run_id}.lock"
-    descriptor = exclusive_lock(file, wait=True)
-    try:
-        yield
+        size_bytes = _unpack(service, run.data.tags[MODEL_TAG], folder / flavor.WEIGHTS)
+        _log(store, run, planned.spec.name, planned.model, folder)
+        return size_bytes
     finally:
+        shutil.rmtree(folder, ignore_errors=True)
         file.unlink(missing_ok=True)
         os.close(descriptor)
 
@@ -237,7 +228,7 @@ def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -
     tags = run.data.tags
     metadata = {
         "job": job_name,
-        "artifact": tags["platform.model_uri"],
+        "artifact": tags[MODEL_TAG],
         "trained_with": tags.get("platform.versions", ""),
     }
     model, is_new = _open(store, run)

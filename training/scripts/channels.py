@@ -34,8 +34,6 @@ DISTRIBUTIONS: dict[str, Distribution] = {"replicated": "FullyReplicated", "by-k
 
 @dataclass(frozen=True, kw_only=True)
 class Channels:
-    """The channels of a script."""
-
     uris: Mapping[str, str]
     """Channel name to the `file://` URI of its file or folder, or to its URI on SageMaker; see `JobSpec.channels`."""
     options: Mapping[str, ChannelOptions]
@@ -50,8 +48,6 @@ class Channels:
 
 @dataclass(frozen=True, kw_only=True)
 class _Channel:
-    """One channel."""
-
     uri: str
     content: str
     """Text that differs for other content."""

@@ -37,8 +37,6 @@ FILE = "requirements.txt"
 
 @dataclass(frozen=True, kw_only=True)
 class ScriptEnvironment:
-    """An environment with the packages of a script."""
-
     folder: Path
     versions: dict[str, str]
     """Version of each package that was installed, and of each that requirements.txt names."""
@@ -50,7 +48,6 @@ class ScriptEnvironment:
 
     @property
     def python(self) -> Path:
-        """Interpreter of the environment."""
         return self.folder / "bin" / "python"
 
 
@@ -174,7 +171,6 @@ def unmet_requirements(folder: Path) -> list[str]:
 
 
 def required_names(folder: Path) -> list[str]:
-    """Return the names of the packages in the script's requirements.txt."""
     return [requirement.name for line in requirement_lines(folder) if (requirement := _parsed(line))]
 
 

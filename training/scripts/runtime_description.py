@@ -59,7 +59,6 @@ def argument_words(spec: JobSpec) -> list[str]:
 
 
 def secret_names(spec: JobSpec) -> list[str]:
-    """Return the names of the variables that hold the script's secrets."""
     inherited = spec.environment.get(SECRET_VARIABLES, "").split(",")
     return sorted({*filter(None, inherited), *(spec.entry.secrets if spec.entry else ())})
 

@@ -46,8 +46,6 @@ Echo = Callable[[str], None]
 
 @dataclass(frozen=True, kw_only=True)
 class Estimate:
-    """Staged data, or an estimate of it."""
-
     staged: Staged
     """The data. In an estimate, rows, lengths and buckets are extrapolated, and classes are not known."""
     sample_rows: int | None = None
@@ -92,7 +90,6 @@ def stage_or_estimate(request: StagingRequest, home: Path, echo: Echo, progress:
 def _sample_and_rows(
     source: Source, request: StagingRequest, tokenizer: Any, echo: Echo
 ) -> tuple[_Sample, tuple[int, int]]:
-    """Return the sample and the estimated rows of both channels."""
     data = request.data
     columns = TASKS[request.task].required_columns(data.columns)
     if not source.files:

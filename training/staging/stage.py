@@ -177,7 +177,6 @@ def _split(request: StagingRequest) -> list[Any] | None:
 
 
 def validation_is_split_off(request: StagingRequest) -> bool:
-    """Return whether the validation rows are split off the training rows."""
     data = request.data
     return data.hub.splits.validation is None if data.hub is not None else data.validation is None
 

@@ -48,10 +48,7 @@ def missing_column(location: str, column: str, known: Sequence[str]) -> MissingC
 
 @dataclass(frozen=True)
 class Compression:
-    """A format of compressed files."""
-
     name: str
-    """Name for messages."""
     signature: bytes
     """First bytes of every such file."""
     unpacked: Callable[[BinaryIO], Any]

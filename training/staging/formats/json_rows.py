@@ -211,7 +211,6 @@ class JsonStream:
             raise self._error(otherwise, self._at)
 
     def value(self) -> Any:
-        """Read a value."""
         self.peek()
         while True:
             try:

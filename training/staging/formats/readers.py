@@ -87,7 +87,6 @@ def table_delimiter(path: Path, columns: Sequence[str], text: TextFormat) -> str
 
 
 def delimiter_name(delimiter: str) -> str:
-    """Return a delimiter as text for people."""
     return DELIMITERS.get(delimiter, repr(delimiter))
 
 
@@ -107,7 +106,6 @@ def _quoting(path: Path, delimiter: str) -> int:
 
 
 def _first_lines(path: Path, text: TextFormat) -> tuple[list[str], Iterator[str]]:
-    """Return the first lines, and all lines."""
     lines, first = (line for _, line in text_lines(path, text)), list[str]()
     while len(first) < MAX_LINES and sum(map(len, first)) <= MAX_CHARACTERS and (line := next(lines, None)) is not None:
         first.append(line)

@@ -72,8 +72,6 @@ _HUB_NAME = re.compile(r"[A-Za-z0-9][\w.-]*(/[A-Za-z0-9][\w.-]*)?", re.ASCII)
 
 @dataclass(frozen=True, kw_only=True)
 class ModelSource:
-    """A model in a local folder or on the Hub."""
-
     name: str
     """Name as spelled in the experiment."""
     folder: Path | None
@@ -196,7 +194,6 @@ def _package_folder(module: str, what: str, name: str) -> Path:
 
 
 def read_config(folder: Path) -> dict[str, Any]:
-    """Return the model's `config.json`."""
     path = folder / "config.json"
     try:
         with open_regular(path, follow_links=True) as file:

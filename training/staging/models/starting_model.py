@@ -65,7 +65,6 @@ class ModelFromScratch:
 
     @property
     def name(self) -> str:
-        """Name for messages."""
         return self.base.name if self.base else f"model_type {self.model_type}"
 
     def identity(self) -> list[Any]:

@@ -268,7 +268,6 @@ class StoredFiles:
 
     @property
     def size_bytes(self) -> int:
-        """Size of the objects together."""
         return self._version.size_bytes
 
     @property
@@ -326,7 +325,6 @@ class StoredFiles:
             raise
 
     def close(self) -> None:
-        """Delete the copies."""
         if self._copies is not None:
             shutil.rmtree(self._copies, ignore_errors=True)
             self._copies, self._uris = None, {}

@@ -29,8 +29,6 @@ LOOK_UP_SECONDS = 10.0
 
 @dataclass(frozen=True, kw_only=True)
 class Source:
-    """Data with its digest."""
-
     description: str
     """Origin of the data, for people."""
     digest: str
@@ -47,10 +45,7 @@ class Source:
 
 @dataclass(frozen=True, kw_only=True)
 class Tables:
-    """The tables of one source."""
-
     train: Table
-    """Rows to train on."""
     validation: Table | None
     """Rows to evaluate on; None sets part of `train` aside."""
     label_names: tuple[str, ...] | None = None
@@ -118,7 +113,6 @@ def find_files(data: Data) -> dict[str, DataFiles]:
 
 
 def is_in_s3(data: Data) -> bool:
-    """Return whether some of the data is in S3."""
     return any(map(is_s3, _names(data).values()))
 
 

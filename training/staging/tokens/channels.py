@@ -103,7 +103,6 @@ class RowGroupFile:
             self._write_group()
 
     def close(self) -> None:
-        """Write the last rows, and end the file."""
         if self._parts:
             self._write_group()
         if self._writer is not None:
@@ -174,12 +173,10 @@ class ChannelSummary:
 
     @property
     def rows(self) -> int:
-        """Rows of the channel."""
         return int(self._lengths.sum())
 
     @property
     def class_counts(self) -> tuple[int, ...]:
-        """Rows of each class."""
         return tuple(self._classes.tolist())
 
     @property
@@ -199,7 +196,6 @@ class ChannelSummary:
         return tuple(sample for _, sample in sorted(self._samples, key=lambda each: (each[1].number, -each[0])))
 
     def description(self) -> ChannelDescription:
-        """Return the description of the rows up to now."""
         counts = self.length_counts
         return ChannelDescription(
             rows=self.rows,

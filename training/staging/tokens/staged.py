@@ -111,8 +111,6 @@ class Sample:
 
 @dataclass(frozen=True, kw_only=True)
 class ChannelDescription:
-    """Description of the rows of one channel."""
-
     rows: int
     """Rows of the channel: rows of the data, windows (question answering) or blocks (packed texts)."""
     source_rows: int | None = None
@@ -139,9 +137,7 @@ class DataDescription:
     label_names: tuple[str, ...]
     """Names of the classes in the order of their numbers; empty if the task has no classes."""
     train: ChannelDescription
-    """Rows to train on."""
     validation: ChannelDescription
-    """Rows to evaluate on."""
     repeated_rows: int | None = None
     """Validation rows whose text is also a training row; None if unknown."""
     samples: tuple[Sample, ...] = ()
@@ -274,18 +270,12 @@ MODEL = "model"
 
 @dataclass(frozen=True, kw_only=True)
 class Rows:
-    """Rows of both channels."""
-
     train_rows: int
-    """Rows to train on."""
     validation_rows: int
-    """Rows to evaluate on."""
     label_names: tuple[str, ...]
     """Names in the order of the class numbers."""
     train_class_counts: tuple[int, ...]
-    """Training rows of each class."""
     validation_class_counts: tuple[int, ...]
-    """Validation rows of each class."""
     description: DataDescription | None = None
     """Description for people; None in an estimate, or if an earlier version staged the data. `describe` always returns
     one."""
@@ -308,8 +298,6 @@ class Manifest(Rows):
 
 @dataclass(frozen=True, kw_only=True)
 class Staged(Rows):
-    """Staged data of a job."""
-
     key: str
     """Hash of everything that determines the channels."""
     channels: Mapping[str, str]
@@ -317,7 +305,6 @@ class Staged(Rows):
     bucket_lengths: tuple[int, ...]
     """Lengths for bucketed padding, ascending, tokens: as requested, or chosen from the data."""
     lengths: LengthStatistics
-    """Lengths of the training rows."""
     source: str
     """Origin of the data, for messages."""
     digest: str
