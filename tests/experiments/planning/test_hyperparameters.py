@@ -116,7 +116,7 @@ def test_arms_with_the_same_data_share_a_staging() -> None:
     assert [request.packing for request in requests] == [True, True, False]
 
 
-JOB_FOLDER = Path(experiments.__file__).parent.parent / "training" / "job"
+ROOT = Path(experiments.__file__).parent.parent
 
 READ_BY_JOB = """
 import json, sys
@@ -132,7 +132,7 @@ def test_the_job_reads_the_hyperparameters_of_every_experiment() -> None:
     planned = [hyperparameters(load(name, {"padding": "buckets"}), (32, 64)) for name in TRAINED_BY_THE_JOB]
     words = [[word for key, value in each.items() for word in (f"--{key}", str(value))] for each in planned]
     done = subprocess.run(
-        [sys.executable, "-c", READ_BY_JOB], input=json.dumps(words), cwd=JOB_FOLDER, capture_output=True, text=True,
+        [sys.executable, "-c", READ_BY_JOB], input=json.dumps(words), cwd=ROOT, capture_output=True, text=True,
         check=True,
     )  # fmt: skip
     assert [json.loads(line) for line in done.stdout.splitlines()] == [
