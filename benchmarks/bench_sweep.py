@@ -28,7 +28,7 @@ def replays(grid: Grid, sampler: str) -> tuple[list[float], list[float]]:
 
 
 def cost_until_right(shares: Sequence[float], excesses: Sequence[float]) -> float:
-    """Return the mean cost of a sweep, plus that of the whole grid where the choice was wrong."""
+    """Return the mean cost of a sweep, plus the cost of the whole grid where the choice was wrong."""
     return fmean(share + (excess > LEAST_GAIN) for share, excess in zip(shares, excesses, strict=True))
 
 

@@ -70,7 +70,7 @@ class GpuPath:
 
     @property
     def fills_memory(self) -> bool:
-        """True if the job asks for more memory than a GPU has, so that jobs beside it could fail."""
+        """True if the job asks for more memory than a GPU has, so that other jobs could fail."""
         return bool(self.failure or self.too_large)
 
     def job_fields(self) -> dict[str, str]:

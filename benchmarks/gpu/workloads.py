@@ -74,7 +74,7 @@ COMPARED = ("ours uncompiled", "recipe")
 SEEDS = range(FIRST_SEED, FIRST_SEED + 5)
 RATE = "throughput/steady_samples_per_second"
 CONTEXT_GIB = 1.0
-"""Memory of each process that PyTorch does not count, such as that of CUDA's context and kernels."""
+"""Memory of each process that PyTorch does not count, such as for CUDA's context and kernels."""
 
 Round = Mapping[str, Reported]
 """Reports of the completed sides, by name."""

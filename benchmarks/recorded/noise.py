@@ -42,7 +42,7 @@ class Noise:
     quality: Numbers
     """Deviations of the accuracy, only from experiments with all of their rows: with fewer, it varies more."""
     disturbed_seconds: Numbers
-    """Deviations of log seconds of jobs that all ran beside other load."""
+    """Deviations of log seconds of jobs that all ran while other processes loaded the machine."""
     slowdowns: Numbers
     """Log seconds of these jobs, minus the mean of quiet jobs of the same setting."""
 

@@ -48,7 +48,7 @@ SECTIONS: Mapping[str, Section] = {
     "workloads": Section(
         measures="The published recipe (padded to its full length, fp32, eager attention, no compiler) against the "
         "experiment's defaults, with MiniLM and the same rows, batch size and seeds, in alternation. Utilisation is "
-        "the training's FLOP/s over that of the best product of two 2048 x 2048 matrices in the same precision.",
+        "the training's FLOP/s over the FLOP/s of the best product of two 2048 x 2048 matrices in the same precision.",
         figures=(
             Figure(
                 "emotion, uncompiled: speed-up",
@@ -112,7 +112,7 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "waves": Section(
         measures="2,000 simulated comparisons for each figure, with looks after 3, 5, 7 and 9 repeats. The noise is "
-        "that of 340 recorded jobs (`benchmarks/recorded`), or a distribution. A false verdict calls a setting cheaper "
+        "taken from 340 recorded jobs (`benchmarks/recorded`), or a distribution. A false verdict calls a setting cheaper "
         "or dearer than an equal one.",
         figures=(
             Figure(
@@ -145,7 +145,7 @@ SECTIONS: Mapping[str, Section] = {
         short="Without the spread between jobs, the interval would contain 38 to 66 %.",
     ),
     "probe": Section(
-        measures="Billable seconds that a probe projects, over those of the training that follows it: MiniLM, three "
+        measures="Billable seconds that a probe projects, over the seconds of the training that follows it: MiniLM, three "
         "rounds.",
         figures=(
             Figure("projected over actual", r".*: projected over actual"),
@@ -169,8 +169,8 @@ SECTIONS: Mapping[str, Section] = {
         "0.35. emotion-16000 has two valleys: one choice in ten is a third dearer than the best.",
     ),
     "staging": Section(
-        measures="Files of 60 MB and 1.2 GB, each staged in a new process: its peak memory above that of one that "
-        "stages a few rows, and the time of the first line of progress. The rate is that of 100,000 rows of one "
+        measures="Files of 60 MB and 1.2 GB, each staged in a new process: its peak memory above a process that "
+        "stages a few rows, and the time of the first line of progress. The rate is for 100,000 rows of one "
         "sentence, over the tokenizer's by itself.",
         figures=(
             Figure("peak memory above idle", r".*: peak memory above idle"),

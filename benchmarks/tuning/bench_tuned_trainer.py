@@ -26,7 +26,7 @@ VALIDATION_ROWS = {"squad": 100, "sst2-gpt2": 100}
 PACKED = {"sst2-gpt2"}
 """Workloads that pack many rows of the data into one of the training."""
 LEAST = {"squad": 1.5, "sst2-gpt2": 1.5}
-"""Least speed-up over the tuned Trainer; that of the others is 1.1."""
+"""Least speed-up over the tuned Trainer; for the others, it is 1.1."""
 LOSS_DEPENDS_ON_PADDING = {"squad"}
 """Workloads whose loss is a softmax over all positions, padding included."""
 
