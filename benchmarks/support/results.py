@@ -112,8 +112,8 @@ SECTIONS: Mapping[str, Section] = {
     ),
     "waves": Section(
         measures="2,000 simulated comparisons for each figure, with looks after 3, 5, 7 and 9 repeats. The noise is "
-        "taken from 340 recorded jobs (`benchmarks/recorded`), or a distribution. A false verdict calls a setting cheaper "
-        "or dearer than an equal one.",
+        "taken from 340 recorded jobs (`benchmarks/recorded`), or a distribution. A false verdict calls a setting "
+        "cheaper or dearer than an equal one.",
         figures=(
             Figure(
                 "false verdicts, recorded noise",
@@ -145,8 +145,8 @@ SECTIONS: Mapping[str, Section] = {
         short="Without the spread between jobs, the interval would contain 38 to 66 %.",
     ),
     "probe": Section(
-        measures="Billable seconds that a probe projects, over the seconds of the training that follows it: MiniLM, three "
-        "rounds.",
+        measures="Billable seconds that a probe projects, over the seconds of the training that follows it: MiniLM, "
+        "three rounds.",
         figures=(
             Figure("projected over actual", r".*: projected over actual"),
             Figure("cost of the probe", r".*: cost of the probe"),
