@@ -40,7 +40,7 @@ def rows(name: str, fields: dict[str, str], folder: Path) -> list[Row]:
     ratios, widths, costs, covered = [], [], [], 0
     for _ in range(ROUNDS):
         probe = train(folder, fields, verb="probe")
-        metrics, spent = probe.result(), probe.billable_seconds
+        metrics, spent = probe.metrics, probe.billable_seconds
         projected, low, high = (spent + metrics[f"projected/remaining_seconds{end}"] for end in ("", "_low", "_high"))
         actual = train(folder, fields).billable_seconds
         ratios.append(projected / actual)

@@ -41,7 +41,7 @@ def run_sides(workload: Workload, folder: Path) -> Runs:
     for seed in range(workload.rounds):
         for side, fields in SIDES.items():
             own = {**fields, **(workload.recipe if side == "recipe" else {}), "seed": str(seed)}
-            runs[side].append(train(folder, workload.fields(**own)).result())
+            runs[side].append(train(folder, workload.fields(**own)).metrics)
             print(f"  {workload.name}, {side}, seed {seed}", file=sys.stderr, flush=True)
     return runs
 

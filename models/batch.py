@@ -25,6 +25,7 @@ from training.staging.formats.json_rows import SQUAD_COLUMNS as SQUAD
 from training.staging.formats.json_rows import is_json_array
 from training.staging.rows.texts import checked_text
 from training.staging.sources.data_files import DataFiles, FileRows
+from training.staging.tokens.tokenizing import batches
 
 WINDOW_ROWS = 65_536
 """More than most validation files have: only rows of one window share batches, as in an evaluation."""
@@ -142,7 +143,7 @@ def predict(
     # for each other after every product. torch keeps the number of threads for each calling thread.
     pool = ThreadPoolExecutor(workers, initializer=torch.set_num_threads, initargs=(1,))
     try:
-        for window in windows(rows):
+        for window in batches(rows, _characters, WINDOW_ROWS, WINDOW_CHARACTERS):
             inputs = [each for row in window for each in _at(row, partial(predictor.read, row.inputs, parameters))]
             lines: dict[int, str] = {}
             for at, answer in predictor.answer_each(predictor.encode(inputs), pool.map):
@@ -154,18 +155,8 @@ def predict(
         torch.set_num_threads(threads)
 
 
-def windows(rows: Iterable[InputRow]) -> Iterator[list[InputRow]]:
-    """Yield the rows in windows that fit in memory."""
-    window: list[InputRow] = []
-    characters = 0
-    for row in rows:
-        window.append(row)
-        characters += len(row.inputs) if isinstance(row.inputs, str) else sum(map(len, row.inputs.values()))
-        if len(window) == WINDOW_ROWS or characters >= WINDOW_CHARACTERS:
-            yield window
-            window, characters = [], 0
-    if window:
-        yield window
+def _characters(row: InputRow) -> int:
+    return len(row.inputs) if isinstance(row.inputs, str) else sum(map(len, row.inputs.values()))
 
 
 @contextmanager

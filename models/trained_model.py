@@ -94,7 +94,25 @@ def trained_model(store: Store, run: str) -> TrainedModel:
     name = name.removeprefix("runs:/").partition("/")[0]
     if not name:
         raise InputError(f"run is '{run}', but it must be {_NAMES}.")
-    return _of_run(store, _run(store, name)) if _RUN_ID.fullmatch(name) else _of_name(store, name)
+    if _RUN_ID.fullmatch(name):
+        found = _run(store, name)
+        kind, group = found.data.tags.get("platform.kind"), found.data.tags.get("platform.group")
+        if kind == "job":
+            return trained_model_of(store, found)
+        if kind == "group" and group:
+            return _of_group(store, group)
+        actual = f": it is the run of a {kind}" if kind else ""
+        raise InputError(f"run is '{name}', which is not the run of a job or of a group{actual}.")
+    if _jobs_with(store, "group", name):
+        return _of_group(store, name)
+    runs = _jobs_with(store, "job_name", name)
+    if not runs:
+        who = f" that user '{store.user}' can read" if store.user else ""
+        raise InputError(f"run is '{name}', which is not a run, job or group on the tracking server {store.uri}{who}.")
+    if len(runs) > 1:
+        some = ", ".join(str(each.info.run_id) for each in runs[:_MOST_NAMED])
+        raise InputError(f"run is '{name}', a job name that {len(runs)} runs have ({some}): give a run id instead.")
+    return trained_model_of(store, runs[0])
 
 
 def trained_model_of(store: Store, run: Run) -> TrainedModel:
@@ -124,29 +142,6 @@ def trained_model_of(store: Store, run: Run) -> TrainedModel:
         instance_type=tags.get("platform.instance_type", ""),
         evaluation=evaluation_of(params, params.get("hp.task", "")),
     )
-
-
-def _of_name(store: Store, name: str) -> TrainedModel:
-    if _jobs_with(store, "group", name):
-        return _of_group(store, name)
-    runs = _jobs_with(store, "job_name", name)
-    if not runs:
-        who = f" that user '{store.user}' can read" if store.user else ""
-        raise InputError(f"run is '{name}', which is not a run, job or group on the tracking server {store.uri}{who}.")
-    if len(runs) > 1:
-        some = ", ".join(str(run.info.run_id) for run in runs[:_MOST_NAMED])
-        raise InputError(f"run is '{name}', a job name that {len(runs)} runs have ({some}): give a run id instead.")
-    return trained_model_of(store, runs[0])
-
-
-def _of_run(store: Store, run: Run) -> TrainedModel:
-    kind, group = run.data.tags.get("platform.kind"), run.data.tags.get("platform.group")
-    if kind == "job":
-        return trained_model_of(store, run)
-    if kind == "group" and group:
-        return _of_group(store, group)
-    actual = f": it is the run of a {kind}" if kind else ""
-    raise InputError(f"run is '{run.info.run_id}', which is not the run of a job or of a group{actual}.")
 
 
 def _of_group(store: Store, group: str) -> TrainedModel:

@@ -6,11 +6,9 @@ import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
-from benchmarks.support.command import NoJob, attempt
+from benchmarks.support.command import NoJob, Reported, attempt
 from benchmarks.support.results import Row, figure
-from training.contract.events import Event
 
 NO_TIME = "because the time limit was reached"
 LONGEST_JOB_SECONDS = 600
@@ -27,24 +25,6 @@ class Deadline:
         """Return the field that limits the next job's time; empty if less than a minute is left."""
         left = min(LONGEST_JOB_SECONDS, int(self._end - time.monotonic()))
         return {"machine.max_run_seconds": str(left)} if left >= 60 else {}
-
-
-@dataclass(frozen=True, kw_only=True)
-class Reported:
-    """The end and the events of a job."""
-
-    failure: tuple[str, str] | None
-    """Class and reason; None if the job completed."""
-    events: Sequence[Event]
-
-    def first(self, kind: str) -> Mapping[str, Any]:
-        """Return the fields of the first event of a kind; empty without one."""
-        return next((each.fields for each in self.events if each.kind == kind), {})
-
-    @property
-    def metrics(self) -> Mapping[str, float]:
-        metrics: Mapping[str, float] = self.first("result").get("metrics", {})
-        return metrics
 
 
 @dataclass

@@ -12,7 +12,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.jobs import NO_TIME, Deadline, Echo, Findings, Reported, reported_by, speed_rows
+from benchmarks.gpu.jobs import NO_TIME, Deadline, Echo, Findings, reported_by, speed_rows
+from benchmarks.support.command import Reported
 from benchmarks.support.results import figure
 from benchmarks.support.workloads import MINILM
 from training.staging.models.model_files import locate
@@ -246,31 +247,25 @@ def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss:
         return []
     if path.too_large:
         return _calibration(path.too_large, reported)
-    return [
-        *_device(path, reported, cards),
-        *_settings(path, reported, cards),
-        *_results(path, reported, reference_loss),
-    ]
-
-
-def _device(path: GpuPath, reported: Reported, cards: Cards) -> list[str]:
-    device = reported.first("start").get("device", {})
-    kind, count, expected = device.get("kind", "no device"), device.get("count"), path.processes
-    pairs = ((kind, cards.kind), (f"{count} devices", f"{expected} devices"))
-    return [f"it ran on {used} and not on {needed}" for used, needed in pairs if used != needed]
-
-
-def _settings(path: GpuPath, reported: Reported, cards: Cards) -> list[str]:
-    fields, used = path.job_fields(), reported.first("start").get("hyperparameters", {})
+    start, fields = reported.first("start"), path.job_fields()
+    device, used = start.get("device", {}), start.get("hyperparameters", {})
     expected = {name: fields[name] for name in CHECKED_FIELDS if name in fields}
     if fields["attention"] == "auto":
         del expected["attention"]
-    if fields["precision"] == "auto" and cards.kind == "cuda":
+    if fields["precision"] == "auto":
         expected["precision"] = "bf16" if cards.capability >= AMPERE else "fp16"
-    elif fields["precision"] == "auto":
-        del expected["precision"]
+        if cards.kind != "cuda":
+            del expected["precision"]
+    counts = (f"{device.get('count')} devices", f"{path.processes} devices")
+    kinds = ((device.get("kind", "no device"), cards.kind), counts)
     return [
-        f"{name} was {used.get(name)} and not {value}" for name, value in expected.items() if used.get(name) != value
+        *(f"it ran on {ours} and not on {needed}" for ours, needed in kinds if ours != needed),
+        *(
+            f"{name} was {used.get(name)} and not {value}"
+            for name, value in expected.items()
+            if used.get(name) != value
+        ),
+        *_results(path, reported, reference_loss),
     ]
 
 

@@ -166,7 +166,9 @@ def replay(grid: Grid, sampler: str, start: Point, seed: int) -> Replay:
     study = optuna.create_study(directions=search.objective.directions, sampler=PointSampler(sampler, search, seed))
     part = Part(compiler="none", study=study, search=search)
     seconds, pruned = 0.0, list[Point]()
-    while not _has_ended(part, trials := study.get_trials(deepcopy=False)):
+    while count_trials(trials := study.get_trials(deepcopy=False)) < MAX_TRIALS and part.free_points(trials):
+        if part.stop_reason(trials) is not None:
+            break
         trial = study.ask(distributions(search.space))
         point = search.space.point(trial.params)
         run = grid.draw(point, seed)
@@ -197,10 +199,6 @@ def _costs(grid: Grid, second: Mapping[Point, Run], seed: int) -> dict[Point, li
         return cost_of(objective, run.ended) if succeeded(objective, run) else math.inf
 
     return {point: [cost(grid.draw(point, seed)), cost(run)] for point, run in second.items()}
-
-
-def _has_ended(part: Part, trials: Sequence[FrozenTrial]) -> bool:
-    return count_trials(trials) >= MAX_TRIALS or not part.free_points(trials) or part.stop_reason(trials) is not None
 
 
 def _train(part: Part, earlier: Sequence[FrozenTrial], trial: Trial, run: Run) -> tuple[TrialOutcome, str | None]:

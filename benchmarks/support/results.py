@@ -320,6 +320,10 @@ def _machine(result: Result) -> str:
     return name
 
 
+_INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 and bf16", "avx512f": "AVX-512", "avx2": "AVX2"}
+"""CPU flags and their names on the page, fastest first. Processors with the same name can have different flags."""
+
+
 @dataclass(frozen=True, kw_only=True)
 class Row:
     name: str
@@ -390,9 +394,17 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
     import torch  # takes seconds
 
     here = environment()
+    try:
+        flags = set(Path("/proc/cpuinfo").read_text().split())
+    except OSError:
+        flags = set()
+    # Results of benchmarks do not change what runs.
+    others = (f":!{path.relative_to(ROOT)}" for path in (FOLDER, PAGE))
+    command = ["git", "status", "--porcelain", "--", ".", *others]
+    changes = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout
     machine = {
         **here["machine"],
-        "instructions": _instructions(),
+        "instructions": next((name for flag, name in _INSTRUCTIONS.items() if flag in flags), ""),
         "python": here["python"],
         "packages": here["packages"],
         "gpu": torch.cuda.get_device_name(0) if torch.cuda.is_available() else None,
@@ -400,7 +412,7 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
     result: dict[str, Any] = {
         "machine": machine,
         "commit": here["git"]["commit"],
-        "dirty": _is_dirty(),
+        "dirty": bool(changes),
         "date": f"{datetime.now(UTC):%Y-%m-%d}",
         "notes": list(notes),
         "rows": [asdict(row) for row in rows],
@@ -412,8 +424,8 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
             measured_now = {row.name for row in rows}
             result["rows"] = [each for each in before["rows"] if each["name"] not in measured_now] + result["rows"]
             result["notes"] = [*dict.fromkeys([*before["notes"], *notes])]
-    others = [each for each in earlier if not is_same_kind(each["machine"], machine)]
-    file.write_text(json.dumps([result, *others], indent=1, ensure_ascii=False) + "\n")
+    kept = [each for each in earlier if not is_same_kind(each["machine"], machine)]
+    file.write_text(json.dumps([result, *kept], indent=1, ensure_ascii=False) + "\n")
     for row in rows:
         target = f"  (target {row.target}: {'met' if row.met else 'MISSED'})" if row.target else ""
         error = "" if row.spread is None else f" ± {row.spread:.3g}"
@@ -421,28 +433,8 @@ def write(name: str, rows: Sequence[Row], notes: Sequence[str] = ()) -> None:
     PAGE.write_text(page())
 
 
-def _is_dirty() -> bool:
-    """Return whether files differ from the commit, apart from results of benchmarks, which do not change what runs."""
-    others = (f":!{path.relative_to(ROOT)}" for path in (FOLDER, PAGE))
-    command = ["git", "status", "--porcelain", "--", ".", *others]
-    return bool(subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=True).stdout)
-
-
 def is_same_kind(first: Mapping[str, Any], second: Mapping[str, Any]) -> bool:
     """Return whether two machines are of one kind. Older results do not record the CPU's
     instructions: a missing value equals any."""
     instructions = {first.get("instructions"), second.get("instructions")} - {None}
     return (first["processor"], first["gpu"]) == (second["processor"], second["gpu"]) and len(instructions) <= 1
-
-
-_INSTRUCTIONS = {"amx_bf16": "AMX", "avx512_bf16": "AVX-512 and bf16", "avx512f": "AVX-512", "avx2": "AVX2"}
-"""CPU flags and their names on the page, fastest first. Processors with the same name can have different flags."""
-
-
-def _instructions() -> str:
-    """Return the fastest instructions for matrix products that this CPU has."""
-    try:
-        flags = set(Path("/proc/cpuinfo").read_text().split())
-    except OSError:
-        return ""
-    return next((name for flag, name in _INSTRUCTIONS.items() if flag in flags), "")

@@ -53,8 +53,8 @@ VIEWS: Mapping[str, tuple[Mapping[str, str], int | None, Choice]] = {
 def rate(folder: Path, fields: Mapping[str, str]) -> tuple[float, str]:
     """Train, and return the steady samples per second and the settings in use."""
     run = train(folder, fields)
-    used = run.first("start").fields["hyperparameters"]
-    return float(run.result()["throughput/steady_samples_per_second"]), ", ".join(str(used[each]) for each in FIELDS)
+    used = run.first("start")["hyperparameters"]
+    return float(run.metrics["throughput/steady_samples_per_second"]), ", ".join(str(used[each]) for each in FIELDS)
 
 
 def fixed_choices(folder: Path, fields: Mapping[str, str]) -> list[Choice]:

@@ -51,7 +51,7 @@ def run_pairs(workload: Workload, folder: Path) -> tuple[Choice, Pairs]:
     pairs: Pairs = []
     for seed in SEEDS:
         ours = train(folder, fields(workload, seed))
-        result = ours.result()
+        result = ours.metrics
         measured = {
             "samples_per_second": float(result["throughput/steady_samples_per_second"]),
             "eval_loss": float(result["eval_loss"]),

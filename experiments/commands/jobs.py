@@ -222,7 +222,6 @@ PRUNE_EPILOG = (
 )
 @click.option("--group", metavar="ID", help="Only folders of this group's jobs.")
 @click.option("--yes", is_flag=True, help="Delete without asking.")
-@click.option("--what", hidden=True)
 @click.option("--service", hidden=True)
 @click.pass_context
 def prune(
@@ -231,7 +230,6 @@ def prune(
     older_than: str,
     group: str | None,
     yes: bool,
-    what: str | None,
     service: str | None,
 ) -> int:
     """Delete old local state that no job or group needs.
@@ -245,10 +243,6 @@ def prune(
       trainfare jobs prune --older-than 30d --yes
       trainfare jobs prune --group demo-261101-120000-ab12 --everything
     """
-    if what is not None:
-        raise InputError(
-            "--what no longer exists: jobs prune keeps the only copies of models and results, unless --everything."
-        )
     if (service := service or ctx.meta.get("jobs.service", "local")) != "local":
         raise InputError(f"--service is '{service}': jobs prune deletes only local state.")
     if group is not None and group.startswith("-"):

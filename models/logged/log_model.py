@@ -246,7 +246,19 @@ def _log(store: Store, run: Run, job_name: str, plan: ModelPlan, folder: Path) -
             with suppress(TrackingError):
                 store.call(store.client.delete_logged_model, model.model_id)
         raise
-    _finish(store, run, model)
+    # The run's tag is written last.
+    run_id = run.info.run_id
+    if model is None:
+        store.tag(run_id, {MODEL_ARTIFACT: f"runs:/{run_id}/{NAME}"})
+    else:
+        if model.status != LoggedModelStatus.READY:
+            store.call(store.client.finalize_logged_model, model.model_id, LoggedModelStatus.READY)
+        outputs = run.outputs.model_outputs if run.outputs else []
+        if model.model_id not in {each.model_id for each in outputs}:
+            store.call(store.client.log_outputs, run_id, [LoggedModelOutput(model.model_id, step=0)])
+        store.tag(run_id, {MODEL_ID: model.model_id})
+    if FAILURE in tags:
+        store.call(store.client.delete_tag, run_id, FAILURE)
 
 
 def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
@@ -279,19 +291,3 @@ def _open(store: Store, run: Run) -> tuple[LoggedModel | None, bool]:
             return None, False
         raise
     return model, is_new
-
-
-def _finish(store: Store, run: Run, model: LoggedModel | None) -> None:
-    """Mark the model as ready and link it to the run. The run's tag is written last."""
-    client, run_id = store.client, run.info.run_id
-    if model is None:
-        store.tag(run_id, {MODEL_ARTIFACT: f"runs:/{run_id}/{NAME}"})
-    else:
-        if model.status != LoggedModelStatus.READY:
-            store.call(client.finalize_logged_model, model.model_id, LoggedModelStatus.READY)
-        outputs = run.outputs.model_outputs if run.outputs else []
-        if model.model_id not in {each.model_id for each in outputs}:
-            store.call(client.log_outputs, run_id, [LoggedModelOutput(model.model_id, step=0)])
-        store.tag(run_id, {MODEL_ID: model.model_id})
-    if FAILURE in run.data.tags:
-        store.call(client.delete_tag, run_id, FAILURE)

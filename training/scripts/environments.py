@@ -149,7 +149,8 @@ def _install(source: ScriptSource, environment: Path) -> None:
 
 def _versions(source: Path, environment: Path) -> dict[str, str]:
     own = {each.name: each.version for each in distributions(path=[str(_packages(environment))])}
-    required = {re.sub(r"[-_.]+", "-", name).lower() for name in required_names(source)}
+    parsed = filter(None, map(_parsed, requirement_lines(source)))
+    required = {re.sub(r"[-_.]+", "-", each.name).lower() for each in parsed}
     ours = {
         each.name: each.version for each in distributions() if re.sub(r"[-_.]+", "-", each.name).lower() in required
     }
@@ -167,11 +168,16 @@ def requirement_lines(folder: Path) -> list[str]:
 
 def unmet_requirements(folder: Path) -> list[str]:
     """Return the lines of the script's requirements.txt that this environment does not meet."""
-    return [line for line in requirement_lines(folder) if not _is_met(_parsed(line))]
 
+    def is_met(requirement: Requirement | None) -> bool:
+        if requirement is None or (requirement.marker is not None and not requirement.marker.evaluate()):
+            return True
+        try:
+            return requirement.specifier.contains(version(requirement.name), prereleases=True)
+        except PackageNotFoundError:
+            return False
 
-def required_names(folder: Path) -> list[str]:
-    return [requirement.name for line in requirement_lines(folder) if (requirement := _parsed(line))]
+    return [line for line in requirement_lines(folder) if not is_met(_parsed(line))]
 
 
 def _parsed(line: str) -> Requirement | None:
@@ -179,15 +185,6 @@ def _parsed(line: str) -> Requirement | None:
         return Requirement(line.partition(" #")[0].strip())
     except InvalidRequirement:
         return None  # an option, a URL or a path
-
-
-def _is_met(requirement: Requirement | None) -> bool:
-    if requirement is None or (requirement.marker is not None and not requirement.marker.evaluate()):
-        return True
-    try:
-        return requirement.specifier.contains(version(requirement.name), prereleases=True)
-    except PackageNotFoundError:
-        return False
 
 
 def requirement_notes(folder: Path, *, local: bool, python: Path | None) -> Iterator[str]:

@@ -30,7 +30,7 @@ HUB_ARGUMENTS = frozenset(
 )
 """Arguments of Transformers' example scripts that name a model or data of the Hub, or a folder."""
 
-PATHS = (f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly",)
+TOOLKIT = "all of SageMaker's training toolkit (SM_...)"
 
 
 def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
@@ -38,17 +38,37 @@ def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
 
     `has_requirements` states that the source has a requirements.txt.
     """
-    return [
+    is_local, python = spec.instance_type == "local", spec.environment.get(PYTHON_VARIABLE)
+    pipes = {name for name, options in spec.channel_options.items() if options.mode == "Pipe"}
+    places = {name: f"{name}_0, {name}_1 ... (named pipes, one for each epoch)" for name in pipes}
+    channels = (
+        f"{ROOT}/input/data/{places.get(name, f'{name} (SM_CHANNEL_{name.upper()})')}" for name in spec.channels
+    )
+    own = sorted(spec.environment.items())
+    variables = [f"{name}={value}" for name, value in own if name not in (SECRET_VARIABLES, PYTHON_VARIABLE)]
+    if is_local:
+        inherited = (*sorted(INHERITED_NAMES), *(f"{prefix}..." for prefix in INHERITED_PREFIXES))
+        variables.append(f"and of this machine only {', '.join(inherited)}")
+    requirements = "installed by SageMaker before the script starts"
+    if not has_requirements:
+        requirements = "the script has none"
+    elif is_local:
+        missing = "not installed (script.requirements: list)"
+        requirements = f"installed in the environment of {python}" if python else missing
+    elif spec.entry is None and not spec.program.endswith(".py"):
+        requirements = "not installed: SageMaker installs it only for Python files (script.requirements: install)"
+    lines = [
         f"Command: {command_line(spec)}",
         f"Working directory: {ROOT}/code, a copy of the script's source",
-        f"Channels: {_channels(spec)}",
+        f"Channels: {', '.join(channels) or 'none'}",
         f"Folders: the model in {ROOT}/model (SM_MODEL_DIR), other results in {ROOT}/output/data (SM_OUTPUT_DATA_DIR), "
         f"checkpoints in {ROOT}/checkpoints",
-        f"Variables: {', '.join(_variables(spec))}",
+        f"Variables: {', '.join((TOOLKIT, *variables))}",
         f"Secrets: {', '.join(secret_names(spec)) or 'none'}",
-        f"requirements.txt: {_requirements(spec, has_requirements=has_requirements)}",
-        *(PATHS if spec.instance_type == "local" else ()),
+        f"requirements.txt: {requirements}",
     ]
+    paths = f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly"
+    return [*lines, paths] if is_local else lines
 
 
 def argument_words(spec: JobSpec) -> list[str]:
@@ -71,36 +91,6 @@ def command_line(spec: JobSpec) -> str:
     instances = f" on each of {spec.instance_count} instances" if spec.instance_count > 1 else ""
     processes = f" ({spec.devices} processes{instances}, started by {launcher})" if launcher else ""
     return f"{start} {words}".rstrip() + processes
-
-
-def _channels(spec: JobSpec) -> str:
-    pipes = {name for name, options in spec.channel_options.items() if options.mode == "Pipe"}
-    places = {name: f"{name}_0, {name}_1 ... (named pipes, one for each epoch)" for name in pipes}
-    channels = (
-        f"{ROOT}/input/data/{places.get(name, f'{name} (SM_CHANNEL_{name.upper()})')}" for name in spec.channels
-    )
-    return ", ".join(channels) or "none"
-
-
-def _variables(spec: JobSpec) -> Iterator[str]:
-    yield "all of SageMaker's training toolkit (SM_...)"
-    for name, value in sorted(spec.environment.items()):
-        if name not in (SECRET_VARIABLES, PYTHON_VARIABLE):
-            yield f"{name}={value}"
-    if spec.instance_type == "local":
-        inherited = (*sorted(INHERITED_NAMES), *(f"{prefix}..." for prefix in INHERITED_PREFIXES))
-        yield f"and of this machine only {', '.join(inherited)}"
-
-
-def _requirements(spec: JobSpec, *, has_requirements: bool) -> str:
-    if not has_requirements:
-        return "the script has none"
-    if spec.instance_type == "local":
-        python = spec.environment.get(PYTHON_VARIABLE)
-        return f"installed in the environment of {python}" if python else "not installed (script.requirements: list)"
-    if spec.entry is None and not spec.program.endswith(".py"):
-        return "not installed: SageMaker installs it only for Python files (script.requirements: install)"
-    return "installed by SageMaker before the script starts"
 
 
 def network_uses(folder: Path, hyperparameters: Mapping[str, JsonValue], secrets: Iterable[str]) -> Iterator[str]:

@@ -176,28 +176,25 @@ def check_folder(field: str, folder: Path, root: Path, *, all_files: bool) -> No
         for entry in sorted(os.scandir(parent), key=lambda entry: entry.name):
             if not all_files and is_ignored(entry.name):
                 continue
-            _check_entry(field, Path(entry.path), outermost)
+            path = Path(entry.path)
+            try:
+                target = path.resolve(strict=True)
+                mode = path.stat().st_mode
+            except OSError as error:
+                raise InputError(f"{field}: {path} cannot be read: {error.strerror or error}") from error
+            except RuntimeError as error:  # Python 3.11 and 3.12 report a loop of links in this way
+                raise InputError(f"{field}: {path} is a link that leads to itself") from error
+            if path.is_symlink():
+                if not target.is_relative_to(outermost):
+                    raise InputError(
+                        f"{field}: {path} is a link to {target}, which is outside {outermost}: replace it by a copy"
+                    )
+                if path.parent.resolve().is_relative_to(target):
+                    raise InputError(f"{field}: {path} is a link to a folder that contains it: remove it")
+            if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
+                raise InputError(f"{field}: {path} is a device, a pipe or a socket: only files and folders can be used")
             if entry.is_dir():
-                pending.append(Path(entry.path))
-
-
-def _check_entry(field: str, path: Path, outermost: Path) -> None:
-    try:
-        target = path.resolve(strict=True)
-        mode = path.stat().st_mode
-    except OSError as error:
-        raise InputError(f"{field}: {path} cannot be read: {error.strerror or error}") from error
-    except RuntimeError as error:  # Python 3.11 and 3.12 report a loop of links in this way
-        raise InputError(f"{field}: {path} is a link that leads to itself") from error
-    if path.is_symlink():
-        if not target.is_relative_to(outermost):
-            raise InputError(
-                f"{field}: {path} is a link to {target}, which is outside {outermost}: replace it by a copy"
-            )
-        if path.parent.resolve().is_relative_to(target):
-            raise InputError(f"{field}: {path} is a link to a folder that contains it: remove it")
-    if not stat.S_ISREG(mode) and not stat.S_ISDIR(mode):
-        raise InputError(f"{field}: {path} is a device, a pipe or a socket: only files and folders can be used")
+                pending.append(path)
 
 
 def digest_folder(folder: Path, *, all_files: bool) -> str:

@@ -10,9 +10,10 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.gpu.jobs import Deadline, Reported
+from benchmarks.gpu.jobs import Deadline
 from benchmarks.gpu.paths import PATHS, Cards, GpuPath, try_paths
 from benchmarks.gpu.workloads import GPU_WORKLOADS, RATE, SIDES, WITHDRAWN, runnable, side_fields, workload_rows
+from benchmarks.support.command import Reported
 from experiments.planning.load import load_fields
 from tests.conftest import ROOT
 from training.contract.events import Event

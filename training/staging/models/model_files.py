@@ -207,13 +207,10 @@ def read_config(folder: Path) -> dict[str, Any]:
     return config
 
 
-def check_max_length(source: ModelSource, max_length: int) -> None:
-    """Raise InputError if `max_length` exceeds the positions of a local model. Hub models are not checked."""
-    if source.folder is None:
-        return
-    positions = usable_positions(read_config(source.folder))
-    if positions is not None and max_length > positions:
-        raise InputError(f"max_length is {max_length}, but {source.name} accepts at most {positions} tokens")
+def check_max_length(name: str, longest: int | None, max_length: int) -> None:
+    """Raise InputError if `max_length` exceeds the longest sequence of a model; None is no limit."""
+    if longest is not None and max_length > longest:
+        raise InputError(f"max_length is {max_length}, but {name} accepts at most {longest} tokens")
 
 
 def usable_positions(config: Mapping[str, Any]) -> int | None:

@@ -17,6 +17,7 @@ from training.staging.models.model_files import (
     check_weights,
     locate,
     locate_tokenizer,
+    read_config,
     usable_positions,
 )
 from training.staging.sources.request import StagingRequest
@@ -40,7 +41,8 @@ def find_starting_model(request: StagingRequest, home: Path) -> StartingModel:
     base = locate(request.model, request.model_revision) if request.model is not None else None
     if base is not None and request.weights == "pretrained":
         check_weights(base)
-        check_max_length(base, request.max_length)
+        if base.folder is not None:  # a Hub model is not here yet
+            check_max_length(base.name, usable_positions(read_config(base.folder)), request.max_length)
         return StartingModel(tokenizer=base, scratch=None)
     tokenizer = base if request.tokenizer is None else locate_tokenizer(request.tokenizer, home / "tokenizers")
     assert tokenizer is not None, "the experiment requires a tokenizer with a model_type"
@@ -87,9 +89,7 @@ class ModelFromScratch:
                 f"{short_text(own)}"
             )
         config = self._load_configuration(self.overrides)
-        positions = usable_positions(config.to_dict())
-        if positions is not None and max_length > positions:
-            raise InputError(f"max_length is {max_length}, but {self.name} accepts at most {positions} tokens")
+        check_max_length(self.name, usable_positions(config.to_dict()), max_length)
         return config
 
     def _load_configuration(self, fields: Mapping[str, Any]) -> Any:

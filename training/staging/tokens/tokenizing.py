@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from training.contract.errors import InputError, first_line
-from training.staging.models.model_files import ModelSource
+from training.staging.models.model_files import ModelSource, check_max_length
 
 if TYPE_CHECKING:
     from training.staging.rows.labels import Example
@@ -54,12 +54,9 @@ def load_tokenizer(source: ModelSource, max_length: int | None) -> Any:
         raise InputError(f"model {source.name!r} has only a slow tokenizer; a fast one (tokenizer.json) is required")
     if pad_token_id(tokenizer) is None:
         raise InputError(f"the tokenizer of model {source.name!r} has neither a padding token nor an end token")
-    if max_length is None or source.folder is not None:
-        return tokenizer
-    if tokenizer.model_max_length < min(max_length, NO_LIMIT_TOKENS):
-        raise InputError(
-            f"max_length is {max_length}, but {source.name} accepts at most {tokenizer.model_max_length} tokens"
-        )
+    limit = tokenizer.model_max_length
+    if max_length is not None and source.folder is None and limit < NO_LIMIT_TOKENS:
+        check_max_length(source.name, limit, max_length)
     return tokenizer
 
 
@@ -124,13 +121,15 @@ def channel_metadata(tokenizer: Any, *, task: str, label_names: Sequence[str], m
     }
 
 
-def batches(rows: Iterable[R], characters: Callable[[R], int], max_rows: int) -> Iterator[list[R]]:
-    """Yield consecutive rows: at most `max_rows`, with at most `MAX_CHARACTERS` or one row."""
+def batches(
+    rows: Iterable[R], characters: Callable[[R], int], max_rows: int, max_characters: int = MAX_CHARACTERS
+) -> Iterator[list[R]]:
+    """Yield consecutive rows: at most `max_rows`, with at most `max_characters` or one row."""
     batch: list[R] = []
     total = 0
     for row in rows:
         size = characters(row)
-        if batch and (len(batch) == max_rows or total + size > MAX_CHARACTERS):
+        if batch and (len(batch) == max_rows or total + size > max_characters):
             yield batch
             batch, total = [], 0
         batch.append(row)
