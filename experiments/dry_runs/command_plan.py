@@ -333,7 +333,7 @@ def _rounds(jobs: Sequence[JobEntry]) -> Iterator[str]:
     if len(first) > MAX_ROUNDS:
         yield f"and {len(first) - MAX_ROUNDS} more repeats, up to seed {first[-1][0].seed}"
     if len(first) < len(rounds):
-        yield "then each job that others disturbed, once more"
+        yield "then each disturbed job once more"
 
 
 def search_definitions(search: SearchPlan) -> Iterator[Definition]:

@@ -81,7 +81,7 @@ def check_budget(jobs: Sequence[PlannedJob], group_budget: GroupBudget, *, at_mo
     started = certain_starts(list(map(worst_case_of_job, sample)), budget)
     return [
         f"Budget of {budget_text(budget)}: at worst these jobs cost {cost} ({count}{'' if limits else each}). "
-        "Their time limits are lowered, and no job starts that does not certainly fit.",
+        "Their time limits are lowered, and a job starts only if it certainly fits.",
         f"Even if every job runs to its time limit, {started} of {len(sample)} jobs start.",
         *([f"To fit all jobs: {', or '.join(ways)}."] if ways else []),
     ]

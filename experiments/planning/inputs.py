@@ -185,8 +185,8 @@ def _check_booleans(script: Script, source: ScriptSource, values: Mapping[str, A
     if FLAGS.search(program_file(source.folder, script.program).read_text("utf-8", errors="replace")):
         raise InputError(
             f"script.hyperparameters.{name} is true or false, and {script.program} may declare flags: set "
-            f"script.arguments.booleans to flag (--{name}, or nothing for false) or value (--{name} True), and write a "
-            f"flag of another form after the program in script.entry_point, such as '{script.program} --no-{name}'"
+            f"script.arguments.booleans to flag (--{name} for true, nothing for false) or to value (--{name} True). "
+            f"Write any other flag after the program in script.entry_point, such as '{script.program} --no-{name}'"
         )
 
 

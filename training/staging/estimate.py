@@ -120,7 +120,7 @@ def _start(files: DataFiles | StoredFiles, text: TextFormat, echo: Echo, *, whol
         return Start(files=files)
     if files.can_start(text) and not whole:
         return files.start()
-    reason = "a part of them shows too little" if whole else "their format needs all of them"
+    reason = "their first rows show too little" if whole else "their format cannot be read in part"
     echo(f"The plan copies {files.description}: {reason}.")
     return Start(files=files.copies())
 

@@ -107,7 +107,7 @@ def test_objects_of_a_format_that_needs_them_whole_are_copied(account: Account, 
     assert [path for path in (tmp_path / "home").rglob("*") if path.is_file()] == []
     [note] = notes
     assert note.startswith(f"The plan copies s3://{BUCKET}/a.parquet (1 object, ")
-    assert note.endswith(" MB): their format needs all of them.")
+    assert note.endswith(" MB): their format cannot be read in part.")
     assert estimated.staged.key == stage(request("a.parquet"), tmp_path / "home").key
 
 
@@ -137,7 +137,7 @@ def test_a_cut_that_hides_rows_is_followed_by_a_whole_copy(
     estimated = stage_or_estimate(request(name), tmp_path / "home", notes.append)
     assert estimated.staged.train_rows == pytest.approx(4800, rel=0.03)
     [note] = notes
-    assert note.endswith("a part of them shows too little.")
+    assert note.endswith("their first rows show too little.")
 
 
 @pytest.mark.usefixtures("large_objects")

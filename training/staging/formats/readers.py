@@ -55,7 +55,7 @@ def table_rows(path: Path, columns: Sequence[str], text: TextFormat) -> Iterator
                 is_quoted = not has_quotes and any(field.startswith('"') for field in row)
                 raise InputError(
                     f"{path} line {reader.line_num + above} has {len(row)} fields, but the header has {len(header)}"
-                    + ("; a quotation mark has no meaning in .tsv, but has in .csv: rename the file" * is_quoted)
+                    + ("; quotation marks have a meaning in .csv, but not in .tsv: rename the file" * is_quoted)
                 )
             if row:
                 yield reader.line_num + above, [row[position] for position in positions]
