@@ -10,8 +10,7 @@ from collections.abc import Collection, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
-from benchmarks.gpu.jobs import Deadline
-from benchmarks.gpu.paths import PATHS, Cards, GpuPath, cards_here, try_paths
+from benchmarks.gpu.paths import PATHS, Cards, Deadline, GpuPath, cards_here, try_paths
 from benchmarks.gpu.workloads import GPU_WORKLOADS, SEEDS, SIDES, Trainings, runnable
 from benchmarks.support.results import write
 from benchmarks.support.workloads import DATA, Workload

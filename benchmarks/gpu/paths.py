@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import math
 import shutil
+import time
 from collections.abc import Callable, Iterator, Mapping, Sequence, Set
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
@@ -12,9 +13,8 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from benchmarks.gpu.jobs import NO_TIME, Deadline, Echo, Findings, reported_by, speed_rows
-from benchmarks.support.command import Reported
-from benchmarks.support.results import figure
+from benchmarks.support.command import NoJob, Reported, attempt
+from benchmarks.support.results import Row, figure
 from benchmarks.support.workloads import MINILM
 from training.staging.models.model_files import locate
 
@@ -359,3 +359,56 @@ def model_without_dropout(folder: Path) -> Path:
     config |= {name: 0.0 for name in config if name.endswith("dropout_prob")}
     file.write_text(json.dumps(config))
     return copy
+
+
+NO_TIME = "because the time limit was reached"
+LONGEST_JOB_SECONDS = 600
+Echo = Callable[[str], None]
+
+
+class Deadline:
+    """The time until which jobs may run."""
+
+    def __init__(self, seconds: float) -> None:
+        self._end = time.monotonic() + seconds
+
+    def limits(self) -> dict[str, str]:
+        """Return the field that limits the next job's time; empty if less than a minute is left."""
+        left = min(LONGEST_JOB_SECONDS, int(self._end - time.monotonic()))
+        return {"machine.max_run_seconds": str(left)} if left >= 60 else {}
+
+
+@dataclass
+class Findings:
+    """Rows and notes of one result file."""
+
+    rows: list[Row]
+    notes: list[str]
+
+    @property
+    def has_passed(self) -> bool:
+        return all(row.met is not False for row in self.rows)
+
+
+def reported_by(
+    folder: Path, fields: Mapping[str, str], *, offline: bool = True, slots: Path | None = None
+) -> Reported:
+    """Run a job with these fields, and its state and tracking under `folder`. Return what it reports.
+
+    `offline` keeps it from the Hub. With a folder `slots`, it does not wait for devices that other jobs use.
+    """
+    try:
+        run = attempt(folder, fields, offline=offline, slots=slots)
+    except NoJob as error:
+        return Reported(failure=("Refused", str(error).strip().rpartition("\n")[2]), events=())
+    return Reported(failure=run.failure, events=run.events)
+
+
+def speed_rows(name: str, results: Sequence[Mapping[str, float]]) -> list[Row]:
+    """Return the speed of the jobs of one setting, and their utilisation if the card's peak is known."""
+    rates, shares = (
+        [each[metric] for each in results if metric in each]
+        for metric in ("throughput/steady_samples_per_second", "throughput/mfu")
+    )
+    rows = [figure(f"{name}: steady samples", rates, "samples/s")] if rates else []
+    return [*rows, figure(f"{name}: utilisation", shares, "of the card's 16-bit peak")] if shares else rows

@@ -7,7 +7,7 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from benchmarks.gpu.jobs import NO_TIME, Deadline, Echo, Findings, reported_by, speed_rows
+from benchmarks.gpu.paths import NO_TIME, Deadline, Echo, Findings, reported_by, speed_rows
 from benchmarks.support.command import Reported
 from benchmarks.support.results import Row, figure, loss_row
 from benchmarks.support.workloads import REAL_SIZES, RECIPE, SMALL_ENCODER, Workload

@@ -96,18 +96,22 @@ def _sample_and_rows(
         tables = streamed_tables(data.hub, columns) if data.hub is not None else source.open()
         sample = _sampled(tables.train, request, tokenizer)
         return sample, _channel_rows(tables, (), sample, request)
+
+    def read() -> tuple[_Sample, tuple[int, int]]:
+        parts = zip(source.files, starts, strict=True)
+        tables = tables_of([file_table(files, columns, data, start.files) for files, start in parts])
+        sample = _sampled(tables.train, request, tokenizer)
+        return sample, _channel_rows(tables, starts, sample, request)
+
     starts = [_start(each, data.text_format, echo) for each in source.files]
     try:
-        tables = _tables(source, starts, columns, data)
-        sample = _sampled(tables.train, request, tokenizer)
+        return read()
     except InputError:
         if all(each.is_exact for each in starts):
             raise
-        source.close()
-        starts = [_start(each, data.text_format, echo, whole=True) for each in source.files]
-        tables = _tables(source, starts, columns, data)
-        sample = _sampled(tables.train, request, tokenizer)
-    return sample, _channel_rows(tables, starts, sample, request)
+    source.close()
+    starts = [_start(each, data.text_format, echo, whole=True) for each in source.files]
+    return read()
 
 
 def _start(files: DataFiles | StoredFiles, text: TextFormat, echo: Echo, *, whole: bool = False) -> Start:
@@ -123,11 +127,6 @@ def _start(files: DataFiles | StoredFiles, text: TextFormat, echo: Echo, *, whol
     reason = "their first rows show too little" if whole else "their format cannot be read in part"
     echo(f"The plan copies {files.description}: {reason}.")
     return Start(files=files.copies())
-
-
-def _tables(source: Source, starts: Sequence[Start], columns: list[str], data: Data) -> Tables:
-    parts = zip(source.files, starts, strict=True)
-    return tables_of([file_table(files, columns, data, start.files) for files, start in parts])
 
 
 def _is_small_source(source: Source) -> bool:

@@ -10,8 +10,7 @@ from pathlib import Path
 import pytest
 import torch
 
-from benchmarks.gpu.jobs import Deadline
-from benchmarks.gpu.paths import PATHS, Cards, GpuPath, try_paths
+from benchmarks.gpu.paths import PATHS, Cards, Deadline, GpuPath, try_paths
 from benchmarks.gpu.workloads import GPU_WORKLOADS, RATE, SIDES, WITHDRAWN, runnable, side_fields, workload_rows
 from benchmarks.support.command import Reported
 from experiments.planning.load import load_fields

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import os
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any
@@ -172,14 +172,10 @@ def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
     # Staging reads the rows more than once. A loaded split is mapped from files, not kept in memory.
     load = cache(lambda split: _load_split(hub, split, revision))
 
-    def table(split: str) -> Table:
-        name = f"{hub.name} split {split}"
-        return Table(name=name, rows=_hub_rows(load(split), name, columns))
-
     def open_hub() -> Tables:
         names = getattr(load(hub.splits.train).features.get(label), "names", None)
-        validation = table(hub.splits.validation) if hub.splits.validation else None
-        return Tables(train=table(hub.splits.train), validation=validation, label_names=tuple(names) if names else None)
+        tables = _hub_tables(hub, lambda split, name: _hub_rows(load(split), name, columns))
+        return replace(tables, label_names=tuple(names) if names else None)
 
     identity = [hub.name, hub.config, revision, hub.splits.train, hub.splits.validation]
     validation = [*identity[:3], hub.splits.validation or hub.splits.train]
@@ -234,29 +230,34 @@ def _hub_error(hub: HubData, split: str, verb: str, error: Exception) -> InputEr
     return InputError(f"data.hub {hub.name!r}, split {split!r} cannot be {verb}: {first_line(error)}")
 
 
+def _hub_tables(hub: HubData, rows: Callable[[str, str], Iterator[Row]]) -> Tables:
+    """Return the tables of a Hub data set. `rows` reads a split, given also its name for messages."""
+
+    def table(split: str) -> Table:
+        name = f"{hub.name} split {split}"
+        return Table(name=name, rows=rows(split, name))
+
+    splits = hub.splits
+    return Tables(train=table(splits.train), validation=table(splits.validation) if splits.validation else None)
+
+
 def streamed_tables(hub: HubData, columns: Sequence[str]) -> Tables:
     """Return the tables of a Hub data set, read from the Hub row by row without storing them."""
 
-    def table(split: str) -> Table:
-        return Table(name=f"{hub.name} split {split}", rows=_streamed_rows(hub, split, columns))
+    def rows(split: str, name: str) -> Iterator[Row]:
+        import datasets
 
-    return Tables(
-        train=table(hub.splits.train), validation=table(hub.splits.validation) if hub.splits.validation else None
-    )
+        try:
+            pinned = None if Path(hub.name).is_dir() else _resolve_revision(hub)
+            dataset = datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned, streaming=True)
+            dataset = dataset if dataset.column_names else dataset._resolve_features()
+            yield from _hub_rows(dataset, name, columns)
+        except InputError:
+            raise
+        except Exception as error:  # as many classes as in `_load_split`
+            raise _hub_error(hub, split, "read", error) from error
 
-
-def _streamed_rows(hub: HubData, split: str, columns: Sequence[str]) -> Iterator[Row]:
-    import datasets
-
-    try:
-        pinned = None if Path(hub.name).is_dir() else _resolve_revision(hub)
-        dataset = datasets.load_dataset(hub.name, hub.config, split=split, revision=pinned, streaming=True)
-        dataset = dataset if dataset.column_names else dataset._resolve_features()
-        yield from _hub_rows(dataset, f"{hub.name} split {split}", columns)
-    except InputError:
-        raise
-    except Exception as error:  # as many classes as in `_load_split`
-        raise _hub_error(hub, split, "read", error) from error
+    return _hub_tables(hub, rows)
 
 
 def _hub_rows(dataset: Any, source: str, columns: Sequence[str]) -> Iterator[Row]:
