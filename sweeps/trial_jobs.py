@@ -7,10 +7,10 @@ import time
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
-from sweeps.cost_model.costs import CostModel, Measurement, cost_model
-from sweeps.space.grid import Point
-from sweeps.space.objective import CurvePoint, Objective, TrialOutcome
-from sweeps.workers.followed_trial import Running
+from sweeps.costs import CostModel, Measurement, cost_model
+from sweeps.search_space import Point
+from sweeps.trials import CurvePoint, Objective, TrialOutcome
+from sweeps.worker import Running
 from tracking.budgets.ledger import Ledger, with_worst_case
 from tracking.following.followed_job import FollowedJob, record_refusal
 from tracking.groups.group import Group
