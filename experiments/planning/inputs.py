@@ -20,13 +20,13 @@ from state.home import home
 from state.locks import lock_for_use
 from training.contract.errors import InputError
 from training.contract.job_spec import ScriptEntry, is_shell_safe
+from training.contract.s3_location import AccountFields
 from training.scripts.channels import Channels, find_channels
 from training.scripts.environments import ScriptEnvironment, planned_environment, requirement_notes, script_environment
 from training.scripts.runtime_description import network_uses
 from training.scripts.source import ScriptSource, find_script, is_package, program_file, with_entry
 from training.services.local import toolkit
 from training.services.local.toolkit import local_path
-from training.services.sagemaker.s3_location import AccountFields
 from training.staging.sources.progress import Progress, shown
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged, describe

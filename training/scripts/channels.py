@@ -13,8 +13,8 @@ from pydantic import BeforeValidator, Field, SerializerFunctionWrapHandler, mode
 from state.regular_files import user_path
 from training.contract.errors import InputError, nearest
 from training.contract.job_spec import ChannelOptions, DataType, Distribution, InputMode
+from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.scripts.source import check_folder, digest_folder
-from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.staging.formats.files import digest_file
 from training.staging.models.model_files import PACKAGE_PREFIX, locate
 from training.staging.sources.docstrings import docstring_file
