@@ -36,10 +36,10 @@ from tracking.queries.job_tables import counted_run, has_ended
 from tracking.recording.costs import OPEN_POOL, WARM_POOL, record_warm_pool_costs
 from tracking.recording.recorder import DESCRIBED, JobRun
 from tracking.server.store import Store
-from training.contract.budget import NOTHING, Amount, Spending, budget_sentence, total
 from training.contract.errors import BudgetFull, JobNotFound
 from training.contract.price import InstanceSeconds
 from training.contract.service import Service
+from training.services.budget import NOTHING, Amount, Spending, budget_sentence, total
 
 LIMIT = "platform.max_run_seconds"
 """Tag with the time limit of a job that a budget lowered."""
@@ -107,7 +107,7 @@ class Ledger:
         answer = room(request, records)
         if (
             isinstance(answer, NoRoom)
-            and self.service.name == "sagemaker"
+            and self.service.traits.has_warm_pools
             and any(map(_may_hold_pool, records.values()))
         ):
             record_warm_pool_costs(self.store, self.service)  # a pool that has closed costs less than it could

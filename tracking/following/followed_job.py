@@ -28,7 +28,6 @@ from tracking.recording.script_log import ScriptLogReader
 from tracking.recording.system_metrics import system_sampler
 from tracking.server.store import Store
 from training.contract import request
-from training.contract.budget import NOTHING, Amount
 from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
 from training.contract.failures import lacks_capacity, one_line_reason
@@ -37,6 +36,7 @@ from training.contract.plain_text import duration_text
 from training.contract.price import InstanceSeconds, instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Description, Service, Wait, end_of, wait_of
 from training.services import launcher
+from training.services.budget import NOTHING, Amount
 from training.services.launcher import Follower, Job, Update, submit
 
 QUOTA_PAUSE_SECONDS = 60.0

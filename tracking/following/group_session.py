@@ -24,9 +24,9 @@ from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import JobRun, Recorder, is_incomplete, job_run, open_run, recorded_death
 from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store
-from training.contract.budget import NOTHING, Amount, Spending, budget_sentence, total
 from training.contract.errors import BudgetFull, InputError, QuotaError, TrainfareError
 from training.contract.service import Service
+from training.services.budget import NOTHING, Amount, Spending, budget_sentence, total
 from training.services.launcher import stop_all
 
 LEFT_OUT = "platform.repeats_left_out"

@@ -80,7 +80,7 @@ def _monitors() -> list[BaseMetricsMonitor]:
 
 def system_sampler(service: Service, job_name: str) -> SystemSampler | None:
     """Return the sampler of this machine's metrics for a local job, or None."""
-    if service.name != "local":
+    if not service.traits.runs_here:
         return None
     try:
         return SystemSampler(Path(service.log_location(job_name)).with_name("sampled.lock"))

@@ -189,7 +189,7 @@ class ScriptChannel(Frozen):
         )
 
     @property
-    def only_on_sagemaker(self) -> str | None:
+    def needs_streams(self) -> str | None:
         """Phrase for the part of the channel that a job on this machine cannot read, or None."""
         if self.file_system is not None:
             return f"is in the file system {self.file_system!r}, which"

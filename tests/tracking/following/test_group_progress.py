@@ -11,8 +11,8 @@ from tests.support.tracking.planned_jobs import planned
 from tracking.following.followed_job import Outcome
 from tracking.following.group_progress import GroupProgress, GroupState, amount_left, state_text
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import Amount, Budget, Spending
 from training.contract.price import InstanceSeconds
+from training.services.budget import Amount, Budget, Spending
 
 
 def amount(seconds: float, usd: float | None = None) -> Amount:
