@@ -9,15 +9,15 @@ from collections.abc import Iterator, Mapping, Sequence
 from experiments.running.follow_group import follow, jobs_phrase
 from experiments.running.options import read_fail_on
 from experiments.running.output import confirm, has_terminal, print_line
+from experiments.running.scheduler import run_jobs
 from experiments.schema.messages import printable
 from reports.model.numbers import counted
 from state.folders import damage
 from state.home import home
-from tracking.following.group_session import run_jobs
-from tracking.groups.group import child_runs, find_group
+from tracking.groups.group import find_group
 from tracking.groups.plan_file import read_plan
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import is_incomplete
+from tracking.recording.recorder import job_runs
 from tracking.server.store import open_store
 from training.contract.errors import InputError, JobNotFound
 from training.contract.job_spec import JobSpec
@@ -50,12 +50,12 @@ def attach(fields: Mapping[str, str], *, is_trusted: bool) -> int:
     group = find_group(store, group_id=group_id, experiment_name="")
     if group.verb == "sweep":
         raise InputError(f"group {group.id} is a sweep: join it by running the same `trainfare sweep` command here.")
-    runs = {} if group.is_open else child_runs(store, group)
-    incomplete = {name for name, run in runs.items() if is_incomplete(run)}
+    runs = {} if group.is_open else job_runs(store, group)
+    incomplete = {name for name, run in runs.items() if run.is_incomplete}
     if not group.is_open and not incomplete:
         raise InputError(f"group {group.id} has ended: `trainfare report --group {group.id}` shows its result.")
     if group.verb == IMPORT_VERB:
-        names = ", ".join(child_runs(store, group)) or "NAME"
+        names = ", ".join(job_runs(store, group)) or "NAME"
         raise InputError(
             f"group {group.id} records what others started: `trainfare attach --job` continues one of its "
             f"jobs ({names})."

@@ -38,9 +38,9 @@ def launch(verb: str, overrides: Mapping[str, str]) -> int:
 
 def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     from experiments.running.follow_group import follow, jobs_phrase
+    from experiments.running.scheduler import start_jobs
     from reports.charts.class_charts import PngClassCharts
     from tracking.budgets.budget_tag import set_budget
-    from tracking.following.group_session import start_jobs
     from tracking.groups.group import open_group
     from tracking.groups.plan_file import DESIGN, write_design, write_plan
     from tracking.recording.costs import record_warm_pool_costs

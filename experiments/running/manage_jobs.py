@@ -157,7 +157,7 @@ def stop(service: str, *, name: str | None, group: str | None) -> int:
 
 def _request_stop(name: str | None, group: str | None) -> Sequence[str]:
     """Record in the runs of jobs that they are to stop. Return the names of their last attempts."""
-    from tracking.following.followed_job import request_stop
+    from tracking.recording.recorder import request_stop
     from tracking.server.store import open_existing_store
 
     try:

@@ -144,7 +144,8 @@ def _check_service(experiment: ExperimentFields) -> None:
     traits, machine = traits_of(experiment.service), experiment.machine
     own, service = traits.instance_type, f"the {traits.name} service"
     if own is None and machine.instance_type == NOT_CHOSEN:
-        raise ValueError(f"machine.instance_type is {NOT_CHOSEN!r}, but service {traits.name!r} needs one such as ml.g5.xlarge")
+        needs = f"service {traits.name!r} needs one such as ml.g5.xlarge"
+        raise ValueError(f"machine.instance_type is {NOT_CHOSEN!r}, but {needs}")
     fields = {name: other for other, room in SERVICES.items() for name in room.TRAITS.machine_fields}
     for name in fields:
         is_foreign = name not in traits.machine_fields

@@ -8,9 +8,9 @@ from typing import Annotated, Any
 from pydantic import BeforeValidator, Field, ValidationInfo, field_validator, model_validator
 
 from judging.spot.rates import DEFAULT_PER_HOUR
+from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import NOT_CHOSEN, Launcher, Scalar
 from training.contract.request import has_instance_groups
-from training.staging.sources.request import Frozen, Name
 
 Names = Annotated[tuple[Name, ...], Field(strict=False)]
 Minutes = Annotated[tuple[Annotated[float, Field(ge=0.0, le=1_440.0)], ...], Field(strict=False, max_length=10)]

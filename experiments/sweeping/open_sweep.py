@@ -10,6 +10,7 @@ import optuna
 
 from experiments.planning.budgets import budget_of
 from experiments.planning.inputs import Echo
+from experiments.running.scheduler import run_jobs
 from experiments.running.service_context import prepare
 from experiments.sweeping.sweep_plan import SweepJobs
 from reports.charts.class_charts import PngClassCharts
@@ -19,11 +20,9 @@ from sweeps.study.storage import Storage, hold_lease, open_storage, sqlite_url
 from sweeps.study.study import open_study
 from tracking.budgets.budget_tag import set_budget
 from tracking.budgets.ledger import Ledger
-from tracking.following.followed_job import Outcome
-from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import JobRun, find_job_run
+from tracking.recording.recorder import JobRun, Outcome, find_job_run
 from tracking.server.store import Store, open_store
 from training.contract.service import ServiceContext
 

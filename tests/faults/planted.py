@@ -190,11 +190,11 @@ RECORDING = (
 )
 FOLLOWING = (
     Fault(
-        "tracking/following/group_session.py",
-        "if job.spec.name not in outcomes and not self._attach(job)",
-        "if not self._attach(job)",
+        "experiments/running/scheduler.py",
+        "if run and run.has_ended and not run.is_incomplete:",
+        "if run and run.has_ended and run.is_incomplete:",
         "A job whose outcome is recorded is followed or started again.",
-        "tests/tracking/following/test_group_session.py::test_a_recorded_job_is_not_started_again",
+        "tests/experiments/running/test_scheduler.py::test_a_recorded_job_is_not_started_again",
     ),
     Fault(
         "tracking/groups/group.py",

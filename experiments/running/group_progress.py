@@ -12,8 +12,9 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from statistics import fmean
 
-from tracking.following.followed_job import FollowedJob, Outcome
+from experiments.running.followed_job import FollowedJob
 from tracking.groups.planned_job import PlannedJob
+from tracking.recording.recorder import Outcome
 from training.contract.plain_text import duration_text
 from training.contract.price import InstanceSeconds
 from training.contract.service import Wait
