@@ -20,14 +20,22 @@ import optuna
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from experiments.schema.compare_fields import Sweep
-from sweeps.cost_model.ending import choose, finalists
-from sweeps.cost_model.trials import Search, best_trial, records
-from sweeps.space.grid import Point, Space
-from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome, cost_of, values_of
-from sweeps.study.sampler import PointSampler
-from sweeps.study.study import count_trials, distributions
-from sweeps.workers.followed_trial import attributes, seconds_of, trial_result
-from sweeps.workers.trial_queue import Part
+from sweeps.early_stopping import choose, finalists
+from sweeps.optuna_study import PointSampler, count_trials, distributions
+from sweeps.search_space import Point, Space
+from sweeps.trial_queue import Part
+from sweeps.trials import (
+    CurvePoint,
+    Objective,
+    Quality,
+    Search,
+    TrialOutcome,
+    best_trial,
+    cost_of,
+    records,
+    values_of,
+)
+from sweeps.worker import attributes, seconds_of, trial_result
 
 FOLDER = Path(__file__).resolve().parent / "grids"
 

@@ -15,15 +15,17 @@ from experiments.planning.budgets import WorstCase, worst_case_by_look, worst_ca
 from experiments.planning.expected_cost import ExpectedCost, JobSize
 from experiments.schema.experiment import Experiment
 from judging.design import Design
-from reports.formats.figures import json_value
 from reports.formats.terminal import print_blocks
+from reports.formats.text import json_value
 from reports.model.numbers import NONE, counted, durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from reports.probe.spot import SpotEstimate, spot_lines
 from tracking.groups.planned_job import PlannedJob
-from training.contract.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
+from training.contract.job_spec import NOT_CHOSEN
 from training.contract.plain_text import size_text
 from training.contract.service import Request
+from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
+from training.services.registry import DEFAULT, service_name, traits_of
 from training.services.sagemaker.instance_types import described
 
 
@@ -132,7 +134,7 @@ class CommandPlan:
     verb: str
     name: str
     """Name of the experiment, or of the endpoint."""
-    service: str = "local"
+    service: str = DEFAULT
     resumes: str | None = None
     """Open group that the command would continue."""
     refusals: tuple[Refusal, ...] = ()
@@ -210,8 +212,7 @@ def blocks(plan: CommandPlan) -> Iterator[Block]:
 
 def headline(plan: CommandPlan) -> str:
     """Return the first sentence: the command, the service and the number of jobs."""
-    where = "this machine" if plan.service == "local" else "Amazon SageMaker"
-    subject = f"Plan of {plan.verb} {plan.name}, on {where}"
+    subject = f"Plan of {plan.verb} {plan.name}, on {traits_of(plan.service).label}"
     if plan.search:
         return f"{subject}: at most {counted(plan.search.max_jobs, 'job')}."
     if not plan.jobs:
@@ -274,7 +275,7 @@ def _definitions(plan: CommandPlan) -> Iterator[Definition]:
         yield from endpoint_definitions(plan.endpoint)
     if plan.jobs:
         yield Definition("Machine", f"{_by_arm(plan, _machine)}\n{counted(plan.parallel, 'job')} at a time")
-    if images := _by_arm(plan, lambda job: job.planned.spec.image.removeprefix("local")):
+    if images := _by_arm(plan, lambda job: job.planned.spec.image.removeprefix(NOT_CHOSEN)):
         yield Definition("Image", images)
     if plan.uploads or plan.new_bucket:
         bucket = [f"bucket {plan.new_bucket} does not exist yet and would be created"] if plan.new_bucket else []
@@ -310,11 +311,11 @@ def _by_arm(plan: CommandPlan, text_of: Callable[[JobEntry], str]) -> str:
 
 def _machine(job: JobEntry) -> str:
     spec, price = job.planned.spec, job.planned.price
-    if spec.instance_type == "local":
-        name, cost = "this machine", ""
-    else:
+    traits = traits_of(service_name(spec.instance_type))
+    name = traits.label
+    if traits.instance_type is None:
         name = f"{spec.instance_count} x {spec.instance_type} ({described(spec.instance_type)})"
-        cost = ", price unknown"
+    cost = ", price unknown" if traits.has_prices else ""
     if price is not None:
         cost = f", {price.usd_per_hour:.4g} USD per hour each ({price.source}, {price.date})"
     spares = f" (or {', '.join(spec.fallback_instance_types)})" if spec.fallback_instance_types else ""
@@ -361,11 +362,11 @@ def endpoint_definitions(endpoint: EndpointPlan) -> Iterator[Definition]:
     """Yield the model, the machine, the effect, the cost and the requests."""
     yield Definition("Endpoint", f"{endpoint.name} {ACTIONS[endpoint.action]}")
     yield Definition("Model", endpoint.model + ("" if endpoint.is_fetched else ", not fetched yet"))
-    machine = "this machine" if endpoint.service == "local" else f"{endpoint.machines} x {endpoint.machine}"
-    yield Definition("Machine", machine)
+    traits = traits_of(endpoint.service)
+    yield Definition("Machine", traits.label if traits.runs_here else f"{endpoint.machines} x {endpoint.machine}")
     if endpoint.image:
         yield Definition("Image", endpoint.image)
-    if endpoint.service != "local":
+    if traits.has_prices:
         price = f"{endpoint.usd_per_hour:.4g} USD per hour ({endpoint.price_source}), until it is undeployed"
         unknown = "unknown: the price of the instance type is unknown"
         yield Definition("Cost", unknown if endpoint.usd_per_hour is None else price)

@@ -15,7 +15,8 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial, reduce
 from pathlib import Path
 
-from experiments.deployments.endpoints import open_service, read_request, with_trained
+from experiments.deployments.endpoints import read_request, with_trained
+from experiments.deployments.services import open_endpoints
 from experiments.dry_runs.command_plan import (
     CommandPlan,
     EndpointPlan,
@@ -35,12 +36,11 @@ from experiments.running.follow_group import earlier_jobs
 from experiments.running.launch import LaunchPlan, Preparation, Result, prepare_launch
 from experiments.running.options import one_of
 from experiments.running.output import print_error, print_line, sentence
-from experiments.running.service_context import ServiceContext, open_service_context
+from experiments.running.service_context import open_service_context, prepare
 from experiments.schema.compare_fields import METRICS_OF_TASKS
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import declared_scales
-from experiments.sweeping.run_sweep import PreparedSweep, full_names, prepare_sweep
-from experiments.sweeping.sweep_plan import SweepPlan, label, most_jobs
+from experiments.sweeping.sweep_plan import PreparedSweep, SweepPlan, full_names, label, most_jobs, prepare_sweep
 from judging.measures import choose_measure
 from judging.summaries import typical
 from models.endpoints.protocol import EndpointSpec
@@ -58,18 +58,19 @@ from reports.probe.spot import (
 from state.home import home
 from state.locks import SHARED
 from state.regular_files import user_path
-from sweeps.cost_model.trials import Search
-from sweeps.study.sampler import automatic, first_points
+from sweeps.optuna_study import automatic, first_points
+from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store, open_existing_store
-from training.contract.budget import Amount
 from training.contract.errors import InputError, TrainfareError, messages_of
 from training.contract.job_spec import JobSpec
 from training.contract.request import build
+from training.contract.service import ServiceContext
 from training.scripts.environments import requirement_lines
 from training.scripts.runtime_description import runtime_description
-from training.services.local.service import check_request
+from training.services.budget import Amount
+from training.services.registry import DEFAULT, traits_of
 from training.staging.estimate import Estimate, stage_or_estimate
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
@@ -111,7 +112,7 @@ def dry_run(verb: str, fields: Mapping[str, str]) -> int:
 
 def plan_deploy(fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
     """Return the plan of a deployment, in the steps of `experiments.deployments.endpoints`."""
-    plan = CommandPlan(verb="deploy", name=fields.get("name", ""), service=fields.get("service", "local"))
+    plan = CommandPlan(verb="deploy", name=fields.get("name", ""), service=fields.get("service", DEFAULT))
     if request := state.attempt(lambda: read_request(fields)):
         spec, name, aws = request
 
@@ -125,7 +126,7 @@ def plan_deploy(fields: Mapping[str, str], state: ScratchState) -> CommandPlan:
             return replace(filled, model=folder_of(trained, home()))  # the folder may not be fetched yet
 
         filled = state.attempt(with_model) if "run" in fields else spec
-        service = state.attempt(lambda: open_service(name, aws, state.echo, is_read_only=True))
+        service = state.attempt(lambda: open_endpoints(name, aws, state.echo, is_read_only=True))
         if filled and service and (deployment := state.attempt(lambda: service.plan(filled))):
             state.notes.extend([deployment.note] if deployment.note else [])
             price = service.price(filled.machine)
@@ -177,7 +178,7 @@ def _refused(verb: str, fields: Mapping[str, str], state: ScratchState) -> Comma
         state.attempt(partial(state.inputs, experiment))
         state.attempt(partial(state.open_context, experiment))
         state.attempt(open_existing_store)
-    service = experiment.service if experiment else fields.get("service", "local")
+    service = experiment.service if experiment else fields.get("service", DEFAULT)
     return CommandPlan(verb=verb, name=Path(name).stem, service=service, refusals=tuple(state.refused.values()))
 
 
@@ -189,7 +190,8 @@ def _with_jobs(
     state: ScratchState,
 ) -> CommandPlan:
     # Without an id, this state folder has no open group.
-    has_id = not isinstance(prepared, LaunchPlan) or plan.service != "local" or (home() / "id").exists()
+    is_keyed = isinstance(prepared, LaunchPlan) and traits_of(plan.service).keeps_state_in_home
+    has_id = not is_keyed or (home() / "id").exists()
     group = state.attempt(lambda: open_group_id(store, prepared.name, prepared.key)) if store and has_id else None
     known = prepared.known_jobs(group or placeholder_id(plan.name, prepared.experiment.aws.job_prefix or ""))
     planned = [job for _, _, job in known]
@@ -237,11 +239,9 @@ def job_entry(
 
     `context` is read-only.
     """
-    prepared = context.prepare(planned)
+    prepared = prepare(context, planned)
     prepared = replace(prepared, spec=state.spec_at_home(prepared.spec))
     request = build(prepared.spec)
-    if context.service.name == "local":
-        check_request(request)
     experiment, size = arm.experiment, size_of(arm.experiment, inputs)
     expected, spot = planned_costs(prepared, experiment, inputs, size, earlier)
     runtime, estimated = list[str](), list[str]()
@@ -251,7 +251,7 @@ def job_entry(
     elif state.sample_rows(inputs) is not None:
         is_chosen = experiment.padding in {"auto", "buckets"} and experiment.bucket_lengths is None
         estimated += SAMPLED_FIELDS if is_chosen else ()
-        estimated += () if context.service.name == "local" else ("InputDataConfig",)
+        estimated += ("InputDataConfig",) if context.service.traits.uploads_inputs else ()
     return JobEntry(
         planned=prepared,
         experiment=experiment,
@@ -349,7 +349,7 @@ def _spot(
     earlier: Sequence[Job],
     on_demand: ExpectedCost,
 ) -> SpotEstimate | None:
-    is_training = experiment.service == "sagemaker" and experiment.probe is None
+    is_training = traits_of(experiment.service).can_be_interrupted and experiment.probe is None
     if not is_training or size is None or not isinstance(inputs, Staged):
         return None
     alike = jobs_of_equal_steps(job, earlier)
@@ -450,7 +450,8 @@ class ScratchState(Preparation):
             return self._estimates[key].staged
 
         inputs = inputs_in(self.folder, experiment, stage, lambda _: None, is_planned=True)
-        if experiment.service == "local" or not isinstance(inputs, Staged) or self.sample_rows(inputs) is None:
+        uploads = traits_of(experiment.service).uploads_inputs
+        if not uploads or not isinstance(inputs, Staged) or self.sample_rows(inputs) is None:
             return inputs
         missing = (self.folder / "staged").as_uri()
         uris = {

@@ -20,13 +20,14 @@ from state.home import home
 from state.locks import lock_for_use
 from training.contract.errors import InputError
 from training.contract.job_spec import ScriptEntry, is_shell_safe
+from training.contract.s3_location import AccountFields
 from training.scripts.channels import Channels, find_channels
 from training.scripts.environments import ScriptEnvironment, requirement_notes, script_environment
 from training.scripts.runtime_description import network_uses
 from training.scripts.source import ScriptSource, find_script, is_package, program_file, with_entry
 from training.services.local import toolkit
 from training.services.local.toolkit import local_path
-from training.services.sagemaker.s3_location import AccountFields
+from training.services.registry import traits_of
 from training.staging.sources.progress import Progress, shown
 from training.staging.sources.request import StagingRequest
 from training.staging.tokens.staged import Staged, describe
@@ -125,7 +126,8 @@ def script_inputs(
     """
     script = experiment.script
     assert script is not None
-    for name in script.secrets if experiment.service == "local" else ():
+    is_contained = traits_of(experiment.service).runs_containers
+    for name in () if is_contained else script.secrets:
         if not variables.get(name, "").strip():
             raise InputError(f"script.secrets.{name}: the environment variable {name} is not set. Set it and try again")
     sources = home / "sources"
@@ -136,10 +138,9 @@ def script_inputs(
     values = hyperparameters(experiment)
     _check_booleans(script, source, values)
     entry = _entry(experiment, script, source, values)
-    local = experiment.service == "local"
     account = AccountFields(region=experiment.aws.region, profile=experiment.aws.profile)
     channels = find_channels(script.channels, home, account)
-    installs = local and script.requirements == "install"
+    installs = script.requirements == "install" and not is_contained
     environment = script_environment(source, home, echo, is_planned=is_planned) if installs else None
     return ScriptInputs(
         source=source if entry is None else with_entry(source, sources, echo),
@@ -149,7 +150,9 @@ def script_inputs(
         network_uses=tuple(network_uses(source.folder, values, script.secrets)),
         remarks=(
             *channels.notes,
-            *requirement_notes(source.folder, local=local, python=environment.python if environment else None),
+            *requirement_notes(
+                source.folder, local=not is_contained, python=environment.python if environment else None
+            ),
         ),
     )
 
@@ -158,8 +161,8 @@ def _entry(
     experiment: Experiment, script: Script, source: ScriptSource, values: Mapping[str, Any]
 ) -> ScriptEntry | None:
     """Return the settings of our entry point if the toolkit alone cannot start the script as it should."""
-    carried, secrets = {}, {}
-    if experiment.service != "local":
+    carried, secrets, is_contained = {}, {}, traits_of(experiment.service).runs_containers
+    if is_contained:
         # The shell of SageMaker's toolkit would change these values.
         unsafe = (name for name in values if not all(map(is_shell_safe, toolkit.arguments({name: values[name]}))))
         carried = {name: values[name] for name in unsafe}
@@ -169,7 +172,7 @@ def _entry(
     has_forms = bool(script.words or flags or lists or script.arguments.style != "space")
     is_shell = not script.program.endswith(".py")
     # The toolkit installs requirements.txt only for Python files, and runs only top-level modules of a package.
-    needs_packages = is_shell and script.requirements == "install" and experiment.service == "sagemaker"
+    needs_packages = is_shell and script.requirements == "install" and is_contained
     is_inner = "/" in script.program and not is_shell and is_package(source.folder)
     is_module = script.program.startswith("-m ")
     if not (has_forms or secrets or needs_packages or is_inner or is_module or carried):

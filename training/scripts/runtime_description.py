@@ -24,6 +24,7 @@ from training.services.local.container import (
     ROOT,
     SECRET_VARIABLES,
 )
+from training.services.registry import service_name, traits_of
 
 HUB_ARGUMENTS = frozenset(
     ("model_name_or_path", "model_id", "config_name", "tokenizer_name", "dataset_name", "hub_model_id")
@@ -38,7 +39,8 @@ def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
 
     `has_requirements` states that the source has a requirements.txt.
     """
-    is_local, python = spec.instance_type == "local", spec.environment.get(PYTHON_VARIABLE)
+    is_here = not traits_of(service_name(spec.instance_type)).runs_containers
+    python = spec.environment.get(PYTHON_VARIABLE)
     pipes = {name for name, options in spec.channel_options.items() if options.mode == "Pipe"}
     places = {name: f"{name}_0, {name}_1 ... (named pipes, one for each epoch)" for name in pipes}
     channels = (
@@ -46,13 +48,13 @@ def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
     )
     own = sorted(spec.environment.items())
     variables = [f"{name}={value}" for name, value in own if name not in (SECRET_VARIABLES, PYTHON_VARIABLE)]
-    if is_local:
+    if is_here:
         inherited = (*sorted(INHERITED_NAMES), *(f"{prefix}..." for prefix in INHERITED_PREFIXES))
         variables.append(f"and of this machine only {', '.join(inherited)}")
     requirements = "installed by SageMaker before the script starts"
     if not has_requirements:
         requirements = "the script has none"
-    elif is_local:
+    elif is_here:
         missing = "not installed (script.requirements: list)"
         requirements = f"installed in the environment of {python}" if python else missing
     elif spec.entry is None and not spec.program.endswith(".py"):
@@ -68,7 +70,7 @@ def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
         f"requirements.txt: {requirements}",
     ]
     paths = f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly"
-    return [*lines, paths] if is_local else lines
+    return [*lines, paths] if is_here else lines
 
 
 def argument_words(spec: JobSpec) -> list[str]:

@@ -22,7 +22,7 @@ from typing import Any
 from state.folders import UNFINISHED_PREFIX
 from state.regular_files import user_path
 from training.contract.errors import InputError
-from training.services.sagemaker.s3_location import AccountFields, Location, location_of
+from training.contract.s3_location import AccountFields, Location, location_of
 from training.staging.formats.files import UTF8, MissingColumn, Row, TextFormat, check_file, digest_file, is_packed
 from training.staging.formats.readers import (
     BINARY,

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from training.contract.errors import InputError, first_line
-from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields, is_s3
+from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.staging.formats.files import Row, missing_column
 from training.staging.sources.data_files import (
     DataFiles,
