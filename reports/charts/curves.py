@@ -13,7 +13,7 @@ from matplotlib.axes import Axes
 from reports.charts.canvas import INK, MUTED, WIDTH_POINTS, arm_colour, arm_marker, end_of_axis, plain_numbers, plot
 from reports.comparison.arms import Arm
 from reports.comparison.comparison import Comparison
-from reports.model.numbers import figure, short
+from reports.model.numbers import figure, short_labels
 from reports.model.report import Chart
 
 _MAX_POINTS = 500
@@ -115,7 +115,8 @@ def _thinned(points: np.ndarray) -> np.ndarray:
 
 def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> None:
     """Label each line at its end, which a thin line connects with its label. Labels are moved apart if they overlap."""
-    right = end_of_axis([(x, f"–– {short(label, _LABEL_LENGTH)}") for _, label, x, _ in ends], _AXIS_POINTS)
+    names = short_labels((label for _, label, _, _ in ends), _LABEL_LENGTH)
+    right = end_of_axis([(x, f"–– {names[label]}") for _, label, x, _ in ends], _AXIS_POINTS)
     axes.set_xlim(0, max(right, axes.dataLim.x1))
     low, high = axes.get_ylim()
     gap, last = 0.075 * (high - low), -math.inf
@@ -125,7 +126,7 @@ def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> No
         axes.plot(x, y, marker=arm_marker(i), markersize=6, color=arm_colour(i), clip_on=False)
         axes.plot([x, at], [y, last], color=arm_colour(i), linewidth=0.8, linestyle=":", clip_on=False)
         axes.annotate(
-            short(label, _LABEL_LENGTH),
+            names[label],
             (at, last),
             (2, 0),
             textcoords="offset points",

@@ -22,7 +22,7 @@ from reports.charts.canvas import (
 )
 from reports.comparison.arms import Arm, Job, finite_or_zero
 from reports.comparison.comparison import Comparison
-from reports.model.numbers import figure, short
+from reports.model.numbers import figure, short_labels
 from reports.model.report import Chart
 
 MAX_BARS = 24
@@ -78,9 +78,10 @@ def phases(comparison: Comparison, title: str = "Where the time goes: seconds by
 
 def rows_of(comparison: Comparison) -> list[Row]:
     """Return a bar per job that has ended and recorded a phase; with many jobs, one bar per arm and cache state."""
+    names = short_labels(arm.label for arm in comparison.arms)
     if sum(len(_with_phases(arm.jobs)) for arm in comparison.arms) > MAX_BARS:
-        return [row for arm in comparison.arms for row in _mean_rows(arm)]
-    return [row for arm in comparison.arms for row in _job_rows(arm)]
+        return [row for arm in comparison.arms for row in _mean_rows(arm, names[arm.label])]
+    return [row for arm in comparison.arms for row in _job_rows(arm, names[arm.label])]
 
 
 def _with_phases(jobs: Sequence[Job]) -> list[Job]:
@@ -88,12 +89,9 @@ def _with_phases(jobs: Sequence[Job]) -> list[Job]:
     return [job for job, phases in ended if any(seconds for phase, seconds in phases if phase != "other")]
 
 
-def _job_rows(arm: Arm) -> list[Row]:
+def _job_rows(arm: Arm, name: str) -> list[Row]:
     jobs = _with_phases(arm.jobs)
-    return [
-        Row(heading="" if at else short(arm.label), note=_note(job), seconds=seconds_of([job]))
-        for at, job in enumerate(jobs)
-    ]
+    return [Row(heading="" if at else name, note=_note(job), seconds=seconds_of([job])) for at, job in enumerate(jobs)]
 
 
 def _note(job: Job) -> str:
@@ -102,11 +100,11 @@ def _note(job: Job) -> str:
     return f"{figure(job.number('cost_billable_seconds'))} s{state}{outcome}"
 
 
-def _mean_rows(arm: Arm) -> list[Row]:
+def _mean_rows(arm: Arm, name: str) -> list[Row]:
     rows = []
     for state, succeeded in [(arm.cache_state, arm.compared), *arm.other_cache_states.items()]:
         if jobs := _with_phases(succeeded):
-            heading = f"{short(arm.label)}{f', {state} cache' if arm.other_cache_states else ''}  (mean of {len(jobs)})"
+            heading = f"{name}{f', {state} cache' if arm.other_cache_states else ''}  (mean of {len(jobs)})"
             seconds = seconds_of(jobs)
             rows.append(Row(heading=heading, note=f"{figure(_billed(jobs))} s", seconds=seconds))
     return rows

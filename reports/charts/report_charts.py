@@ -16,7 +16,7 @@ from reports.charts.phases import phases
 from reports.comparison.arms import STEADY, Arm
 from reports.comparison.comparison import Comparison
 from reports.comparison.equal_work import BILLABLE, DOLLARS
-from reports.model.numbers import figure, short, signed_interval, signed_percent
+from reports.model.numbers import figure, short_labels, signed_interval, signed_percent
 from reports.model.report import Chart
 from reports.probe.projections import Probes
 
@@ -94,11 +94,12 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
     if not rows:
         return None
     ends = [(max(bar.jobs.high, bar.value), f"{figure(bar.value)}  {bar.change}".rstrip()) for bar in rows]
+    names = short_labels(arm.label for arm in comparison.arms)
 
     def draw(axes: Axes) -> None:
         for y, bar in enumerate(rows):
             _draw(axes, y, bar, bar.arm.values(column))
-            _label(axes, y, f"{short(bar.arm.label)}  (n = {bar.jobs.n})", ends[y])
+            _label(axes, y, f"{names[bar.arm.label]}  (n = {bar.jobs.n})", ends[y])
         _finish(axes, ends, "\n".join([unit, *_notes(comparison, column, rows)]))
 
     description = [
@@ -126,8 +127,9 @@ def _notes(comparison: Comparison, column: str, rows: Sequence[Bar]) -> list[str
     notes = ["bar: typical job; ticks: jobs"] if any(bar.jobs.n > 1 for bar in rows) else []
     if any(bar.value > bar.jobs.typical for bar in rows):
         notes.append("hatched: what failed jobs add")
+    names = short_labels((arm.label for arm in comparison.arms), 20)
     return notes + [
-        f"“{short(label, 20)}”: {signed_percent(estimate)} in the verdict, from other jobs"
+        f"“{names[label]}”: {signed_percent(estimate)} in the verdict, from other jobs"
         for label, estimate in comparison.unlike_shown(column)
     ]
 
@@ -143,7 +145,7 @@ def intervals(comparison: Comparison) -> Chart | None:
         return None
     left = min(-10.0, *(end for _, _, ratio in rows for end in _ends(ratio)))
     right = max(10.0, *(end for _, _, ratio in rows for end in _ends(ratio)))
-    baseline = comparison.arms[0].label
+    names = short_labels((arm.label for arm in comparison.arms), 28)
     nouns = dict.fromkeys(c.verdict.currency.noun for c in comparison.contrasts if c.verdict.ratio)
     quantity = "Cost" if DOLLARS.noun in nouns else "Billable time"
 
@@ -152,10 +154,10 @@ def intervals(comparison: Comparison) -> Chart | None:
         for y, (i, arm, ratio) in enumerate(rows):
             axes.plot(_ends(ratio), [y, y], color=arm_colour(i), linewidth=3, solid_capstyle="round")
             axes.plot(gain_percent(ratio.estimate), y, color=arm_colour(i), marker="o", markersize=8)
-            text = f"{short(arm.label, 28)}  ({signed_interval(ratio)})"
+            text = f"{names[arm.label]}  ({signed_interval(ratio)})"
             label = axes.text(left, y - 0.30, text, va="bottom", fontsize=10)
             label.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "pad": 0.5})  # covers the line at 0
-        unit = f"change in {' or '.join(nouns)}, %\nagainst “{short(baseline)}”"
+        unit = f"change in {' or '.join(nouns)}, %\nagainst “{names[comparison.arms[0].label]}”"
         _finish(axes, [(right, "")] * len(rows), unit)
         axes.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
 
@@ -174,7 +176,7 @@ def projections(probes: Probes, comparison: Comparison) -> Chart | None:
     rows, labels = probes.projected, [arm.label for arm in comparison.arms]
     if not rows:
         return None
-    ends = [(each.cost.high, figure(each.cost.estimate)) for each in rows]
+    ends, names = [(each.cost.high, figure(each.cost.estimate)) for each in rows], short_labels(labels)
 
     def draw(axes: Axes) -> None:
         for y, each in enumerate(rows):
@@ -182,7 +184,7 @@ def projections(probes: Probes, comparison: Comparison) -> Chart | None:
             colour = arm_colour(labels.index(each.arm.label))
             axes.barh(y, cost.estimate, height=_BAR_HEIGHT, color=colour)
             axes.plot([cost.low, cost.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
-            _label(axes, y, short(each.arm.label), ends[y])
+            _label(axes, y, names[each.arm.label], ends[y])
         _finish(axes, ends, f"{probes.unit}; line: 95 % interval")
 
     texts = [

@@ -69,7 +69,7 @@ def has_common_currency(arm: Arm, baseline: Arm) -> bool:
 
 def uses_other_machines(arm: Arm, baseline: Arm) -> bool:
     """Return True if two arms requested different machines. The faster arm may then cost more."""
-    columns = ("instance_type", "job_instance_count", "job_devices")
+    columns = ("instance_type", "machine_instance_count", "machine_devices")
     mine, others = ({tuple(map(job.text.get, columns)) for job in side.succeeded} for side in (arm, baseline))
     return mine != others
 
