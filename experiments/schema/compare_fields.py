@@ -11,8 +11,8 @@ from pydantic import BeforeValidator, Field, model_validator
 from sweeps.space.grid import BatchGrid
 from sweeps.space.objective import CostName
 from training.contract.errors import InputError, nearest
+from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import COMPILERS, CompileMode
-from training.staging.sources.request import Frozen, Name
 
 QualityMetric = Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss", "eval_perplexity"]
 TARGET_METRICS: dict[str, Literal["min", "max"]] = {

@@ -10,7 +10,8 @@ import optuna
 
 from experiments.planning.budgets import budget_of
 from experiments.planning.inputs import Echo
-from experiments.running.service_context import ServiceContext
+from experiments.running.scheduler import run_jobs
+from experiments.running.service_context import prepare
 from experiments.sweeping.sweep_plan import SweepJobs
 from reports.charts.class_charts import PngClassCharts
 from state.home import home
@@ -19,12 +20,11 @@ from sweeps.study.storage import Storage, hold_lease, open_storage, sqlite_url
 from sweeps.study.study import open_study
 from tracking.budgets.budget_tag import set_budget
 from tracking.budgets.ledger import Ledger
-from tracking.following.followed_job import Outcome
-from tracking.following.group_session import run_jobs
 from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
-from tracking.recording.recorder import JobRun, find_job_run
+from tracking.recording.recorder import JobRun, Outcome, find_job_run
 from tracking.server.store import Store, open_store
+from training.contract.service import ServiceContext
 
 STORAGE_VARIABLE = "TRAINFARE_SWEEP_STORAGE"
 """Variable with the address of the workers' database. A variable keeps its password out of commands and runs."""
@@ -52,7 +52,7 @@ class OpenSweep:
 
     def prepared_trial(self, compiler: str, point: Point) -> PlannedJob:
         """Return the job of a point, with its inputs uploaded."""
-        return self.context.prepare(self.jobs.trial(self.group.id, compiler, point))
+        return prepare(self.context, self.jobs.trial(self.group.id, compiler, point))
 
     def run(self, planned: Sequence[PlannedJob]) -> list[Outcome]:
         """Run the jobs that have not run yet, within the budgets. Used for all jobs except trials."""
@@ -60,7 +60,7 @@ class OpenSweep:
             self.store,
             self.context.service,
             self.group,
-            [self.context.prepare(job) for job in planned],
+            [prepare(self.context, job) for job in planned],
             parallel=self.jobs.sweep.fields.max_parallel,
             echo=self.echo,
             charts=PngClassCharts(),

@@ -11,6 +11,7 @@ from experiments.running.output import exit_code
 from experiments.running.write_report import report_group
 from experiments.sweeping.open_sweep import OpenSweep
 from experiments.sweeping.sweep_metadata import BestPoints, metadata, winner, winner_file
+from experiments.sweeping.trial_jobs import TrialJobs, calibrated_costs, outcome_of
 from judging.design import Design
 from judging.summaries import geometric_mean
 from reports.charts.class_charts import PngClassCharts
@@ -26,14 +27,13 @@ from sweeps.space.grid import Point
 from sweeps.space.objective import cost_of, excess, values_of
 from sweeps.study.sampler import PointSampler
 from sweeps.study.storage import hold_lease
-from sweeps.workers.trial_jobs import TrialJobs, calibrated_costs, outcome_of
 from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import run_worker
 from tracking.budgets.budget_tag import end_sentence
-from tracking.following.followed_job import Outcome
 from tracking.groups.group import close_group
 from tracking.groups.plan_file import DESIGN, read_design, write_design, write_sweep
 from tracking.queries import job_tables
+from tracking.recording.recorder import Outcome
 from training.contract.errors import InputError
 
 

@@ -21,8 +21,8 @@ from sweeps.space.objective import TrialOutcome
 from sweeps.study.storage import Storage
 from sweeps.workers.followed_trial import FollowedTrial, Runner
 from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, claim_trial
-from tracking.following.interruption import Interrupts
 from training.contract.errors import BudgetFull, InputError, QuotaError, TrainfareError
+from training.services.interruption import Interrupts
 from training.services.launcher import stop_all
 
 _TICK_SECONDS = 0.02
