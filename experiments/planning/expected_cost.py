@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from experiments.planning.arms import MIN_STEPS
 from experiments.planning.inputs import Inputs
@@ -180,7 +179,7 @@ def _is_fixed(job: PlannedJob, column: str) -> bool:
     return _hyperparameters(job).get(column.removeprefix("hp_"), "auto") != "auto"
 
 
-def _hyperparameters(job: PlannedJob) -> Mapping[str, Any]:
+def _hyperparameters(job: PlannedJob) -> Mapping[str, object]:
     """Return the hyperparameters; a script's by their own names, as earlier versions logged them, and as logged now."""
     return {**job.spec.hyperparameters, **(job.script.hyperparameters if job.script else {})}
 
