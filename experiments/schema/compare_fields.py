@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
 from sweeps.space.grid import BatchGrid
 from sweeps.space.objective import CostName
 from training.contract.errors import InputError, nearest
-from training.contract.job_spec import COMPILERS, CompileMode
+from training.job.settings.declared import COMPILER_OPTIONS, LARGEST_BATCH, SETTINGS, QualityMetric, choices_of
 from training.staging.sources.request import Frozen, Name
 
-QualityMetric = Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss", "eval_perplexity"]
 TARGET_METRICS: dict[str, Literal["min", "max"]] = {
     "eval_accuracy": "max",
     "eval_f1_macro": "max",
@@ -61,7 +60,7 @@ class Target(Frozen):
 
 
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
+BatchSize = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
 RepeatsAtLook = Annotated[int, Field(ge=2, le=1_000)]
 
 
@@ -164,9 +163,7 @@ def _text(value: Any) -> Any:
 
 
 INDUCTOR_OPTIONS = {
-    "compile_scope": ("layers", "model"),
-    "compile_mode": get_args(CompileMode),
-    "compile_dynamic": ("true", "false"),
+    name: choices_of(SETTINGS[name]) for name, compiler in COMPILER_OPTIONS.items() if compiler == "inductor"
 }
 """Options of inductor, and their values as text."""
 
@@ -182,10 +179,8 @@ def _compiler_setting(value: Any) -> Any:
     else:
         return value
     compiler, options = own.pop("compiler", ""), own
-    if compiler not in COMPILERS:
-        raise ValueError(
-            f"compilers names {compiler or 'no compiler'!r}, but a compiler is one of {_listed(COMPILERS)}"
-        )
+    if compiler not in (known := choices_of(SETTINGS["compiler"])):
+        raise ValueError(f"compilers names {compiler or 'no compiler'!r}, but a compiler is one of {_listed(known)}")
     for name, text in options.items():
         if compiler != "inductor" or name not in INDUCTOR_OPTIONS:
             raise ValueError(

@@ -6,15 +6,14 @@ from typing import Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from training.job.settings.declared import MAX_TOKENS, Task
 from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields
 from training.staging.formats.files import DEFAULT_MAX_EXPANSION
 from training.staging.formats.text import UTF8, TextFormat, delimiter_character, encoding_name
 
-Task = Literal["classification", "question-answering", "causal-lm"]
 Builtin = Literal["docstrings"]
 
 MAX_ROWS = 1_000_000_000
-MAX_TOKENS = 131_072
 
 Rows = Annotated[int, Field(ge=1, le=MAX_ROWS)]
 Name = Annotated[str, Field(min_length=1, max_length=4_096)]
