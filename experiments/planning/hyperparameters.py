@@ -8,8 +8,8 @@ from dataclasses import asdict
 from experiments.schema.compare_fields import TARGET_METRICS
 from experiments.schema.experiment import Experiment
 from training.contract.job_spec import Scalar
+from training.contract.s3_location import AccountFields
 from training.job.settings.declared import SETTINGS, traits_of
-from training.services.sagemaker.s3_location import AccountFields
 from training.staging.sources.request import StagingRequest
 
 KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}

@@ -7,11 +7,11 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sweeps.space.grid import BatchGrid
-from sweeps.space.objective import CostName
+from sweeps.search_space import BatchGrid
+from sweeps.trials import CostName
 from training.contract.errors import InputError, nearest
+from training.contract.frozen import Frozen, Name
 from training.job.settings.declared import COMPILER_OPTIONS, LARGEST_BATCH, SETTINGS, QualityMetric, choices_of
-from training.staging.sources.request import Frozen, Name
 
 TARGET_METRICS: dict[str, Literal["min", "max"]] = {
     "eval_accuracy": "max",

@@ -21,9 +21,11 @@ from experiments.schema.compare_fields import (
 )
 from experiments.schema.machine_fields import Aws, Machine
 from experiments.schema.script_fields import Script
-from sweeps.space.scaling import Optimiser, ScalingRule, scale
+from sweeps.search_space import Optimiser, ScalingRule, scale
+from training.contract.frozen import Frozen, Name
 from training.job.settings.declared import COMPILER_OPTIONS, MAX_TOKENS, SETTINGS, TrainingSettings, traits_of
-from training.staging.sources.request import Data, Frozen, ModelOverrides, Name
+from training.services.registry import DEFAULT, ServiceName
+from training.staging.sources.request import Data, ModelOverrides
 
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_TOKENS)], ...], Field(strict=False, min_length=1)]
 Budget = Annotated[float, Field(gt=0.0, le=1e12)]
@@ -163,7 +165,7 @@ class ExperimentFields(SharedFields):
     """Shortest time limit in seconds to which a budget may lower a job's. None means 60, and then a fifth more than the
     longest job of the arm."""
 
-    service: Literal["local", "sagemaker"] = "local"
+    service: ServiceName = DEFAULT
     """Service that runs the jobs: this machine or Amazon SageMaker."""
     machine: Machine = Machine()
     """Instances and resources of a job."""
