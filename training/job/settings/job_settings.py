@@ -24,7 +24,7 @@ from training.job.tasks import TASKS
 from training.job.weights.pretrained import Pretrained
 
 TRANSFORMERS_FOR_SHARDING = (4, 49)
-"""Earliest version of transformers with which sharding is tested: that of AWS's first images with torch 2.6."""
+"""Earliest version of transformers with which sharding is tested: the one in AWS's first images with torch 2.6."""
 RESUMED_VALUES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "cpu": {"precision": ("fp32", "bf16"), "attention": ("blockwise", "eager", "sdpa")},
     "cuda": {"attention": ("eager", "sdpa", "flash_attention_2")},
