@@ -35,6 +35,11 @@ GATE_CHECKS: tuple[GateCheck, ...] = get_args(GateCheck)
 """Checks that the option `allow` can skip. A model fails them if its run did not finish (failed), if it has no
 evaluation (unevaluated), if it is worse than the model in use or cannot be compared with it (worse), or if it was
 evaluated on different data (other-data)."""
+CHAMPION = "champion"
+"""The alias of the model in use."""
+_ALIAS = re.compile(r"[A-Za-z0-9_-]{1,255}")
+_RESERVED = re.compile(r"latest|[vV]\d+")
+_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -108,13 +113,6 @@ def is_same_data(one: TrainedModel, other: TrainedModel) -> bool:
     if one.evaluation_key and other.evaluation_key:
         return one.evaluation_key == other.evaluation_key
     return bool(one.data_key) and one.data_key == other.data_key
-
-
-CHAMPION = "champion"
-"""The alias of the model in use."""
-_ALIAS = re.compile(r"[A-Za-z0-9_-]{1,255}")
-_RESERVED = re.compile(r"latest|[vV]\d+")
-_LONGEST_NAME = 200
 
 
 @dataclass(frozen=True, kw_only=True)

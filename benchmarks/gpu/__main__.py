@@ -56,7 +56,25 @@ def main(arguments: Sequence[str]) -> int:
         return NO_GPU
     left_out = [each for each in NAMES if each not in options.only]
     notes += [f"--only left out {', '.join(left_out)}."] if left_out else []
-    return _accept(paths, workloads, cards, options.minutes * 60, options.parallel, notes)
+    seconds = options.minutes * 60
+    whole, echo, has_passed = Deadline(seconds), partial(print, flush=True), True
+    with tempfile.TemporaryDirectory() as name:
+        if paths:
+            own = Deadline(seconds * (PATHS_SHARE if workloads else 1.0))
+            print("\nPaths:", flush=True)
+            tried = try_paths(paths, cards, Path(name), own, echo, options.parallel)
+            write("gpu-paths", tried.rows, [*tried.notes, *notes])
+            has_passed = tried.has_passed
+        if workloads:
+            print("\nWorkloads:", flush=True)
+            trainings = Trainings(
+                has_rows=DATA.is_dir(), folder=Path(name), deadline=whole, echo=echo, parallel=options.parallel
+            )
+            measured = trainings.measure(workloads)
+            write("gpu-workloads", measured.rows, [*measured.notes, *notes])
+            has_passed = has_passed and measured.has_passed
+    print("Everything is as expected." if has_passed else "Something differs: see docs/benchmarks.md.")
+    return 0 if has_passed else 1
 
 
 def with_references(names: Collection[str]) -> list[GpuPath]:
@@ -86,34 +104,6 @@ def plan(paths: Sequence[GpuPath], workloads: Sequence[Workload], cards: Cards |
         yield f"\nThe recipe and our defaults with {len(SEEDS)} seeds, to compare their losses:\n  {', '.join(names)}"
     if not cards:
         yield "\nNothing was run."
-
-
-def _accept(
-    paths: Sequence[GpuPath],
-    workloads: Sequence[Workload],
-    cards: Cards,
-    seconds: float,
-    parallel: int,
-    notes: list[str],
-) -> int:
-    whole, echo, has_passed = Deadline(seconds), partial(print, flush=True), True
-    with tempfile.TemporaryDirectory() as name:
-        if paths:
-            own = Deadline(seconds * (PATHS_SHARE if workloads else 1.0))
-            print("\nPaths:", flush=True)
-            tried = try_paths(paths, cards, Path(name), own, echo, parallel)
-            write("gpu-paths", tried.rows, [*tried.notes, *notes])
-            has_passed = tried.has_passed
-        if workloads:
-            print("\nWorkloads:", flush=True)
-            trainings = Trainings(
-                has_rows=DATA.is_dir(), folder=Path(name), deadline=whole, echo=echo, parallel=parallel
-            )
-            measured = trainings.measure(workloads)
-            write("gpu-workloads", measured.rows, [*measured.notes, *notes])
-            has_passed = has_passed and measured.has_passed
-    print("Everything is as expected." if has_passed else "Something differs: see docs/benchmarks.md.")
-    return 0 if has_passed else 1
 
 
 if __name__ == "__main__":

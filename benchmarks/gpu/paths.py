@@ -1,4 +1,4 @@
-"""The paths: combinations of settings that matter on a GPU, what each job must report, and which a machine can run."""
+"""The paths: combinations of settings that matter on a GPU, what each job must report, and their run in a time limit."""
 
 from __future__ import annotations
 
@@ -41,6 +41,31 @@ COMMON = {
     "compiler": "none",
 }
 """Fields of all paths. A path's own fields replace them."""
+BF16 = {"precision": "bf16"}
+IN_16_BITS: Mapping[str, Any] = {"capability": AMPERE, "loss_margin": EQUAL_IN_16_BITS}
+IN_8_BITS: Mapping[str, Any] = {"capability": ADA, "package": "torchao", "loss_margin": EQUAL_IN_8_BITS}
+TWO_GPUS = {"machine.devices": "2", "batch_size": "16"}
+HALVES = {"batch_size": "16", "gradient_accumulation_steps": "2"}
+ONE_LENGTH = {"padding": "buckets", "bucket_lengths": "[64]"}
+"""Every batch has one length, so only one program is compiled: autotuning takes minutes for each. The rows of a batch
+stay the same."""
+TOO_LARGE = 1_500
+"""Batch size whose eager attention at length 512 needs about 300 GB, more than any GPU has."""
+FULL_LENGTH = {"max_length": "512", "padding": "max_length"}
+DECODER = {
+    "task": "causal-lm",
+    "model": "",
+    "model_type": "llama",
+    "model_overrides": "{hidden_size: 256, intermediate_size: 512, num_hidden_layers: 4, num_attention_heads: 4}",
+    "tokenizer": MINILM["model"],
+}
+"""A small language model with random weights: Liger has no kernels for the demo's encoder."""
+OPTIONAL_PACKAGES = ("flash_attn", "liger_kernel", "torchao")
+CHECKED_FIELDS = ("precision", "attention", "padding", "kernels", "compile_scope", "compile_mode", "sharding")
+"""Settings for which a job must report the value that the path sets."""
+NO_TIME = "because the time limit was reached"
+LONGEST_JOB_SECONDS = 600
+Echo = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -82,26 +107,6 @@ def _compiled(name: str, title: str, fields: Mapping[str, str], reference: str =
     own = {"compiler": "inductor", **fields}
     return GpuPath(f"compile-{name}", title, own, reference=reference, is_compiled=True)
 
-
-BF16 = {"precision": "bf16"}
-IN_16_BITS: Mapping[str, Any] = {"capability": AMPERE, "loss_margin": EQUAL_IN_16_BITS}
-IN_8_BITS: Mapping[str, Any] = {"capability": ADA, "package": "torchao", "loss_margin": EQUAL_IN_8_BITS}
-TWO_GPUS = {"machine.devices": "2", "batch_size": "16"}
-HALVES = {"batch_size": "16", "gradient_accumulation_steps": "2"}
-ONE_LENGTH = {"padding": "buckets", "bucket_lengths": "[64]"}
-"""Every batch has one length, so only one program is compiled: autotuning takes minutes for each. The rows of a batch
-stay the same."""
-TOO_LARGE = 1_500
-"""Batch size whose eager attention at length 512 needs about 300 GB, more than any GPU has."""
-FULL_LENGTH = {"max_length": "512", "padding": "max_length"}
-DECODER = {
-    "task": "causal-lm",
-    "model": "",
-    "model_type": "llama",
-    "model_overrides": "{hidden_size: 256, intermediate_size: 512, num_hidden_layers: 4, num_attention_heads: 4}",
-    "tokenizer": MINILM["model"],
-}
-"""A small language model with random weights: Liger has no kernels for the demo's encoder."""
 
 PATHS = (
     GpuPath("fp32", "32 bits, eager attention, no compiler: the reference for the losses"),
@@ -191,7 +196,6 @@ PATHS = (
         loss_margin=None,
     ),
 )
-OPTIONAL_PACKAGES = ("flash_attn", "liger_kernel", "torchao")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,10 +235,6 @@ def cards_here() -> Cards | None:
         capability=torch.cuda.get_device_capability(0),
         packages=frozenset(name for name in OPTIONAL_PACKAGES if find_spec(name)),
     )
-
-
-CHECKED_FIELDS = ("precision", "attention", "padding", "kernels", "compile_scope", "compile_mode", "sharding")
-"""Settings for which a job must report the value that the path sets."""
 
 
 def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss: float | None) -> list[str]:
@@ -359,11 +359,6 @@ def model_without_dropout(folder: Path) -> Path:
     config |= {name: 0.0 for name in config if name.endswith("dropout_prob")}
     file.write_text(json.dumps(config))
     return copy
-
-
-NO_TIME = "because the time limit was reached"
-LONGEST_JOB_SECONDS = 600
-Echo = Callable[[str], None]
 
 
 class Deadline:

@@ -1,4 +1,10 @@
-"""The workloads at full size on a GPU: with the published recipe, and with our defaults under each compiler setting."""
+"""Train the workloads at full size on a GPU within a time limit, and compare their speeds and losses.
+
+The sides are the published recipe, and our defaults under each compiler setting. One seed shows little of the losses:
+after a few steps from random weights, two seeds can differ by more than 0.1 nats. So losses are compared over several
+seeds, if they can be equal: in question answering they depend on the padding. Of these trainings several run at a time,
+because their speed does not count.
+"""
 
 from __future__ import annotations
 
@@ -33,6 +39,16 @@ GPU_WORKLOADS = (
     *(replace(each, batch_size=10, rounds=1) for each in SMALL_ENCODER if each.name == "sst2-gpt2"),
 )
 """The workloads at their real model sizes. GPT-2 always has its real size, and here its published batch size too."""
+COMPARED = ("ours uncompiled", "recipe")
+"""The sides whose losses are compared."""
+SEEDS = range(FIRST_SEED, FIRST_SEED + 5)
+RATE = "throughput/steady_samples_per_second"
+CONTEXT_GIB = 1.0
+"""Memory of each process that PyTorch does not count, such as for CUDA's context and kernels."""
+Round = Mapping[str, Reported]
+"""Reports of the completed sides, by name."""
+Losses = Mapping[str, Mapping[int, float]]
+"""Evaluation loss of each side and seed, in nats."""
 
 
 def runnable(workloads: Sequence[Workload], has_rows: bool) -> list[Workload]:
@@ -68,19 +84,6 @@ def side_fields(workload: Workload, side: str, has_rows: bool, seed: int = FIRST
         return fields
     local = {*workload.data, "data.train", "data.validation"} - own.keys()
     return {name: value for name, value in fields.items() if name not in local}
-
-
-COMPARED = ("ours uncompiled", "recipe")
-"""The sides whose losses are compared."""
-SEEDS = range(FIRST_SEED, FIRST_SEED + 5)
-RATE = "throughput/steady_samples_per_second"
-CONTEXT_GIB = 1.0
-"""Memory of each process that PyTorch does not count, such as for CUDA's context and kernels."""
-
-Round = Mapping[str, Reported]
-"""Reports of the completed sides, by name."""
-Losses = Mapping[str, Mapping[int, float]]
-"""Evaluation loss of each side and seed, in nats."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""Measured differences between recorded jobs with the same work, and draws of them: noise for testing verdicts."""
+"""Noise for testing verdicts: measured differences between recorded jobs with the same work, and draws of them.
+
+Comparisons are simulated with it, whose repeats arrive in waves: one job after the other, a look after each wave.
+"""
 
 from __future__ import annotations
 
@@ -26,6 +29,7 @@ Numbers = NDArray[np.float64]
 Draw = Callable[[Generator, int], Numbers]
 """Draws deviations of this many consecutive jobs: of the log seconds, or of the scores."""
 
+ACCURACY = next(measure for measure in MEASURES if measure.column == "eval_accuracy")
 FOLDER = Path(__file__).resolve().parent / "repeats"
 MIN_JOBS = 3
 """Fewest jobs of one setting from which a spread is estimated."""
@@ -164,7 +168,7 @@ def other_draws(noise: Noise) -> dict[str, Draw]:
         "normal noise of the same spread": normal(spread),
         "heavy tails (t, 3 degrees of freedom)": lambda random, jobs: spread / 3**0.5 * random.standard_t(3, jobs),
         "slow periods": with_spells(plain),
-        "each job 2 % slower than the last": with_drift(plain),
+        "each job 2 % slower than the last": lambda random, jobs: plain(random, jobs) + 0.02 * np.arange(jobs),
         "recorded noise of a busy machine": resampled(noise.disturbed_seconds),
     }
 
@@ -187,14 +191,6 @@ def with_spells(draw: Draw) -> Draw:
         return values
 
     return drawn
-
-
-def with_drift(draw: Draw, each: float = 0.02) -> Draw:
-    """Make each job slower than the one before it by this much."""
-    return lambda random, jobs: draw(random, jobs) + each * np.arange(jobs)
-
-
-ACCURACY = next(measure for measure in MEASURES if measure.column == "eval_accuracy")
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""A grid whose points were all trained, recorded as a table on which strategies are replayed.
+"""Replay sweeps on a grid whose points were all trained. Sampler, pruning and end are the real ones.
 
 `NAME.csv` has a row for each evaluation and for each job's end, and `NAME.json` the specification. The step times in
 `NAME.calibration.csv` are not replayed: only searches for throughput calibrate first."""
@@ -43,6 +43,10 @@ FOLDER = Path(__file__).resolve().parent / "grids"
 Cells = Mapping[str, Any]
 """Line of a table, by column: an evaluation of a job, or its end, whose `billable_seconds` include the whole job. A job
 that ran out of memory ends at 0 `samples`."""
+MAX_TRIALS: int = Sweep.model_fields["trials"].default
+"""Trials after which a sweep ends at the latest."""
+FINALISTS: int = Sweep.model_fields["finalists"].default
+"""Most points that are trained a second time."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -138,12 +142,6 @@ def read(name: str) -> Grid:
 
 def names() -> list[str]:
     return [path.stem for path in sorted(FOLDER.glob("*.json"))]
-
-
-MAX_TRIALS: int = Sweep.model_fields["trials"].default
-"""Trials after which a sweep ends at the latest."""
-FINALISTS: int = Sweep.model_fields["finalists"].default
-"""Most points that are trained a second time."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,4 @@
-"""Real data sets for the benchmarks, as fields of an experiment."""
+"""Real data sets and the reference workloads on them, in a form that needs no network, as fields of an experiment."""
 
 from __future__ import annotations
 

@@ -33,6 +33,10 @@ LOSS_DEPENDS_ON_PADDING = {"squad"}
 
 Pairs = list[tuple[dict[str, float], dict[str, float]]]
 """Samples per second and loss of the script and of ours, for each seed."""
+SCRIPT = Path(__file__).with_name("tuned_trainer.py")
+STEPS_TO_CHOOSE = 8
+Choice = tuple[str, str]
+"""Number format and attention implementation."""
 
 
 def fields(workload: Workload, seed: int) -> dict[str, str]:
@@ -91,12 +95,6 @@ def main(names: Sequence[str]) -> None:
 
 if __name__ == "__main__":
     main(sys.argv[1:])
-
-
-SCRIPT = Path(__file__).with_name("tuned_trainer.py")
-STEPS_TO_CHOOSE = 8
-Choice = tuple[str, str]
-"""Number format and attention implementation."""
 
 
 def plain(run: CommandRun, choice: Choice, steps: int, *, evaluates: bool = True) -> dict[str, float]:

@@ -28,6 +28,18 @@ from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 from training.services.registry import DEFAULT, service_name, traits_of
 from training.services.sagemaker.instance_types import described
 
+MAX_ROUNDS = 12
+"""Rounds that are listed one by one."""
+UNKNOWN = "unknown: no earlier job or probe of this setting in MLflow; `trainfare probe` measures it"
+UNKNOWN_SCRIPT = "unknown: no earlier job of this setting in MLflow; run `trainfare train` once, and plans use its time"
+NEARLY = 0.9
+"""Share of the time limit from which a job is expected to reach it: times of equal jobs differ by a tenth."""
+ACTIONS = {
+    "create": "is created",
+    "replace": "is replaced: the model that it serves now answers until the new one does",
+    "keep": "serves this model already, and stays as it is",
+}
+
 
 @dataclass(frozen=True, kw_only=True)
 class Refusal:
@@ -171,17 +183,6 @@ class CommandPlan:
         )
 
 
-MAX_ROUNDS = 12
-"""Rounds that are listed one by one."""
-UNKNOWN = "unknown: no earlier job or probe of this setting in MLflow; `trainfare probe` measures it"
-UNKNOWN_SCRIPT = "unknown: no earlier job of this setting in MLflow; run `trainfare train` once, and plans use its time"
-NEARLY = 0.9
-"""Share of the time limit from which a job is expected to reach it: times of equal jobs differ by a tenth."""
-ACTIONS = {
-    "create": "is created",
-    "replace": "is replaced: the model that it serves now answers until the new one does",
-    "keep": "serves this model already, and stays as it is",
-}
 SIZE_COLUMNS: tuple[Column[JobEntry], ...] = (
     Column("steps", "steps", "", lambda job: f"{job.size.steps:,}" if job.size else NONE),
     Column("samples", "samples", "", lambda job: f"{job.size.samples:,}" if job.size else NONE),

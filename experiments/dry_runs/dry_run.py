@@ -265,7 +265,8 @@ def job_entry(
 
 
 def _input_plan(inputs: Inputs, labels: tuple[str, ...], state: ScratchState) -> InputPlan:
-    is_staged = state.is_in_home(inputs)
+    folder = f"{state.home}/staged/{inputs.key}" if isinstance(inputs, Staged) else str(inputs.source.folder)
+    is_staged = Path(state.at_home(folder)).exists()
     if not isinstance(inputs, Staged):
         source = f"{inputs.source.description}; channels: {inputs.channels.description}"
         return InputPlan(source=source, key=inputs.key, arms=labels, is_staged=is_staged)
@@ -462,10 +463,6 @@ class ScratchState(Preparation):
     def sample_rows(self, inputs: Inputs) -> int | None:
         """Return the rows from which staged data was estimated, or None."""
         return next((each.sample_rows for each in self._estimates.values() if each.staged.key == inputs.key), None)
-
-    def is_in_home(self, inputs: Inputs) -> bool:
-        folder = f"{self.home}/staged/{inputs.key}" if isinstance(inputs, Staged) else str(inputs.source.folder)
-        return Path(self.at_home(folder)).exists()
 
     def at_home(self, text: str) -> str:
         """Return a text with the paths that its files would have in the real state folder."""

@@ -27,6 +27,26 @@ _SETTINGS = frozenset({"true", "false", "disable", "allow", "prefer", "require",
 _SHORTEST_WORD = 3
 _SHORTEST_TEXT = 6
 """Lengths from which a part of a secret is replaced as a word of its own, and inside of words."""
+_PATTERNS = (
+    r"hf_[A-Za-z0-9]{20,}",
+    r"(AKIA|ASIA)[A-Z0-9]{16}",
+    r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}",
+    r"glpat-[A-Za-z0-9_-]{16,}",
+    r"sk-[A-Za-z0-9_-]{20,}",
+    r"xox[abprs]-[A-Za-z0-9-]{10,}",
+    r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
+    r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.",
+)
+"""Tokens of Hugging Face, AWS, GitHub, GitLab, OpenAI and Slack, private keys, and JSON web tokens."""
+_VALUE = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(_PATTERNS)})")
+_SECRET_WORDS = frozenset({"password", "passwd", "passphrase", "secret", "apikey", "credential", "credentials"})
+_KEY_WORDS = frozenset({"api", "access", "secret", "private", "auth", "wandb", "openai", "comet"})
+_TOKEN_WORDS = frozenset(
+    {"hf", "hub", "auth", "access", "api", "bearer", "refresh", "session", "security", "github", "wandb", "id"}
+)
+"""Words before `token` that make it a secret, as opposed to `pad_token` or `placeholder_token`."""
+_OPAQUE = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])[A-Za-z0-9_.+/=-]{16,}")
+"""Text like a random token: long, without blanks and brackets, with letters and digits."""
 
 
 def size_text(size_bytes: float) -> str:
@@ -156,29 +176,6 @@ def _without_values(rest: str) -> str:
             item = HIDDEN
         shown += mark + item
     return shown
-
-
-_PATTERNS = (
-    r"hf_[A-Za-z0-9]{20,}",
-    r"(AKIA|ASIA)[A-Z0-9]{16}",
-    r"gh[pousr]_[A-Za-z0-9]{20,}|github_pat_[A-Za-z0-9_]{20,}",
-    r"glpat-[A-Za-z0-9_-]{16,}",
-    r"sk-[A-Za-z0-9_-]{20,}",
-    r"xox[abprs]-[A-Za-z0-9-]{10,}",
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----",
-    r"eyJ[A-Za-z0-9_-]{10,}\.eyJ[A-Za-z0-9_-]{10,}\.",
-)
-"""Tokens of Hugging Face, AWS, GitHub, GitLab, OpenAI and Slack, private keys, and JSON web tokens."""
-_VALUE = re.compile(rf"(?<![A-Za-z0-9])({'|'.join(_PATTERNS)})")
-
-_SECRET_WORDS = frozenset({"password", "passwd", "passphrase", "secret", "apikey", "credential", "credentials"})
-_KEY_WORDS = frozenset({"api", "access", "secret", "private", "auth", "wandb", "openai", "comet"})
-_TOKEN_WORDS = frozenset(
-    {"hf", "hub", "auth", "access", "api", "bearer", "refresh", "session", "security", "github", "wandb", "id"}
-)
-"""Words before `token` that make it a secret, as opposed to `pad_token` or `placeholder_token`."""
-_OPAQUE = re.compile(r"(?=.*[A-Za-z])(?=.*[0-9])[A-Za-z0-9_.+/=-]{16,}")
-"""Text like a random token: long, without blanks and brackets, with letters and digits."""
 
 
 def is_likely_secret(name: str, value: Any) -> bool:

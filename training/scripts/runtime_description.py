@@ -59,6 +59,8 @@ def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
         requirements = f"installed in the environment of {python}" if python else missing
     elif spec.entry is None and not spec.program.endswith(".py"):
         requirements = "not installed: SageMaker installs it only for Python files (script.requirements: install)"
+    inherited_secrets = filter(None, spec.environment.get(SECRET_VARIABLES, "").split(","))
+    secrets = sorted({*inherited_secrets, *(spec.entry.secrets if spec.entry else ())})
     lines = [
         f"Command: {command_line(spec)}",
         f"Working directory: {ROOT}/code, a copy of the script's source",
@@ -66,7 +68,7 @@ def runtime_description(spec: JobSpec, *, has_requirements: bool) -> list[str]:
         f"Folders: the model in {ROOT}/model (SM_MODEL_DIR), other results in {ROOT}/output/data (SM_OUTPUT_DATA_DIR), "
         f"checkpoints in {ROOT}/checkpoints",
         f"Variables: {', '.join((TOOLKIT, *variables))}",
-        f"Secrets: {', '.join(secret_names(spec)) or 'none'}",
+        f"Secrets: {', '.join(secrets) or 'none'}",
         f"requirements.txt: {requirements}",
     ]
     paths = f"Paths: on this machine, {ROOT} is in the job's folder; arguments and variables are changed accordingly"
@@ -78,11 +80,6 @@ def argument_words(spec: JobSpec) -> list[str]:
     if spec.entry is None:
         return toolkit.arguments(spec.hyperparameters)
     return trainfare_entry.arguments(dict(spec.hyperparameters), spec.entry.settings(spec.program))
-
-
-def secret_names(spec: JobSpec) -> list[str]:
-    inherited = spec.environment.get(SECRET_VARIABLES, "").split(",")
-    return sorted({*filter(None, inherited), *(spec.entry.secrets if spec.entry else ())})
 
 
 def command_line(spec: JobSpec) -> str:

@@ -171,14 +171,9 @@ def _split(request: StagingRequest) -> list[Any] | None:
     With a limit on training rows, earlier versions split all rows, not the first ones.
     """
     data = request.data
-    if not validation_is_split_off(request):
+    if data.validation is not None or (data.hub is not None and data.hub.splits.validation is not None):
         return None
     return [data.validation_share, data.split_seed, *([] if data.train_rows is None else ["first rows"])]
-
-
-def validation_is_split_off(request: StagingRequest) -> bool:
-    data = request.data
-    return data.hub.splits.validation is None if data.hub is not None else data.validation is None
 
 
 def _write(inputs: Inputs, progress: Progress) -> Manifest:

@@ -33,6 +33,16 @@ DEFAULT_MAX_EXPANSION = 20.0
 """Text compresses to a third or a tenth of its size. Only repeated text compresses to less than a twentieth."""
 MIN_LIMIT_BYTES = 40 * 1024**2
 """Content that every compressed file may have."""
+UTF8 = "utf-8"
+NOT_OF_FILES = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf_7"})
+"""Encodings of Python that data files do not have."""
+COMMON_ENCODINGS = ("utf-8", "utf-16", "latin-1", "cp1252", "cp1251", "gb18030", "shift_jis", "euc-kr", "big5")
+MAX_LINE_CHARACTERS = 32 * 1024**2
+BYTE_ORDER_MARK = "\ufeff"
+ZIP_SIGNATURE = b"PK\x03\x04"
+UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+INVALID = re.compile("[\udc80-\udcff]")
+"""Characters that stand for bytes that are no text, by Python's handler `surrogateescape`."""
 
 
 class MissingColumn(InputError):
@@ -186,18 +196,6 @@ def digest_file(path: Path) -> str:
             return hashlib.file_digest(stream, "sha256").hexdigest()
     except OSError as error:
         raise InputError(f"{path} cannot be read: {_reason(error)}") from error
-
-
-UTF8 = "utf-8"
-NOT_OF_FILES = frozenset({"idna", "punycode", "raw_unicode_escape", "undefined", "unicode_escape", "utf_7"})
-"""Encodings of Python that data files do not have."""
-COMMON_ENCODINGS = ("utf-8", "utf-16", "latin-1", "cp1252", "cp1251", "gb18030", "shift_jis", "euc-kr", "big5")
-MAX_LINE_CHARACTERS = 32 * 1024**2
-BYTE_ORDER_MARK = "\ufeff"
-ZIP_SIGNATURE = b"PK\x03\x04"
-UTF16_MARKS = (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
-INVALID = re.compile("[\udc80-\udcff]")
-"""Characters that stand for bytes that are no text, by Python's handler `surrogateescape`."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -39,6 +39,10 @@ MAX_FILES = 10_000
 LISTED = 5
 IGNORED = (".", "_")
 """Beginnings of file names that are no data: hidden files, and what Spark writes next to the data."""
+START_BYTES = 8 * 2**20
+"""Bytes of the objects that a plan reads. They hold the 1,000 rows of its sample, unless rows are very long."""
+LINES = frozenset({".jsonl", ".ndjson", ".csv", ".tsv", ".txt"})
+"""Formats whose rows can be read from the start of a file, and counted from its size."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -193,12 +197,6 @@ class FileRows:
                 f"{error} Each file needs the header. If `split` made the files, only the first has it: join them "
                 "with `cat`"
             ) from error
-
-
-START_BYTES = 8 * 2**20
-"""Bytes of the objects that a plan reads. They hold the 1,000 rows of its sample, unless rows are very long."""
-LINES = frozenset({".jsonl", ".ndjson", ".csv", ".tsv", ".txt"})
-"""Formats whose rows can be read from the start of a file, and counted from its size."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,4 +1,7 @@
-"""Statistics of lengths, and the buckets to which sequences are padded so that a compiler sees few shapes."""
+"""Result of a staging: lengths and buckets, the description for people, and the manifest on disk.
+
+Sequences are padded to buckets so that a compiler sees few shapes.
+"""
 
 from __future__ import annotations
 
@@ -13,6 +16,17 @@ from training.staging.rows.selection import Channel
 
 MULTIPLE = 8
 MAX_BUCKETS = 4
+SAMPLES = 5
+SAMPLE_CHARACTERS = 200
+"""Longest text of a sample row. Longer texts are cut, because a sample is stored with every run."""
+UNITS = {"classification": "row", "question-answering": "question", "causal-lm": "text"}
+"""Name of a row of the data, by task."""
+MANIFEST = "staged.json"
+DATA = "data.parquet"
+METADATA = "channel.json"
+CHANNELS: tuple[Channel, ...] = ("train", "validation")
+MAX_NOTES = 6
+MODEL = "model"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -88,13 +102,6 @@ def with_max_length(buckets: Sequence[int], *, max_length: int) -> tuple[int, ..
     """Return ascending bucket lengths that fit every sequence: append `max_length` if the last bucket is shorter."""
     assert all(shorter < longer for shorter, longer in pairwise(buckets)), "the experiment checks that buckets ascend"
     return tuple(buckets) if buckets[-1] >= max_length else (*buckets, max_length)
-
-
-SAMPLES = 5
-SAMPLE_CHARACTERS = 200
-"""Longest text of a sample row. Longer texts are cut, because a sample is stored with every run."""
-UNITS = {"classification": "row", "question-answering": "question", "causal-lm": "text"}
-"""Name of a row of the data, by task."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -258,14 +265,6 @@ def _plural(count: int, unit: str) -> str:
 
 def _short(name: str) -> str:
     return repr(name if len(name) <= 30 else name[:29] + "…")
-
-
-MANIFEST = "staged.json"
-DATA = "data.parquet"
-METADATA = "channel.json"
-CHANNELS: tuple[Channel, ...] = ("train", "validation")
-MAX_NOTES = 6
-MODEL = "model"
 
 
 @dataclass(frozen=True, kw_only=True)
