@@ -8,7 +8,7 @@ from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple
 
 from training.job.compilation.compilers import COMPILERS
 from training.job.data.padding import PADDING_KINDS
-from training.job.reporting.errors import ArgumentError
+from training.job.processes.reporting import ArgumentError
 from training.job.tasks import TASKS
 
 
