@@ -36,7 +36,7 @@ from reports.model.report import (
     Table,
     Text,
 )
-from training.contract.failures import failure_text
+from training.contract.failures import recorded_failure
 
 _ABOUT_ARMS = ("arm", "repeats", "failed", "stopped")
 """Columns of a comparison that say nothing about a single training."""
@@ -115,7 +115,7 @@ def _headline(job: Job, measure: Measure | None) -> str:
     if job.stopped:
         return f"The training was stopped after {seconds}."
     if job.failed:
-        reason = failure_text(job.text.get("failure_class") or "", job.text.get("failure_message") or "")
+        reason = recorded_failure(job.text.get("failure_class") or "", job.text.get("failure_message") or "").text
         why = short(reason, 200).rstrip(".")
         return f"The training failed after {seconds}{f': {why}' if why else ''}."
     reached = f" and reached {measure.label} {score(job.number(measure.column))}" if measure else ""

@@ -9,6 +9,7 @@ from typing import Any
 
 from benchmarks.gpu.paths import AMPERE, Cards, GpuPath
 from training.contract.events import Event
+from training.contract.failures import Failure
 
 CHECKED_FIELDS = ("precision", "attention", "padding", "kernels", "compile_scope", "compile_mode", "sharding")
 """Settings for which a job must report the value that the path sets."""
@@ -18,7 +19,7 @@ CHECKED_FIELDS = ("precision", "attention", "padding", "kernels", "compile_scope
 class Reported:
     """The end and the events of a job."""
 
-    failure: tuple[str, str] | None
+    failure: Failure | None
     """Class and reason; None if the job completed."""
     events: Sequence[Event]
 
@@ -35,9 +36,9 @@ class Reported:
 
 def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss: float | None) -> list[str]:
     """Return a sentence for each expectation that does not hold."""
-    kind = reported.failure[0] if reported.failure else ""
+    kind = reported.failure.failure_class if reported.failure else ""
     if kind != path.failure:
-        ending = f"ended with {kind}: {reported.failure[1]}" if reported.failure else "completed"
+        ending = f"ended with {kind}: {reported.failure.message}" if reported.failure else "completed"
         return [f"{path.failure or 'a completed job'} was expected, but it {ending}"]
     if path.failure:
         return []

@@ -10,6 +10,7 @@ from pathlib import Path
 from benchmarks.gpu.expectations import Reported
 from benchmarks.support.command import NoJob, attempt
 from benchmarks.support.results import Row, figure
+from training.contract.failures import Failure
 
 NO_TIME = "because the time limit was reached"
 LONGEST_JOB_SECONDS = 600
@@ -51,7 +52,7 @@ def reported_by(
     try:
         run = attempt(folder, fields, offline=offline, slots=slots)
     except NoJob as error:
-        return Reported(failure=("Refused", str(error).strip().rpartition("\n")[2]), events=())
+        return Reported(failure=Failure("Refused", str(error).strip().rpartition("\n")[2]), events=())
     return Reported(failure=run.failure, events=run.events)
 
 

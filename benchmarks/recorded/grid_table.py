@@ -20,6 +20,7 @@ from typing import Any
 from sweeps.cost_model.trials import Search
 from sweeps.space.grid import Point, Space
 from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome, values_of
+from training.contract.failures import Failure
 
 FOLDER = Path(__file__).resolve().parent / "grids"
 
@@ -111,7 +112,7 @@ def _run(point: Point, evaluations: Iterable[Cells], end: Cells) -> Run:
     )
     samples = int(end["samples"])
     ended = TrialOutcome(
-        failure=None if samples else ("OutOfMemory", "recorded"),
+        failure=None if samples else Failure("OutOfMemory", "recorded"),
         billable_instance_seconds=float(end["billable_seconds"]),
         samples=samples,
         quality=float(end["value"]),

@@ -19,6 +19,7 @@ from sweeps.study.sampler import PointSampler
 from sweeps.study.study import count_trials, distributions
 from sweeps.workers.followed_trial import attributes, seconds_of, trial_result
 from sweeps.workers.trial_queue import Part
+from training.contract.failures import Failure
 
 MAX_TRIALS: int = Sweep.model_fields["trials"].default
 """Trials after which a sweep ends at the latest."""
@@ -102,7 +103,7 @@ def _train(part: Part, earlier: Sequence[FrozenTrial], trial: Trial, run: Run) -
         if reason and seconds < run.ended.billable_instance_seconds:
             trial.set_user_attr("seconds", seconds_of(run.curve[:number]))
             stopped = TrialOutcome(
-                failure=("Stopped", reason),
+                failure=Failure("Stopped", reason),
                 billable_instance_seconds=seconds,
                 samples=evaluation.samples,
                 quality=evaluation.value,

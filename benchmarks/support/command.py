@@ -13,7 +13,7 @@ from typing import Any
 from state.home import SLOTS_VARIABLE
 from tracking.recording.run_artifacts import ROOT
 from training.contract.events import Event, EventReader
-from training.contract.failures import failure_of
+from training.contract.failures import Failure, failure_of
 from training.services.local.job_folder import JobFolder
 from training.services.local.service import LocalService
 
@@ -30,8 +30,7 @@ class CommandRun:
     job: JobFolder
     billable_seconds: float
     """Seconds from the start of the job's download to the end of its upload."""
-    failure: tuple[str, str] | None
-    """Class and reason of the job's failure; None if it completed."""
+    failure: Failure | None
     exit_code: int
     output: str
     """Standard output and errors of the command."""

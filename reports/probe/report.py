@@ -28,7 +28,7 @@ from reports.model.report import (
 )
 from reports.probe.projections import Probes, Projected, arms_with_higher_loss
 from reports.probe.spot import DEFINITION, spot_sentences, spot_table
-from training.contract.failures import failure_text
+from training.contract.failures import recorded_failure
 
 _CAVEAT = (
     "An interval is for the next job: it covers the noise of the measured steps and the spread between jobs of one "
@@ -135,7 +135,7 @@ def sentences(probes: Probes) -> list[str]:
     for arm in probes.unprojected:
         job = arm.jobs[0]
         reason = job.text.get("failure_message") or "too few steps to project"
-        why = "it was stopped" if job.stopped else failure_text(job.text.get("failure_class") or "", reason)
+        why = "it was stopped" if job.stopped else recorded_failure(job.text.get("failure_class") or "", reason).text
         remarks.append(f"“{arm.label}” has no projection: {why}")
     if cheapest and cheapest.spot:  # the table has the other arms
         remarks += spot_sentences(cheapest.arm.label, cheapest.spot)

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, Literal
 from sweeps.cost_model.costs import CostModel
 from sweeps.space.grid import Point, Space
 from sweeps.space.objective import CurvePoint, Objective, TrialOutcome, cost_of, excess, values_of
+from training.contract.failures import Failure
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -48,7 +49,7 @@ class Record:
     @property
     def failure_class(self) -> str | None:
         """Class of the job's failure, or None."""
-        return self.outcome.failure[0] if self.outcome and self.outcome.failure else None
+        return self.outcome.failure.failure_class if self.outcome and self.outcome.failure else None
 
 
 def records(trials: Iterable[FrozenTrial], space: Space) -> tuple[Record, ...]:
@@ -105,9 +106,9 @@ def _outcome(attrs: Mapping[str, Any], state: State) -> TrialOutcome:
     kind, _, why = end.partition(": ")
     failure = None
     if kind == "pruned":
-        failure = ("Stopped", why)
+        failure = Failure("Stopped", why)
     elif kind == "failed" or state == "failed":
-        failure = (why.split(":")[0] or "Error", why)
+        failure = Failure(why.split(":")[0] or "Error", why)
     # Earlier versions stored the share of their cost in which they chose the values of `auto`.
     compared = 1 - float(attrs.get("share_for_auto") or 0.0)
     usd = attrs.get("usd")

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from judging.doomed import Death
+from training.contract.failures import Failure
 
 CostName = Literal["billable_seconds", "usd", "steady_samples_per_second"]
 
@@ -70,8 +71,8 @@ class CurvePoint:
 class TrialOutcome:
     """Outcome and cost of a trial's job."""
 
-    failure: tuple[str, str] | None = None
-    """(class, reason) of a job that did not complete. `Stopped` means pruned, or stopped by a person."""
+    failure: Failure | None = None
+    """`Stopped` means pruned, or stopped by a person."""
     death: Death | None = None
     """Exception of which the job died."""
     billable_instance_seconds: float = 0.0

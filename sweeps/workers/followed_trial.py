@@ -173,9 +173,9 @@ def trial_result(
     A job that completed although it was stopped counts as completed.
     """
     if outcome.failure:
-        if outcome.failure[0] == "Stopped" and pruning:
+        if outcome.failure.is_stop and pruning:
             return TrialState.PRUNED, None, f"pruned: {pruning}"
-        return TrialState.FAIL, None, f"failed: {outcome.failure[0]}"
+        return TrialState.FAIL, None, f"failed: {outcome.failure.failure_class}"
     if values := values_of(objective, outcome):
         return TrialState.COMPLETE, values, "completed"
     if objective.target is not None and not outcome.reached:
@@ -195,7 +195,7 @@ def attributes(outcome: TrialOutcome) -> dict[str, Any]:
         "run_id": outcome.run_id,
         "exception": outcome.death.exception if outcome.death else None,
         "exception_moment": outcome.death.moment if outcome.death else None,
-        "reason": outcome.failure[1][:1000] if outcome.failure else None,
+        "reason": outcome.failure.message[:1000] if outcome.failure else None,
     }
     # Neither the database nor a browser accepts NaN.
     return {

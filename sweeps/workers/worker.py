@@ -22,6 +22,7 @@ from sweeps.study.storage import Storage
 from sweeps.workers.followed_trial import FollowedTrial, Runner
 from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, claim_trial
 from training.contract.errors import BudgetFull, InputError, QuotaError, TrainfareError
+from training.contract.failures import Failure
 from training.services.interruption import Interrupts
 from training.services.launcher import stop_all
 
@@ -158,7 +159,7 @@ class _Worker:
                 self._wait(claim)
                 return
             self.echo(f"  trial {number} of {compiler}: refused. {error}")
-            outcome = TrialOutcome(failure=("Refused", str(error)))
+            outcome = TrialOutcome(failure=Failure("Refused", str(error)))
             self._record_outcome(FollowedTrial(self.storage, claim, None), outcome)
             return
         self.active.append(FollowedTrial(self.storage, claim, running))
@@ -184,7 +185,7 @@ class _Worker:
     def _record_outcome(self, followed: FollowedTrial, outcome: TrialOutcome) -> None:
         try:
             end = followed.record_outcome(outcome, self.runner)
-            reason = f" ({outcome.failure[1]})" if outcome.failure and not end.startswith("pruned") else ""
+            reason = f" ({outcome.failure.message})" if outcome.failure and not end.startswith("pruned") else ""
             self.echo(f"  {followed.name}: {end}{reason}")
         except UpdateFinishedTrialError:
             self._yield_trial(followed)
