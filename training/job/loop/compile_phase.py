@@ -19,12 +19,12 @@ import numpy as np
 import torch
 import transformers
 
-from training.job.compilation.compilers import CUDA_GRAPH_MODES
 from training.job.data.channels import Row
 from training.job.data.padding import Collator, Padding, Shape, representatives
 from training.job.loop.job_trainer import preserve_random_states
 from training.job.processes import ranks
 from training.job.processes.reporting import Events
+from training.job.settings.declared import CUDA_GRAPH_MODES
 from training.job.settings.job_settings import Settings
 
 RUNS_WITH_CUDA_GRAPHS = 3
@@ -167,7 +167,9 @@ def key_of(setting: Mapping[str, Any]) -> str:
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def setting_of(model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Any, precision: str) -> Dict[str, Any]:
+def setting_of(
+    model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Mapping[str, Any], precision: str
+) -> Dict[str, Any]:
     """Return everything in a training's setting on which its programs depend: model, shapes and options.
 
     Programs with symbolic lengths serve all lengths, so the planned lengths do not count: they differ between seeds.
@@ -180,7 +182,7 @@ def setting_of(model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Any,
         "shapes": sorted(planned, key=str),
         "dynamic": dynamic,
         "precision": precision,
-        **{name: getattr(arguments, name) for name in ARGUMENTS},
+        **{name: arguments[name] for name in ARGUMENTS},
     }
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterator, Mapping
+from dataclasses import asdict
 from types import SimpleNamespace
 from typing import Any
 
@@ -19,7 +20,7 @@ from training.job.loop.compile_phase import StoredPrograms, key_of, open_stored_
 from training.job.processes.reporting import Events
 from training.job.settings.arguments import parse
 
-ARGUMENTS = parse(job_argv())
+ARGUMENTS = asdict(parse(job_argv()))
 URI = f"s3://{BUCKET}/trainfare/compiled/image/key"
 
 
