@@ -1,4 +1,4 @@
-"""The paths: combinations of settings that matter on a GPU, what each job must report, and their run in a time limit."""
+"""The paths: combinations of settings that matter on a GPU, what each job must report, and how they are run."""
 
 from __future__ import annotations
 
