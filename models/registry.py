@@ -145,7 +145,17 @@ class Registry:
             if is_unknown_call(error.__cause__):
                 return None
             raise
-        return ModelInUse(trained=self._trained(version), title=f"{version} ({alias})") if version else None
+        if version is None:
+            return None
+        trained = None
+        try:  # even a deleted run
+            if version.run_id:
+                run = self._store.call(self._store.client.get_run, version.run_id)
+                trained = trained_model_of(self._store, run)
+        except TrackingError as error:
+            if error_code(error) != "RESOURCE_DOES_NOT_EXIST":  # permanently removed
+                raise
+        return ModelInUse(trained=trained, title=f"{version} ({alias})")
 
     def register(
         self, trained: TrainedModel, name: str, alias: str = CHAMPION, *, allowed: Set[GateCheck] = frozenset()
@@ -165,7 +175,10 @@ class Registry:
             return self._versions.by_model(name, str(trained.model_uri))
 
         def create() -> Version:
-            tags = {MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **_tags(trained)}
+            origin = ("job_name", "group", "arm", "versions")
+            named = {f"platform.{each}": value for each in origin if (value := getattr(trained, each))}
+            metrics = {each: f"{value:.6g}" for each, value in trained.metrics.items()}
+            tags = {MODEL_TAG: str(trained.model_uri), RUN_ID_TAG: trained.run_id, **named, **metrics}
             description = version_description(trained)
             return self._versions.create(name, location, trained.run_id, trained.model_id, description, tags)
 
@@ -179,17 +192,6 @@ class Registry:
         self._link(trained, version)
         replaced = None if had_alias else before
         return Registered(version=version, is_new=known is None, replaced=replaced, had_alias=had_alias)
-
-    def _trained(self, version: Version) -> TrainedModel | None:
-        """Return the model of a version's run, even a deleted run. None if it is unknown or permanently removed."""
-        if not version.run_id:
-            return None
-        try:
-            return trained_model_of(self._store, self._store.call(self._store.client.get_run, version.run_id))
-        except TrackingError as error:
-            if error_code(error) != "RESOURCE_DOES_NOT_EXIST":
-                raise
-        return None
 
     def _create_model(self, name: str, trained: TrainedModel) -> None:
         def existing() -> object | None:
@@ -236,13 +238,6 @@ def checked_alias(alias: str) -> str:
             f"alias is '{alias}': use at most 255 letters, digits, '-' and '_'. MLflow reserves latest and v1, v2, ..."
         )
     return alias
-
-
-def _tags(trained: TrainedModel) -> dict[str, str]:
-    """Return the tags of a version, for MLflow's pages and filters."""
-    origin = {"job_name": trained.job_name, "group": trained.group, "arm": trained.arm, "versions": trained.versions}
-    tags = {f"platform.{name}": value for name, value in origin.items() if value}
-    return tags | {name: f"{value:.6g}" for name, value in trained.metrics.items()}
 
 
 def version_description(trained: TrainedModel) -> str:

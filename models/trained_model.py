@@ -6,6 +6,7 @@ import math
 import os
 import re
 from collections.abc import Mapping
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -119,12 +120,16 @@ def trained_model_of(store: Store, run: Run) -> TrainedModel:
     tags, params = run.data.tags, {name: text for name, text in run.data.params.items() if text != NOT_SET}
     metrics = {key: number(value) for key, value in run.data.metrics.items() if key in EVALUATIONS}
     evaluated = {key: value for key, value in metrics.items() if math.isfinite(value)}
+    # The experiment's name from the group's run, or else the name of the MLflow experiment.
+    parent, name = tags.get(MLFLOW_PARENT_RUN_ID), None
+    with suppress(TrackingError):  # the group's run no longer exists
+        name = store.call(store.client.get_run, parent).data.tags.get("platform.experiment") if parent else None
     return TrainedModel(
         run_id=str(run.info.run_id),
         job_name=tags.get("platform.job_name", str(run.info.run_name)),
         group=tags.get("platform.group", ""),
         arm=tags.get("platform.arm", ""),
-        experiment_name=_experiment_name(store, run),
+        experiment_name=str(name or store.call(store.client.get_experiment, run.info.experiment_id).name),
         experiment_id=str(run.info.experiment_id),
         task=params.get("hp.task", ""),
         status=str(run.info.status),
@@ -166,16 +171,6 @@ def _run(store: Store, run_id: str) -> Run:
 
 def _jobs_with(store: Store, tag: str, value: str) -> list[Run]:
     return runs_where(store.client, f"tags.`platform.{tag}` = {quoted(value)} and tags.`platform.kind` = 'job'")
-
-
-def _experiment_name(store: Store, run: Run) -> str:
-    """Return the experiment's name from the group's run, or the name of the MLflow experiment."""
-    parent = run.data.tags.get(MLFLOW_PARENT_RUN_ID)
-    try:
-        name = store.call(store.client.get_run, parent).data.tags.get("platform.experiment") if parent else None
-    except TrackingError:  # the group's run no longer exists
-        name = None
-    return str(name or store.call(store.client.get_experiment, run.info.experiment_id).name)
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -105,7 +105,23 @@ def build_grid(spec: Mapping[str, Any], rows: Iterable[Cells]) -> Grid:
         jobs[Point(int(row["batch_size"]), float(row["multiplier"])), int(row["seed"])].append(row)
     runs: dict[Point, list[Run]] = defaultdict(list)
     for (point, _), (*evaluations, end) in sorted(jobs.items()):
-        runs[point].append(_run(point, evaluations, end))
+        curve = tuple(
+            CurvePoint(
+                samples=int(row["samples"]),
+                value=float(row["value"]),
+                billable_instance_seconds=float(row["billable_seconds"]),
+            )
+            for row in evaluations
+        )
+        samples = int(end["samples"])
+        ended = TrialOutcome(
+            failure=None if samples else Failure("OutOfMemory", "recorded"),
+            billable_instance_seconds=float(end["billable_seconds"]),
+            samples=samples,
+            quality=float(end["value"]),
+            reached=str(end["reached"]) == "True",
+        )
+        runs[point].append(Run(point=point, curve=curve, ended=ended))
     space = Space(
         batch_sizes=tuple(sorted({point.batch_size for point in runs})),
         multipliers=tuple(sorted({point.multiplier for point in runs})),
@@ -114,26 +130,6 @@ def build_grid(spec: Mapping[str, Any], rows: Iterable[Cells]) -> Grid:
     objective = Objective(cost="billable_seconds", quality=quality, target=spec["target"])
     search = Search(space=space, objective=objective, samples=spec["samples"], base=Point(spec["base_batch_size"]))
     return Grid(search=search, runs=dict(runs), parallel=spec.get("parallel", 1))
-
-
-def _run(point: Point, evaluations: Iterable[Cells], end: Cells) -> Run:
-    curve = tuple(
-        CurvePoint(
-            samples=int(row["samples"]),
-            value=float(row["value"]),
-            billable_instance_seconds=float(row["billable_seconds"]),
-        )
-        for row in evaluations
-    )
-    samples = int(end["samples"])
-    ended = TrialOutcome(
-        failure=None if samples else Failure("OutOfMemory", "recorded"),
-        billable_instance_seconds=float(end["billable_seconds"]),
-        samples=samples,
-        quality=float(end["value"]),
-        reached=str(end["reached"]) == "True",
-    )
-    return Run(point=point, curve=curve, ended=ended)
 
 
 def read(name: str) -> Grid:
@@ -190,22 +186,17 @@ def replay(grid: Grid, sampler: str, start: Point, seed: int) -> Replay:
     best = best_trial(search, known)
     second = {point: grid.draw_other(point, seed) for point in finalists(search, known, FINALISTS)}
     seconds += math.fsum(run.ended.billable_instance_seconds for run in second.values())
+
+    def cost(run: Run) -> float:
+        return cost_of(search.objective, run.ended) if succeeded(search.objective, run) else math.inf
+
+    costs = {point: [cost(grid.draw(point, seed)), cost(run)] for point, run in second.items()}
     return Replay(
         seconds=seconds,
         trials=len(trials),
-        choice=choose(_costs(grid, second, seed)) or (best.point if best else None),
+        choice=choose(costs) or (best.point if best else None),
         pruned=tuple(pruned),
     )
-
-
-def _costs(grid: Grid, second: Mapping[Point, Run], seed: int) -> dict[Point, list[float]]:
-    """Return the costs of both trainings of each finalist; infinite without success."""
-
-    def cost(run: Run) -> float:
-        objective = grid.search.objective
-        return cost_of(objective, run.ended) if succeeded(objective, run) else math.inf
-
-    return {point: [cost(grid.draw(point, seed)), cost(run)] for point, run in second.items()}
 
 
 def _train(part: Part, earlier: Sequence[FrozenTrial], trial: Trial, run: Run) -> tuple[TrialOutcome, str | None]:

@@ -108,7 +108,7 @@ def write(
         import mlflow.pyfunc
     logging.getLogger("mlflow.pyfunc").setLevel(logging.WARNING)
 
-    model = Model(**names)
+    model, is_pair = Model(**names), checkpoint.task == "classification" and plan.is_of_pairs
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
         code, made = Path(scratch) / "stored", Path(scratch) / "made"
         package = store_code(code)
@@ -118,7 +118,7 @@ def write(
             code_paths=[str(code / package)],
             mlflow_model=model,
             signature=signature(checkpoint.task, plan),
-            input_example=_example(checkpoint.task, plan),
+            input_example=QUESTION if checkpoint.task == "question-answering" else PAIR if is_pair else SENTENCE,
             pip_requirements=[f"{name}=={version(name).partition('+')[0]}" for name in PACKAGES],  # without `+cpu`,
             metadata={**metadata, "task": checkpoint.task, "label_names": list(checkpoint.label_names)},
             model_config={"task": checkpoint.task, **plan.answering, "evaluation": asdict(evaluation)},
@@ -136,28 +136,23 @@ def store_code(folder: Path) -> str:
     The name has a digest of the code. So the package hides none of the user's, such as `models`, and models of
     different versions can be loaded in one process.
     """
-    texts = {path: (ROOT / path).read_text("utf-8") for path in _imported_files()}
+    texts, left = {ANSWER_SPANS.relative_to(ROOT): ANSWER_SPANS.read_text("utf-8")}, [LOADER]
+    while left:  # the files of ours that are executed when `pyfunc.py` is imported
+        file = left.pop()
+        if file in texts or not (ROOT / file).is_file():
+            continue
+        texts[file] = (ROOT / file).read_text("utf-8")
+        for node in ast.parse(texts[file]).body:
+            if isinstance(node, ast.ImportFrom) and node.module:
+                module = Path(*node.module.split("."))
+                left += [module.with_suffix(".py"), *(module / f"{each.name}.py" for each in node.names)]
+    texts = dict(sorted(texts.items()))
     package = f"trainfare_{hashlib.sha256(repr(texts).encode()).hexdigest()[:12]}"
     for path, text in texts.items():
         target = folder / package / path
         target.parent.mkdir(parents=True, exist_ok=True)
         target.write_text(OUR_IMPORT.sub(rf"\1 {package}.\2.", text), "utf-8")
     return package
-
-
-def _imported_files() -> list[Path]:
-    """Return the files of ours that are executed when `pyfunc.py` is imported."""
-    files, left = {ANSWER_SPANS.relative_to(ROOT)}, [LOADER]
-    while left:
-        file = left.pop()
-        if file in files or not (ROOT / file).is_file():
-            continue
-        files.add(file)
-        for node in ast.parse((ROOT / file).read_text("utf-8")).body:
-            if isinstance(node, ast.ImportFrom) and node.module:
-                module = Path(*node.module.split("."))
-                left += [module.with_suffix(".py"), *(module / f"{each.name}.py" for each in node.names)]
-    return sorted(files)
 
 
 def signature(task: str, plan: ModelPlan) -> ModelSignature:
@@ -178,9 +173,3 @@ def signature(task: str, plan: ModelPlan) -> ModelSignature:
         outputs = [ColSpec("string", "generated_text")]
         params = ParamSchema([ParamSpec("max_new_tokens", "long", 50), ParamSpec("do_sample", "boolean", False)])
     return ModelSignature(Schema(inputs), Schema(outputs), params if params.params else None)  # type: ignore[arg-type]
-
-
-def _example(task: str, plan: ModelPlan) -> str | dict[str, str]:
-    if task == "question-answering":
-        return QUESTION
-    return PAIR if task == "classification" and plan.is_of_pairs else SENTENCE

@@ -105,12 +105,16 @@ def _make(source: ScriptSource, folder: Path) -> None:
             remove(folder)
         venv.create(folder, symlinks=True)
         # The environment imports our packages after its own. `--system-site-packages` would not do so in a venv.
-        ours = [each for each in site.getsitepackages() if Path(each).is_dir()]
-        lines = [f"import site; site.addsitedir({each!r})\n" for each in ours]
-        (_packages(folder) / "trainfare-packages.pth").write_text("".join(lines))
+        lines = [f"import site; site.addsitedir({each!r})\n" for each in site.getsitepackages() if Path(each).is_dir()]
+        packages = Path(sysconfig.get_path("purelib", "venv", {"base": str(folder), "platbase": str(folder)}))
+        (packages / "trainfare-packages.pth").write_text("".join(lines))
         _install(source, folder)
+        own = {each.name: each.version for each in distributions(path=[str(packages)])}
+        parsed = filter(None, map(_parsed, requirement_lines(source.folder)))
+        required = {_normal(each.name) for each in parsed}
+        ours = {each.name: each.version for each in distributions() if _normal(each.name) in required}
         unfinished = folder / f".{VERSIONS}"
-        unfinished.write_text(json.dumps(_versions(source.folder, folder), indent=1))
+        unfinished.write_text(json.dumps(dict(sorted({**ours, **own}.items())), indent=1))
         unfinished.replace(folder / VERSIONS)
     except (OSError, subprocess.SubprocessError) as error:
         raise InputError(f"script.requirements: {folder} cannot be made: {error}") from error
@@ -119,8 +123,8 @@ def _make(source: ScriptSource, folder: Path) -> None:
             shutil.rmtree(folder, ignore_errors=True)
 
 
-def _packages(environment: Path) -> Path:
-    return Path(sysconfig.get_path("purelib", "venv", {"base": str(environment), "platbase": str(environment)}))
+def _normal(name: str) -> str:
+    return re.sub(r"[-_.]+", "-", name).lower()
 
 
 def _install(source: ScriptSource, environment: Path) -> None:
@@ -145,16 +149,6 @@ def _install(source: ScriptSource, environment: Path) -> None:
         first = next((line.removeprefix("ERROR: ") for line in errors if line.startswith("ERROR: ")), None)
         reason = without_secrets(first or (errors[-1] if errors else "pip failed"))[:400]
         raise InputError(f"script.requirements: pip cannot install {FILE} of the script: {reason}")
-
-
-def _versions(source: Path, environment: Path) -> dict[str, str]:
-    own = {each.name: each.version for each in distributions(path=[str(_packages(environment))])}
-    parsed = filter(None, map(_parsed, requirement_lines(source)))
-    required = {re.sub(r"[-_.]+", "-", each.name).lower() for each in parsed}
-    ours = {
-        each.name: each.version for each in distributions() if re.sub(r"[-_.]+", "-", each.name).lower() in required
-    }
-    return dict(sorted({**ours, **own}.items()))
 
 
 def requirement_lines(folder: Path) -> list[str]:

@@ -13,6 +13,7 @@ import importlib.util
 import json
 import os
 import re
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from itertools import islice
 from pathlib import Path
@@ -70,38 +71,31 @@ def docstring_rows(packages: Sequence[str]) -> list[dict[str, str]]:
     Texts that occur in several packages are left out.
     """
     texts = {package: list(islice(_package_texts(package), TEXTS_PER_PACKAGE)) for package in packages}
-    owners: dict[str, set[str]] = {}
-    for package, package_texts in texts.items():
-        for text in package_texts:
-            owners.setdefault(text, set()).add(package)
-    unique = {
-        package: [text for text in package_texts if len(owners[text]) == 1] for package, package_texts in texts.items()
-    }
+    packages_of = Counter(text for own in texts.values() for text in own)
+    unique = {package: [text for text in own if packages_of[text] == 1] for package, own in texts.items()}
     fewest = min(map(len, unique.values()))
     return [{"text": unique[package][at], "label": package} for at in range(fewest) for package in packages]
 
 
 def _package_texts(package: str) -> Iterator[str]:
-    """Yield the distinct masked docstrings of a package. The order of its files mixes its modules."""
+    """Yield the distinct masked docstrings of a package, without its tests.
+
+    Files are ordered by a hash of their path, which mixes the modules.
+    """
+    spec = importlib.util.find_spec(MODULES.get(package, package))
+    assert spec is not None, "the package is installed"
+    assert spec.submodule_search_locations, "a package, not a module of one file"
+    root = Path(spec.submodule_search_locations[0])
+    paths = [path for path in root.rglob("*.py") if NO_DATA.isdisjoint(path.relative_to(root).parts)]
     names = "|".join(re.escape(name) for name in PACKAGES[package])
     own_name = re.compile(rf"(?<![A-Za-z])({names})(?![A-Za-z])", re.IGNORECASE)
     yielded: set[str] = set()
-    for path in _sources(MODULES.get(package, package)):
+    for path in sorted(paths, key=lambda each: hashlib.sha256(each.relative_to(root).as_posix().encode()).digest()):
         for text in islice(_file_texts(path), TEXTS_PER_FILE):
             masked = own_name.sub(MASK, text)
             if masked not in yielded:
                 yielded.add(masked)
                 yield masked
-
-
-def _sources(module: str) -> list[Path]:
-    """Return a package's source files without its tests, ordered by a hash of their path within the package."""
-    spec = importlib.util.find_spec(module)
-    assert spec is not None, "the package is installed"
-    assert spec.submodule_search_locations, "a package, not a module of one file"
-    root = Path(spec.submodule_search_locations[0])
-    paths = [path for path in root.rglob("*.py") if NO_DATA.isdisjoint(path.relative_to(root).parts)]
-    return sorted(paths, key=lambda path: hashlib.sha256(path.relative_to(root).as_posix().encode()).digest())
 
 
 def _file_texts(path: Path) -> Iterator[str]:
