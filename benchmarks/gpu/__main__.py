@@ -6,7 +6,7 @@ import argparse
 import os
 import sys
 import tempfile
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 
@@ -43,7 +43,10 @@ def main(arguments: Sequence[str]) -> int:
     options = parser.parse_args(arguments)
     if options.parallel < 1:
         parser.error(f"--parallel is {options.parallel}; it must be at least 1.")
-    paths = with_references(options.only)
+    needed = set(options.only)
+    for path in reversed(PATHS):  # a reference runs before its path, and may have a reference, too
+        needed |= {path.reference} if path.name in needed else set()
+    paths = [path for path in PATHS if path.name in needed]
     asked = [each for each in GPU_WORKLOADS if each.name in options.only]
     workloads = runnable(asked, DATA.is_dir())
     notes = [f"{each.name} was not run: its data is no longer on the Hub." for each in asked if each not in workloads]
@@ -75,15 +78,6 @@ def main(arguments: Sequence[str]) -> int:
             has_passed = has_passed and measured.has_passed
     print("Everything is as expected." if has_passed else "Something differs: see docs/benchmarks.md.")
     return 0 if has_passed else 1
-
-
-def with_references(names: Collection[str]) -> list[GpuPath]:
-    """Return the paths of these names, and those that they are compared with."""
-    needed = set(names)
-    # A reference runs before its path, and may have a reference, too.
-    for path in reversed(PATHS):
-        needed |= {path.reference} if path.name in needed else set()
-    return [path for path in PATHS if path.name in needed]
 
 
 def plan(paths: Sequence[GpuPath], workloads: Sequence[Workload], cards: Cards | None, minutes: float) -> Iterator[str]:

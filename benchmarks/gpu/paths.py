@@ -247,7 +247,13 @@ def differences(path: GpuPath, reported: Reported, cards: Cards, reference_loss:
     if path.failure:
         return []
     if path.too_large:
-        return _calibration(path.too_large, reported)
+        fits = {
+            event.fields["step"]: bool(event.fields["values"]["calibration/fits"])
+            for event in reported.events
+            if event.kind == "metric" and "calibration/fits" in event.fields["values"]
+        }
+        wrong = [f"batch size {path.too_large:,} was expected not to fit"] if fits.get(path.too_large, True) else []
+        return wrong if any(fits.values()) else [*wrong, "no batch size fits"]
     start, fields = reported.first("start"), path.job_fields()
     device, used = start.get("device", {}), start.get("hyperparameters", {})
     expected = {name: fields[name] for name in CHECKED_FIELDS if name in fields}
@@ -286,16 +292,6 @@ def _results(path: GpuPath, reported: Reported, reference_loss: float | None) ->
     return sentences
 
 
-def _calibration(too_large: int, reported: Reported) -> list[str]:
-    fits = {
-        event.fields["step"]: bool(event.fields["values"]["calibration/fits"])
-        for event in reported.events
-        if event.kind == "metric" and "calibration/fits" in event.fields["values"]
-    }
-    wrong = [f"batch size {too_large:,} was expected not to fit"] if fits.get(too_large, True) else []
-    return wrong if any(fits.values()) else [*wrong, "no batch size fits"]
-
-
 def try_paths(
     paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: Deadline, echo: Echo, parallel: int = 1
 ) -> Findings:
@@ -318,7 +314,13 @@ def try_paths(
         own.mkdir()
         return reported_by(own, {"model": model, **path.job_fields(), **limits}, slots=own / "slots")
 
-    for path, reported in run_all(paths, run, parallel):
+    def reports() -> Iterator[tuple[GpuPath, Reported | None]]:
+        together = [path for path in paths if not path.fills_memory]
+        with ThreadPoolExecutor(parallel) as pool:
+            yield from zip(together, pool.map(run, together), strict=True)
+        yield from ((path, run(path)) for path in paths if path.fills_memory)  # one by one
+
+    for path, reported in reports():
         if reason := cards.reason_against(path):
             notes = [f"{path.name} was not run: {reason}."]
         else:
@@ -334,18 +336,6 @@ def try_paths(
         for line in notes or [f"{path.name}: as expected"]:
             echo(f"  {line}")
     return findings
-
-
-def run_all(
-    paths: Sequence[GpuPath], run: Callable[[GpuPath], Reported | None], parallel: int
-) -> Iterator[tuple[GpuPath, Reported | None]]:
-    """Run `parallel` paths at a time, then those that fill the memory, one by one. Yield what each reported."""
-    together = [path for path in paths if not path.fills_memory]
-    with ThreadPoolExecutor(parallel) as pool:
-        yield from zip(together, pool.map(run, together), strict=True)
-    for path in paths:
-        if path.fills_memory:
-            yield path, run(path)
 
 
 def model_without_dropout(folder: Path) -> Path:

@@ -18,7 +18,7 @@ from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
 from training.scripts.source import check_folder, digest_folder
 from training.staging.formats.files import digest_file
 from training.staging.models.model_files import PACKAGE_PREFIX, locate
-from training.staging.sources.docstrings import docstring_file
+from training.staging.sources.sources import docstring_file
 
 BUILTIN_PREFIX = "builtin:"
 BUILTINS = ("docstrings",)

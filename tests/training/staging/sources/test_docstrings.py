@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from training.staging.sources.docstrings import (
+from training.staging.sources.sources import (
     PACKAGES,
     docstring_file,
 )
@@ -39,7 +39,7 @@ def test_no_text_names_its_own_package(rows: list[dict[str, str]]) -> None:
 @pytest.mark.slow
 def test_another_process_gives_the_same_rows_without_importing_a_package(tmp_path: Path) -> None:
     code = (
-        "import sys; from pathlib import Path; from training.staging.sources.docstrings import docstring_file;"
+        "import sys; from pathlib import Path; from training.staging.sources.sources import docstring_file;"
         f"print(docstring_file(Path({str(tmp_path / 'other')!r})).name);"
         "print([name for name in ('torch', 'numpy', 'pandas', 'sklearn', 'sympy') if name in sys.modules])"
     )
