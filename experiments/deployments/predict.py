@@ -232,7 +232,7 @@ def _description(predictor: Predictor, source: Source, parameters: dict[str, Any
 def _predict(
     predictor: Predictor, source: Source, parameters: dict[str, Any], output: Path, rows: int, digest: str
 ) -> float:
-    """Write the output, and return the seconds that it took. `digest` is that of the files before."""
+    """Write the output, and return the seconds that it took. `digest` identifies the files before."""
     from models.batch import predict, private_output
     from training.staging.sources.data_files import digest_files
 

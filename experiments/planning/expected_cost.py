@@ -138,7 +138,7 @@ def _from_similar_jobs(job: PlannedJob, size: JobSize | None, earlier: Sequence[
 
 
 def jobs_of_equal_steps(job: PlannedJob, earlier: Sequence[Job]) -> list[Job]:
-    """Return the earlier jobs whose start-up and steps take as long as those of a planned job."""
+    """Return the earlier jobs whose start-up and steps take as long as a planned job's."""
     return _of_equal_steps(job, _comparable(job, earlier))
 
 
@@ -163,7 +163,7 @@ def _scaled(each: Job, samples: int) -> float:
 def _agrees(job: PlannedJob, each: Job, features: tuple[str, ...]) -> bool:
     """Return whether an earlier job trained on the same data with the same hyperparameters.
 
-    A hyperparameter that the earlier job did not record counts as equal, except those of `features`.
+    A hyperparameter that the earlier job did not record counts as equal, unless it is in `features`.
     """
     if each.text.get("data_key") != job.data_key:
         return False

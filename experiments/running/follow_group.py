@@ -120,7 +120,7 @@ def run_waves(
     """Run the waves of a comparison with `run`. Return the jobs of all waves so far, and the outcomes of ended jobs.
 
     The tracking server's records alone decide which jobs come next, so all launchers of a group agree. `rows` selects
-    those of the comparison from the table of the group's jobs.
+    the jobs of the comparison from the table of the group's jobs.
     """
     baselines = {job.arm for job in jobs if job.is_baseline}
     labels = sorted(dict.fromkeys(job.arm for job in jobs), key=lambda label: label not in baselines)
@@ -180,7 +180,7 @@ def expected_seconds(store: Store, group: Group, jobs: Sequence[PlannedJob]) -> 
 
 
 def earlier_jobs(store: Store, experiment_id: str, jobs: Sequence[PlannedJob], but: str | None = None) -> list[Job]:
-    """Return the successful jobs of an experiment on the machines of planned jobs, without those of the group `but`."""
+    """Return the successful jobs of an experiment on the machines of planned jobs, except in the group `but`."""
     table = ended_jobs(store.client, experiment_id, {job.spec.instance_type for job in jobs})
     return [job_of(row) for row in table.to_dict("records") if but is None or row.get("group") != but]
 

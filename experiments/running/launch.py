@@ -94,7 +94,7 @@ class Prepared:
     name: str
     """Name of the experiment."""
     experiment: Experiment
-    """Experiment whose fields about the service and the group are those of all jobs."""
+    """Experiment whose fields about the service and the group hold for all jobs."""
     arms: tuple[Arm, ...]
     """Arms with all inputs of the jobs."""
     parallel: int

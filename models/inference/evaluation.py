@@ -16,7 +16,7 @@ from training.contract.errors import InputError
 
 FORMATS = ("fp32", "bf16", "fp16")
 EVALUATED_WITH = {"auto": None, "blockwise": "eager"}
-"""Attention of a training -> that of its evaluations, where they differ or it is unknown."""
+"""Attention of a training -> attention of its evaluations, where they differ or it is unknown."""
 
 
 @dataclass(frozen=True, kw_only=True)

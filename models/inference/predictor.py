@@ -71,7 +71,7 @@ class Predictor:
     def answer_each(self, encoded: Sequence[Encoded], run_each: RunEach = map) -> Iterator[tuple[int, Any]]:
         """Run any number of examples, and yield the position and the answer of each as soon as it is known.
 
-        `run_each` is `map` or that of an executor. The rows are batched as in the model's evaluation, if that is known:
+        `run_each` is `map` or an executor's `map`. The rows are batched as in the model's evaluation, if that is known:
         in 16 bits, an answer depends a little on the padding and the number of rows of its batch.
         """
         most_tokens = MOST_TOKENS[self.loaded.device]
@@ -113,7 +113,7 @@ def load_predictor(
 
     If `task` is None, it is read from the configuration. `precision` is auto (None), fastest, fp32, bf16 or fp16; see
     `choose_precision`. `evaluation` has the settings of the evaluation. `max_length` truncates inputs to fewer tokens
-    than the model accepts; by default, it is that of the evaluation. Raises `InputError`.
+    than the model accepts; by default, it is the evaluation's. Raises `InputError`.
     """
     name = task or read_task(folder)
     if name not in TASKS:
