@@ -292,52 +292,6 @@ def _results(path: GpuPath, reported: Reported, reference_loss: float | None) ->
     return sentences
 
 
-def try_paths(
-    paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: Deadline, echo: Echo, parallel: int = 1
-) -> Findings:
-    """Run one job for each path, `parallel` at a time, and compare what it reports with the expectations.
-
-    A path that this machine cannot run is only noted. A path for which no time is left counts as failed.
-    """
-    parallel = min(parallel, len(paths))
-    findings = Findings([], [f"{cards.count} x {cards.name}."])
-    if parallel > 1:
-        findings.notes.append(f"{parallel} paths ran at a time, so their speeds are not reported.")
-    model = str(model_without_dropout(folder))
-    losses: dict[str, float] = {}
-
-    def run(path: GpuPath) -> Reported | None:
-        limits = {} if cards.reason_against(path) else deadline.limits()
-        if not limits:
-            return None
-        own = folder / path.name
-        own.mkdir()
-        return reported_by(own, {"model": model, **path.job_fields(), **limits}, slots=own / "slots")
-
-    def reports() -> Iterator[tuple[GpuPath, Reported | None]]:
-        together = [path for path in paths if not path.fills_memory]
-        with ThreadPoolExecutor(parallel) as pool:
-            yield from zip(together, pool.map(run, together), strict=True)
-        yield from ((path, run(path)) for path in paths if path.fills_memory)  # one by one
-
-    for path, reported in reports():
-        if reason := cards.reason_against(path):
-            notes = [f"{path.name} was not run: {reason}."]
-        else:
-            if reported and (loss := reported.metrics.get("eval_loss")) is not None:
-                losses[path.name] = loss
-            reference = losses.get(path.reference)
-            wrong = differences(path, reported, cards, reference) if reported else [f"it was not run, {NO_TIME}"]
-            findings.rows.append(figure(f"{path.name}: {path.title}", len(wrong), "failed checks", most=0))
-            if reported and parallel == 1:
-                findings.rows += speed_rows(path.name, [reported.metrics])
-            notes = [f"{path.name}: {sentence}." for sentence in wrong]
-        findings.notes += notes
-        for line in notes or [f"{path.name}: as expected"]:
-            echo(f"  {line}")
-    return findings
-
-
 def model_without_dropout(folder: Path) -> Path:
     """Copy the demo's model into a new folder under `folder` and set its dropout to 0. Return the new folder.
 
@@ -398,3 +352,49 @@ def speed_rows(name: str, results: Sequence[Mapping[str, float]]) -> list[Row]:
     )
     rows = [figure(f"{name}: steady samples", rates, "samples/s")] if rates else []
     return [*rows, figure(f"{name}: utilisation", shares, "of the card's 16-bit peak")] if shares else rows
+
+
+def try_paths(
+    paths: Sequence[GpuPath], cards: Cards, folder: Path, deadline: Deadline, echo: Echo, parallel: int = 1
+) -> Findings:
+    """Run one job for each path, `parallel` at a time, and compare what it reports with the expectations.
+
+    A path that this machine cannot run is only noted. A path for which no time is left counts as failed.
+    """
+    parallel = min(parallel, len(paths))
+    findings = Findings([], [f"{cards.count} x {cards.name}."])
+    if parallel > 1:
+        findings.notes.append(f"{parallel} paths ran at a time, so their speeds are not reported.")
+    model = str(model_without_dropout(folder))
+    losses: dict[str, float] = {}
+
+    def run(path: GpuPath) -> Reported | None:
+        limits = {} if cards.reason_against(path) else deadline.limits()
+        if not limits:
+            return None
+        own = folder / path.name
+        own.mkdir()
+        return reported_by(own, {"model": model, **path.job_fields(), **limits}, slots=own / "slots")
+
+    def reports() -> Iterator[tuple[GpuPath, Reported | None]]:
+        together = [path for path in paths if not path.fills_memory]
+        with ThreadPoolExecutor(parallel) as pool:
+            yield from zip(together, pool.map(run, together), strict=True)
+        yield from ((path, run(path)) for path in paths if path.fills_memory)  # one by one
+
+    for path, reported in reports():
+        if reason := cards.reason_against(path):
+            notes = [f"{path.name} was not run: {reason}."]
+        else:
+            if reported and (loss := reported.metrics.get("eval_loss")) is not None:
+                losses[path.name] = loss
+            reference = losses.get(path.reference)
+            wrong = differences(path, reported, cards, reference) if reported else [f"it was not run, {NO_TIME}"]
+            findings.rows.append(figure(f"{path.name}: {path.title}", len(wrong), "failed checks", most=0))
+            if reported and parallel == 1:
+                findings.rows += speed_rows(path.name, [reported.metrics])
+            notes = [f"{path.name}: {sentence}." for sentence in wrong]
+        findings.notes += notes
+        for line in notes or [f"{path.name}: as expected"]:
+            echo(f"  {line}")
+    return findings
