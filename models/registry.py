@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from mlflow.utils.mlflow_tags import MLFLOW_MODEL_VERSIONS
 
 from models.gate import GateCheck, ModelInUse, check
-from models.quality import EVALUATIONS
 from models.trained_model import (
     MODEL_TAG,
     RUN_ID_TAG,
@@ -22,6 +21,7 @@ from models.trained_model import (
     find_artifact_location,
     trained_model_of,
 )
+from tracking.queries.measures import EVALUATIONS
 from tracking.server.errors import is_unknown_call
 from tracking.server.store import Store
 from training.contract.errors import InputError, NotAllowed, TrackingError

@@ -16,8 +16,8 @@ from mlflow.exceptions import MlflowException
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from models.inference.evaluation import UNKNOWN, Evaluation, evaluation_of
-from models.quality import EVALUATIONS
 from tracking.queries.job_tables import quoted, runs_where
+from tracking.queries.measures import EVALUATIONS
 from tracking.queries.metric_histories import number
 from tracking.server.store import Store, require_answer
 from training.contract.errors import InputError, TrackingError
@@ -46,7 +46,7 @@ class TrainedModel:
     experiment_id: str
     """Id of the run's MLflow experiment."""
     task: str
-    """classification, question-answering or causal-lm; empty for a script."""
+    """Name of the task; empty for a script."""
     status: str
     """MLflow's status of the run: FINISHED, FAILED, KILLED, RUNNING ..."""
     failure: str

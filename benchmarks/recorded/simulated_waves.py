@@ -11,12 +11,12 @@ from numpy.random import Generator
 
 from benchmarks.recorded.noise import Draw, Numbers
 from judging.design import Design
-from judging.quality import MEASURES
 from judging.result import CacheState, Result
 from judging.sequential import Reason
 from judging.waves import Job, progress
+from tracking.queries.measures import EVALUATIONS
 
-ACCURACY = next(measure for measure in MEASURES if measure.column == "eval_accuracy")
+ACCURACY = EVALUATIONS["eval_accuracy"]
 
 
 @dataclass(frozen=True, kw_only=True)

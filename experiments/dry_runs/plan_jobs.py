@@ -18,7 +18,7 @@ from experiments.planning.load import load_fields
 from experiments.running.follow_group import earlier_jobs
 from experiments.running.launch import LaunchPlan, prepare_launch
 from experiments.running.service_context import ServiceContext
-from experiments.schema.compare_fields import METRICS_OF_TASKS
+from experiments.schema.compare_fields import reported_metrics
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import declared_scales
 from experiments.sweeping.run_sweep import PreparedSweep, full_names, prepare_sweep
@@ -40,6 +40,7 @@ from sweeps.cost_model.trials import Search
 from sweeps.study.sampler import automatic, first_points
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
+from tracking.queries.measures import MEASURES
 from tracking.server.store import Store, open_existing_store
 from training.contract.budget import Amount
 from training.contract.request import build
@@ -314,7 +315,7 @@ def quality_text(experiment: Experiment, margin: float | None) -> str:
     `margin` is that of the experiment, in the metric's unit; None takes the metric's own.
     """
     scales = declared_scales(experiment.script.metrics) if experiment.script else {}
-    reported = scales if experiment.script else METRICS_OF_TASKS[experiment.task]
+    reported = scales if experiment.script else reported_metrics(experiment.task)
 
     def values(column: str) -> tuple[float, ...]:
         return ANY_VALUE if column in reported else ()
@@ -322,7 +323,7 @@ def quality_text(experiment: Experiment, margin: float | None) -> str:
     def none(_: str) -> tuple[float, ...]:
         return ()
 
-    measure = choose_measure(none, values, scales) if experiment.script else choose_measure(values, none, scales)
+    measure = choose_measure(MEASURES, *((none, values) if experiment.script else (values, none)), scales)
     if measure is None:
         return FROM_LOG
     if not measure.has_unit and margin is None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from experiments.schema.compare_fields import TARGET_METRICS
+from experiments.schema.compare_fields import better_direction
 from experiments.schema.experiment import Experiment
 from training.contract.job_spec import Scalar
 from training.services.sagemaker.s3_location import AccountFields
@@ -67,7 +67,7 @@ def _target(experiment: Experiment) -> dict[str, Scalar | None]:
     return {
         "target_metric": target.metric,
         "target_value": target.value,
-        "target_direction": target.direction or TARGET_METRICS[target.metric],
+        "target_direction": target.direction or better_direction(target.metric),
         "target_stop": target.stop or None,
     }
 

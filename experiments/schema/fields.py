@@ -21,7 +21,8 @@ from experiments.schema.machine_fields import Aws, Machine
 from experiments.schema.script_fields import Script
 from sweeps.space.scaling import Optimiser, ScalingRule, scale
 from training.contract.job_spec import CompileMode, Compiler
-from training.staging.sources.request import Data, Frozen, ModelOverrides, Name, Task
+from training.job.tasks import DEFAULT_TASK
+from training.staging.sources.request import Data, Frozen, ModelOverrides, Name, TaskName
 
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=131_072)], ...], Field(strict=False, min_length=1)]
 Budget = Annotated[float, Field(gt=0.0, le=1e12)]
@@ -58,7 +59,7 @@ class ExperimentFields(Frozen):
 
     description: str = ""
     """Purpose of the experiment, in a sentence or two."""
-    task: Task = "classification"
+    task: TaskName = DEFAULT_TASK
     """Task to train."""
     script: Script | None = None
     """Training script to run instead of a task."""

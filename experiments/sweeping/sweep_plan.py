@@ -12,7 +12,13 @@ from typing import Any, cast, get_args
 from experiments.planning.arms import Arm, variant
 from experiments.planning.plan import design_of, job, source_digest
 from experiments.running.service_context import ServiceContext
-from experiments.schema.compare_fields import INDUCTOR_OPTIONS, METRICS_OF_TASKS, TARGET_METRICS, Sweep, compiler_fields
+from experiments.schema.compare_fields import (
+    INDUCTOR_OPTIONS,
+    Sweep,
+    better_direction,
+    compiler_fields,
+    reported_metrics,
+)
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields
 from judging.design import Design
@@ -83,7 +89,7 @@ def _objective(experiment: Experiment) -> Objective:
 
 
 def _quality(metric: str, direction: str | None = None) -> Quality:
-    return Quality(metric=metric, higher_is_better=(direction or TARGET_METRICS[metric]) == "max")
+    return Quality(metric=metric, higher_is_better=(direction or better_direction(metric)) == "max")
 
 
 def _space(experiment: Experiment) -> Space:
@@ -118,7 +124,7 @@ def _check_objective(experiment: Experiment) -> None:
     named = f"objective {','.join(fields.objective)}"
     if cost not in COSTS:
         raise ValueError(f"{named} must begin with a cost: {', '.join(COSTS)}")
-    metrics = METRICS_OF_TASKS[experiment.task]
+    metrics = reported_metrics(experiment.task)
     for metric in [*others, *([fields.quality] if fields.worse_by is not None else [])]:
         if metric not in metrics:
             raise ValueError(f"{named}: task {experiment.task} does not log {metric}; it logs {', '.join(metrics)}")

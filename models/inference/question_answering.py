@@ -23,7 +23,7 @@ from models.inference.inputs import (
     whole_number,
 )
 from models.inference.loaded_model import Encoded, Loaded, Row
-from models.inference.tasks import answer_spans
+from training.job.tasks import answer_spans
 
 HEAD = "AutoModelForQuestionAnswering"
 

@@ -15,6 +15,7 @@ from judging.waves import Progress, Results, progress
 from reports.comparison.arms import NOT_OF_THE_SETTING, Arm, Job, finite
 from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, misses_target, target_of
 from tracking.groups.plan_file import SCALES_COLUMN, common_scales, read_scales
+from tracking.queries.measures import MEASURES
 
 _ALIKE = frozenset(
     {
@@ -84,7 +85,9 @@ def measure_of(jobs: Sequence[Job]) -> Measure | None:
     succeeded = [job for job in jobs if job.succeeded]
     own, scripts = ([job for job in succeeded if job.is_script == is_script] for is_script in (False, True))
     scales = common_scales([read_scales(job.text.get(SCALES_COLUMN)) for job in jobs])
-    measure = choose_measure(lambda column: finite(own, column), lambda column: finite(scripts, column), scales)
+    measure = choose_measure(
+        MEASURES, lambda column: finite(own, column), lambda column: finite(scripts, column), scales
+    )
     # A training loss may depend on the batch size. It is no measure beside scores of an evaluation.
     return None if measure and measure.column == "train_loss" and evaluation_scores(scripts) else measure
 

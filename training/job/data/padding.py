@@ -8,9 +8,6 @@ import torch
 
 from training.job.data.channels import DUPLICATE, ChannelMetadata, Row
 
-IGNORED_LABEL = -100
-"""Label that PyTorch's cross entropy ignores."""
-
 PADDING_KINDS = ("longest", "buckets", "max_length", "none")
 
 WORK = "work"

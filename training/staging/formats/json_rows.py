@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any, TextIO
 
 from training.contract.errors import InputError, nearest, short_text
+from training.job.tasks import SQUAD_COLUMNS
 from training.staging.formats.files import MAX_COMPARED, Row, missing_column, plain_suffix
 from training.staging.formats.text import (
     BYTE_ORDER_MARK,
@@ -20,7 +21,6 @@ from training.staging.formats.text import (
     text_lines,
 )
 
-SQUAD_COLUMNS = ("id", "context", "question", "answers")
 """Columns of the Hub's `squad`, with one question per row."""
 TYPE_NAMES: dict[type, str] = {str: "text", int: "a whole number", list: "a list", dict: "an object"}
 START_CHARACTERS = 4_096

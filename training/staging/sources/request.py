@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Annotated, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 
+from training.job.tasks import DEFAULT_TASK, TASKS
 from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields
 from training.staging.formats.files import DEFAULT_MAX_EXPANSION
 from training.staging.formats.text import UTF8, TextFormat, delimiter_character, encoding_name
 
-Task = Literal["classification", "question-answering", "causal-lm"]
+if TYPE_CHECKING:
+    TaskName = str
+else:
+    TaskName = Literal[*TASKS]
 Builtin = Literal["docstrings"]
 
 MAX_ROWS = 1_000_000_000
@@ -169,7 +173,7 @@ class Data(Frozen):
 class StagingRequest(Frozen):
     """Everything that determines a job's channels, and a lower limit on their rows."""
 
-    task: Task = "classification"
+    task: TaskName = DEFAULT_TASK
     """Task to train."""
     data: Data
     """Data to train and evaluate on."""
