@@ -20,8 +20,8 @@ from models.inference.predictor import Predictor
 from state.permissions import file_mode
 from state.system_errors import system_reason
 from training.contract.errors import InputError, nearest, short_text
+from training.job.tasks import SQUAD_COLUMNS as SQUAD
 from training.job.tasks import TASKS
-from training.staging.formats.json_rows import SQUAD_COLUMNS as SQUAD
 from training.staging.formats.json_rows import is_json_array
 from training.staging.formats.text import DEFAULT_FORMAT, TextFormat
 from training.staging.rows.texts import checked_text

@@ -323,7 +323,8 @@ def quality_text(experiment: Experiment, margin: float | None) -> str:
     def none(_: str) -> tuple[float, ...]:
         return ()
 
-    measure = choose_measure(MEASURES, *((none, values) if experiment.script else (values, none)), scales)
+    own, of_scripts = (none, values) if experiment.script else (values, none)
+    measure = choose_measure(MEASURES, own, of_scripts, scales)
     if measure is None:
         return FROM_LOG
     if not measure.has_unit and margin is None:

@@ -6,9 +6,10 @@ from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
 from training.contract.errors import InputError
+from training.job.tasks import SQUAD_COLUMNS
 from training.staging.formats.columnar import columnar_rows
 from training.staging.formats.files import COMPRESSIONS, Row, plain_suffix
-from training.staging.formats.json_rows import SQUAD_COLUMNS, is_json_array, json_rows, line_rows, squad_rows
+from training.staging.formats.json_rows import is_json_array, json_rows, line_rows, squad_rows
 from training.staging.formats.tables import table_rows
 from training.staging.formats.text import DEFAULT_FORMAT, TextFormat, text_lines
 
