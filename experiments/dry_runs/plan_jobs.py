@@ -323,8 +323,8 @@ def quality_text(experiment: Experiment, margin: float | None) -> str:
     def none(_: str) -> tuple[float, ...]:
         return ()
 
-    own, of_scripts = (none, values) if experiment.script else (values, none)
-    measure = choose_measure(MEASURES, own, of_scripts, scales)
+    by_jobs, by_scripts = (none, values) if experiment.script else (values, none)
+    measure = choose_measure(MEASURES, by_jobs, by_scripts, scales)
     if measure is None:
         return FROM_LOG
     if not measure.has_unit and margin is None:
