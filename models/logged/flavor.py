@@ -37,7 +37,7 @@ PACKAGES = ("mlflow", "torch", "transformers", "accelerate", "tokenizers", "safe
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADER = Path("models/logged/pyfunc.py")
-OUR_IMPORT = re.compile(r"^( *from) (models|training)\.", re.MULTILINE)
+OUR_IMPORT = re.compile(r"^( *from) (models|state|training)\.", re.MULTILINE)
 
 WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 TOKENIZER = re.compile(
