@@ -3,7 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping
 
-from training.job.reporting.errors import BadData
+from training.job.processes.reporting import BadData
 from training.job.tasks.task import IGNORED_LABEL, LOSS, ColumnNames, Metric, Scorer, Task
 
 if TYPE_CHECKING:

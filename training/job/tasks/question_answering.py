@@ -5,7 +5,7 @@ A context that is longer than a row is divided into windows (`answer_spans.py`).
 
 from typing import TYPE_CHECKING, Any, Dict, Mapping
 
-from training.job.reporting.errors import BadData
+from training.job.processes.reporting import BadData
 from training.job.tasks.task import LOSS, ColumnNames, Metric, Scorer, Task
 
 if TYPE_CHECKING:
