@@ -53,8 +53,8 @@ compare:
     large: {batch_size: 32}
 ```
 
-Any field can be overridden on the command line by its dotted name, also of a named arm. The verb `sweep` accepts the fields of its section
-without the prefix:
+Any field can be overridden on the command line by its dotted name, also of a named arm. The verb `sweep` accepts the
+fields of its section without the prefix:
 
     trainfare compare --experiment mine.yaml --data.train_rows 1000 --bucket_lengths 64,128
     trainfare compare --experiment mine.yaml --compare.arms.large.batch_size 64
