@@ -20,16 +20,16 @@ from numpy.typing import NDArray
 from benchmarks.recorded import replay
 from benchmarks.recorded.replay import Grid
 from judging.design import Design
-from judging.quality import MEASURES
 from judging.result import CacheState, Result
 from judging.sequential import Reason
 from judging.waves import Job, progress
+from tracking.queries.measures import EVALUATIONS
 
 Numbers = NDArray[np.float64]
 Draw = Callable[[Generator, int], Numbers]
 """Draws deviations of this many consecutive jobs: of the log seconds, or of the scores."""
 
-ACCURACY = next(measure for measure in MEASURES if measure.column == "eval_accuracy")
+ACCURACY = EVALUATIONS["eval_accuracy"]
 FOLDER = Path(__file__).resolve().parent / "repeats"
 MIN_JOBS = 3
 """Fewest jobs of one setting from which a spread is estimated."""
