@@ -90,9 +90,9 @@ SECTIONS: Mapping[str, Section] = {
             Figure("mean loss minus the tuned Trainer's", r"(?!squad).*: loss minus the tuned Trainer's, mean"),
         ),
         command="python -m benchmarks.tuning.bench_tuned_trainer [WORKLOAD ...]",
-        short="All but emotion on the EPYC and the Xeon without AMX is from before bulk dropout, the token loss and "
-        "clipping in AdamW were removed. Without AMX, `auto` took bf16, slow on that Xeon; now it takes fp32. "
-        "squad's loss depends on the padding and is left out.",
+        short="The EPYC's figures but emotion's, and all with AMX, are from before three tricks were removed. The Xeon "
+        "without AMX: two rounds, fp32 on both sides; GPT-2 was not measured. Shorter rows gain less. squad's loss "
+        "depends on the padding and is left out.",
     ),
     "auto": Section(
         measures="MiniLM with what `auto` chooses, against the best fixed combination of precision and attention (and "

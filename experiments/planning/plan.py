@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,20 +19,22 @@ from experiments.schema.compare_fields import Compare
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.machine_fields import Image
+from experiments.schema.overrides import flat
 from experiments.schema.script_fields import declared_scales
 from judging.design import Design
 from judging.round_order import round_order
 from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES, write_scales
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
-from training.contract.job_spec import JobSpec, MetricDefinition
+from training.contract.job_spec import NOT_CHOSEN, JobSpec, MetricDefinition
 from training.job.tasks import TASKS
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
+from training.services.registry import traits_of
 from training.staging.tokens.staged import Staged
 
 MACHINE_FIELDS = (
-    *("instance_type", "fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
+    *("fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
     *("model_parallel", "volume_gib", "max_run_seconds", "spot", "max_wait_seconds", "keep_alive_seconds"),
     "capacity_retry_minutes",
 )
@@ -104,7 +106,11 @@ def group_key(
         "name": name,
         "repeats": repeats,
         "arms": [
-            (arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS))
+            (
+                arm.full_label or arm.label,
+                arm.is_baseline,
+                arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS),
+            )
             for arm in arms
         ],
         "data": [each.key for each in staged],
@@ -163,8 +169,9 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         **_program(experiment, staged),
         output_uri=(home / "outputs").as_uri(),
         checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,
+        instance_type=traits_of(experiment.service).instance_type or machine.instance_type,
         **{name: getattr(machine, name) for name in MACHINE_FIELDS},
-        image=image.uri or "local",
+        image=image.uri or NOT_CHOSEN,
         image_versions=image.versions(),
         environment=environment(experiment, staged, home),
     )
@@ -181,20 +188,31 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         script=_script_plan(experiment, staged),
         tags=run_tags(experiment),
         model=_model(experiment),
+        settings=_settings(experiment, arm.fields),
     )
+
+
+def _settings(experiment: Experiment, names: Iterable[str]) -> dict[str, str]:
+    """Return the values of these fields as texts. A section has an entry for each of its fields."""
+    values = dict(flat(experiment.model_dump(mode="json")))
+    if experiment.script is not None:
+        arguments = script_rules.hyperparameters(experiment)
+        values |= {f"script.hyperparameters.{name}": value for name, value in arguments.items()}
+    fields = [[each for each in values if each.startswith(f"{name}.")] or [name] for name in names]
+    return {name: str(values.get(name)) for each in fields for name in each}
 
 
 def environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, str]:
     """Return the variables of a job's request. A script's own variables come last."""
-    machine, script, is_local = experiment.machine, experiment.script, experiment.service == "local"
+    machine, script, traits = experiment.machine, experiment.script, traits_of(experiment.service)
     variables: Mapping[str, object | None] = {
         "TRAINFARE_CORES": machine.cores,
         # torchrun kills 30 s after SIGTERM, which can be too early to write a checkpoint. A service kills after 120 s.
         "TORCH_ELASTIC_SHUTDOWN_TIMEOUT": 110 if machine.devices * machine.instance_count > 1 else None,
         "TRAINFARE_MEMORY_GIB": machine.memory_gib,
         # A request must not contain the values of the job's secrets.
-        SECRET_VARIABLES: ",".join(script.secrets) or None if script and is_local else None,
-        MEASURE_VARIABLE: 1 if script and is_local else None,
+        SECRET_VARIABLES: ",".join(script.secrets) or None if script and not traits.runs_containers else None,
+        MEASURE_VARIABLE: 1 if script and traits.runs_here else None,
         "TORCHINDUCTOR_CACHE_DIR": _compile_cache(experiment, staged, home),
     }
     if isinstance(staged, ScriptInputs) and staged.environment:
@@ -306,7 +324,7 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
 def run_tags(experiment: Experiment) -> dict[str, str]:
     """Return the terms of spot capacity, the published figures, and the scales of a script's metrics."""
     tags: dict[str, str] = {}
-    if experiment.service == "sagemaker":
+    if traits_of(experiment.service).can_be_interrupted:
         terms = {name: getattr(experiment.machine, name) for name in SPOT_TERMS}
         tags |= {f"platform.{name}": f"{value:g}" for name, value in terms.items() if value is not None}
     if published := experiment.published:

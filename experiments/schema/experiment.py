@@ -15,30 +15,23 @@ from pydantic import model_validator
 from experiments.schema.compare_fields import METRICS_BY_NAME, Target, better_direction, check_metric
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.machine_fields import Machine, check_group_budget
-from experiments.schema.overrides import COMPILER_OPTIONS
 from experiments.schema.script_rules import check_script
 from training.contract.errors import InputError
+from training.contract.job_spec import NOT_CHOSEN
+from training.contract.request import TRAINING_COMPILER
+from training.job.settings.declared import SHARDING_SINCE, contradictions, unused_options
 from training.job.tasks import TASKS
+from training.services.registry import SERVICES, traits_of
 
 Check = Callable[[ExperimentFields], None]
 MAX_TASK_LEARNING_RATE = 10.0
 """Largest learning rate of our own tasks, which train with AdamW. A script may have any rate."""
-SAGEMAKER_ONLY = (
-    *("fallback_instance_types", "launcher", "mpi_options", "model_parallel", "spot", "max_wait_seconds"),
-    *("keep_alive_seconds", "image", "spot_discount_percent", "capacity_retry_minutes"),
-)
-"""Fields of `machine` that have no effect on this machine."""
-LOCAL_ONLY = ("cores", "memory_gib")
 NEEDS_GPU = {
     ("precision", "fp16"): "'auto', 'bf16' or 'fp32'",
     ("precision", "fp8"): "'auto', 'bf16' or 'fp32'",
     ("kernels", "liger"): "'torch'",
 }
 """Values that need an NVIDIA GPU, and those to use without one."""
-CUDA_GRAPH_MODES = ("reduce-overhead", "max-autotune")
-"""Modes of inductor that record CUDA graphs."""
-SHARDING_SINCE = (2, 6)
-"""First version of torch with `fully_shard`."""
 
 
 class Experiment(ExperimentFields):
@@ -46,8 +39,8 @@ class Experiment(ExperimentFields):
 
     @model_validator(mode="after")
     def _check_rules(self) -> Experiment:
-        for check in _checks(self):
-            check(self)
+        for rule in broken_rules(self):
+            raise ValueError(rule)
         return self
 
 
@@ -59,6 +52,10 @@ def broken_rules(experiment: ExperimentFields) -> list[str]:
             check(experiment)
         except ValueError as error:
             broken[str(error)] = None
+    if experiment.script is not None:
+        broken |= dict.fromkeys(unused_options(experiment))
+    elif experiment.data is not None:
+        broken |= dict.fromkeys(contradictions(experiment, experiment.evaluation))
     return list(broken)
 
 
@@ -69,17 +66,8 @@ def _checks(experiment: ExperimentFields) -> tuple[Check, ...]:
     if experiment.data is None:
         return (_check_order, _check_data)
     return (
-        *(_check_order, _check_model, _check_learning_rates, _check_length_of_training, _check_push, _check_service),
-        *(
-            _check_xla,
-            _check_sharding,
-            _check_padding_free,
-            _check_task_options,
-            _check_labels,
-            _check_best,
-            _check_metrics,
-        ),
-        *(_check_calibration, _check_cadences),
+        *(_check_order, _check_model, _check_learning_rates, _check_push, _check_service, _check_sharding),
+        *(_check_padding_free, _check_task_options, _check_labels, _check_metrics, _check_calibration, _check_cadences),
     )
 
 
@@ -128,15 +116,6 @@ def _check_learning_rates(experiment: ExperimentFields) -> None:
             raise ValueError(f"{name} must be at most {MAX_TASK_LEARNING_RATE:g} for a task, not {rate:g}")
 
 
-def _check_length_of_training(experiment: ExperimentFields) -> None:
-    if experiment.epochs is None and experiment.max_steps is None:
-        raise ValueError("one of epochs and max_steps is required, but neither is set")
-    if experiment.epochs is not None and experiment.max_steps is not None:
-        raise ValueError(
-            f"epochs {experiment.epochs:g} and max_steps {experiment.max_steps} cannot be combined: set only one"
-        )
-
-
 def _check_ascending(name: str, values: Sequence[int]) -> None:
     for first, second in pairwise(values):
         if first >= second:
@@ -149,68 +128,39 @@ def _check_push(experiment: ExperimentFields) -> None:
 
 
 def _check_service(experiment: ExperimentFields) -> None:
-    _check_options(experiment)
-    if experiment.service == "sagemaker":
-        _check_sagemaker(experiment)
-        check_group_budget(experiment.aws.request, experiment.max_usd, experiment.max_billable_seconds)
-        return
-    for name in SAGEMAKER_ONLY:
-        if getattr(experiment.machine, name) != Machine.model_fields[name].get_default(call_default_factory=True):
-            raise ValueError(f"machine.{name} requires service 'sagemaker'; the service is 'local'")
-    if experiment.compiler in {"trcomp", "trcomp-off"}:
+    """Check our own rules. The service's rules follow when it is opened."""
+    if experiment.compiler_debug and experiment.compiler != "trcomp":
+        raise ValueError(f"compiler_debug requires compiler 'trcomp'; the compiler is {experiment.compiler!r}")
+    traits, machine = traits_of(experiment.service), experiment.machine
+    own, service = traits.instance_type, f"the {traits.name} service"
+    if own is None and machine.instance_type == NOT_CHOSEN:
+        needs = f"service {traits.name!r} needs one such as ml.g5.xlarge"
+        raise ValueError(f"machine.instance_type is {NOT_CHOSEN!r}, but {needs}")
+    fields = {name: other for other, room in SERVICES.items() for name in room.TRAITS.machine_fields}
+    for name in fields:
+        is_foreign = name not in traits.machine_fields
+        if is_foreign and getattr(machine, name) != Machine.model_fields[name].get_default(call_default_factory=True):
+            raise ValueError(f"machine.{name} requires service {fields[name]!r}; the service is {traits.name!r}")
+    if experiment.compiler in TRAINING_COMPILER and not traits.has_training_compiler:
         raise ValueError(
-            f"compiler {experiment.compiler!r} does not run on the local service: it exists only in SageMaker's "
-            f"Training Compiler images. To compile here, use 'inductor'"
+            f"compiler {experiment.compiler!r} does not run on {traits.label}: it exists only in SageMaker's Training "
+            "Compiler images. To compile here, use 'inductor'"
         )
-    machine = experiment.machine
-    if machine.instance_type != "local":
-        raise ValueError(f"machine.instance_type {machine.instance_type!r} must be 'local' on the local service")
-    if machine.instance_count != 1:
-        raise ValueError(f"machine.instance_count {machine.instance_count} must be 1: the local service is one machine")
-
-
-def _check_sagemaker(experiment: ExperimentFields) -> None:
-    """Check our own rules. SageMaker's rules follow in training.services.sagemaker.job_rules."""
-    machine = experiment.machine
-    if machine.instance_type == "local":
-        raise ValueError("machine.instance_type is 'local', but service 'sagemaker' needs one such as ml.g5.xlarge")
-    for name in LOCAL_ONLY:
-        if getattr(machine, name) is not None:
-            raise ValueError(f"machine.{name} requires service 'local': on SageMaker the instance type sets it")
+    if own is not None and machine.instance_type not in (own, NOT_CHOSEN):
+        raise ValueError(f"machine.instance_type {machine.instance_type!r} must be {own!r} on {service}")
+    if traits.is_one_machine and machine.instance_count != 1:
+        raise ValueError(f"machine.instance_count {machine.instance_count} must be 1: {service} is one machine")
     restarts = experiment.script is not None or experiment.calibration is not None
     if machine.spot and not restarts and experiment.save_strategy == "none":
         raise ValueError("machine.spot needs checkpoints to resume from, but save_strategy is none")
-
-
-def _check_options(experiment: ExperimentFields) -> None:
-    for name, compiler in COMPILER_OPTIONS.items():
-        value = getattr(experiment, name)
-        if value == ExperimentFields.model_fields[name].default or experiment.compiler == compiler:
-            continue
-        raise ValueError(f"{name} requires compiler {compiler!r}; the compiler is {experiment.compiler!r}")
-
-
-def _check_xla(experiment: ExperimentFields) -> None:
-    if experiment.compiler != "trcomp":
-        return
-    for name, value, others in (("precision", "fp8", "'bf16'"), ("kernels", "liger", "'torch'")):
-        if getattr(experiment, name) == value:
-            raise ValueError(f"compiler 'trcomp' cannot use {name} {value!r}: use {others}")
+    if traits.reads_aws:
+        check_group_budget(experiment.aws.request, experiment.max_usd, experiment.max_billable_seconds)
 
 
 def _check_sharding(experiment: ExperimentFields) -> None:
-    """The job checks its version of torch."""
+    """The job checks its version of torch, and `contradictions` the other settings."""
     if experiment.sharding == "none":
         return
-    if experiment.compiler not in ("none", "inductor"):
-        raise ValueError(f"sharding 'fsdp2' needs compiler 'none' or 'inductor', not {experiment.compiler!r}")
-    if experiment.compile_scope != "layers":
-        raise ValueError(f"sharding 'fsdp2' needs compile_scope 'layers', not {experiment.compile_scope!r}")
-    if experiment.compile_mode in CUDA_GRAPH_MODES:
-        raise ValueError(
-            f"sharding 'fsdp2' does not work with compile_mode {experiment.compile_mode!r}, which records CUDA graphs: "
-            "use 'default' or 'max-autotune-no-cudagraphs'"
-        )
     machine = experiment.machine
     if machine.launcher in ("smddp", "smp", "xla"):
         raise ValueError(
@@ -227,18 +177,7 @@ def _check_sharding(experiment: ExperimentFields) -> None:
 
 
 def _check_padding_free(experiment: ExperimentFields) -> None:
-    if experiment.padding != "none":
-        return
-    if experiment.compiler != "none":
-        raise ValueError(
-            f"padding 'none' and compiler {experiment.compiler!r} cannot be combined: the number of tokens changes at "
-            f"every step. Use compiler 'none', or padding 'auto'"
-        )
-    if experiment.attention != "auto":
-        raise ValueError(
-            f"padding 'none' needs attention 'auto', not {experiment.attention!r}: it has its own implementation"
-        )
-    if experiment.machine.model_parallel:
+    if experiment.padding == "none" and experiment.machine.model_parallel:
         raise ValueError("padding 'none' and machine.model_parallel cannot be combined: the library splits the layers")
 
 
@@ -257,23 +196,6 @@ def _check_labels(experiment: ExperimentFields) -> None:
         if getattr(experiment.data, name) is not None:
             with_classes = " or ".join(task.name for task in TASKS.values() if task.has_classes)
             raise ValueError(f"data.{name} requires task {with_classes}; {experiment.task} has no labels")
-
-
-def _check_best(experiment: ExperimentFields) -> None:
-    if experiment.best_metric is None:
-        return
-    evaluates = _cadence(*experiment.evaluation)
-    saves = _cadence(experiment.save_strategy, experiment.save_steps)
-    if evaluates != saves:
-        raise ValueError(
-            f"best_metric {experiment.best_metric!r} needs a checkpoint after every evaluation: the job evaluates "
-            f"{evaluates} and saves {saves}"
-        )
-
-
-def _cadence(strategy: str, steps: int | None) -> str:
-    phrases = {"end": "at the end", "none": "never", "epoch": "every epoch", "steps": f"every {steps} steps"}
-    return phrases[strategy]
 
 
 def _check_metrics(experiment: ExperimentFields) -> None:
@@ -304,9 +226,6 @@ def _check_calibration(experiment: ExperimentFields) -> None:
 
 
 def _check_cadences(experiment: ExperimentFields) -> None:
-    for strategy, steps in (("eval_strategy", "eval_steps"), ("save_strategy", "save_steps")):
-        if getattr(experiment, strategy) == "steps" and getattr(experiment, steps) is None:
-            raise ValueError(f"{strategy} 'steps' requires {steps}, the number of steps in between")
     if experiment.eval_strategy == "samples" and experiment.eval_samples is None:
         raise ValueError("eval_strategy 'samples' requires eval_samples, the number of samples in between")
 
@@ -335,7 +254,7 @@ def this_machine() -> ThisMachine:
 
 def check_machine(experiment: ExperimentFields, machine: ThisMachine) -> None:
     """Raise InputError for an experiment that the local service cannot run on this machine."""
-    if experiment.service != "local":
+    if not traits_of(experiment.service).runs_here:
         return
     cores = experiment.machine.cores
     if cores is not None and cores > machine.cores:

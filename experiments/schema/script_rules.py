@@ -11,6 +11,7 @@ from experiments.schema.overrides import known_fields
 from experiments.schema.script_fields import Script
 from training.contract.errors import nearest
 from training.contract.job_spec import Scalar
+from training.services.registry import services_with, traits_of
 
 SIGN = "$"
 
@@ -72,13 +73,18 @@ def hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]:
 
 
 def logged_hyperparameters(experiment: ExperimentFields) -> dict[str, JsonValue]:
-    """Return the hyperparameters to log: the script's own, and batch size and learning rate under our names too."""
+    """Return the hyperparameters to log: one that refers to a field by the field's name, others by their own.
+
+    `lr: $learning_rate` is logged as `learning_rate`, unless the script has another hyperparameter of this name.
+    """
     assert experiment.script is not None
-    used = set(referenced_fields(experiment.script).values())
-    ours: dict[str, JsonValue] = {
-        name: value_of(experiment, name) for name in ("batch_size", "learning_rate") if name in used
-    }
-    return {**ours, **hyperparameters(experiment)}
+    fields, values = referenced_fields(experiment.script), hyperparameters(experiment)
+    logged = {}
+    for name, value in values.items():
+        field = fields.get(name, name)
+        is_taken = "." in field or (field in values and fields.get(field) != field)
+        logged[name if is_taken else field] = value
+    return logged
 
 
 def value_of(experiment: ExperimentFields, name: str) -> Scalar:
@@ -101,16 +107,17 @@ def check_script(experiment: ExperimentFields) -> None:
     """Raise ValueError for an unknown `$name`, and for a field that would have no effect."""
     assert experiment.script is not None
     missing = [name for name, secret in experiment.script.secrets.items() if secret is None]
-    if experiment.service == "sagemaker" and missing:
+    traits = traits_of(experiment.service)
+    if traits.runs_containers and missing:
         raise ValueError(
-            f"script.secrets.{missing[0]} needs the name of a secret in AWS Secrets Manager on SageMaker, because jobs "
-            "do not get variables of this machine"
+            f"script.secrets.{missing[0]} needs the name of a secret in AWS Secrets Manager on {traits.label}, because "
+            "jobs do not get variables of this machine"
         )
     for name, channel in experiment.script.channels.items():
-        if experiment.service == "local" and (reason := channel.only_on_sagemaker):
+        if not traits.streams_channels and (reason := channel.needs_streams):
             raise ValueError(
-                f"script.channels.{_cut(name)} {reason} is read only on SageMaker: set service to sagemaker, or "
-                "download the data and name its folder"
+                f"script.channels.{_cut(name)} {reason} is not read on {traits.label}: set service to "
+                f"{services_with('streams_channels')}, or download the data and name its folder"
             )
     fields = referenced_fields(experiment.script)
     for hyperparameter, field in fields.items():

@@ -4,8 +4,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from reports.comparison.arms import Arm, Job
-from reports.comparison.equal_work import Difference
+from reports.comparison.arms import Arm, Difference, Job
 from tracking.queries.measures import EVALUATIONS
 
 ACCURACY = EVALUATIONS["eval_accuracy"]

@@ -1,0 +1,359 @@
+"""Run the jobs of a group, from the first submission to the last record, in one loop of one thread.
+
+The runs on the tracking server decide what remains to do: a job whose run has ended is kept, a running job is attached
+to, and a job without a run is started. So the loop can be stopped at any time and started again.
+"""
+
+from __future__ import annotations
+
+import time
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing, contextmanager
+from dataclasses import dataclass, field
+
+from experiments.running.followed_job import FollowedJob, start_job
+from experiments.running.group_progress import GroupProgress
+from judging.doomed import Death, doom_of
+from tracking.budgets.ledger import Ledger
+from tracking.groups.group import Group
+from tracking.groups.planned_job import PlannedJob
+from tracking.recording.recorder import JobRun, Outcome, Recorder, job_runs, recorded_outcome
+from tracking.recording.run_artifacts import ClassCharts
+from tracking.server.store import Store
+from training.contract.errors import BudgetFull, QuotaError, TrainfareError
+from training.contract.service import Service
+from training.services.budget import NOTHING, Amount, Spending, budget_sentence, total
+from training.services.interruption import Interrupts
+from training.services.launcher import stop_all
+
+LEFT_OUT = "platform.repeats_left_out"
+"""Tag of the run of a job that died, if further repeats of its arm were not started for that reason."""
+_TICK_SECONDS = 0.05
+_FULL_SECONDS = 60.0
+"""Pause before the next start, after the account's quota had no room for a job."""
+LOG_SECONDS = 30.0
+"""Pause between two points of the live cost."""
+_PAUSE_SECONDS = 5.0
+"""Pause before the budget is read again, while jobs of other launchers may end."""
+_STUCK_SECONDS = 600.0
+"""A launcher without jobs waits so long for the same jobs of other launchers, which may have died."""
+
+
+def run_jobs(
+    store: Store,
+    service: Service,
+    group: Group,
+    planned: Sequence[PlannedJob],
+    *,
+    parallel: int = 1,
+    echo: Callable[[str], None] = print,
+    charts: ClassCharts | None = None,
+    progress: GroupProgress | None = None,
+) -> list[Outcome]:
+    """Run the remaining jobs of `planned`, at most `parallel` at a time, and return the outcomes in the same order.
+
+    `charts` draws the class distribution and the confusion matrix of each run; None logs only their tables. `progress`
+    shows the group's progress; by default it is logged.
+
+    The result is shorter than `planned` if the group's budget has no room for more jobs, which is recorded as the end
+    of the budget, if jobs were left out because their arm is doomed (see `without_left_out`), or if the
+    user stopped the jobs. An error that ends the loop has a note with the names of jobs that may still be running.
+    """
+    jobs = _Jobs(store, service, group, planned, echo, charts)
+    costs = LiveCosts(jobs.ledger, echo)
+    progress = progress or GroupProgress(echo, jobs=planned)
+    with Interrupts(jobs.stop) as interrupts, _detaching(service, group, jobs), closing(progress):
+        while jobs.active or (jobs.waiting and not interrupts.stopping):
+            # Alternate between starting one job and following one: hundreds of starts must not delay the followed jobs.
+            started = False
+            if jobs.waiting and jobs.running < parallel and not interrupts.stopping:
+                started = jobs.start_next(parallel)
+            if started and interrupts.stopping:  # the signal arrived during the start
+                jobs.stop()
+            if not jobs.advance() and not started:
+                time.sleep(_TICK_SECONDS)
+            costs.log_if_due(jobs.active.values())
+            progress.show(jobs.active.values(), jobs.outcomes, jobs.blocked, costs.state)
+    costs.log()
+    return [jobs.outcomes[job.spec.name] for job in planned if job.spec.name in jobs.outcomes]
+
+
+def start_jobs(
+    store: Store,
+    service: Service,
+    group: Group,
+    planned: Sequence[PlannedJob],
+    *,
+    parallel: int = 1,
+    echo: Callable[[str], None] = print,
+    charts: ClassCharts | None = None,
+) -> int:
+    """Start the jobs that `run_jobs` would start first, and leave them running. Return the number of other jobs."""
+    jobs = _Jobs(store, service, group, planned, echo, charts)
+    with _detaching(service, group, jobs):
+        while jobs.waiting and jobs.running < parallel and jobs.start_next(parallel):
+            pass
+    return len(jobs.waiting)
+
+
+@contextmanager
+def _detaching(service: Service, group: Group, jobs: _Jobs) -> Iterator[None]:
+    """Leave all jobs running at the end. Add a note with the names of jobs that may still be running to an error."""
+    try:
+        yield
+    except TrainfareError as error:
+        if unended := jobs.unended:
+            error.add_note(_detached_note(service, group, unended))
+        raise
+    finally:
+        jobs.close()
+
+
+def _detached_note(service: Service, group: Group, names: Sequence[str]) -> str:
+    """Return the note with the names of the jobs that are no longer followed."""
+    listed = ", ".join(names[:3]) + (f" and {len(names) - 3} more" if len(names) > 3 else "")
+    return (
+        f"Jobs that may still be running: {listed}. The same command attaches to them; "
+        f"`{service.jobs_command} stop --group {group.id}` stops them."
+    )
+
+
+class _Jobs:
+    """Jobs of a group: those that are followed, those that wait to start, and the outcomes of those that ended."""
+
+    def __init__(
+        self,
+        store: Store,
+        service: Service,
+        group: Group,
+        planned: Sequence[PlannedJob],
+        echo: Callable[[str], None],
+        charts: ClassCharts | None,
+    ) -> None:
+        """Attach to the running jobs of the group."""
+        self._store, self._service, self._group, self._echo, self._charts = store, service, group, echo, charts
+        self._full_until = 0.0
+        self._blocked: tuple[str, str, float] | None = None
+        self._budget_wait = BudgetWait(echo)
+        self.ledger = Ledger(store, service, group)
+        self._runs = job_runs(store, group)
+        self.doomed = DoomedArms(store, self._runs.values(), echo)
+        self.active: dict[str, FollowedJob] = {}
+        self.outcomes: dict[str, Outcome] = {}
+        for job in planned:
+            run = self._runs.get(job.spec.name)
+            if run and run.has_ended and not run.is_incomplete:
+                self.outcomes[job.spec.name] = recorded_outcome(job, run)
+            elif run and run.is_described:
+                self.active[job.spec.name] = FollowedJob(store, service, job, run, echo, charts)
+        self.waiting = deque(
+            job for job in planned if job.spec.name not in self.outcomes and job.spec.name not in self.active
+        )
+
+    @property
+    def running(self) -> int:
+        """Number of jobs that keep others waiting: how a job ended decides which start next, unless it is late."""
+        return sum(not followed.is_late for followed in self.active.values())
+
+    def start_next(self, parallel: int) -> bool:
+        """Start the first waiting job. Return False if it has no room now; no job waits if none ever will.
+
+        A job of a doomed arm is left out, unless its run was opened already: somebody has to end that run.
+        """
+        job = self.waiting[0]
+        if job.spec.name not in self._runs and self.doomed.leaves_out(job):
+            self.waiting.popleft()
+            return True
+        if not self._budget_wait.is_over(len(self.active)):
+            return False
+        try:
+            if not self._start(job, min(parallel - self.running, len(self.waiting))):
+                return False
+        except BudgetFull as full:
+            self._wait_for_budget(full)
+            return False
+        self.waiting.popleft()
+        self._blocked = None
+        return True
+
+    def _wait_for_budget(self, full: BudgetFull) -> None:
+        """Put the jobs first that hold a part of the budget, or end the group if none holds any."""
+        ordered = sorted(self.waiting, key=lambda job: job.spec.name not in full.holding)
+        self.waiting.clear()
+        if self._budget_wait.ends(full, len(self.active)):
+            self.ledger.end(len(ordered))
+            for job in ordered if full.is_final else ():
+                if run := self._runs.get(job.spec.name):  # it was opened while another launcher reserved
+                    Recorder(self._store, run.id, job).finish_refused(("Refused", str(full)))
+        else:
+            self.waiting.extend(ordered)
+            self._block(ordered[0], "room in the budget (other jobs have reserved it)")
+
+    def _start(self, job: PlannedJob, sharing: int) -> bool:
+        """Start a job. Return False if the account has no room for it now. Raises BudgetFull.
+
+        `sharing` jobs could start now; they share what is left of the budget.
+        """
+        if time.monotonic() < self._full_until:
+            return False
+        name = job.spec.name
+        if name not in self._runs:
+            self._runs[name] = run = self.ledger.open_run(job, sharing)
+            if run.has_ended:  # another launcher has run the job meanwhile
+                self._record(recorded_outcome(job, run))
+                return True
+        try:
+            started = start_job(self.ledger, job, self._runs[name], self._echo, self._charts, sharing)
+        except QuotaError as error:
+            self._block(job, f"the quota '{error.quota}' (all of it is in use)")
+            self._full_until = time.monotonic() + _FULL_SECONDS
+            return False
+        if isinstance(started, Outcome):
+            self._record(started)
+        else:
+            self.active[name] = started
+        return True
+
+    def advance(self) -> bool:
+        """Record new events of the job that is due first. Return False if no job is due."""
+        name = min(self.active, key=lambda each: self.active[each].due, default=None)
+        if name is None or self.active[name].due > time.monotonic():
+            return False
+        if outcome := self.active[name].advance():
+            self._record(outcome)
+            del self.active[name]
+        return True
+
+    def _record(self, outcome: Outcome) -> None:
+        self.outcomes[outcome.planned.spec.name] = outcome
+        self.doomed.add(outcome)
+
+    def _block(self, job: PlannedJob, reason: str) -> None:
+        """Remember the wait of a job that is not submitted yet."""
+        since = self._blocked[2] if self._blocked else time.monotonic()
+        self._blocked = job.run_name, reason, since
+
+    @property
+    def blocked(self) -> dict[str, tuple[str, float]]:
+        """Reason and seconds of the next job's wait, by the name of its run; empty if the job may start."""
+        if self._blocked is None or not self.waiting:
+            return {}
+        name, reason, since = self._blocked
+        return {name: (reason, time.monotonic() - since)}
+
+    def stop(self) -> None:
+        """Ask all jobs to stop. Raises the first error."""
+        stop_all([followed.stop for followed in self.active.values()])
+
+    @property
+    def unended(self) -> list[str]:
+        """Names of the jobs whose run is open: they have started or are starting."""
+        return [name for name in self._runs if name not in self.outcomes]
+
+    def close(self) -> None:
+        """Stop following the jobs. They keep running."""
+        for followed in self.active.values():
+            followed.close()
+
+
+class DoomedArms:
+    """Exceptions of which the jobs of a group died, from the runs on the tracking server."""
+
+    def __init__(self, store: Store, runs: Iterable[JobRun], echo: Callable[[str], None]) -> None:
+        """`echo` reports each arm of which jobs are left out, once."""
+        self._store, self._echo = store, echo
+        self._deaths: dict[str, dict[str, Death]] = {}
+        """By arm and by the id of the job's run."""
+        self._reported: set[str] = set()
+        for run in runs:
+            if run.death:
+                self._deaths.setdefault(run.arm, {})[run.id] = run.death
+
+    def add(self, outcome: Outcome) -> None:
+        """Add the outcome of a job."""
+        if outcome.death:
+            self._deaths.setdefault(outcome.planned.arm, {})[outcome.run_id] = outcome.death
+
+    def leaves_out(self, job: PlannedJob) -> bool:
+        """Return True if the job must not be started. Report its arm, and record it for the report."""
+        deaths = self._deaths.get(job.arm, {})
+        doom = doom_of(list(deaths.values()))
+        if doom and job.arm not in self._reported:
+            self._reported.add(job.arm)
+            self._echo(f"  {job.arm}: no further repeats are started: they would fail as well ({doom.exception})")
+            self._store.tag(next(iter(deaths)), {LEFT_OUT: "true"})
+        return doom is not None
+
+
+def without_left_out(jobs: Sequence[PlannedJob], outcomes: Iterable[Outcome]) -> list[PlannedJob]:
+    """Return the jobs without those that were left out because their arm is doomed."""
+    deaths: dict[str, list[Death]] = {}
+    ended = set()
+    for outcome in outcomes:
+        ended.add(outcome.planned.spec.name)
+        if outcome.death:
+            deaths.setdefault(outcome.planned.arm, []).append(outcome.death)
+    doomed = {arm for arm, of_arm in deaths.items() if doom_of(of_arm)}
+    return [job for job in jobs if job.spec.name in ended or job.arm not in doomed]
+
+
+@dataclass
+class BudgetWait:
+    """Wait of a launcher whose next job does not fit into what is left of the budget."""
+
+    echo: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    _until: float = 0.0
+    _active: int = 0
+    _holding: frozenset[str] | None = None
+    _since: float = 0.0
+
+    def is_over(self, active: int) -> bool:
+        """Return whether to try again: a followed job has ended, or the pause is over."""
+        return active < self._active or self.clock() >= self._until
+
+    def ends(self, full: BudgetFull, active: int) -> bool:
+        """Return whether waiting for room is in vain. Prints the wait when it begins."""
+        if full.is_final:
+            self.echo(f"  {full}")
+            return True
+        now = self.clock()
+        if active or full.holding != self._holding:
+            if self._holding is None:
+                self.echo(f"  {full}")
+            self._holding, self._since = full.holding, now
+        self._until, self._active = now + _PAUSE_SECONDS, active
+        return now - self._since > _STUCK_SECONDS
+
+
+@dataclass
+class LiveCosts:
+    """Cost of a group, logged to its run while its jobs run."""
+
+    ledger: Ledger
+    echo: Callable[[str], None]
+    clock: Callable[[], float] = time.monotonic
+    state: Spending | None = None
+    """The latest state; None before the first one."""
+    _due: float = 0.0
+    _followed: frozenset[str] = field(default_factory=frozenset)
+    _has_news: bool = False
+    """True if a job has ended since the latest point."""
+
+    def log_if_due(self, active: Iterable[FollowedJob]) -> None:
+        """Log the cost so far if a job has ended, or if the pause is over."""
+        followed = {each.job.name: each for each in active}
+        self._has_news |= not self._followed <= followed.keys()
+        self._followed = frozenset(followed)
+        if self.clock() < (self._due - LOG_SECONDS + _PAUSE_SECONDS if self._has_news else self._due):
+            return
+        self.log(total(each.cost_so_far for each in followed.values()))
+        if self._has_news and self.state and self.state.budget.is_limited:
+            self.echo(f"  {budget_sentence(self.state)}")
+        self._has_news = False
+
+    def log(self, running: Amount = NOTHING) -> None:
+        """Log the cost so far; `running` is the part of jobs that have not ended."""
+        self.state = self.ledger.log(running)
+        self._due = self.clock() + LOG_SECONDS
