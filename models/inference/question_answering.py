@@ -73,7 +73,7 @@ def encode(loaded: Loaded, examples: Sequence[Example]) -> list[Encoded]:
 
 
 def _encoded(loaded: Loaded, example: Example) -> Encoded:
-    tokens = answer_spans.tokenize(loaded.tokenizer, example.text, str(example.pair))
+    [tokens] = answer_spans.tokenize(loaded.tokenizer, [(example.text, str(example.pair))])
     if not tokens.offsets:
         raise BadInputs(f"{example.location}: the tokenizer finds no tokens in its context")
     length = _window_tokens(loaded, example.options)

@@ -28,11 +28,12 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from state.errors import InputError as InputError
 from state.errors import InputErrors as InputErrors
 from state.errors import TrainfareError as TrainfareError
+from training.job.tasks.checks import short_text as short_text
 
 Result = TypeVar("Result")
 
@@ -161,16 +162,3 @@ def nearest(value: str, known: Iterable[str]) -> str:
 def nearest_name(value: str, known: Iterable[str]) -> str | None:
     """Return the known name closest to `value`, or None if none is close."""
     return next(iter(difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)), None)
-
-
-def short_text(value: Any) -> str:
-    """Return a value as short text for an error message."""
-    if value is None:
-        return "null"
-    # Python refuses to convert an integer of thousands of digits to text.
-    if isinstance(value, int) and abs(value) >= 10**30:
-        return "a number of more than 30 digits"
-    if isinstance(value, (list, tuple, dict, set)):
-        return f"a {type(value).__name__}"
-    text = repr(value)
-    return text if len(text) <= 60 else text[:57] + "..."

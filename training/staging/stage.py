@@ -20,11 +20,11 @@ from typing import Any
 from state.folders import UNFINISHED_PREFIX, is_usable, new_folder
 from training.job.tasks import TASKS
 from training.staging.models.starting_model import StartingModel, find_starting_model
-from training.staging.rows.labels import check_rows
+from training.staging.rows.labels import check_classes, check_rows
+from training.staging.rows.selection import select
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Source, find_source
-from training.staging.tasks import CONTENT
 from training.staging.tokens.channels import ChannelSummary, ChannelWriter
 from training.staging.tokens.description import DataDescription
 from training.staging.tokens.lengths import choose_buckets, length_statistics, with_max_length
@@ -183,30 +183,33 @@ def validation_is_split_off(request: StagingRequest) -> bool:
 
 def _write(inputs: Inputs, progress: Progress) -> Manifest:
     """Create both channels and write them atomically."""
-    from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer
+    from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer, write_channel
 
     request, scratch = inputs.request, inputs.model.scratch
     config = scratch.configuration(request.max_length) if scratch else None
-    content = CONTENT[request.task](inputs.source.open, request, progress)
+    selection = select(inputs.source.open, request, progress)
+    names = selection.classes.names
     progress.begin("loading the tokenizer")
     tokenizer = load_tokenizer(inputs.model.tokenizer, None if scratch else request.max_length)
-    metadata = channel_metadata(
-        tokenizer, task=request.task, label_names=content.label_names, max_length=request.max_length
-    )
+    metadata = channel_metadata(tokenizer, task=request.task, label_names=names, max_length=request.max_length)
     _delete_abandoned(inputs.folder.parent)
     with new_folder(inputs.folder, lambda path: read_manifest(path) is not None) as unfinished:
         summaries = []
         for channel in CHANNELS:
             writer = ChannelWriter(unfinished / channel)
-            summary = ChannelSummary(max_length=request.max_length, classes=len(content.label_names))
-            writer.close({**metadata, **content.write(channel, tokenizer, writer, summary)})
+            summary = ChannelSummary(max_length=request.max_length, classes=len(names))
+            more = write_channel(selection, channel, request, tokenizer, writer, summary, progress)
+            writer.close({**metadata, **more})
+            if names and channel == "train":  # A limit may leave out all rows of a class that was read.
+                present = {number for number, count in enumerate(summary.class_counts) if count}
+                check_classes(selection.source, present, selection.classes)
             summaries.append(summary)
         train, validation = summaries
-        check_rows(train.rows, request, content.source)
+        check_rows(train.rows, request, selection.source)
         progress.begin("completing")
         if scratch:
             scratch.write(config, tokenizer, TASKS[request.task].head, unfinished / MODEL)
-        manifest = _manifest(request, content.label_names, train, validation)
+        manifest = _manifest(request, names, train, validation)
         write_manifest(unfinished, manifest)
     return manifest
 

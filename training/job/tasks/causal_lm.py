@@ -1,10 +1,13 @@
 """Causal language modelling: predict each token from those before it."""
 
 import math
-from typing import TYPE_CHECKING, Any, Dict, List
+from array import array
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
 from training.job.reporting.errors import BadData
-from training.job.tasks.task import IGNORED_LABEL, LOSS, ColumnNames, Metric, Scorer, Task
+from training.job.tasks.checks import checked_text
+from training.job.tasks.encodings import cut_rows, encodings
+from training.job.tasks.task import IGNORED_LABEL, LOSS, ColumnNames, Encoded, Encoder, Metric, Row, Scorer, Task
 
 if TYPE_CHECKING:
     import numpy as np
@@ -15,6 +18,8 @@ if TYPE_CHECKING:
 
 LARGEST_EXPONENT = 709.0
 """Largest loss whose exponential is finite in double precision."""
+SHORTEST_ROW_TOKENS = 2
+"""Length of the shortest row that has a token to predict."""
 
 
 class CausalLM(Task):
@@ -22,6 +27,8 @@ class CausalLM(Task):
 
     name = "causal-lm"
     row = "text"
+    without_rows = "only blank texts"
+    group = "text"
     options = ("packing",)
     predicts_tokens = True
     head = "AutoModelForCausalLM"
@@ -35,9 +42,55 @@ class CausalLM(Task):
         """Return the text column. Labels are not read."""
         return {names.text: "string"}
 
+    def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Optional[Row]:
+        """Check the text. Blank texts are left out: they contain nothing to learn."""
+        text = checked_text(place, names.text, values[0], may_be_blank=True)
+        return Row(number, (text,)) if text.strip() else None
+
+    def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
+        """Join the tokens of all texts without separators and cut them into blocks, like Hugging Face's run_clm.py.
+
+        Tokens at the end that do not fill a block are dropped. Without packing, each text is a row.
+        """
+        import numpy as np
+        import pyarrow as pa
+
+        packs, length = options["packing"], options["max_length"]
+        rest = np.zeros(0, np.int32)
+
+        def encode(rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> Encoded:
+            nonlocal rest
+            encoded = encodings(tokenizer, [row.texts[0] for row in rows], None, None if packs else length)
+            joined = array("i")
+            lengths = np.zeros(len(encoded), np.int64)
+            for at, each in enumerate(encoded):
+                ids = each.ids
+                joined.extend(ids)
+                lengths[at] = len(ids)
+            tokens = np.array(joined, np.int32)
+            if packs:
+                tokens = np.concatenate([rest, tokens])
+                lengths = np.full(len(tokens) // length, length)
+                tokens, rest = tokens[: len(lengths) * length], tokens[len(lengths) * length :]
+            else:
+                long_enough = lengths >= SHORTEST_ROW_TOKENS
+                tokens, lengths = tokens[np.repeat(long_enough, lengths)], lengths[long_enough]
+            offsets = pa.array(np.concatenate([[0], np.cumsum(lengths)]), pa.int32())
+            columns = {"input_ids": pa.ListArray.from_arrays(offsets, pa.array(tokens, pa.int32()))}
+            return Encoded(columns, 0 if packs else cut_rows(encoded))
+
+        return encode
+
+    def no_rows(self, options: Mapping[str, Any]) -> str:
+        """Return the end of the sentence about texts that make no row."""
+        if not options["packing"]:
+            return "have only one token each, so none can be predicted"
+        length = options["max_length"]
+        return f"do not fill one block of max_length {length} tokens; reduce max_length, or set packing to false"
+
     def check_channel(self, channel: "Channel") -> None:
         """Raise `BadData` if a row has no token to predict: alone in a batch, its loss would be NaN."""
-        [short] = (channel.rows.lengths < 2).nonzero()
+        [short] = (channel.rows.lengths < SHORTEST_ROW_TOKENS).nonzero()
         if len(short):
             raise BadData(
                 f"{channel.data_file}: row {short[0]} has one token, but learning to predict the next token needs two"

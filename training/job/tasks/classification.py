@@ -1,10 +1,23 @@
 """Classification: one label for each text or pair of texts."""
 
 import json
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
 
 from training.job.reporting.errors import BadData
-from training.job.tasks.task import IGNORED_LABEL, LOSS, ColumnNames, Metric, Scorer, Task
+from training.job.tasks.checks import checked_label, checked_text
+from training.job.tasks.encodings import cut_rows, encodings, integers, takes_types, token_columns
+from training.job.tasks.task import (
+    IGNORED_LABEL,
+    LOSS,
+    SOURCE_ROWS,
+    ColumnNames,
+    Encoded,
+    Encoder,
+    Metric,
+    Row,
+    Scorer,
+    Task,
+)
 
 if TYPE_CHECKING:
     import numpy as np
@@ -13,16 +26,13 @@ if TYPE_CHECKING:
     from training.job.data.padding import Batch
     from training.job.weights.pretrained import Pretrained
 
-SOURCE_ROWS = "source_rows.json"
-"""File in the channel: a list with the row numbers, in the user's data, of the channel's first rows. The predictions
-for these rows are reported."""
-
 
 class Classification(Task):
     """One of several classes for each row, scored from a confusion matrix."""
 
     name = "classification"
-    has_classes = True
+    classes = "one"
+    reports_first_rows = True
     integer_columns = ("label",)
     head = "AutoModelForSequenceClassification"
     architectures = ("ForSequenceClassification",)
@@ -40,6 +50,26 @@ class Classification(Task):
         """Return the columns with the text, the label and, for pairs, the second text."""
         pair = {names.text_pair: "string"} if names.text_pair else {}
         return {names.text: "string", names.label: "string or long", **pair}
+
+    def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Row:
+        """Check the text, the label and the second text."""
+        text = checked_text(place, names.text, values[0])
+        label = checked_label(place, names.label, values[1])
+        pair = (checked_text(place, names.text_pair, values[2]),) if names.text_pair else ()
+        return Row(number, (text, *pair), (label,))
+
+    def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
+        """Encode a text or a pair of texts, and the number of its class."""
+
+        def encode(rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> Encoded:
+            pairs = [row.texts[1] for row in rows] if len(rows[0].texts) > 1 else None
+            encoded = encodings(tokenizer, [row.texts[0] for row in rows], pairs, options["max_length"])
+            has_types = pairs is not None and takes_types(tokenizer)
+            types = [each.type_ids for each in encoded] if has_types else None
+            columns = token_columns([each.ids for each in encoded], types)
+            return Encoded({**columns, "label": integers([number for [number] in classes])}, cut_rows(encoded))
+
+        return encode
 
     def check_channel(self, channel: "Channel") -> None:
         """Raise `BadData` if a row has a class without a name."""

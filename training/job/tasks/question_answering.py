@@ -3,16 +3,19 @@
 A context that is longer than a row is divided into windows (`answer_spans.py`). Scores are SQuAD's (`squad.py`).
 """
 
-from typing import TYPE_CHECKING, Any, Dict, Mapping
+from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from training.job.reporting.errors import BadData
-from training.job.tasks.task import LOSS, ColumnNames, Metric, Scorer, Task
+from training.job.tasks.checks import checked_text, short_text
+from training.job.tasks.encodings import integers, takes_types, token_columns
+from training.job.tasks.task import LOSS, ColumnNames, Encoded, Encoder, Metric, Row, Scorer, Task
 
 if TYPE_CHECKING:
     import numpy as np
 
     from training.job.data.channels import Channel
     from training.job.data.padding import Batch
+    from training.job.tasks.answer_spans import Offsets, Tokens
 
 SQUAD_COLUMNS = ("id", "context", "question", "answers")
 """Columns of the Hub's `squad`."""
@@ -23,6 +26,9 @@ class QuestionAnswering(Task):
 
     name = "question-answering"
     row = "question"
+    without_rows = "no questions"
+    group = "context"
+    rows_per_batch = 500
     cut = "divided"
     options = ("doc_stride", "n_best_answers", "max_answer_length")
     scoring_options = options
@@ -45,6 +51,66 @@ class QuestionAnswering(Task):
     def columns(self, names: ColumnNames) -> Dict[str, str]:
         """Return the columns of the Hub's `squad`, which all data for this task must have."""
         return {**dict.fromkeys(SQUAD_COLUMNS, "string"), "answers": "object"}
+
+    def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Row:
+        """Check that each answer is in the context at its position. Leading blanks of the context are kept."""
+        name, context = checked_text(place, "id", values[0]), checked_text(place, "context", values[1])
+        place = f"{place} ({short_text(name)})"
+        answers = tuple(_checked_answer(place, context, text, start) for text, start in _pairs(place, values[3]))
+        question = checked_text(place, "question", values[2], may_be_blank=True).lstrip()
+        # Questions about one context are similar, so they must not be on both sides.
+        return Row(number, (context, question), id=name, group=context, detail=answers)
+
+    def batch_characters(self, row: Row) -> int:
+        """Return the characters of the context."""
+        return len(row.texts[0])
+
+    def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
+        """Cut questions and contexts into windows: the whole question and a part of the context.
+
+        The windows equal those of the tokenizer with `return_overflowing_tokens`, which Hugging Face's `run_qa.py`
+        uses. Here they are cut from the tokens of the whole context, because only the whole context shows whether a
+        window contains a complete answer. `run_qa.py` looks at each window separately: if an answer begins in the last
+        word of a window, its end is placed in the padding after that word.
+        """
+        from training.job.tasks import answer_spans
+        from training.job.tasks.squad import scoring_tables
+
+        max_length, doc_stride, earlier_questions = options["max_length"], options["doc_stride"], 0
+
+        def encode(rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> Encoded:
+            nonlocal earlier_questions
+            made: List[answer_spans.Row] = []
+            labels: List[Tuple[int, int]] = []
+            windows: List[answer_spans.Windows] = []
+            offsets: List[answer_spans.Offsets] = []
+            tokens_of_rows = answer_spans.tokenize(tokenizer, [(row.texts[1], row.texts[0]) for row in rows])
+            for row, tokens in zip(rows, tokens_of_rows):
+                _check_tokens(row, tokens)
+                try:
+                    cut, positions = answer_spans.cut(tokens, max_length, doc_stride)
+                except ValueError as error:
+                    hint = "increase max_length or reduce doc_stride"
+                    raise BadData(f"question {short_text(row.id)}: {error}; {hint}") from error
+                answer = answer_tokens(row.detail, tokens.offsets)
+                made += cut
+                windows.append(positions)
+                offsets.append(tokens.offsets)
+                for first, count in zip(positions.first_token.tolist(), positions.tokens.tolist()):
+                    labels.append(_label(tokens, answer, first, count))
+            columns = {
+                **token_columns(
+                    [ids for ids, _ in made], [types for _, types in made] if takes_types(tokenizer) else None
+                ),
+                "start_position": integers([start for start, _ in labels]),
+                "end_position": integers([end for _, end in labels]),
+            }
+            cut_rows = sum(len(each.tokens) > 1 for each in windows)
+            tables = scoring_tables(rows, offsets, windows, earlier_questions) if for_scoring else None
+            earlier_questions += len(rows)
+            return Encoded(columns, cut_rows, tables)
+
+        return encode
 
     def check_options(self, options: Any) -> None:
         """Raise ValueError if windows would not advance."""
@@ -85,3 +151,75 @@ class QuestionAnswering(Task):
         from training.job.tasks.squad import AnswerScorer
 
         return AnswerScorer(channel)
+
+
+class Answer(NamedTuple):
+    """An answer that occurs in its context."""
+
+    text: str
+    """The answer as spelled in the data."""
+    start: int
+    """Position of its first character in the context, in code points from 0."""
+
+
+def _pairs(place: object, answers: Any) -> List[Tuple[Any, Any]]:
+    """Return (text, start) of each answer, from an object of two lists or a list of objects."""
+    if isinstance(answers, list) and all(isinstance(each, dict) for each in answers):
+        answers = {key: [each.get(key) for each in answers] for key in ("text", "answer_start")}
+    texts, starts = (answers.get("text"), answers.get("answer_start")) if isinstance(answers, dict) else (None, None)
+    if not isinstance(texts, list) or not isinstance(starts, list):
+        raise BadData(f"{place}: answers must contain two lists, 'text' and 'answer_start', not {short_text(answers)}")
+    if len(texts) != len(starts):
+        raise BadData(f"{place}: answers has {len(texts)} texts, but {len(starts)} values of answer_start")
+    return list(zip(texts, starts))
+
+
+def _checked_answer(place: object, context: str, text: Any, start: Any) -> Answer:
+    text = checked_text(place, "answers.text", text)
+    if isinstance(start, bool) or not isinstance(start, int) or start < 0:
+        raise BadData(f"{place}: answer_start must be a whole number of at least 0, not {short_text(start)}")
+    actual = context[start : start + len(text)]
+    if actual != text:
+        problem = f"which has {short_text(actual)}" if actual else f"past its end ({len(context)} characters)"
+        position = context.find(text)
+        hint = f"; it is at {position}" if position >= 0 else ""
+        raise BadData(
+            f"{place}: the answer {short_text(text)} is not at answer_start {short_text(start)} of its context, "
+            f"{problem}{hint}"
+        )
+    return Answer(text, start)
+
+
+def _check_tokens(row: Row, tokens: "Tokens") -> None:
+    if not tokens.offsets:
+        raise BadData(f"question {short_text(row.id)}: its context has no tokens")
+    if tokens.context_at <= tokens.cls < tokens.context_at + len(tokens.offsets):
+        raise BadData(
+            f"question {short_text(row.id)}: its text has no tokens and the tokenizer adds no CLS token, "
+            "so no token can mark an answer outside a window"
+        )
+
+
+def answer_tokens(answers: Sequence[Answer], offsets: "Offsets") -> Optional[Tuple[int, int]]:
+    """Return the first and last of the context's tokens that overlap the first answer, or None.
+
+    Blanks around the answer are ignored. Otherwise a tokenizer that joins a blank to the following word, such as
+    SentencePiece, would include that word.
+    """
+    if not answers:
+        return None
+    text, at = answers[0]
+    start, end = at + len(text) - len(text.lstrip()), at + len(text.rstrip())
+    overlapping = [number for number, (first, last) in enumerate(offsets) if first < end and last > start]
+    return (overlapping[0], overlapping[-1]) if overlapping else None
+
+
+def _label(tokens: "Tokens", answer: Optional[Tuple[int, int]], first: int, count: int) -> Tuple[int, int]:
+    """Return the answer's first and last token in a window, or the CLS token twice if it is not in the window.
+
+    The window has `count` tokens of the context from number `first`.
+    """
+    if answer is not None and first <= answer[0] and answer[1] < first + count:
+        return tokens.context_at + answer[0] - first, tokens.context_at + answer[1] - first
+    cls = tokens.cls if tokens.cls < tokens.context_at else tokens.cls - len(tokens.offsets) + count
+    return cls, cls

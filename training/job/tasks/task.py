@@ -4,10 +4,24 @@ The container imports these files, and so does the launcher, whose `--help` must
 transformers, NumPy and pyarrow only in functions.
 """
 
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Protocol, Tuple
+from typing import (
+    TYPE_CHECKING,
+    Any,
+    Callable,
+    Dict,
+    List,
+    Mapping,
+    NamedTuple,
+    Optional,
+    Protocol,
+    Sequence,
+    Tuple,
+    Union,
+)
 
 if TYPE_CHECKING:
     import numpy as np
+    import pyarrow as pa
 
     from training.job.data.channels import Channel, ChannelMetadata
     from training.job.data.padding import Batch
@@ -15,6 +29,9 @@ if TYPE_CHECKING:
 
 IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
+
+SOURCE_ROWS = "source_rows.json"
+"""File in the channel of a task that `reports_first_rows`: a list with their numbers in the user's data."""
 
 
 class Metric(NamedTuple):
@@ -59,6 +76,42 @@ class ColumnNames(Protocol):
         """Column with the label."""
 
 
+Label = Union[str, int]
+"""Label of a row, as spelled in the data."""
+
+
+class Row(NamedTuple):
+    """A checked row of the data."""
+
+    number: int
+    """Number of the row in the source, from 1."""
+    texts: Tuple[str, ...]
+    """Its texts. They identify repeated rows, and people see them as samples."""
+    labels: Tuple[Label, ...] = ()
+    """Labels that are numbered as classes."""
+    id: str = ""
+    """Name of the row, which must be unique; empty if rows have none."""
+    group: str = ""
+    """Rows of the same group are all training rows or all validation rows; empty if rows have none."""
+    detail: Any = None
+    """Anything else that `encoder` needs."""
+
+
+class Encoded(NamedTuple):
+    """Rows of the channel that a batch of rows makes."""
+
+    columns: "Dict[str, pa.Array]"
+    """Columns of the channel: `input_ids`, `token_type_ids` if the model reads them, and the task's own."""
+    cut_rows: int = 0
+    """Rows of the data that are longer than `max_length`."""
+    tables: "Optional[Dict[str, Dict[str, pa.Array]]]" = None
+    """More Parquet files that an evaluation needs: columns by file name."""
+
+
+Encoder = Callable[[Sequence[Row], Sequence[Sequence[int]]], Encoded]
+"""Encodes the next batch of rows, given the class numbers of their labels. Raises `BadData`."""
+
+
 class Scorer(Protocol):
     """Scores the evaluations of one job."""
 
@@ -93,11 +146,20 @@ class Task:
     """Fields of the experiment that a logged model needs to answer as in its evaluation."""
 
     # The data and the channel
-    has_classes: bool = False
-    """True if labels are numbered as classes. The fields `data.labels`, `label_map` and `skip_labels` require it."""
+    classes: str = "none"
+    """Classes of a row: none; one; many: any number of them. The fields `data.labels`, `label_map` and `skip_labels`
+    require a task with classes."""
     predicts_tokens: bool = False
     """True for a language model: every token is a prediction. So texts are cut into blocks, and models with different
     tokenizers are not evaluated on the same predictions."""
+    without_rows: str = "no rows"
+    """What data has from which `read` returns no row."""
+    group: str = "row"
+    """Name of what is divided into training and validation rows."""
+    rows_per_batch: int = 1_000
+    """Rows that are encoded at once."""
+    reports_first_rows: bool = False
+    """True if evaluations report the predictions of the first rows, so that a channel has their numbers."""
     integer_columns: Tuple[str, ...] = ()
     """Columns of the channel with one integer a row, besides the tokens."""
 
@@ -133,8 +195,35 @@ class Task:
         """Return the data's columns that the task reads, in order, with their types as MLflow names them."""
         raise NotImplementedError
 
+    @property
+    def has_classes(self) -> bool:
+        """True if labels are numbered as classes."""
+        return self.classes != "none"
+
     def check_options(self, options: Any) -> None:
         """Raise ValueError if the experiment's options contradict each other."""
+
+    def read(self, number: int, place: object, values: Sequence[Any], names: ColumnNames) -> Optional[Row]:
+        """Check the values of a row, in the order of `columns`, and return the row; None to leave it out.
+
+        `place` is the location of the row for messages. Raises `BadData`.
+        """
+        raise NotImplementedError
+
+    def batch_characters(self, row: Row) -> int:
+        """Return the size of a row, which limits the rows of a batch."""
+        return sum(map(len, row.texts))
+
+    def encoder(self, tokenizer: Any, options: Mapping[str, Any], for_scoring: bool) -> Encoder:
+        """Return a new encoder for the rows of a channel, with a fast tokenizer.
+
+        `options` are `max_length` and the task's own. `for_scoring` is True for the rows of evaluations.
+        """
+        raise NotImplementedError
+
+    def no_rows(self, options: Mapping[str, Any]) -> str:
+        """Return the end of the sentence about rows of the data that make no row of a channel."""
+        return "make no row"
 
     def check_channel(self, channel: "Channel") -> None:
         """Raise `BadData` for an invalid channel."""

@@ -1,39 +1,31 @@
-"""Load a tokenizer, and tokenise rows in batches."""
+"""Load a tokenizer, and tokenise rows in batches: the task encodes them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+import json
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from typing import Any, TypeVar
 
 from training.contract.errors import InputError
+from training.job.reporting.errors import BadData
+from training.job.tasks import SOURCE_ROWS, TASKS, Encoded, Row
 from training.staging.models.model_files import ModelSource
-
-if TYPE_CHECKING:
-    from training.staging.rows.labels import Example
-from collections import deque
-from collections.abc import Callable, Iterable, Iterator
-from concurrent.futures import Future, ThreadPoolExecutor
-from typing import TypeVar
+from training.staging.rows.selection import Channel, Selection, read_rows
+from training.staging.sources.progress import Progress
+from training.staging.sources.request import StagingRequest
+from training.staging.sources.sources import Table
+from training.staging.tokens.channels import ChannelSummary, ChannelWriter, RowGroupFile, token_counts
 
 # A tokenizer without a limit reports at least this number.
 NO_LIMIT_TOKENS = 1_000_000
 MAX_CHARACTERS = 500_000
 """Text of a batch. A tokenizer needs about 160 bytes of memory for each character of a batch."""
+MAX_SOURCE_ROWS = 1_000
+"""Number of rows whose predictions a job reports."""
 R = TypeVar("R")
 E = TypeVar("E")
-
-
-@dataclass(frozen=True, kw_only=True)
-class Encoded:
-    """Token ids of a batch of rows."""
-
-    input_ids: list[list[int]]
-    """Token ids, special tokens included, without padding."""
-    token_type_ids: list[list[int]] | None
-    """0 for the first text of a pair, 1 for the second; None if rows have one text or the model uses no types."""
-    cut_rows: int
-    """Rows that were truncated."""
 
 
 def load_tokenizer(source: ModelSource, max_length: int | None) -> Any:
@@ -69,51 +61,6 @@ def pad_token_id(tokenizer: Any) -> int | None:
     padding: int | None = tokenizer.pad_token_id
     end: int | None = tokenizer.eos_token_id
     return end if padding is None else padding
-
-
-def encode(tokenizer: Any, examples: Sequence[Example], max_length: int) -> Encoded:
-    """Tokenise rows, truncated to `max_length` tokens. The longer text of a pair is truncated first."""
-    texts = [each.text for each in examples]
-    pairs = None if examples[0].pair is None else [str(each.pair) for each in examples]
-    rows = encodings(tokenizer, texts, pairs, max_length)
-    has_types = pairs is not None and "token_type_ids" in tokenizer.model_input_names
-    return Encoded(
-        input_ids=[row.ids for row in rows],
-        token_type_ids=[row.type_ids for row in rows] if has_types else None,
-        cut_rows=cut_rows(rows),
-    )
-
-
-def encodings(tokenizer: Any, texts: Sequence[str], pairs: Sequence[str] | None, max_length: int | None) -> list[Any]:
-    """Return the encodings of texts or pairs of texts, truncated to `max_length` tokens; None does not truncate.
-
-    They equal those of `tokenizer(texts, pairs, ...)`, but have no positions of tokens in the text, which would take a
-    third of the time.
-    """
-    if not _uses_standard_encoding(tokenizer):
-        batch = tokenizer(texts, pairs, padding=False, truncation=max_length is not None, max_length=max_length)
-        return list(batch.encodings)
-    backend = tokenizer.backend_tokenizer
-    backend.no_padding()
-    backend.no_truncation()
-    if max_length is not None:
-        backend.enable_truncation(max_length, strategy="longest_first", direction=tokenizer.truncation_side)
-    backend.encode_special_tokens = tokenizer.split_special_tokens
-    rows: list[Any] = backend.encode_batch_fast(texts if pairs is None else list(zip(texts, pairs, strict=True)))
-    return rows
-
-
-def _uses_standard_encoding(tokenizer: Any) -> bool:
-    """Return True unless the tokenizer's class changes texts or encodings in Python."""
-    from transformers import PreTrainedTokenizerFast
-
-    names = ("__call__", "_encode_plus", "_switch_to_input_mode")
-    return all(getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name, None) for name in names)
-
-
-def cut_rows(rows: Sequence[Any]) -> int:
-    """Return the number of rows of which the tokenizer cut off tokens."""
-    return sum(len(row.overflowing) > 0 for row in rows)
 
 
 def channel_metadata(tokenizer: Any, *, task: str, label_names: Sequence[str], max_length: int) -> dict[str, Any]:
@@ -157,3 +104,83 @@ def encoded_batches(read: Iterable[list[R]], encode: Callable[[list[R]], E]) -> 
                 yield first, encoding.result()
         for batch, encoding in under_way:
             yield batch, encoding.result()
+
+
+_Encode = Callable[[Sequence[Row], Sequence[Sequence[int]]], Encoded]
+
+
+def _encode(request: StagingRequest, tokenizer: Any, *, for_scoring: bool) -> _Encode:
+    """Return the task's encoder. It raises InputError for a row that the model cannot read."""
+    task = TASKS[request.task]
+    encoder = task.encoder(tokenizer, _options(request), for_scoring)
+
+    def encode(rows: Sequence[Row], classes: Sequence[Sequence[int]]) -> Encoded:
+        try:
+            return encoder(rows, classes)
+        except BadData as error:
+            raise InputError(str(error)) from error
+
+    return encode
+
+
+def _options(request: StagingRequest) -> dict[str, Any]:
+    return {name: getattr(request, name) for name in ("max_length", *TASKS[request.task].options)}
+
+
+def write_channel(
+    selection: Selection,
+    channel: Channel,
+    request: StagingRequest,
+    tokenizer: Any,
+    writer: ChannelWriter,
+    summary: ChannelSummary,
+    progress: Progress,
+) -> Mapping[str, Any]:
+    """Tokenise the rows of a channel, write and summarise them. Return the task's own metadata. Raises InputError."""
+    import numpy as np
+
+    task, part, classes = TASKS[request.task], selection.part(channel), selection.classes
+    is_validation = channel == "validation"
+    encode = _encode(request, tokenizer, for_scoring=is_validation)
+
+    def numbered(batch: list[Row]) -> tuple[list[list[int]], Encoded]:
+        numbers = [[classes.numbers[label] for label in row.labels] for row in batch]
+        return numbers, encode(batch, numbers)
+
+    tables: dict[str, RowGroupFile] = {}
+    source_rows: list[int] = []
+    rows = progress.count(f"tokenising {channel} {task.row}s", part.read(), part.rows)
+    for batch, (numbers, encoded) in encoded_batches(
+        batches(rows, task.batch_characters, task.rows_per_batch), numbered
+    ):
+        if len(encoded.columns["input_ids"]):
+            writer.append(encoded.columns)
+        summary.add_rows(token_counts(encoded.columns), np.array([each for row in numbers for each in row], int))
+        summary.cut_rows += encoded.cut_rows
+        for row, own in zip(batch, numbers, strict=True):
+            label = ", ".join(dict.fromkeys(classes.names[number] for number in own)) if own else None
+            summary.add_source_row(row.texts, number=row.number, label=label)
+        source_rows += [row.number for row in batch[: MAX_SOURCE_ROWS - len(source_rows)]]
+        for name, columns in (encoded.tables or {}).items():
+            tables.setdefault(name, RowGroupFile(writer.folder / name)).append(columns)
+    for table in tables.values():
+        table.close()
+    if not writer.rows:
+        purpose = "validation" if is_validation else "training"
+        name = (selection.tables.validation or selection.tables.train).name if is_validation else selection.source
+        raise InputError(f"the {purpose} {task.row}s of {name} {task.no_rows(_options(request))}")
+    if task.reports_first_rows:
+        (writer.folder / SOURCE_ROWS).write_text(json.dumps(source_rows), "utf-8")
+    return {name: getattr(request, name) for name in task.scoring_options} if is_validation else {}
+
+
+def row_lengths(table: Table, request: StagingRequest, tokenizer: Any) -> list[int]:
+    """Return the length in tokens of each row of a channel that the rows of a table make."""
+    task = TASKS[request.task]
+    encode = _encode(request, tokenizer, for_scoring=False)
+    lengths: list[int] = []
+    rows = read_rows(task, table, request.data)
+    for batch in batches(rows, task.batch_characters, task.rows_per_batch):
+        encoded = encode(batch, [[0] * len(row.labels) for row in batch])
+        lengths += token_counts(encoded.columns).tolist()
+    return lengths
