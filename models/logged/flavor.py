@@ -37,7 +37,7 @@ PACKAGES = ("mlflow", "torch", "transformers", "accelerate", "tokenizers", "safe
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADER = Path("models/logged/pyfunc.py")
-OUR_IMPORT = re.compile(r"^( *from) (models|training)\.", re.MULTILINE)
+OUR_IMPORT = re.compile(r"^( *from) (models|state|training)\.", re.MULTILINE)
 
 WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
 TOKENIZER = re.compile(
@@ -53,8 +53,6 @@ class NotServable(Exception):
 
 @dataclass(frozen=True, kw_only=True)
 class Checkpoint:
-    """Contents of a model's folder."""
-
     task: str
     """Name of the task."""
     label_names: tuple[str, ...]
@@ -75,7 +73,7 @@ def read_checkpoint(folder: Path) -> Checkpoint:
     except FileNotFoundError as error:
         raise NotServable("it has no config.json, so it is not a Transformers folder") from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise NotServable(f"its config.json is not that of a Transformers model: {error}") from error
+        raise NotServable(f"its config.json does not describe a Transformers model: {error}") from error
     task = find_task(architecture)
     if task is None:
         known = ", ".join(part for task in TASKS.values() for part in task.architectures)

@@ -4,7 +4,7 @@ import math
 from array import array
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Optional, Sequence
 
-from training.job.reporting.errors import BadData
+from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text
 from training.job.tasks.encodings import cut_rows, encodings
 from training.job.tasks.task import IGNORED_LABEL, LOSS, ColumnNames, Encoded, Encoder, Metric, Row, Scorer, Task

@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from training.job.reporting.errors import BadData
+from training.job.processes.reporting import BadData
 
 MAX_TEXT_CHARACTERS = 1_500_000
 """Longest text of a row. A tokenizer needs about 160 bytes of memory for each character."""

@@ -3,7 +3,7 @@
 import json
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, Sequence
 
-from training.job.reporting.errors import BadData
+from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_label, checked_text
 from training.job.tasks.encodings import cut_rows, encodings, integers, takes_types, token_columns
 from training.job.tasks.task import (

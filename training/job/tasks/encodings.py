@@ -12,7 +12,12 @@ def encodings(tokenizer: Any, texts: Sequence[str], pairs: Optional[Sequence[str
     The longer text of a pair is truncated first. The encodings equal those of `tokenizer(texts, pairs, ...)`, but have
     no positions of tokens in the text, which would take a third of the time.
     """
-    if not _uses_standard_encoding(tokenizer):
+    from transformers import PreTrainedTokenizerFast
+
+    names = ("__call__", "_encode_plus", "_switch_to_input_mode")
+    own, standard = type(tokenizer), PreTrainedTokenizerFast
+    if any(getattr(own, name, None) is not getattr(standard, name, None) for name in names):
+        # The tokenizer's class changes texts or encodings in Python.
         batch = tokenizer(texts, pairs, padding=False, truncation=max_length is not None, max_length=max_length)
         return list(batch.encodings)
     backend = tokenizer.backend_tokenizer
@@ -22,14 +27,6 @@ def encodings(tokenizer: Any, texts: Sequence[str], pairs: Optional[Sequence[str
         backend.enable_truncation(max_length, strategy="longest_first", direction=tokenizer.truncation_side)
     backend.encode_special_tokens = tokenizer.split_special_tokens
     return backend.encode_batch_fast(texts if pairs is None else list(zip(texts, pairs)))
-
-
-def _uses_standard_encoding(tokenizer: Any) -> bool:
-    """Return True unless the tokenizer's class changes texts or encodings in Python."""
-    from transformers import PreTrainedTokenizerFast
-
-    names = ("__call__", "_encode_plus", "_switch_to_input_mode")
-    return all(getattr(type(tokenizer), name, None) is getattr(PreTrainedTokenizerFast, name, None) for name in names)
 
 
 def cut_rows(rows: Sequence[Any]) -> int:

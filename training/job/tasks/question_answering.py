@@ -5,7 +5,7 @@ A context that is longer than a row is divided into windows (`answer_spans.py`).
 
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
-from training.job.reporting.errors import BadData
+from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text, short_text
 from training.job.tasks.encodings import integers, takes_types, token_columns
 from training.job.tasks.task import LOSS, ColumnNames, Encoded, Encoder, Metric, Row, Scorer, Task

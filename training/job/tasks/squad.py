@@ -15,7 +15,7 @@ import numpy as np
 import pyarrow as pa
 
 from training.job.data.channels import METADATA, Channel, read_columns, read_texts
-from training.job.reporting.errors import BadData
+from training.job.processes.reporting import BadData
 from training.job.tasks.answer_spans import AnswerOptions, Offsets, Windows, best_of_windows, options_of, stripped
 from training.job.tasks.task import Row
 

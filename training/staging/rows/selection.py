@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Literal
 
 from training.contract.errors import InputError, short_text
-from training.job.reporting.errors import BadData
+from training.job.processes.reporting import BadData
 from training.job.tasks import TASKS, Label, Row, Task
 from training.staging.rows.labels import (
     NO_CLASSES,
@@ -79,7 +79,7 @@ class Selection:
         return self.train if channel == "train" else self.validation
 
 
-def read_rows(task: Task, table: Table, data: Data) -> Iterator[Row]:
+def task_rows(task: Task, table: Table, data: Data) -> Iterator[Row]:
     """Check and yield the rows of a table, except those with a label in `data.skip_labels`. Raises InputError."""
     names = data.columns
     skip = frozenset(map(label_text, data.skip_labels or ()))
@@ -205,11 +205,11 @@ class _Reading:
 
     def checked(self, table: Table) -> Iterator[Row]:
         """Read the rows of a table for the first time."""
-        return self.progress.count(f"checking {Path(table.name).name}", read_rows(self.task, table, self.data))
+        return self.progress.count(f"checking {Path(table.name).name}", task_rows(self.task, table, self.data))
 
     def again(self, channel: Channel, rows: int) -> Iterator[Row]:
         """Read the first rows of a table again."""
-        return islice(read_rows(self.task, getattr(self.open(), channel), self.data), rows)
+        return islice(task_rows(self.task, getattr(self.open(), channel), self.data), rows)
 
 
 def select(open_tables: Callable[[], Tables], request: StagingRequest, progress: Progress) -> Selection:

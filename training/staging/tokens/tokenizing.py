@@ -8,11 +8,11 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from typing import Any, TypeVar
 
-from training.contract.errors import InputError
-from training.job.reporting.errors import BadData
+from training.contract.errors import InputError, first_line
+from training.job.processes.reporting import BadData
 from training.job.tasks import SOURCE_ROWS, TASKS, Encoded, Row
-from training.staging.models.model_files import ModelSource
-from training.staging.rows.selection import Channel, Selection, read_rows
+from training.staging.models.model_files import ModelSource, check_max_length
+from training.staging.rows.selection import Channel, Selection, task_rows
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Table
@@ -41,18 +41,14 @@ def load_tokenizer(source: ModelSource, max_length: int | None) -> Any:
         tokenizer = AutoTokenizer.from_pretrained(source.location, revision=source.revision or "main", use_fast=True)
     # Missing files, no network, an unknown class and damaged JSON raise different classes, some a bare `Exception`.
     except Exception as error:
-        reason = (str(error).strip() or type(error).__name__).splitlines()[0][:300]
-        raise InputError(f"the tokenizer of model {source.name!r} cannot be loaded: {reason}") from error
+        raise InputError(f"the tokenizer of model {source.name!r} cannot be loaded: {first_line(error)}") from error
     if not getattr(tokenizer, "is_fast", False):
         raise InputError(f"model {source.name!r} has only a slow tokenizer; a fast one (tokenizer.json) is required")
     if pad_token_id(tokenizer) is None:
         raise InputError(f"the tokenizer of model {source.name!r} has neither a padding token nor an end token")
-    if max_length is None or source.folder is not None:
-        return tokenizer
-    if tokenizer.model_max_length < min(max_length, NO_LIMIT_TOKENS):
-        raise InputError(
-            f"max_length is {max_length}, but {source.name} accepts at most {tokenizer.model_max_length} tokens"
-        )
+    limit = tokenizer.model_max_length
+    if max_length is not None and source.folder is None and limit < NO_LIMIT_TOKENS:
+        check_max_length(source.name, limit, max_length)
     return tokenizer
 
 
@@ -75,13 +71,15 @@ def channel_metadata(tokenizer: Any, *, task: str, label_names: Sequence[str], m
     }
 
 
-def batches(rows: Iterable[R], characters: Callable[[R], int], max_rows: int) -> Iterator[list[R]]:
-    """Yield consecutive rows: at most `max_rows`, with at most `MAX_CHARACTERS` or one row."""
+def batches(
+    rows: Iterable[R], characters: Callable[[R], int], max_rows: int, max_characters: int = MAX_CHARACTERS
+) -> Iterator[list[R]]:
+    """Yield consecutive rows: at most `max_rows`, with at most `max_characters` or one row."""
     batch: list[R] = []
     total = 0
     for row in rows:
         size = characters(row)
-        if batch and (len(batch) == max_rows or total + size > MAX_CHARACTERS):
+        if batch and (len(batch) == max_rows or total + size > max_characters):
             yield batch
             batch, total = [], 0
         batch.append(row)
@@ -179,7 +177,7 @@ def row_lengths(table: Table, request: StagingRequest, tokenizer: Any) -> list[i
     task = TASKS[request.task]
     encode = _encode(request, tokenizer, for_scoring=False)
     lengths: list[int] = []
-    rows = read_rows(task, table, request.data)
+    rows = task_rows(task, table, request.data)
     for batch in batches(rows, task.batch_characters, task.rows_per_batch):
         encoded = encode(batch, [[0] * len(row.labels) for row in batch])
         lengths += token_counts(encoded.columns).tolist()

@@ -19,12 +19,12 @@ from training.job.data.padding import (
     Padding,
     Shape,
     Work,
+    deal_to_processes,
     padding_kind,
     planned_batches,
     planned_shapes,
     representatives,
 )
-from training.job.data.sampler import deal_to_processes
 from training.job.tasks import TASKS
 from training.job.tasks.task import IGNORED_LABEL
 
