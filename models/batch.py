@@ -15,7 +15,6 @@ from typing import Any, TextIO
 
 import torch
 
-from models.inference.inputs import BadInputs
 from models.inference.predictor import Predictor
 from state.permissions import file_mode
 from state.system_errors import system_reason
@@ -24,6 +23,7 @@ from training.job.processes.reporting import BadData
 from training.job.tasks import SQUAD_COLUMNS as SQUAD
 from training.job.tasks import TASKS
 from training.job.tasks.checks import checked_text
+from training.job.tasks.inputs import BadInputs
 from training.staging.formats.files import DEFAULT_FORMAT, TextFormat
 from training.staging.formats.json_rows import is_json_array
 from training.staging.sources.data_files import DataFiles, FileRows

@@ -25,7 +25,6 @@ system and of databases. Any other exception is a bug in trainfare, and its trac
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import TypeVar
@@ -33,6 +32,8 @@ from typing import TypeVar
 from state.errors import InputError as InputError
 from state.errors import InputErrors as InputErrors
 from state.errors import TrainfareError as TrainfareError
+from training.job.tasks.checks import nearest as nearest
+from training.job.tasks.checks import nearest_name as nearest_name
 from training.job.tasks.checks import short_text as short_text
 
 Result = TypeVar("Result")
@@ -136,17 +137,6 @@ class NotAllowed(TrackingError):
 
 class StorageError(TrainfareError):
     """The database of the sweep studies does not answer, or rejects a call."""
-
-
-def nearest(value: str, known: Iterable[str]) -> str:
-    """Return ` Did you mean 'x'?` for the known name closest to `value`, or an empty string."""
-    name = nearest_name(value, known)
-    return f" Did you mean {name!r}?" if name else ""
-
-
-def nearest_name(value: str, known: Iterable[str]) -> str | None:
-    """Return the known name closest to `value`, or None if none is close."""
-    return next(iter(difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)), None)
 
 
 def nearest_sibling(path: Path) -> str:

@@ -31,8 +31,9 @@ from training.staging.sources.sources import (
     tables_of,
 )
 from training.staging.stage import find_inputs, stage
+from training.staging.tokens.encoding import row_lengths
 from training.staging.tokens.staged import Staged, read_manifest
-from training.staging.tokens.tokenizing import load_tokenizer, row_lengths
+from training.staging.tokens.tokenizing import load_tokenizer
 
 SMALL_BYTES = 4 * 2**20
 """Size of data that is staged faster than a sample of it is worth."""

@@ -184,7 +184,8 @@ def validation_is_split_off(request: StagingRequest) -> bool:
 
 def _write(inputs: Inputs, progress: Progress) -> Manifest:
     """Create both channels and write them atomically."""
-    from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer, write_channel
+    from training.staging.tokens.encoding import write_channel
+    from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer
 
     request, scratch = inputs.request, inputs.model.scratch
     config = scratch.configuration(request.max_length) if scratch else None

@@ -1,6 +1,7 @@
 """Checks of the values in a row of data. Each error is one sentence with the place of the row."""
 
-from typing import Any
+import difflib
+from typing import Any, Iterable, Optional
 
 from training.job.processes.reporting import BadData
 
@@ -57,3 +58,14 @@ def short_text(value: Any) -> str:
         return f"a {type(value).__name__}"
     text = repr(value)
     return text if len(text) <= 60 else text[:57] + "..."
+
+
+def nearest(value: str, known: Iterable[str]) -> str:
+    """Return ` Did you mean 'x'?` for the known name closest to `value`, or an empty string."""
+    name = nearest_name(value, known)
+    return f" Did you mean {name!r}?" if name else ""
+
+
+def nearest_name(value: str, known: Iterable[str]) -> Optional[str]:
+    """Return the known name closest to `value`, or None if none is close."""
+    return next(iter(difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)), None)

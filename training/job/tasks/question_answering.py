@@ -3,12 +3,26 @@
 A context that is longer than a row is divided into windows (`answer_spans.py`). Scores are SQuAD's (`squad.py`).
 """
 
+import math
 from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Sequence, Tuple
 
 from training.job.processes.reporting import BadData
 from training.job.tasks.checks import checked_text, short_text
 from training.job.tasks.encodings import integers, takes_types, token_columns
-from training.job.tasks.task import LOSS, ColumnNames, Encoded, Encoder, Metric, Row, Scorer, Task
+from training.job.tasks.inputs import (
+    BadInputs,
+    EncodedInput,
+    Example,
+    Rule,
+    TokenRow,
+    as_list,
+    fields,
+    input_name,
+    parameters,
+    text,
+    whole_number,
+)
+from training.job.tasks.task import LOSS, ColumnNames, Encoded, Encoder, LoadedModel, Metric, Row, Scorer, Task
 
 if TYPE_CHECKING:
     import numpy as np
@@ -151,6 +165,98 @@ class QuestionAnswering(Task):
         from training.job.tasks.squad import AnswerScorer
 
         return AnswerScorer(channel)
+
+    def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
+        """Return the questions. An input is an object with `question` and `context`."""
+        options, values, examples = parameters(arguments, PARAMETERS), as_list(inputs), []
+        for at, value in enumerate(values):
+            name = input_name(at, len(values))
+            texts = fields(name, value, self.inputs)
+            question, context = (text(f"{name}.{each}", texts[each], may_be_blank=False) for each in self.inputs)
+            examples.append(Example(name, question, context, options))
+        return examples
+
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+        """Tokenize the questions and cut their contexts into windows. Raises `BadInputs`."""
+        return [_encoded_input(loaded, example) for example in examples]
+
+    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> List[Any]:
+        """Return the start logits and the end logits of each row, without padding."""
+        output = loaded.forward(rows)
+        starts, ends = (logits.float().cpu().numpy() for logits in (output.start_logits, output.end_logits))
+        width = starts.shape[1]
+        spans = [slice(width - len(row.ids), width) if loaded.pads_left else slice(len(row.ids)) for row in rows]
+        return [(start[span], end[span]) for start, end, span in zip(starts, ends, spans)]
+
+    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> List[Any]:
+        """Return `{"answer", "score", "start", "end"}` for each question, as Transformers 4's pipeline.
+
+        With `top_k`, it is a list of them. Start and end are character positions in the context. The answer is empty if
+        no span is possible.
+        """
+        made, at = [], 0
+        for each in encoded:
+            starts, ends = zip(*outputs[at : at + len(each.rows)])
+            made.append(_answer(loaded, each, starts, ends))
+            at += len(each.rows)
+        return made
+
+
+MAX_WINDOWS = 10_000
+"""Most windows of one context. More would need gigabytes before the model runs."""
+PARAMETERS: Mapping[str, Rule] = {
+    "top_k": whole_number(1, 20),
+    "max_answer_len": whole_number(1, 1_000),
+    "max_seq_len": whole_number(8, 100_000),
+    "doc_stride": whole_number(1, 100_000),
+}
+"""With `top_k`, the answer is a list. The other parameters are tokens; `doc_stride` is the overlap of two windows."""
+
+
+def _encoded_input(loaded: LoadedModel, example: Example) -> EncodedInput:
+    from training.job.tasks import answer_spans
+
+    [tokens] = answer_spans.tokenize(loaded.tokenizer, [(example.text, str(example.pair))])
+    if not tokens.offsets:
+        raise BadInputs(f"{example.location}: the tokenizer finds no tokens in its context")
+    recorded = answer_spans.options_of(loaded.options)
+    # As requested, else as in training, but never more than the model accepts.
+    trained = loaded.max_length if loaded.is_cut else None
+    requested = int(example.options.get("max_seq_len", trained or recorded.max_length))
+    length = min(requested, loaded.max_length or requested)
+    stride = example.options.get("doc_stride", answer_spans.stride_of(recorded, length))
+    step = tokens.room(length) - stride  # `cut` rejects a step of 0 or less
+    if step > 0 and (count := math.ceil((len(tokens.offsets) - stride) / step)) > MAX_WINDOWS:
+        raise BadInputs(
+            f"{example.location}: with doc_stride {stride}, the context becomes {count:,} windows of {length} tokens. "
+            f"At most {MAX_WINDOWS:,} are possible: lower doc_stride or raise max_seq_len"
+        )
+    try:
+        rows, windows = answer_spans.cut(tokens, length, stride)
+    except ValueError as error:
+        raise BadInputs(f"{example.location}: {error}") from error
+    made = tuple(TokenRow(ids, type_ids if loaded.takes_types else None) for ids, type_ids in rows)
+    return EncodedInput(example, made, (tokens.offsets, windows))
+
+
+def _answer(loaded: LoadedModel, encoded: EncodedInput, starts: Sequence[Any], ends: Sequence[Any]) -> Any:
+    from training.job.tasks import answer_spans
+
+    (offsets, windows), request = encoded.detail, encoded.example.options
+    own = [slice(at, at + tokens) for at, tokens in zip(windows.context_at, windows.tokens)]
+    options = answer_spans.options_of(loaded.options)
+    answers = answer_spans.answers_of(
+        encoded.example.pair,
+        offsets,
+        windows,
+        [line[part] for line, part in zip(starts, own)],
+        [line[part] for line, part in zip(ends, own)],
+        options._replace(max_answer_length=request.get("max_answer_len", options.max_answer_length)),
+        request.get("top_k", 1),
+    )
+    if "top_k" in request:
+        return answers
+    return answers[0] if answers else answer_spans.no_answer()
 
 
 class Answer(NamedTuple):

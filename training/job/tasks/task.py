@@ -19,6 +19,8 @@ from typing import (
     Union,
 )
 
+from training.job.tasks.inputs import EncodedInput, Example, TokenRow
+
 if TYPE_CHECKING:
     import numpy as np
     import pyarrow as pa
@@ -30,6 +32,8 @@ if TYPE_CHECKING:
 IGNORED_LABEL = -100
 """Label that PyTorch's cross entropy ignores."""
 
+OPTIONS_FILE = "answer_options.json"
+"""File in a model's folder with the `answering_options` of its training."""
 SOURCE_ROWS = "source_rows.json"
 """File in the channel of a task that `reports_first_rows`: a list with their numbers in the user's data."""
 
@@ -112,6 +116,51 @@ Encoder = Callable[[Sequence[Row], Sequence[Sequence[int]]], Encoded]
 """Encodes the next batch of rows, given the class numbers of their labels. Raises `BadData`."""
 
 
+class LoadedModel(Protocol):
+    """A trained model in use, on a device and in a precision."""
+
+    @property
+    def model(self) -> Any:
+        """The model of transformers, in evaluation mode."""
+
+    @property
+    def tokenizer(self) -> Any:
+        """The fast tokenizer of transformers."""
+
+    @property
+    def adds_special_tokens(self) -> bool:
+        """True if the tokenizer adds special tokens, so that an empty text has tokens."""
+
+    @property
+    def max_length(self) -> Optional[int]:
+        """Most tokens of a row, including special tokens; None if the model has no limit."""
+
+    @property
+    def is_cut(self) -> bool:
+        """True if the caller requested `max_length`; False if it is the model's own limit."""
+
+    @property
+    def takes_types(self) -> bool:
+        """True if the model takes token types."""
+
+    @property
+    def pads_left(self) -> bool:
+        """True if shorter rows are padded on the left."""
+
+    @property
+    def options(self) -> Mapping[str, Any]:
+        """The task's `answering_options` that the training recorded."""
+
+    def rows(self, texts: Sequence[Any]) -> List[TokenRow]:
+        """Return texts or pairs of texts as rows, truncated to `max_length`."""
+
+    def forward(self, rows: Sequence[TokenRow]) -> Any:
+        """Run the rows as one padded batch and return the model's output."""
+
+    def generate(self, rows: Sequence[TokenRow], settings: Mapping[str, Any]) -> List[List[int]]:
+        """Return the tokens that the model generates after each row. `settings` are those of transformers."""
+
+
 class Scorer(Protocol):
     """Scores the evaluations of one job."""
 
@@ -188,6 +237,8 @@ class Task:
     """Example of all texts of an input."""
     pipeline: str
     """Name of the task on the Hub, and of its pipeline in Hugging Face's inference toolkit."""
+    generates: bool = False
+    """True if an answer needs more than one run of the model."""
     has_own_endpoint_code: bool = False
     """True if the toolkit's pipeline does not answer as the evaluation does, so that an endpoint takes our code."""
 
@@ -250,6 +301,30 @@ class Task:
 
     def scorer(self, channel: "Channel") -> Scorer:
         """Return a new scorer for the rows of a channel, in their order."""
+        raise NotImplementedError
+
+    def encode_may_refuse(self, loaded: LoadedModel) -> bool:
+        """Return whether `encode_inputs` refuses some inputs that `read_inputs` accepts, such as too long ones."""
+        return True
+
+    def read_inputs(self, inputs: object, arguments: Optional[Mapping[str, Any]]) -> List[Example]:
+        """Return the examples of a request: one input or a list of inputs, and its parameters. Raises `BadInputs`."""
+        raise NotImplementedError
+
+    def encode_inputs(self, loaded: LoadedModel, examples: Sequence[Example]) -> List[EncodedInput]:
+        """Tokenize the examples. Raises `BadInputs` for an example that does not fit the model."""
+        raise NotImplementedError
+
+    def outputs(self, loaded: LoadedModel, rows: Sequence[TokenRow]) -> List[Any]:
+        """Run rows as one batch and return the output of each row."""
+        raise NotImplementedError
+
+    def answers(self, loaded: LoadedModel, encoded: Sequence[EncodedInput], outputs: Sequence[Any]) -> List[Any]:
+        """Return the answer to each input as a JSON value, given the outputs of all their rows in order."""
+        raise NotImplementedError
+
+    def generate(self, loaded: LoadedModel, encoded: Sequence[EncodedInput]) -> List[Any]:
+        """Return the answers of one batch, in place of `outputs` and `answers`, if `generates`."""
         raise NotImplementedError
 
     def input_fields(self, is_of_pairs: bool) -> Tuple[str, ...]:
