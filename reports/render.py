@@ -29,7 +29,7 @@ from reports.sweep.report import sweep_report
 from reports.sweep.sweep import is_sweep_table, sweep_of
 from reports.sweep.trials import CALIBRATION_COLUMNS, read_spec
 from reports.training import is_one_training, training_report, with_neutral_label
-from tracking.budgets.budget_tag import end_sentence, read_budget_end
+from tracking.budgets.ledger import end_sentence, read_budget_end
 from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.queries import job_tables
 from tracking.queries.job_tables import similar_jobs

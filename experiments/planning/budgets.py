@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from experiments.schema.experiment import Experiment
 from judging.design import Design
 from reports.model.numbers import counted
-from tracking.budgets.budget_tag import GroupBudget
+from tracking.budgets.ledger import GroupBudget
 from tracking.budgets.reserving import with_limit
 from tracking.groups.planned_job import PlannedJob
 from training.contract.budget import (

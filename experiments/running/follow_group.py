@@ -8,8 +8,8 @@ from functools import cache
 import pandas as pd
 
 from experiments.planning.expected_cost import expected_cost
-from experiments.running.group_progress import ExpectedSeconds, GroupProgress
 from experiments.running.output import exit_code, print_line, status_writer
+from experiments.running.progress import ExpectedSeconds, GroupProgress
 from experiments.running.scheduler import run_jobs, without_left_out
 from judging.design import Design
 from judging.waves import Progress
@@ -19,13 +19,12 @@ from reports.comparison.looks import jobs_to_repeat, progress_of
 from reports.comparison.tables import look_sentence
 from reports.model.numbers import counted
 from state.home import home
-from tracking.budgets.budget_tag import end_sentence
-from tracking.budgets.ledger import Ledger
+from tracking.budgets.ledger import Ledger, end_sentence
 from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
-from tracking.recording.costs import record_warm_pool_costs
+from tracking.recording.metrics import record_warm_pool_costs
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store
 from training.contract.budget import budget_sentence

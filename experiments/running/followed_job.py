@@ -2,17 +2,15 @@
 
 A job for which the service had no instances is started again, a few times and never twice at once. While it waits, its
 service has nothing to stop. So a request to stop it is a tag of its run, which every launcher reads before and after it
-starts an attempt. A request counts for good, also for a command that attaches later.
-"""
+starts an attempt. A request counts for good, also for a command that attaches later."""
 
 from __future__ import annotations
 
 import hashlib
 import random
 import time
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 
-from experiments.running.job_progress import JobProgress
 from tracking.budgets.ledger import Ledger
 from tracking.budgets.reserving import budget_failure, with_limit
 from tracking.groups.planned_job import PlannedJob
@@ -25,7 +23,7 @@ from training.contract import request
 from training.contract.budget import Amount
 from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
-from training.contract.failures import lacks_capacity, one_line_reason
+from training.contract.failures import TRACEBACK, failure_text, lacks_capacity, one_line_reason
 from training.contract.job_spec import JobSpec
 from training.contract.plain_text import duration_text
 from training.contract.price import instance_seconds
@@ -382,3 +380,135 @@ def attempt_name(job_name: str, attempt: int) -> str:
     digest = hashlib.sha256(job_name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
     start = job_name[: MAX_NAME_CHARACTERS - len(suffix) - len(digest) - 1].rstrip("-")
     return f"{start}-{digest}{suffix}"
+
+
+_QUIET_SECONDS = 10.0
+"""Shortest time between two lines that report a step."""
+
+_TRACEBACK_LINES = 40
+"""Number of lines shown of a traceback: the last ones, which contain the error itself."""
+
+
+def last_traceback(lines: Sequence[str]) -> Sequence[str]:
+    """Return the last traceback of a log, up to the line with the error."""
+    starts = [at for at, line in enumerate(lines) if line.strip() == TRACEBACK]
+    if not starts:
+        return ()
+    traceback = [lines[starts[-1]]]
+    for line in lines[starts[-1] + 1 :]:
+        traceback.append(line)
+        if not line.startswith((" ", "\t")):
+            break
+    return traceback[-_TRACEBACK_LINES:]
+
+
+def _calibration_line(event: Event) -> str:
+    """Return a line with the measurements of one batch size. The event's step is the batch size."""
+    values = event.fields["values"]
+    if not values["calibration/fits"]:
+        return f"batch {event.fields['step']}: does not fit in memory"
+    figures = (
+        ("calibration/step_seconds", "{:.3g} s a step"),
+        ("calibration/samples_per_second", "{:,.1f} samples/s"),
+        ("calibration/peak_memory_gib", "{:.2f} GiB"),
+    )
+    measured = ", ".join(form.format(values[name]) for name, form in figures if name in values)
+    return f"batch {event.fields['step']}: {measured}"
+
+
+class JobProgress:
+    """Progress of one job, printed through `echo`."""
+
+    def __init__(
+        self,
+        name: str,
+        echo: Callable[[str], None],
+        clock: Callable[[], float] = time.monotonic,
+        usd_per_second: float | None = None,
+    ) -> None:
+        """`usd_per_second` is the price of all instances of the job together, if it is known."""
+        self._name, self._echo, self._clock, self._usd_per_second = name, echo, clock, usd_per_second
+        self._printed_at = clock()
+        self._disk_warning = ""
+
+    def show_disk(self, warning: str) -> None:
+        """Print a warning about the disk when it begins."""
+        if warning and not self._disk_warning:
+            self._line(warning)
+        self._disk_warning = warning
+
+    def show_warning(self, text: str) -> None:
+        """Print a warning about the job."""
+        self._line(text)
+
+    def show(self, events: Iterable[Event]) -> None:
+        """Print new events. Steps are printed at most every `_QUIET_SECONDS`."""
+        for event in events:
+            if event.kind == "start":
+                device = event.fields.get("device", {})
+                samples = event.fields.get("samples", {})
+                self._line(f"started on {device.get('name', '?')}, {samples.get('train', '?')} training samples")
+            elif event.kind == "phase" and event.fields.get("phase") == "compile":
+                self._line(f"compiled in {event.fields.get('seconds', 0):.1f} s")
+            elif event.kind == "note":
+                self._line(str(event.fields.get("message", "")))
+            elif event.kind == "metric" and "projected/seconds" in event.fields.get("values", {}):
+                self._line(self._projected(event))
+            elif event.kind == "metric" and "calibration/fits" in event.fields.get("values", {}):
+                self._line(_calibration_line(event))
+            elif event.kind == "metric" and self._clock() - self._printed_at >= _QUIET_SECONDS:
+                values = event.fields.get("values", {})
+                losses = ", ".join(f"{name} {values[name]:.4g}" for name in ("loss", "eval_loss") if name in values)
+                samples = f"{event.fields['samples']:.0f} samples, " if "samples" in event.fields else ""
+                self._line(f"step {event.fields.get('step')}, {samples}{losses}")
+
+    def show_outcome(
+        self,
+        metrics: Mapping[str, float],
+        failure: tuple[str, str] | None,
+        compiler_warning: str | None = None,
+        missing: str = "",
+    ) -> None:
+        """Print the main figures, or the failure, of a job that has ended, and what is `missing`."""
+        if missing:
+            self._line(f"{missing} had not arrived when this command stopped waiting")
+        if failure and failure[0] == "Stopped":
+            seconds = metrics.get("cost/billable_seconds", 0.0)
+            without_seconds = "stopped" if missing else "stopped before it started"
+            self._line(f"stopped after {seconds:.1f} billable seconds" if seconds else without_seconds)
+            return
+        if failure:
+            # Only the last line of a traceback is printed; the run contains the whole traceback.
+            self._line(f"failed: {failure_text(*failure)}")
+            return
+        figures = (
+            ("projected/billable_seconds", "{:,.0f} s billable projected"),
+            ("calibration/largest_batch_size", "batches up to {:.0f} fit"),
+            ("throughput/steady_samples_per_second", "{:.1f} samples/s steady"),
+            ("cost/billable_seconds", "{:.1f} s billable"),
+            ("eval_perplexity", "perplexity {:.2f}"),
+            ("eval_accuracy", "accuracy {:.4f}"),
+            ("eval_f1", "F1 {:.4g}"),
+            ("eval_exact_match", "exact match {:.4g}"),
+        )
+        self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
+        if compiler_warning:
+            self._line(compiler_warning)
+
+    def show_log(self, lines: Sequence[str], job_name: str, location: str) -> None:
+        """Print the last traceback of a failed job, and where its log is."""
+        for line in last_traceback(lines):
+            self._echo(f"    {line}")
+        self._line(f"job {job_name}, log: {location}")
+
+    def _projected(self, event: Event) -> str:
+        seconds, low, high = (event.fields["values"][f"projected/seconds{bound}"] for bound in ("", "_low", "_high"))
+        usd = f", {seconds * self._usd_per_second:.2f} USD" if self._usd_per_second else ""
+        return (
+            f"after {event.fields.get('samples', 0):.0f} samples: the whole training would take {seconds:,.0f} s "
+            f"({low:,.0f} to {high:,.0f}){usd} without its evaluations and checkpoints to come"
+        )
+
+    def _line(self, text: str) -> None:
+        self._printed_at = self._clock()
+        self._echo(f"  {self._name}: {text}")

@@ -38,10 +38,10 @@ def _carry_out(plan: LaunchPlan, context: ServiceContext) -> int:
     from experiments.running.follow_group import follow, jobs_phrase
     from experiments.running.scheduler import start_jobs
     from reports.charts.class_charts import PngClassCharts
-    from tracking.budgets.budget_tag import set_budget
+    from tracking.budgets.ledger import set_budget
     from tracking.groups.group import open_group
     from tracking.groups.plan_file import DESIGN, write_design, write_plan
-    from tracking.recording.costs import record_warm_pool_costs
+    from tracking.recording.metrics import record_warm_pool_costs
     from tracking.server.store import open_store
 
     store, design, experiment = open_store(echo=print_line), plan.design, plan.experiment

@@ -13,7 +13,7 @@ from contextlib import closing, contextmanager
 from dataclasses import dataclass, field
 
 from experiments.running.followed_job import FollowedJob, start_job
-from experiments.running.group_progress import GroupProgress
+from experiments.running.progress import GroupProgress
 from judging.doomed import Death, doom_of
 from tracking.budgets.ledger import Ledger
 from tracking.groups.group import Group

@@ -18,8 +18,7 @@ from state.home import home
 from sweeps.space.grid import Point
 from sweeps.study.storage import Storage, hold_lease, open_storage, sqlite_url
 from sweeps.study.study import open_study
-from tracking.budgets.budget_tag import set_budget
-from tracking.budgets.ledger import Ledger
+from tracking.budgets.ledger import Ledger, set_budget
 from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import JobRun, Outcome, find_job_run

@@ -29,7 +29,7 @@ from sweeps.study.sampler import PointSampler
 from sweeps.study.storage import hold_lease
 from sweeps.workers.trial_queue import Limits, Part
 from sweeps.workers.worker import run_worker
-from tracking.budgets.budget_tag import end_sentence
+from tracking.budgets.ledger import end_sentence
 from tracking.groups.group import close_group
 from tracking.groups.plan_file import DESIGN, read_design, write_design, write_sweep
 from tracking.queries import job_tables

@@ -11,18 +11,17 @@ Launchers with the same state folder take turns, by a lock, and never see each o
 
 from __future__ import annotations
 
-import os
 import time
 import uuid
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 
 from mlflow.entities import Run
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NOTE
 
 from state.home import home, home_id
-from state.locks import exclusive_lock
+from state.locks import held_lock
 from tracking.queries.job_tables import counted_run, has_ended, quoted
 from tracking.server.store import Store
 
@@ -41,15 +40,9 @@ _CLAIM_ID = "platform.claim_id"
 _PAUSE_SECONDS = 0.2
 
 
-@contextmanager
-def launch_lock() -> Iterator[None]:
-    """Keep other launchers with the same state folder from opening a run meanwhile."""
-    home().mkdir(parents=True, exist_ok=True)
-    descriptor = exclusive_lock(home() / "launch.lock", wait=True)
-    try:
-        yield
-    finally:
-        os.close(descriptor)
+def launch_lock() -> AbstractContextManager[None]:
+    """Keep other launchers with the same state folder from opening a run during a `with` block."""
+    return held_lock(home() / "launch.lock")
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,15 @@ from tracking.groups.claim import Subject, find_or_open, launch_lock
 from tracking.groups.group import Group, child_run, child_runs
 from tracking.groups.planned_job import IMPORTED, PlannedJob
 from tracking.queries.job_tables import has_ended, quoted, runs_where
-from tracking.recording import costs, metric_points
-from tracking.recording.costs import SERVICE_NAME, pool_tags
 from tracking.recording.job_copies import EventCopy, LogCopy
-from tracking.recording.metric_points import Deduplicator
+from tracking.recording.metrics import (
+    SERVICE_NAME,
+    Deduplicator,
+    final_metrics,
+    final_points,
+    hyperparameters,
+    pool_tags,
+)
 from tracking.recording.run_artifacts import (
     DATA_FILE,
     ClassCharts,
@@ -273,18 +278,10 @@ class Recorder:
         """
         result = self.events.last("result")
         ended = end_of(description)
-        finals = {**metric_points.phase_totals(self.events), **description.get("MachineLoadMetrics", {})}
-        finals |= metric_points.seconds_per_checkpoint(self.events)
-        finals |= result.fields.get("metrics", {}) if result else {}
-        cost = costs.cost_metrics(description)
         price = self._planned.price_on(description.get("ResourceConfig", {}).get("SelectedInstanceType"))
-        cost |= costs.cost_in_usd(cost.get("cost/billable_instance_seconds"), price)
-        cost |= costs.warm_pool_metrics(description, price)
-        samples = metric_points.last_samples(self.events)
-        finals |= {**cost, **costs.end_to_end(samples if result else None, cost.get("cost/billable_seconds"))}
-        finals |= costs.projected_cost(finals, self._planned.spec.instance_count, price)
+        finals = final_metrics(self.events, result, description, price, self._planned.spec.instance_count)
         step = int(result.fields.get("steps", 0)) if result else 0
-        self._log_batch(metrics=metric_points.final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
+        self._log_batch(metrics=final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
         tags = _final_tags(description, result, failure)
         reasons = disturbances(lambda name: finals.get(name, math.nan))
         tags |= {MISSING: ", ".join(missing) or "no"} if self._planned.spec.instance_type != "local" else {}
@@ -318,7 +315,7 @@ class Recorder:
         return {} if active is None else {"platform.compiler_active": "true" if active else "false"}
 
     def _on_start(self, event: Event) -> None:
-        self._log_batch(params=metric_points.hyperparameters(event))
+        self._log_batch(params=hyperparameters(event))
         device = event.fields.get("device", {})
         tags = {"platform.device": f"{device.get('count', 1)} x {device.get('name', 'unknown')}"}
         self._store.tag(self.run_id, {**tags, **_version_tag(event)})

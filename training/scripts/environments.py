@@ -26,7 +26,7 @@ from pathlib import Path
 from packaging.requirements import InvalidRequirement, Requirement
 
 from state.folders import UNFINISHED_PREFIX, remove
-from state.locks import exclusive_lock
+from state.locks import held_lock
 from training.contract.errors import InputError
 from training.contract.plain_text import without_secrets
 from training.scripts.source import ScriptSource, is_package
@@ -68,14 +68,11 @@ def script_environment(
     folder.parent.mkdir(parents=True, exist_ok=True)
     # Jobs share the lock of an environment that they use, so only a missing one is locked exclusively.
     while (versions := _recorded_versions(folder)) is None:
-        lock = exclusive_lock(folder.with_name(f".{folder.name}.lock"), wait=True)
-        try:
+        with held_lock(folder.with_name(f".{folder.name}.lock")):
             if _recorded_versions(folder) is None:
                 packages = ", ".join(requirement_lines(source.folder)) or "setup.py"
                 echo(f"Installing the requirements of the script: {packages}")
                 _make(source, folder)
-        finally:
-            os.close(lock)
     return ScriptEnvironment(folder=folder, versions=versions)
 
 

@@ -15,8 +15,15 @@ from mlflow.entities import Metric
 from experiments.running.scheduler import run_jobs
 from tests.conftest import ROOT
 from tests.support.tracking.planned_jobs import planned
-from tracking.budgets.budget_tag import BudgetEnd, GroupBudget, group_budget, read_budget_end, set_budget
-from tracking.budgets.ledger import Ledger, spending_metrics
+from tracking.budgets.ledger import (
+    BudgetEnd,
+    GroupBudget,
+    Ledger,
+    group_budget,
+    read_budget_end,
+    set_budget,
+    spending_metrics,
+)
 from tracking.budgets.reserving import NoRoom, Reservation
 from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob

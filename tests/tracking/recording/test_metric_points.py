@@ -13,7 +13,7 @@ from tests.support.tracking.planned_jobs import planned
 from tests.support.tracking.tracked import Tracked
 from tracking.groups.planned_job import job_title
 from tracking.queries import job_tables
-from tracking.recording.metric_points import Deduplicator, final_points
+from tracking.recording.metrics import Deduplicator, final_points
 from training.contract.events import Event
 
 
