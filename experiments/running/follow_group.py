@@ -27,10 +27,10 @@ from tracking.queries.job_tables import ended_jobs
 from tracking.recording.metrics import record_warm_pool_costs
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store
-from training.contract.budget import budget_sentence
 from training.contract.errors import TrackingError
 from training.contract.plain_text import without_markup
 from training.contract.service import Service
+from training.services.budget import budget_sentence
 from training.services.interruption import Detached
 
 Echo = Callable[[str], None]
@@ -81,7 +81,7 @@ def follow(
     if refusals and len(refusals) == len(jobs):
         close_group(store, group, "FAILED", note=without_markup(str(refusals[0])))
         raise refusals[0]
-    if service.name == "sagemaker":
+    if service.traits.has_warm_pools:
         record_warm_pool_costs(store, service)  # a later job may have reused the instances of an earlier job
     # Imported late, because importing the charts takes as long as all other imports together.
     from experiments.running.push_model import push_models
@@ -203,7 +203,7 @@ def log_trained(
 
         try:
             log_models(store, service, group, outcomes, home() / MODELS_FOLDER, echo)
-            if service.name == "local" and not keeps_artifacts:
+            if service.traits.keeps_state_in_home and not keeps_artifacts:
                 delete_artifacts(store, group, outcomes, home(), echo)
         except TrackingError as error:
             echo(f"No model artifact was deleted: {str(error).rstrip('.')}.")

@@ -20,7 +20,6 @@ from tracking.recording.script_log import ScriptLogReader
 from tracking.recording.system_metrics import SystemSampler
 from tracking.server.store import Store
 from training.contract import request
-from training.contract.budget import Amount
 from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
 from training.contract.failures import TRACEBACK, failure_text, lacks_capacity, one_line_reason
@@ -28,6 +27,7 @@ from training.contract.job_spec import JobSpec
 from training.contract.plain_text import duration_text
 from training.contract.price import instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Description, Service, Wait, end_of, wait_of
+from training.services.budget import Amount
 from training.services.launcher import Follower, Job, Update, failure_of, submit
 
 QUOTA_PAUSE_SECONDS = 60.0

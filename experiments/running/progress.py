@@ -15,10 +15,10 @@ from statistics import fmean
 from experiments.running.followed_job import FollowedJob
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import Outcome
-from training.contract.budget import Amount, Spending, budget_text, total
 from training.contract.plain_text import duration_text
 from training.contract.price import InstanceSeconds
 from training.contract.service import Wait
+from training.services.budget import Amount, Spending, budget_text, total
 
 TERMINAL_SECONDS = 1.0
 LOG_SECONDS = 60.0

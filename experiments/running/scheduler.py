@@ -21,9 +21,9 @@ from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import JobRun, Outcome, Recorder, job_runs, recorded_outcome
 from tracking.recording.run_artifacts import ClassCharts
 from tracking.server.store import Store
-from training.contract.budget import NOTHING, Amount, Spending, budget_sentence, total
 from training.contract.errors import BudgetFull, QuotaError, TrainfareError
 from training.contract.service import Service
+from training.services.budget import NOTHING, Amount, Spending, budget_sentence, total
 from training.services.interruption import Interrupts
 from training.services.launcher import stop_all
 

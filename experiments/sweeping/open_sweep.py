@@ -11,7 +11,7 @@ import optuna
 from experiments.planning.budgets import budget_of
 from experiments.planning.inputs import Echo
 from experiments.running.scheduler import run_jobs
-from experiments.running.service_context import ServiceContext
+from experiments.running.service_context import prepare
 from experiments.sweeping.sweep_plan import SweepJobs
 from reports.charts.class_charts import PngClassCharts
 from state.home import home
@@ -23,6 +23,7 @@ from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import JobRun, Outcome, find_job_run
 from tracking.server.store import Store, open_store
+from training.contract.service import ServiceContext
 
 STORAGE_VARIABLE = "TRAINFARE_SWEEP_STORAGE"
 """Variable with the address of the workers' database. A variable keeps its password out of commands and runs."""
@@ -50,7 +51,7 @@ class OpenSweep:
 
     def prepared_trial(self, compiler: str, point: Point) -> PlannedJob:
         """Return the job of a point, with its inputs uploaded."""
-        return self.context.prepare(self.jobs.trial(self.group.id, compiler, point))
+        return prepare(self.context, self.jobs.trial(self.group.id, compiler, point))
 
     def run(self, planned: Sequence[PlannedJob]) -> list[Outcome]:
         """Run the jobs that have not run yet, within the budgets. Used for all jobs except trials."""
@@ -58,7 +59,7 @@ class OpenSweep:
             self.store,
             self.context.service,
             self.group,
-            [self.context.prepare(job) for job in planned],
+            [prepare(self.context, job) for job in planned],
             parallel=self.jobs.sweep.fields.max_parallel,
             echo=self.echo,
             charts=PngClassCharts(),

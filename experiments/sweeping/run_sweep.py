@@ -19,6 +19,7 @@ from experiments.planning.load import load
 from experiments.running.launch import Preparation, Prepared
 from experiments.running.options import read_fail_on
 from experiments.running.output import print_line
+from experiments.running.service_context import priced
 from experiments.schema.compare_fields import with_full_names
 from experiments.schema.overrides import is_field
 from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, label, most_jobs, plan_sweep
@@ -83,7 +84,7 @@ def prepare_sweep(overrides: Mapping[str, str], steps: Preparation) -> PreparedS
         return prepared
     jobs, sweep = prepared.jobs, prepared.sweep
     steps.attempt(partial(jobs.check, context))
-    sample = steps.attempt(partial(context.priced, jobs.trial("check", *sweep.baseline)))
+    sample = steps.attempt(partial(priced, context, jobs.trial("check", *sweep.baseline)))
     if sample is None:
         return prepared
     steps.attempt(partial(_check_price, sweep, sample))

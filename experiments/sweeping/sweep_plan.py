@@ -11,7 +11,6 @@ from typing import Any, cast, get_args
 
 from experiments.planning.arms import Arm, variant
 from experiments.planning.plan import design_of, job, source_digest
-from experiments.running.service_context import ServiceContext
 from experiments.schema.compare_fields import INDUCTOR_OPTIONS, METRICS_OF_TASKS, TARGET_METRICS, Sweep, compiler_fields
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields
@@ -24,6 +23,7 @@ from sweeps.space.objective import CostName, Objective, Quality
 from sweeps.space.tested_models import tested_batch_sizes
 from tracking.groups.planned_job import FINALIST, PlannedJob
 from training.contract.errors import InputError
+from training.contract.service import ServiceContext
 from training.staging.tokens.staged import Staged
 
 DEFAULT_BATCH_SIZES = "8..256"

@@ -122,11 +122,11 @@ COSTS = (
         "tests/experiments/planning/test_expected_cost.py::test_similar_jobs_are_scaled_to_the_samples",
     ),
     Fault(
-        "training/contract/budget.py",
+        "training/services/budget.py",
         "return _amount(spec, price, spec.max_run_seconds + overhead_seconds(spec))",
         "return _amount(spec, price, spec.max_run_seconds)",
         "The worst case of a job leaves out its stop and upload, so a budget can be exceeded.",
-        "tests/training/contract/test_budget.py::test_a_job_costs_at_most_its_limit_the_grace_and_the_upload",
+        "tests/training/services/test_budget.py::test_a_job_costs_at_most_its_limit_the_grace_and_the_upload",
     ),
     Fault(
         "tracking/budgets/reserving.py",

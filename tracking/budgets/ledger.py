@@ -31,10 +31,10 @@ from tracking.queries.job_tables import counted_run, has_ended
 from tracking.recording.metrics import OPEN_POOL, WARM_POOL, record_warm_pool_costs
 from tracking.recording.recorder import DESCRIBED, JobRun, open_run
 from tracking.server.store import Store
-from training.contract.budget import NOTHING, Amount, Budget, Spending, amount_text, budget_sentence, budget_text, total
 from training.contract.errors import BudgetFull, JobNotFound
 from training.contract.price import InstanceSeconds
 from training.contract.service import Service
+from training.services.budget import NOTHING, Amount, Budget, Spending, amount_text, budget_sentence, budget_text, total
 
 BUDGET = "platform.budget"
 """Tag of a group's run with its budget."""
@@ -165,7 +165,7 @@ class Ledger:
             each.has_ended and each.pool_cost is None and any(every.pool.seconds for every in each.reserved.values())
             for each in records.values()
         )
-        if isinstance(answer, NoRoom) and self.service.name == "sagemaker" and may_hold_pool:
+        if isinstance(answer, NoRoom) and self.service.traits.has_warm_pools and may_hold_pool:
             record_warm_pool_costs(self.store, self.service)  # a pool that has closed costs less than it could
             answer = room(request, read_records(self.store, self.group))
         return answer

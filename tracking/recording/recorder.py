@@ -45,13 +45,14 @@ from tracking.recording.run_artifacts import (
     start_event,
 )
 from tracking.server.store import Store
-from training.contract.budget import NOTHING, Amount
 from training.contract.errors import InputError, QuotaError
 from training.contract.events import Event
 from training.contract.failures import LastException, last_exception
 from training.contract.plain_text import without_markup
 from training.contract.price import InstanceSeconds, Price
 from training.contract.service import Description, end_of
+from training.services.budget import NOTHING, Amount
+from training.services.registry import service_name, traits_of
 
 DISTURBED = "platform.disturbed"
 """Tag of a job's run: why its measurement was disturbed, or `no`."""
@@ -133,7 +134,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
         "platform.repeat": str(planned.repeat),
         "platform.job_name": spec.name,
         "platform.compiler": spec.compiler,
-        "platform.service": "local" if spec.instance_type == "local" else "sagemaker",
+        "platform.service": service_name(spec.instance_type),
         "platform.instance_type": spec.instance_type,
         "platform.image": spec.image,
         "platform.data_key": planned.data_key,
@@ -284,7 +285,8 @@ class Recorder:
         self._log_batch(metrics=final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
         tags = _final_tags(description, result, failure)
         reasons = disturbances(lambda name: finals.get(name, math.nan))
-        tags |= {MISSING: ", ".join(missing) or "no"} if self._planned.spec.instance_type != "local" else {}
+        may_miss_records = traits_of(service_name(self._planned.spec.instance_type)).has_late_records
+        tags |= {MISSING: ", ".join(missing) or "no"} if may_miss_records else {}
         tags |= {} if reasons is None else {DISTURBED: ", ".join(reasons) or "no"}
         self.death = death_of(failure, self.events, self.log.tail()) if failure else None
         self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag(), **death_tags(self.death)})

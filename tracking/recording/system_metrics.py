@@ -39,7 +39,7 @@ class SystemSampler:
 
     def drain(self) -> list[Metric]:
         """Return the points sampled since the last call; none while another launcher samples."""
-        if self._service.name != "local":
+        if not self._service.traits.runs_here:
             return []
         if self._descriptor is None:
             try:

@@ -11,8 +11,8 @@ from experiments.running.progress import GroupProgress, GroupState, amount_left,
 from tests.support.tracking.planned_jobs import planned
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import Outcome
-from training.contract.budget import Amount, Budget, Spending
 from training.contract.price import InstanceSeconds
+from training.services.budget import Amount, Budget, Spending
 
 
 def amount(seconds: float, usd: float | None = None) -> Amount:

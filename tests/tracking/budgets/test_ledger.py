@@ -29,10 +29,10 @@ from tracking.groups.group import Group, open_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.recording.recorder import open_run
 from tracking.server.store import Store, open_store
-from training.contract.budget import Amount, Budget, Spending, worst_case
 from training.contract.errors import BudgetFull
 from training.contract.price import InstanceSeconds
 from training.contract.request import build
+from training.services.budget import Amount, Budget, Spending, worst_case
 from training.services.launcher import submit
 from training.services.local.service import LocalService
 

@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from training.contract.frozen import Frozen, Name
-from training.services.sagemaker.s3_location import ANY_ACCOUNT, AccountFields
+from training.contract.s3_location import ANY_ACCOUNT, AccountFields
 from training.staging.formats.files import DEFAULT_MAX_EXPANSION
 from training.staging.formats.text import UTF8, TextFormat, delimiter_character, encoding_name
 
