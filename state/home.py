@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import contextlib
-import hashlib
 import os
 import re
 import uuid
 from pathlib import Path
 from urllib.parse import unquote
 
+from state.digests import digest
 from state.errors import InputError
 from state.permissions import reason_against, reason_against_path, reason_against_status
 from state.regular_files import read_regular, user_path
@@ -69,7 +69,7 @@ def compile_cache(home: Path) -> Path:
     Raises InputError if both folders cannot be used.
     """
     own = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache").absolute() / "trainfare"
-    name = hashlib.sha256(os.fsencode(home / "compile-cache")).hexdigest()[:16]
+    name = digest(os.fsencode(home / "compile-cache"), 16)
     problems = []
     for folder in (home / "compile-cache", own / f"compile-cache-{name}"):
         if not re.fullmatch(r"[A-Za-z0-9_./+-]+", str(folder)):

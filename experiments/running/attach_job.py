@@ -6,13 +6,13 @@ import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from hashlib import sha256
 from typing import Any
 
 from experiments.running.attach_group import IMPORT_VERB
 from experiments.running.follow_group import follow
 from experiments.running.options import read_fail_on
 from experiments.running.output import print_line
+from state.digests import KEY_CHARACTERS, digest
 from tracking.groups.group import open_group
 from tracking.groups.planned_job import IMPORTED, DataSource, PlannedJob, ScriptPlan
 from tracking.queries.job_tables import all_experiment_ids, quoted
@@ -90,7 +90,7 @@ def attach_job(fields: Mapping[str, str]) -> int:
                 f"trainfare started job {name} and has a run for it, in group "
                 f"{run.data.tags.get('platform.group')}: `trainfare attach --group` follows that group."
             )
-    key = "import-" + sha256(description["TrainingJobArn"].encode()).hexdigest()[:32]
+    key = f"import-{digest(description['TrainingJobArn'], KEY_CHARACTERS)}"
     experiment = fields.get("experiment", EXPERIMENT)
     group = open_group(store, experiment_name=experiment, verb=IMPORT_VERB, key=key, joins=True)
     has_ended = description["TrainingJobStatus"] in TERMINAL_STATUSES
@@ -141,10 +141,10 @@ def described_job(description: Description, price: Price | None, first_lines: Se
         data=DataSource(
             name=uris[0] if uris else "no channels",
             source=source,
-            digest=sha256(source.encode()).hexdigest()[:16],
+            digest=digest(source, 16),
             rows={},
         ),
-        data_key=sha256(json.dumps(sorted(data.items())).encode()).hexdigest()[:16],
+        data_key=digest(json.dumps(sorted(data.items())), 16),
         price=price,
         script=None if is_ours else script,
         tags={"platform.role": IMPORTED, ARN: str(description["TrainingJobArn"])},

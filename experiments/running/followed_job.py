@@ -6,11 +6,11 @@ starts an attempt. A request counts for good, also for a command that attaches l
 
 from __future__ import annotations
 
-import hashlib
 import random
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
 
+from state.digests import digest
 from tracking.budgets.ledger import Ledger
 from tracking.budgets.reserving import budget_failure, with_limit
 from tracking.groups.planned_job import PlannedJob
@@ -363,7 +363,6 @@ class Attempts:
 
 MAX_NAME_CHARACTERS = 63
 """Longest name of a job: `training.contract.job_spec.JOB_NAME_PATTERN`."""
-_DIGEST_CHARACTERS = 8
 
 
 def attempt_name(job_name: str, attempt: int) -> str:
@@ -377,9 +376,8 @@ def attempt_name(job_name: str, attempt: int) -> str:
     suffix = f"-c{attempt}"
     if len(job_name) + len(suffix) <= MAX_NAME_CHARACTERS:
         return job_name + suffix
-    digest = hashlib.sha256(job_name.encode()).hexdigest()[:_DIGEST_CHARACTERS]
-    start = job_name[: MAX_NAME_CHARACTERS - len(suffix) - len(digest) - 1].rstrip("-")
-    return f"{start}-{digest}{suffix}"
+    suffix = f"-{digest(job_name, 8)}{suffix}"
+    return job_name[: MAX_NAME_CHARACTERS - len(suffix)].rstrip("-") + suffix
 
 
 _QUIET_SECONDS = 10.0

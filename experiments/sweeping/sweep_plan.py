@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
-import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -16,6 +14,7 @@ from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields
 from judging.design import Design
 from judging.round_order import round_order
+from state.digests import key_of
 from state.home import home
 from sweeps.cost_model.ending import Setting
 from sweeps.space.grid import Point, Space, space
@@ -286,7 +285,7 @@ class SweepJobs:
         """Hash of the sweep's name or, without a name, of all fields that must not change when it is resumed."""
         fields = self.sweep.fields
         named = {"verb": "sweep", "experiment": self.name, "name": fields.name}
-        return _hash(named if fields.name else {**named, **self._fixed_fields, "trains": self.training_key})
+        return key_of(named if fields.name else {**named, **self._fixed_fields, "trains": self.training_key})
 
     @property
     def training_key(self) -> str:
@@ -294,7 +293,7 @@ class SweepJobs:
         experiment = self.sweep.experiment.model_dump(
             mode="json", exclude={"sweep", "compare", "log_model", *BUDGET_FIELDS}
         )
-        return _hash({"experiment": experiment, "data": self.staged.key, "source": source_digest()})
+        return key_of({"experiment": experiment, "data": self.staged.key, "source": source_digest()})
 
     @property
     def samples(self) -> int:
@@ -369,16 +368,12 @@ def _short(setting: str) -> str:
     """Return the part of a job's name that stands for a compiler setting."""
     compiler, *options = setting.split()
     name = _SHORT.get(compiler, compiler)
-    return f"{name}-{_hash(options)[:6]}" if options else name
+    return f"{name}-{key_of(options)[:6]}" if options else name
 
 
 def _setting_tag(setting: str) -> dict[str, str]:
     """Return the tag of a compiler setting with options; the run has a tag for the compiler itself."""
     return {"platform.compiler_setting": setting} if " " in setting else {}
-
-
-def _hash(value: object) -> str:
-    return hashlib.sha256(json.dumps(value, sort_keys=True).encode()).hexdigest()[:32]
 
 
 def timed_sizes(sizes: Sequence[int]) -> list[int]:

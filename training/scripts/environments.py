@@ -6,7 +6,6 @@ once it is complete.
 
 from __future__ import annotations
 
-import hashlib
 import json
 import os
 import re
@@ -25,6 +24,7 @@ from pathlib import Path
 
 from packaging.requirements import InvalidRequirement, Requirement
 
+from state.digests import key_of
 from state.folders import UNFINISHED_PREFIX, remove
 from state.locks import held_lock
 from training.contract.errors import InputError
@@ -106,7 +106,7 @@ def _key(source: ScriptSource) -> str:
     refers_to_files = any(line.startswith(("-", ".", "/")) or "file:" in line for line in lines)
     if refers_to_files or is_package(source.folder):
         parts["source"] = [source.identity]
-    return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()[:32]
+    return key_of(parts)
 
 
 def _make(source: ScriptSource, folder: Path) -> None:
