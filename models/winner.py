@@ -12,7 +12,7 @@ from models.quality import choose_measure, has
 from reports.comparison.arms import Job, job_of
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.messages import headline
-from reports.probe.projections import is_probe_table
+from reports.probe.report import is_probe_table
 from reports.sweep.messages import headline as sweep_headline
 from reports.sweep.sweep import Sweep, is_sweep_table, sweep_of
 from reports.sweep.trials import Trial

@@ -17,9 +17,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from sweeps.cost_model.trials import Search
-from sweeps.space.grid import Point, Space
-from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome, values_of
+from sweeps.search_space import Point, Space
+from sweeps.trials import CurvePoint, Objective, Quality, Search, TrialOutcome, values_of
 
 FOLDER = Path(__file__).resolve().parent / "grids"
 

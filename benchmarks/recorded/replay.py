@@ -11,14 +11,12 @@ from optuna.trial import FrozenTrial, Trial, TrialState
 
 from benchmarks.recorded.grid_table import Grid, Run, succeeded
 from experiments.schema.compare_fields import Sweep
-from sweeps.cost_model.ending import choose, finalists
-from sweeps.cost_model.trials import best_trial, records
-from sweeps.space.grid import Point
-from sweeps.space.objective import TrialOutcome, cost_of
-from sweeps.study.sampler import PointSampler
-from sweeps.study.study import count_trials, distributions
-from sweeps.workers.followed_trial import attributes, seconds_of, trial_result
-from sweeps.workers.trial_queue import Part
+from sweeps.early_stopping import choose, finalists
+from sweeps.optuna_study import PointSampler, count_trials, distributions
+from sweeps.search_space import Point
+from sweeps.trial_queue import Part
+from sweeps.trials import TrialOutcome, best_trial, cost_of, records
+from sweeps.worker import attributes, seconds_of, trial_result
 
 MAX_TRIALS: int = Sweep.model_fields["trials"].default
 """Trials after which a sweep ends at the latest."""

@@ -147,7 +147,7 @@ def sweep(fields: Mapping[str, str]) -> int:
       trainfare sweep --fail-on dearer,worse
       trainfare sweep --sweep.batch_sizes 8..128 --max_billable_seconds 3600
     """
-    from experiments.sweeping.run_sweep import sweep
+    from experiments.sweeping.sweep_worker import sweep
 
     return sweep(fields)
 

@@ -21,8 +21,7 @@ from experiments.running.service_context import prepare
 from experiments.schema.compare_fields import METRICS_OF_TASKS
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import declared_scales
-from experiments.sweeping.run_sweep import PreparedSweep, full_names, prepare_sweep
-from experiments.sweeping.sweep_plan import SweepPlan, label, most_jobs
+from experiments.sweeping.sweep_plan import PreparedSweep, SweepPlan, full_names, label, most_jobs, prepare_sweep
 from judging.measures import choose_measure
 from judging.summaries import typical
 from reports.comparison.arms import Job
@@ -36,8 +35,8 @@ from reports.probe.spot import (
     terms_of,
 )
 from state.home import home
-from sweeps.cost_model.trials import Search
-from sweeps.study.sampler import automatic, first_points
+from sweeps.optuna_study import automatic, first_points
+from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store, open_existing_store

@@ -11,8 +11,8 @@ from typing import Any
 from experiments.planning.budgets import WorstCase, worst_case_by_look
 from experiments.planning.command_plan import CommandPlan, EndpointPlan, InputPlan, JobEntry, SearchPlan
 from experiments.planning.expected_cost import ExpectedCost
-from reports.formats.figures import json_value
 from reports.formats.terminal import print_blocks
+from reports.formats.text import json_value
 from reports.model.numbers import NONE, counted, durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from reports.probe.spot import spot_lines

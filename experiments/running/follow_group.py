@@ -15,7 +15,7 @@ from judging.design import Design
 from judging.waves import Progress
 from reports.charts.class_charts import PngClassCharts
 from reports.comparison.arms import Job, arms_of, job_of
-from reports.comparison.looks import jobs_to_repeat, progress_of
+from reports.comparison.comparison import jobs_to_repeat, progress_of
 from reports.comparison.tables import look_sentence
 from reports.model.numbers import counted
 from state.home import home

@@ -154,7 +154,8 @@ class _Jobs:
     def start_next(self, parallel: int) -> bool:
         """Start the first waiting job. Return False if it has no room now; no job waits if none ever will.
 
-        A job of an arm whose repeats would all fail is left out, unless its run was opened already: somebody has to end that run.
+        A job of an arm whose repeats would all fail is left out, unless its run was opened already: somebody has to end
+        that run.
         """
         job = self.waiting[0]
         if job.spec.name not in self._runs and self._failing.leaves_out(job):

@@ -7,8 +7,8 @@ from typing import Annotated, Any, Literal, get_args
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from sweeps.space.grid import BatchGrid
-from sweeps.space.objective import CostName
+from sweeps.search_space import BatchGrid
+from sweeps.trials import CostName
 from training.contract.errors import InputError, nearest
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import COMPILERS, CompileMode

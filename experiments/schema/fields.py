@@ -19,7 +19,7 @@ from experiments.schema.compare_fields import (
 )
 from experiments.schema.machine_fields import Aws, Machine
 from experiments.schema.script_fields import Script
-from sweeps.space.scaling import Optimiser, ScalingRule, scale
+from sweeps.search_space import Optimiser, ScalingRule, scale
 from training.contract.frozen import Frozen, Name
 from training.contract.job_spec import CompileMode, Compiler
 from training.services.registry import DEFAULT, ServiceName

@@ -10,9 +10,17 @@ from judging.break_even import BreakEven
 from judging.cost_ratio import MOST_TRAININGS
 from judging.intervals import Interval
 from judging.quality import Quality
-from reports.comparison.arms import STEADY, Arm, Job
+from reports.comparison.arms import (
+    BILLABLE,
+    DOLLARS,
+    STEADY,
+    Arm,
+    Job,
+    currency,
+    has_common_currency,
+    uses_other_machines,
+)
 from reports.comparison.comparison import INCLUDES_ZERO, CacheVerdicts, Comparison, Contrast, Verdict
-from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, has_common_currency, uses_other_machines
 from reports.model.numbers import (
     TOO_FEW,
     capitalized,

@@ -10,8 +10,7 @@ from typing import Any, Literal
 import pandas as pd
 
 from judging.step_time import StepTime
-from reports.comparison.arms import NOT_OF_THE_SETTING, STEADY, Job
-from reports.comparison.equal_work import BILLABLE, DOLLARS
+from reports.comparison.arms import BILLABLE, DOLLARS, NOT_OF_THE_SETTING, STEADY, Job
 from reports.model.numbers import figure, money, short
 
 Kind = Literal["completed", "worse", "not reached", "pruned", "failed", "stopped", "running"]

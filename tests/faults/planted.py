@@ -71,7 +71,7 @@ JUDGING = (
 )
 PLANNING = (
     Fault(
-        "sweeps/space/scaling.py",
+        "sweeps/search_space.py",
         "return replace(base, learning_rate=base.learning_rate * factor)",
         "return replace(base, learning_rate=base.learning_rate)",
         "The learning rate does not follow the batch size.",

@@ -7,7 +7,7 @@ import math
 import pytest
 
 from models.winner import winner
-from reports.formats.figures import summary
+from reports.formats.text import summary
 from reports.render import render
 from tests.support.models.place import arm, parent
 from tests.support.reports.made_sweeps import MadeSweep, sweep_json

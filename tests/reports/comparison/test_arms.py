@@ -6,8 +6,8 @@ import pytest
 
 from reports.comparison.arms import with_common_arms
 from reports.comparison.comparison import compare
-from reports.formats.figures import summary
 from reports.formats.html import html_page
+from reports.formats.text import summary
 from reports.model.report import Report
 from reports.render import CompareOptions, render, render_chosen
 from tests.support.reports.reading import markdown_text, page_text

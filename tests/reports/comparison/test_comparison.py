@@ -9,10 +9,8 @@ import pytest
 
 from judging.quality import MEASURES
 from reports.comparison import messages
-from reports.comparison.arms import Arm
-from reports.comparison.comparison import Comparison, Contrast, compare, judge
-from reports.comparison.equal_work import Target
-from reports.comparison.looks import measure_of
+from reports.comparison.arms import Arm, Target
+from reports.comparison.comparison import Comparison, Contrast, compare, judge, measure_of
 from reports.comparison.report import environment_texts
 from reports.comparison.tables import columns
 from tests.support.reports.verdicts import ACCURACY, arm, job, to_target, with_text

@@ -16,8 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from judging.doomed import Death, Moment
-from sweeps.space.grid import Point
-from sweeps.space.objective import CurvePoint, TrialOutcome
+from sweeps.search_space import Point
+from sweeps.trials import CurvePoint, TrialOutcome
 
 PAUSE_SECONDS = 0.02
 

@@ -11,10 +11,9 @@ from typing import Any
 import optuna
 from optuna.trial import TrialState
 
-from sweeps.cost_model.trials import Record, Search
-from sweeps.space.grid import Point, space
-from sweeps.space.objective import CurvePoint, Objective, Quality, TrialOutcome
-from sweeps.study.study import distributions
+from sweeps.optuna_study import distributions
+from sweeps.search_space import Point, space
+from sweeps.trials import CurvePoint, Objective, Quality, Record, Search, TrialOutcome
 
 LOSS = Quality(metric="eval_loss", higher_is_better=False)
 

@@ -13,10 +13,10 @@ from typing import Any
 import optuna
 import pytest
 
-from sweeps.space.objective import Objective
-from sweeps.study.storage import open_storage
-from sweeps.study.study import count_trials, current_trials, open_study
-from sweeps.workers.trial_queue import Limits
+from sweeps.optuna_study import count_trials, current_trials, open_study
+from sweeps.storage import open_storage
+from sweeps.trial_queue import Limits
+from sweeps.trials import Objective
 from tests.support.earlier import WHOLE, unpack
 from tests.support.fork_server.interpreter import INTERPRETER
 from tests.support.ports import free_port

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweeps.space.grid import Point, space
+from sweeps.search_space import Point, space
 
 
 def test_batch_sizes_are_on_the_grid_within_the_range() -> None:

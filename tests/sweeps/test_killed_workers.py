@@ -14,7 +14,7 @@ import optuna
 import pytest
 from optuna.trial import TrialState
 
-from sweeps.study.study import repeated_trials
+from sweeps.optuna_study import repeated_trials
 from tests.support.sweeps.postgres import postgres, postgres_server, start_server
 from tests.support.sweeps.simulated_jobs import SimulatedService
 from tests.support.sweeps.worker_process import Plan, start

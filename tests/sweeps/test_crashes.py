@@ -9,11 +9,11 @@ from optuna.exceptions import UpdateFinishedTrialError
 from optuna.trial import TrialState
 from sqlalchemy.exc import OperationalError
 
-from sweeps.space.objective import TrialOutcome
-from sweeps.study.storage import StorageRetries, without_optuna_warnings
-from sweeps.study.study import distributions, lost_trials, repeated_trials
-from sweeps.workers.followed_trial import FollowedTrial
-from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, recover_trials
+from sweeps.optuna_study import distributions, lost_trials, repeated_trials
+from sweeps.storage import StorageRetries, without_optuna_warnings
+from sweeps.trial_queue import Claim, Limits, NoTrial, Part, recover_trials
+from sweeps.trials import TrialOutcome
+from sweeps.worker import FollowedTrial
 from tests.support.sweeps.bench import SPACE, Bench, short
 from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner
 from training.contract.errors import StorageError

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from sweeps.cost_model.pruning import (
+from sweeps.early_stopping import (
     best_value,
     diverged,
     fewest_remaining_samples,
@@ -18,9 +18,8 @@ from sweeps.cost_model.pruning import (
     should_prune,
     value_at,
 )
-from sweeps.cost_model.trials import Record, Search
-from sweeps.space.grid import Point
-from sweeps.space.objective import Objective, Quality
+from sweeps.search_space import Point
+from sweeps.trials import Objective, Quality, Record, Search
 from tests.support.sweeps.trials import LOSS, completed, curve, failed, reached, running, search, stopped
 
 SCORE = Quality(metric="eval_accuracy", higher_is_better=True)

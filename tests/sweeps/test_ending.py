@@ -9,12 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeps.cost_model.costs import Measurement, cost_model
-from sweeps.cost_model.ending import choose, finalists, settings, stop_reason, trials_since_improvement
-from sweeps.cost_model.pruning import should_prune
-from sweeps.cost_model.trials import Record
-from sweeps.space.grid import Point, space
-from sweeps.space.objective import CurvePoint, Objective, TrialOutcome
+from sweeps.costs import Measurement, cost_model
+from sweeps.early_stopping import choose, finalists, settings, should_prune, stop_reason, trials_since_improvement
+from sweeps.search_space import Point, space
+from sweeps.trials import CurvePoint, Objective, Record, TrialOutcome
 from tests.support.sweeps.trials import LOSS, completed, failed, reached, running, search, stopped
 
 OBJECTIVES = {

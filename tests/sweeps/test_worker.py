@@ -17,13 +17,12 @@ from optuna.samplers import RandomSampler
 from optuna.trial import TrialState
 
 from experiments.sweeping.trial_jobs import curve, outcome_of
-from sweeps.cost_model.costs import Measurement, cost_model
-from sweeps.space.grid import Point
-from sweeps.space.objective import Objective, TrialOutcome, cost_of, values_of
-from sweeps.study.study import DUPLICATE
-from sweeps.workers.followed_trial import attributes, seconds_of
-from sweeps.workers.trial_queue import Limits, Part
-from sweeps.workers.worker import WorkerResult
+from sweeps.costs import Measurement, cost_model
+from sweeps.optuna_study import DUPLICATE
+from sweeps.search_space import Point
+from sweeps.trial_queue import Limits, Part
+from sweeps.trials import Objective, TrialOutcome, cost_of, values_of
+from sweeps.worker import WorkerResult, attributes, seconds_of
 from tests.support.services.following import until
 from tests.support.sweeps.bench import LOSS, SECONDS, Bench, short
 from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedRunning

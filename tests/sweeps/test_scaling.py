@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sweeps.space.scaling import Optimiser, ScalingRule, scale
+from sweeps.search_space import Optimiser, ScalingRule, scale
 
 BASE = Optimiser(learning_rate=3e-5, adam_beta1=0.9, adam_beta2=0.999, adam_epsilon=1e-8)
 

@@ -10,12 +10,10 @@ import pytest
 from optuna.trial import TrialState
 
 from experiments.schema.compare_fields import SamplerName
-from sweeps.cost_model.costs import Measurement, cost_model
-from sweeps.cost_model.trials import Search, free_points, records
-from sweeps.space.grid import Point, space
-from sweeps.space.objective import Objective
-from sweeps.study.sampler import CHOICES, PointSampler, automatic
-from sweeps.study.study import distributions
+from sweeps.costs import Measurement, cost_model
+from sweeps.optuna_study import CHOICES, PointSampler, automatic, distributions
+from sweeps.search_space import Point, space
+from sweeps.trials import Objective, Search, free_points, records
 from tests.support.sweeps.trials import LOSS, ask, failed, reached, running, search, stopped, write_record
 
 

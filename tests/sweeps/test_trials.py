@@ -5,9 +5,12 @@ from __future__ import annotations
 import optuna
 import pytest
 
-from sweeps.cost_model.costs import Measurement, cost_model
-from sweeps.cost_model.trials import (
+from sweeps.costs import Measurement, cost_model
+from sweeps.search_space import Point
+from sweeps.trials import (
+    Objective,
     Record,
+    TrialOutcome,
     best_trial,
     eligible_trials,
     free_points,
@@ -16,8 +19,6 @@ from sweeps.cost_model.trials import (
     octaves,
     records,
 )
-from sweeps.space.grid import Point
-from sweeps.space.objective import Objective, TrialOutcome
 from tests.support.sweeps.trials import LOSS, ask, completed, failed, reached, running, search, stopped, write_record
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from sweeps.space import tested_models
+from sweeps import search_space as tested_models
 
 
 @pytest.mark.parametrize(

@@ -17,13 +17,8 @@ from optuna.storages import RetryHeartbeatStaleTrialCallback, fail_stale_trials
 from optuna.trial import FrozenTrial, Trial, TrialState
 
 from judging.doomed import Death, doom_of
-from sweeps.cost_model.ending import stop_reason
-from sweeps.cost_model.pruning import should_prune
-from sweeps.cost_model.trials import OUT_OF_MEMORY, Record, Search, free_points, nearest, point_of, records
-from sweeps.space.grid import Point
-from sweeps.space.objective import CurvePoint
-from sweeps.study.storage import Storage
-from sweeps.study.study import (
+from sweeps.early_stopping import should_prune, stop_reason
+from sweeps.optuna_study import (
     DUPLICATE,
     MAX_RETRIES,
     count_trials,
@@ -32,6 +27,9 @@ from sweeps.study.study import (
     lost_trials,
     repeated_trials,
 )
+from sweeps.search_space import Point
+from sweeps.storage import Storage
+from sweeps.trials import OUT_OF_MEMORY, CurvePoint, Record, Search, free_points, nearest, point_of, records
 
 MAX_FAILURES = 5
 """If this many jobs failed and no job ended otherwise, the points are not the cause and the study ends."""

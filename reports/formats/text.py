@@ -1,4 +1,4 @@
-"""A report's figures as JSON, as metrics of its MLflow run, and its answer in the run's name.
+"""A report as Markdown and JSON, as metrics of its MLflow run, and its answer in the run's name.
 
 MLflow groups charts by the part of a metric's name before the last `/`: one section per figure, one chart per arm.
 """
@@ -12,7 +12,8 @@ from collections.abc import Iterable
 from typing import Any
 
 from reports.model.numbers import short
-from reports.model.report import Report
+from reports.model.report import Block, Command, Items, Report, Sentences, Table, Text
+from training.contract.plain_text import without_markup
 
 MAX_LABELS = 50
 """Largest number of arms with metrics; a section with more charts would be unreadable."""
@@ -93,3 +94,44 @@ def name_with_answer(name: str, report: Report) -> str:
 def is_ours(name: str, current: str) -> bool:
     """Return True if a run still has its original `name`, with or without an answer; False if it was renamed."""
     return current == name or current.endswith(f" ({name})")
+
+
+PAGE = "The full report is the artifact `report/report.html`."
+
+
+def markdown(report: Report) -> str:
+    """Return the headline, the main tables and the remarks."""
+    parts = [f"**{without_markup(report.headline)}**", *filter(None, map(_block, report.markdown)), PAGE]
+    return "\n\n".join([*parts, *([_bullets(report.missing)] if report.missing else [])]) + "\n"
+
+
+def _block(block: Block) -> str:
+    """Return a block as Markdown; empty for a block that only the page shows."""
+    if isinstance(block, Text):
+        return without_markup(block.text)
+    if isinstance(block, Sentences):
+        return _bullets(block.sentences)
+    if isinstance(block, Command):
+        return "\n".join(["```", block.command.replace("```", "'''"), "```"])
+    if isinstance(block, Items):
+        return "\n".join(_item(item.label, item.outcome, [each.text for each in item.texts]) for item in block.items)
+    return _table(block) if isinstance(block, Table) else ""
+
+
+def _bullets(sentences: Iterable[str]) -> str:
+    return "\n".join(f"- {without_markup(sentence)}" for sentence in sentences)
+
+
+def _item(label: str, outcome: str, texts: Iterable[str]) -> str:
+    return f"- {without_markup(label)}: *{outcome}*. {without_markup(' '.join(texts))}"
+
+
+def _table(table: Table) -> str:
+    rules = ["---:" if heading.kind == "number" and at else "---" for at, heading in enumerate(table.headings)]
+    heads = _row(heading.title for heading in table.headings)
+    rows = [_row(cell.text for cell in row.cells) for row in table.rows]
+    return "\n".join([heads, "| " + " | ".join(rules) + " |", *rows])
+
+
+def _row(cells: Iterable[str]) -> str:
+    return "| " + " | ".join(map(without_markup, cells)) + " |"

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from sweeps.cost_model.costs import Measurement, cost_model, fit_line
+from sweeps.costs import Measurement, cost_model, fit_line
 
 
 def row(batch_size: int, step_seconds: float, devices: int = 1, error: float = 0.0) -> Measurement:
