@@ -16,6 +16,8 @@ if TYPE_CHECKING:
 from judging.doomed import Death
 
 OUT_OF_MEMORY = "OutOfMemory"
+MIN_TRIALS = 4
+"""Fewest completed trials of a compiler for which the importance of each parameter is computed."""
 State = Literal["running", "complete", "pruned", "failed"]
 CostName = Literal["billable_seconds", "usd", "steady_samples_per_second"]
 

@@ -24,8 +24,13 @@ from experiments.schema.script_fields import declared_scales
 from experiments.sweeping.sweep_plan import PreparedSweep, SweepPlan, full_names, label, most_jobs, prepare_sweep
 from judging.measures import choose_measure
 from judging.summaries import typical
-from reports.comparison.arms import Job
-from reports.probe.spot import (
+from state.home import home
+from sweeps.optuna_study import automatic, first_points
+from sweeps.trials import Search
+from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
+from tracking.groups.planned_job import PlannedJob
+from tracking.queries.recorded_job import Job
+from tracking.queries.spot_cost import (
     SpotEstimate,
     Times,
     checkpoint_seconds,
@@ -34,11 +39,6 @@ from reports.probe.spot import (
     startup_seconds,
     terms_of,
 )
-from state.home import home
-from sweeps.optuna_study import automatic, first_points
-from sweeps.trials import Search
-from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
-from tracking.groups.planned_job import PlannedJob
 from tracking.server.store import Store, open_existing_store
 from training.contract.request import build
 from training.contract.service import ServiceContext

@@ -13,11 +13,11 @@ from experiments.planning.command_plan import CommandPlan, EndpointPlan, InputPl
 from experiments.planning.expected_cost import ExpectedCost
 from reports.formats.terminal import print_blocks
 from reports.formats.text import json_value
-from reports.model.numbers import NONE, counted, durations, figure, joined, money, rate
+from reports.model.numbers import NONE, durations, figure, joined, money, rate
 from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
 from reports.probe.spot import spot_lines
 from training.contract.job_spec import NOT_CHOSEN
-from training.contract.plain_text import size_text
+from training.contract.plain_text import counted, size_text
 from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
 from training.services.registry import service_name, traits_of
 from training.services.sagemaker.instance_types import described

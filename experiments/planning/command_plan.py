@@ -10,8 +10,8 @@ from experiments.planning.budgets import WorstCase, worst_case_of_job
 from experiments.planning.expected_cost import ExpectedCost, JobSize
 from experiments.schema.experiment import Experiment
 from judging.design import Design
-from reports.probe.spot import SpotEstimate
 from tracking.groups.planned_job import PlannedJob
+from tracking.queries.spot_cost import SpotEstimate
 from training.contract.service import Request
 from training.services.budget import Amount
 from training.services.registry import DEFAULT

@@ -14,21 +14,21 @@ from experiments.running.scheduler import run_jobs, without_left_out
 from judging.design import Design
 from judging.waves import Progress
 from reports.charts.class_charts import PngClassCharts
-from reports.comparison.arms import Job, arms_of, job_of
+from reports.comparison.arms import arms_of
 from reports.comparison.comparison import jobs_to_repeat, progress_of
 from reports.comparison.tables import look_sentence
-from reports.model.numbers import counted
 from state.home import home
 from tracking.budgets.ledger import Ledger, end_sentence
 from tracking.groups.group import Group, close_group
 from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
 from tracking.queries.job_tables import ended_jobs
+from tracking.queries.recorded_job import Job, job_of
 from tracking.recording.metrics import record_warm_pool_costs
 from tracking.recording.recorder import Outcome
 from tracking.server.store import Store
 from training.contract.errors import TrackingError
-from training.contract.plain_text import without_markup
+from training.contract.plain_text import counted, without_markup
 from training.contract.service import Service
 from training.services.budget import budget_sentence
 from training.services.interruption import Detached

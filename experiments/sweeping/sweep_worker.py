@@ -34,7 +34,6 @@ from judging.design import Design
 from judging.summaries import geometric_mean
 from reports.charts.class_charts import PngClassCharts
 from reports.comparison.arms import NOT_OF_THE_SETTING
-from reports.model.numbers import counted
 from reports.model.report import Report
 from reports.sweep.sweep import repeat_rows
 from state.home import home
@@ -54,6 +53,7 @@ from tracking.queries import job_tables
 from tracking.recording.recorder import JobRun, Outcome, find_job_run
 from tracking.server.store import Store, open_store
 from training.contract.errors import InputError
+from training.contract.plain_text import counted
 from training.contract.service import ServiceContext
 
 STORAGE_VARIABLE = "TRAINFARE_SWEEP_STORAGE"

@@ -14,11 +14,11 @@ from models.logged.flavor import NotServable
 from models.logged.log_model import FAILURE, MODEL_ARTIFACT, Failures, is_logged, log_model
 from models.trained_model import error_code
 from models.winner import best_job, winner
-from reports.comparison.arms import job_of
 from state import folders as state_folders
 from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import MODEL_ID
 from tracking.queries import job_tables
+from tracking.queries.recorded_job import job_of
 from tracking.recording.recorder import Outcome
 from tracking.server.errors import is_refusal
 from tracking.server.store import Store

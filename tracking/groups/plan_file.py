@@ -26,8 +26,6 @@ from training.contract.errors import InputError
 
 PLAN_FILE = "plan.json"
 SWEEP_FILE = "sweep.json"
-MIN_TRIALS = 4
-"""Fewest completed trials of a compiler for which the importance of each parameter is computed."""
 DESIGN = "platform.design"
 FIRST_WITH_LOOKS = 2
 """First version of the rules that has looks. Groups of version 1 have no tag."""

@@ -154,3 +154,8 @@ def _without_values(rest: str) -> str:
             item = HIDDEN
         shown += mark + item
     return shown
+
+
+def counted(count: int, noun: str) -> str:
+    """Return `1 job`, `2 jobs`, `1,000 jobs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
