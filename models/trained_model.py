@@ -17,7 +17,7 @@ from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID
 
 from models.inference.evaluation import UNKNOWN, Evaluation, evaluation_of
 from models.quality import EVALUATIONS
-from tracking.queries.job_tables import quoted, runs_where
+from tracking.queries.job_tables import NOT_SET, quoted, runs_where
 from tracking.queries.metric_histories import number
 from tracking.server.store import Store, require_answer
 from training.contract.errors import InputError, TrackingError
@@ -103,7 +103,7 @@ def trained_model(store: Store, run: str) -> TrainedModel:
 
 def trained_model_of(store: Store, run: Run) -> TrainedModel:
     """Return the model of a job's run."""
-    tags, params = run.data.tags, run.data.params
+    tags, params = run.data.tags, {name: text for name, text in run.data.params.items() if text != NOT_SET}
     metrics = {key: number(value) for key, value in run.data.metrics.items() if key in EVALUATIONS}
     evaluated = {key: value for key, value in metrics.items() if math.isfinite(value)}
     return TrainedModel(

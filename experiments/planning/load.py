@@ -10,11 +10,20 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from experiments.planning.arms import Arm, arms, arms_unchecked, flat
+from experiments.planning.arms import Arm, arms, arms_unchecked
 from experiments.schema.experiment import Experiment, broken_rules, check_machine, this_machine
 from experiments.schema.fields import ExperimentFields
 from experiments.schema.messages import messages, rule_message
-from experiments.schema.overrides import BACKEND_CONFIG, Tree, backend_values, read_overrides, with_values
+from experiments.schema.overrides import (
+    ARM_PREFIX,
+    BACKEND_CONFIG,
+    Tree,
+    backend_values,
+    flat,
+    read_overrides,
+    with_arm_overrides,
+    with_values,
+)
 from experiments.schema.yaml_document import Document, read_document
 from state.regular_files import user_path
 from training.contract.errors import InputError, InputErrors, nearest
@@ -50,15 +59,17 @@ def load_fields(name_or_path: str, overrides: Mapping[str, str]) -> Experiment:
     """Return the experiment as `load` does, without a check of its arms and of this machine. Raises `InputError`."""
     overrides = _with_user_paths(overrides)
     document = read_document(find_file(name_or_path))
-    fields = {name: text for name, text in overrides.items() if name != BACKEND_CONFIG}
+    of_arms = {name: text for name, text in overrides.items() if name.startswith(ARM_PREFIX)}
+    fields = {name: text for name, text in overrides.items() if name not in {BACKEND_CONFIG, *of_arms}}
     values, locations = _backend(overrides.get(BACKEND_CONFIG))
     own, errors = read_overrides(fields)
     tree = with_values(with_values(_without_baseline(_rebased(document.tree, document), fields), values), own)
+    tree, arm_errors = with_arm_overrides(tree, of_arms)
     other_locations = {name: f"override {name}" for name in fields}
     other_locations |= {name: location for name, location in locations.items() if name not in fields}
     experiment, problems = _validated(tree, document, other_locations)
-    if experiment is None or errors:
-        raise InputErrors([*errors, *problems])
+    if experiment is None or errors or arm_errors:
+        raise InputErrors([*errors, *arm_errors, *problems])
     return experiment
 
 
@@ -127,9 +138,11 @@ def _rebased(tree: Tree, document: Document) -> Tree:
     folder = Path(document.name).parent
     fields = _with_rebased_paths(tree, folder)
     compare = fields.get("compare")
-    if isinstance(compare, dict) and isinstance(compare.get("arms"), list):
-        rebased = [_with_rebased_paths(arm, folder) if isinstance(arm, dict) else arm for arm in compare["arms"]]
-        fields["compare"] = {**compare, "arms": rebased}
+    arms = compare.get("arms") if isinstance(compare, dict) else None
+    if isinstance(compare, dict) and isinstance(arms, (list, dict)):
+        items = enumerate(arms) if isinstance(arms, list) else arms.items()
+        rebased = {at: _with_rebased_paths(arm, folder) if isinstance(arm, dict) else arm for at, arm in items}
+        fields["compare"] = {**compare, "arms": list(rebased.values()) if isinstance(arms, list) else rebased}
     return fields
 
 

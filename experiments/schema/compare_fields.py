@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Iterable, Mapping
 from typing import Annotated, Any, Literal, get_args
 
@@ -65,14 +66,47 @@ BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
 RepeatsAtLook = Annotated[int, Field(ge=2, le=1_000)]
 
 
+MAX_ARM_NAME = 40
+"""Characters of an arm's name."""
+ARM_NAME = re.compile(rf"[A-Za-z0-9][A-Za-z0-9_.-]{{0,{MAX_ARM_NAME - 1}}}")
+RESERVED_ARM_NAMES = ("null", "unnamed")
+"""Names that mean no baseline, and an arm that lost its name."""
+
+
+def _arms(value: Any) -> Any:
+    """Return arms as a list in which named arms have the key `name`. Raises ValueError for a name that is not valid."""
+    if isinstance(value, Mapping):
+        value = [_named(name, {} if fields is None else fields) for name, fields in value.items()]
+    if not isinstance(value, (list, tuple)):
+        return value
+    names = [fields["name"] for fields in value if isinstance(fields, Mapping) and "name" in fields]
+    for at, name in enumerate(names):
+        if not isinstance(name, str) or not ARM_NAME.fullmatch(name) or name in RESERVED_ARM_NAMES:
+            raise ValueError(
+                f"compare.arms has the name {name!r}: a name has at most {MAX_ARM_NAME} letters, digits, '-', '_' and "
+                f"'.', begins with a letter or digit, and is not {' or '.join(RESERVED_ARM_NAMES)}"
+            )
+        if name in names[:at]:
+            raise ValueError(f"compare.arms has the name {name!r} twice: give each arm its own name")
+    return value
+
+
+def _named(name: str, fields: Any) -> Mapping[str, Any]:
+    if not isinstance(fields, Mapping) or "name" in fields:
+        problem = "has a second name" if isinstance(fields, Mapping) else f"must be a mapping of fields, not {fields!r}"
+        raise ValueError(f"compare.arms.{name} {problem}")
+    return {"name": name, **fields}
+
+
+Arms = Annotated[tuple[dict[str, Any], ...], BeforeValidator(_arms), Field(strict=False, min_length=1, max_length=64)]
+
+
 class Compare(Frozen):
     """Arms and repeats of a comparison."""
 
-    arms: Annotated[tuple[dict[str, Any], ...], Field(strict=False, min_length=1, max_length=64)] = (
-        {"compiler": "none"},
-        {"compiler": "inductor"},
-    )
-    """Arms. Each one is a mapping of the fields that it changes."""
+    arms: Arms = ({"compiler": "none"}, {"compiler": "inductor"})
+    """Arms, by name. Each one is a mapping of the fields that it changes: `{full: {}, large: {batch_size: 64}}`. A list
+    of such mappings has names only where they contain `name`."""
     repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
     """Most jobs per arm, each with a different seed."""
     stop: Literal["early", "never"] = "early"
@@ -92,7 +126,7 @@ class Compare(Frozen):
     """`repeat` runs a job again, once, if other programs or the hypervisor disturbed its measurement, and counts the
     second one. `keep` only marks it."""
     baseline: Name | None = None
-    """Label of the baseline. None means the first arm."""
+    """Name or label of the baseline. None means the first arm."""
     parallel: Annotated[int, Field(ge=1, le=1_000)] = 1
     """Jobs to run at the same time. Local jobs still wait for free cores or devices."""
 
