@@ -15,7 +15,7 @@ from experiments.running.output import print_line
 from state.digests import KEY_CHARACTERS, digest
 from tracking.groups.group import open_group
 from tracking.groups.planned_job import IMPORTED, DataSource, PlannedJob, ScriptPlan
-from tracking.queries.job_tables import all_experiment_ids, quoted
+from tracking.queries.job_tables import all_experiment_ids, tagged
 from tracking.recording.recorder import Recorder, open_run
 from tracking.server.store import open_store
 from training.contract.errors import InputError, JobNotFound
@@ -83,8 +83,7 @@ def attach_job(fields: Mapping[str, str]) -> int:
         ) from error
     store = open_store(echo=print_line)
     experiments = store.call(lambda: list(all_experiment_ids(store.client)))
-    query = f'tags."platform.job_name" = {quoted(name)} and tags."platform.kind" = \'job\''
-    for run in store.call(store.client.search_runs, experiments, query):
+    for run in store.call(store.client.search_runs, experiments, tagged(kind="job", job_name=name)):
         if ARN not in run.data.tags:
             raise InputError(
                 f"trainfare started job {name} and has a run for it, in group "

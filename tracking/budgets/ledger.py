@@ -27,7 +27,7 @@ from tracking.budgets.reserving import (
 )
 from tracking.groups.group import Group, search_runs
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.job_tables import counted_run, has_ended
+from tracking.queries.job_tables import counted_run, has_ended, tagged
 from tracking.recording.metrics import OPEN_POOL, WARM_POOL, record_warm_pool_costs
 from tracking.recording.recorder import DESCRIBED, JobRun, open_run
 from tracking.server.store import Store
@@ -83,9 +83,7 @@ def group_budget(store: Store, group: Group) -> GroupBudget:
     """Return the budget of a group. A run that continues an earlier parent run may not have the tag yet."""
     tags = store.call(store.client.get_run, group.run_id).data.tags
     if BUDGET not in tags and group.continued:
-        query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.kind\" = 'group'"
-        order = ["attributes.start_time DESC"]
-        runs = store.call(store.client.search_runs, [group.experiment_id], query, order_by=order)
+        runs = search_runs(store, group.experiment_id, tagged(kind="group", group=group.id))
         tags = next((run.data.tags for run in runs if BUDGET in run.data.tags), {})
     return _BUDGET.validate_json(tags[BUDGET]) if BUDGET in tags else GroupBudget(budget=Budget())
 
@@ -266,8 +264,7 @@ def spending_metrics(spending: Spending) -> dict[str, float]:
 def read_records(store: Store, group: Group) -> dict[str, JobRecord]:
     """Return the records of all jobs of a group by name. Deleted runs count, because their jobs were billed."""
     by_job: dict[str, list[Run]] = {}
-    query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.kind\" = 'job'"
-    for run in search_runs(store, group.experiment_id, query, ViewType.ALL):
+    for run in search_runs(store, group.experiment_id, tagged(kind="job", group=group.id), ViewType.ALL):
         by_job.setdefault(run.data.tags.get("platform.job_name", ""), []).append(run)
     return {name: _record(runs) for name, runs in by_job.items()}
 

@@ -17,7 +17,7 @@ from mlflow.entities import RunStatus as Status
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from tracking.groups.claim import Subject, find_or_open, launch_lock, mark_duplicate
-from tracking.queries.job_tables import all_experiment_ids, counted_run, quoted, without_duplicates
+from tracking.queries.job_tables import all_experiment_ids, counted_run, tagged, without_duplicates
 from tracking.server.store import Store
 from training.contract.errors import InputError
 
@@ -126,10 +126,9 @@ def existing_experiment_id(store: Store, name: str) -> str | None:
 
 def find_group(store: Store, *, group_id: str | None, experiment_name: str) -> Group:
     """Return the group with that id, or the latest one of an experiment. Raises `InputError` if no group matches."""
-    name_filter = f'tags."platform.group" = {quoted(group_id)}' if group_id else None
-    name_filter = name_filter or f'tags."platform.experiment" = {quoted(experiment_name)}'
+    name_filter = tagged(group=group_id) if group_id else tagged(experiment=experiment_name)
     experiments = store.call(lambda: list(all_experiment_ids(store.client)))
-    query = f"{name_filter} and tags.\"platform.kind\" = 'group' and tags.\"platform.group_state\" != 'continued'"
+    query = f"{name_filter} and {tagged(kind='group')} and tags.`platform.group_state` != 'continued'"
     order = ["attributes.start_time DESC"]
     runs = store.call(store.client.search_runs, experiments, query, order_by=order, max_results=1)
     if not runs:
@@ -162,8 +161,7 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
 
     Further runs of the same job, which launchers of earlier versions opened, are marked as duplicates.
     """
-    query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.kind\" = 'job'"
-    every = search_runs(store, group.experiment_id, query)
+    every = search_runs(store, group.experiment_id, tagged(kind="job", group=group.id))
     runs = {run.data.tags["platform.job_name"]: run for run in without_duplicates(every)}
     for run in every:
         counted = runs[run.data.tags["platform.job_name"]].info.run_id
@@ -177,10 +175,7 @@ def child_runs(store: Store, group: Group) -> dict[str, Run]:
 
 def child_run(store: Store, group: Group, job_name: str) -> Run | None:
     """Return the run of one of the group's jobs."""
-    query = f"tags.\"platform.group\" = '{group.id}' and tags.\"platform.job_name\" = '{job_name}'"
-    runs = [
-        run for run in search_runs(store, group.experiment_id, query) if run.data.tags.get("platform.kind") == "job"
-    ]
+    runs = search_runs(store, group.experiment_id, tagged(kind="job", group=group.id, job_name=job_name))
     return counted_run(runs) if runs else None
 
 
@@ -205,8 +200,7 @@ def _describe_experiment(store: Store, experiment_id: str, description: str) -> 
 
 
 def _join_group(store: Store, experiment_id: str, key: str, experiment_name: str, verb: str) -> Group | None:
-    query = f"tags.\"platform.group_key\" = '{key}' and tags.\"platform.kind\" = 'group'"
-    runs = search_runs(store, experiment_id, query)
+    runs = search_runs(store, experiment_id, tagged(kind="group", group_key=key))
     if not runs:
         return None
     run_id, group_id = str(runs[-1].info.run_id), runs[-1].data.tags["platform.group"]
@@ -219,8 +213,7 @@ def _join_group(store: Store, experiment_id: str, key: str, experiment_name: str
 
 
 def _open_runs(store: Store, experiment_id: str, key: str) -> list[Run]:
-    query = f"tags.\"platform.group_key\" = '{key}' and tags.\"platform.group_state\" = 'open'"
-    return [run for run in search_runs(store, experiment_id, query) if run.data.tags.get("platform.kind") == "group"]
+    return search_runs(store, experiment_id, tagged(kind="group", group_key=key, group_state="open"))
 
 
 def search_runs(store: Store, experiment_id: str, query: str, view: int = ViewType.ACTIVE_ONLY) -> list[Run]:

@@ -20,7 +20,7 @@ from typing import Any
 
 from mlflow.entities import Metric, Param, Run
 
-from tracking.queries.job_tables import all_experiment_ids
+from tracking.queries.job_tables import all_experiment_ids, tagged
 from tracking.server.store import Store
 from training.contract.errors import JobNotFound, NotAllowed
 from training.contract.events import Event
@@ -312,7 +312,7 @@ def _runs_with_open_pool(store: Store) -> list[Run]:
         run
         for status in OPEN_POOL
         for run in store.call(
-            store.client.search_runs, ids, f"tags.\"{WARM_POOL}\" = '{status}' and attributes.start_time > {since_ms}"
+            store.client.search_runs, ids, f"{tagged(warm_pool=status)} and attributes.start_time > {since_ms}"
         )
     ]
 

@@ -21,7 +21,7 @@ from judging.doomed import MOMENTS, Death, Moment
 from tracking.groups.claim import Subject, find_or_open, launch_lock
 from tracking.groups.group import Group, child_run, child_runs
 from tracking.groups.planned_job import IMPORTED, PlannedJob
-from tracking.queries.job_tables import has_ended, quoted, runs_where
+from tracking.queries.job_tables import has_ended, runs_where, tagged
 from tracking.recording.job_copies import EventCopy, LogCopy
 from tracking.recording.metrics import (
     MACHINE_FIELDS,
@@ -193,9 +193,8 @@ def request_stop(store: Store, *, group: str | None = None, job_name: str | None
     follows the group starts them. So are imported jobs, which trainfare does not start. `job_name` may also be the name
     of a further attempt.
     """
-    selections = [("group", group)] if group else [("job_name", job_name), ("service_name", job_name)]
-    is_open = "tags.`platform.kind` = 'job' and attributes.status = 'RUNNING'"
-    queries = [f"tags.`platform.{tag}` = {quoted(str(value))} and {is_open}" for tag, value in selections]
+    selections = [{"group": group}] if group else [{"job_name": str(job_name)}, {"service_name": str(job_name)}]
+    queries = [f"{tagged(kind='job', **tags)} and attributes.status = 'RUNNING'" for tags in selections]
     open_runs = [run for query in queries for run in store.call(runs_where, store.client, query)]
     runs = [run for run in open_runs if DESCRIBED in run.data.tags and run.data.tags.get("platform.role") != IMPORTED]
     for run in runs:
