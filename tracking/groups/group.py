@@ -17,7 +17,7 @@ from mlflow.entities import RunStatus as Status
 from mlflow.utils.mlflow_tags import MLFLOW_PARENT_RUN_ID, MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
 from tracking.groups.claim import Subject, find_or_open, launch_lock, mark_duplicate
-from tracking.queries.job_tables import all_experiment_ids, counted_run, tagged, without_duplicates
+from tracking.queries.job_tables import all_experiment_ids, counted_run, has_ended, tagged, without_duplicates
 from tracking.server.store import Store
 from training.contract.errors import InputError
 
@@ -47,7 +47,7 @@ class Group:
     @property
     def name(self) -> str:
         """Name of the parent run until a report names its verdict."""
-        return _name(self.verb, self.experiment_name)
+        return f"{self.verb} {self.experiment_name}".strip()
 
 
 def open_group(
@@ -72,10 +72,15 @@ def open_group(
     """
     with launch_lock():
         experiment_id = _experiment_id(store, experiment_name)
-        _describe_experiment(store, experiment_id, description)
+        experiment: Experiment = store.call(store.client.get_experiment, experiment_id)
+        # The first tag makes MLflow's UI open on training runs instead of traces.
+        for name, value in {"mlflow.experimentKind": "custom_model_development", MLFLOW_RUN_NOTE: description}.items():
+            if value and name not in experiment.tags:
+                store.call(store.client.set_experiment_tag, experiment_id, name, value)
         if joins and (group := _join_group(store, experiment_id, key, experiment_name, verb)):
             return group
-        open_runs, new_id = _open_runs(store, experiment_id, key), _new_id(experiment_name, prefix)
+        open_runs = _open_runs(store, experiment_id, key)
+        new_id = f"{_stem(experiment_name, prefix)}-{datetime.now(UTC):%y%m%d-%H%M%S}-{secrets.token_hex(2)}"
         group_id = open_runs[0].data.tags["platform.group"] if open_runs else new_id
         all_tags = {
             **(tags or {}),
@@ -85,7 +90,7 @@ def open_group(
             "platform.group_state": "open",
             "platform.experiment": experiment_name,
             "platform.verb": verb,
-            MLFLOW_RUN_NAME: _name(verb, experiment_name),
+            MLFLOW_RUN_NAME: f"{verb} {experiment_name}".strip(),
         }
         if open_runs:
             run_id = _resume(store, open_runs, all_tags)
@@ -191,14 +196,6 @@ def _experiment_id(store: Store, name: str) -> str:
     return existing() or store.create(store.client.create_experiment, name, existing=existing)
 
 
-def _describe_experiment(store: Store, experiment_id: str, description: str) -> None:
-    """Set the description of the MLflow experiment, and make its UI open on training runs instead of traces."""
-    experiment: Experiment = store.call(store.client.get_experiment, experiment_id)
-    for name, value in {"mlflow.experimentKind": "custom_model_development", MLFLOW_RUN_NOTE: description}.items():
-        if value and name not in experiment.tags:
-            store.call(store.client.set_experiment_tag, experiment_id, name, value)
-
-
 def _join_group(store: Store, experiment_id: str, key: str, experiment_name: str, verb: str) -> Group | None:
     runs = search_runs(store, experiment_id, tagged(kind="group", group_key=key))
     if not runs:
@@ -234,26 +231,14 @@ def _resume(store: Store, open_runs: Sequence[Run], tags: Mapping[str, str]) -> 
         store.tag(own_run_id, tags)
         for run in open_runs:
             if run.info.run_id != own_run_id:
-                _hand_over(store, run, own_run_id)
+                note = f"The launcher of this run died; run `{own_run_id}` continues its jobs."
+                store.tag(run.info.run_id, {"platform.group_state": "continued", MLFLOW_RUN_NOTE: note})
+                if not has_ended(run):
+                    store.call(store.client.set_terminated, run.info.run_id, "KILLED")
         return own_run_id
     first = counted_run(open_runs)
     store.call(store.client.update_run, first.info.run_id, status=Status.to_string(Status.RUNNING))
     return str(first.info.run_id)
-
-
-def _hand_over(store: Store, run: Run, new_run_id: str) -> None:
-    note = f"The launcher of this run died; run `{new_run_id}` continues its jobs."
-    store.tag(run.info.run_id, {"platform.group_state": "continued", MLFLOW_RUN_NOTE: note})
-    if not Status.is_terminated(Status.from_string(run.info.status)):
-        store.call(store.client.set_terminated, run.info.run_id, "KILLED")
-
-
-def _name(verb: str, experiment_name: str) -> str:
-    return f"{verb} {experiment_name}".strip()
-
-
-def _new_id(experiment_name: str, prefix: str = "") -> str:
-    return f"{_stem(experiment_name, prefix)}-{datetime.now(UTC):%y%m%d-%H%M%S}-{secrets.token_hex(2)}"
 
 
 def placeholder_id(experiment_name: str, prefix: str = "") -> str:

@@ -42,7 +42,11 @@ def prepare(uri: str) -> None:
     path = database_file(uri)
     if path is None:
         return
-    _check_path(path)
+    if "?" in str(path) or unquote(str(path)) != str(path):
+        raise InputError(
+            f"The tracking database {path} has ? or an escape such as %20 in its path, which MLflow misreads: rename "
+            "the folder, or set MLFLOW_TRACKING_URI to another database."
+        )
     try:
         if not database_exists(path):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -63,15 +67,6 @@ def prepare(uri: str) -> None:
             f"The tracking database {path} was made by another MLflow version or another program, or is incomplete "
             f"(revision {revision} instead of {newest}). Back it up and run `mlflow db upgrade {_PREFIX}{path}`, or "
             "move it away; the next command then creates a new one."
-        )
-
-
-def _check_path(path: Path) -> None:
-    """Raise `InputError` for a path that is different once it is decoded: MLflow would write to that other path."""
-    if "?" in str(path) or unquote(str(path)) != str(path):
-        raise InputError(
-            f"The tracking database {path} has ? or an escape such as %20 in its path, which MLflow misreads: rename "
-            "the folder, or set MLFLOW_TRACKING_URI to another database."
         )
 
 
