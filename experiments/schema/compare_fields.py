@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Literal, get_args
+from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
@@ -12,9 +12,8 @@ from sweeps.search_space import BatchGrid
 from sweeps.trials import CostName
 from training.contract.errors import InputError, nearest
 from training.contract.frozen import Frozen, Name
-from training.contract.job_spec import COMPILERS, CompileMode
+from training.job.settings.declared import COMPILER_OPTIONS, LARGEST_BATCH, SETTINGS, QualityMetric, choices_of
 
-QualityMetric = Literal["eval_accuracy", "eval_f1_macro", "eval_exact_match", "eval_f1", "eval_loss", "eval_perplexity"]
 TARGET_METRICS: dict[str, Literal["min", "max"]] = {
     "eval_accuracy": "max",
     "eval_f1_macro": "max",
@@ -62,7 +61,7 @@ class Target(Frozen):
 
 
 Count = Annotated[int, Field(ge=1, le=1_000_000_000)]
-BatchSize = Annotated[int, Field(ge=1, le=1_048_576)]
+BatchSize = Annotated[int, Field(ge=1, le=LARGEST_BATCH)]
 RepeatsAtLook = Annotated[int, Field(ge=2, le=1_000)]
 
 
@@ -198,9 +197,7 @@ def _text(value: Any) -> Any:
 
 
 INDUCTOR_OPTIONS = {
-    "compile_scope": ("layers", "model"),
-    "compile_mode": get_args(CompileMode),
-    "compile_dynamic": ("true", "false"),
+    name: choices_of(SETTINGS[name]) for name, compiler in COMPILER_OPTIONS.items() if compiler == "inductor"
 }
 """Options of inductor, and their values as text."""
 
@@ -216,10 +213,8 @@ def _compiler_setting(value: Any) -> Any:
     else:
         return value
     compiler, options = own.pop("compiler", ""), own
-    if compiler not in COMPILERS:
-        raise ValueError(
-            f"compilers names {compiler or 'no compiler'!r}, but a compiler is one of {_listed(COMPILERS)}"
-        )
+    if compiler not in (known := choices_of(SETTINGS["compiler"])):
+        raise ValueError(f"compilers names {compiler or 'no compiler'!r}, but a compiler is one of {_listed(known)}")
     for name, text in options.items():
         if compiler != "inductor" or name not in INDUCTOR_OPTIONS:
             raise ValueError(

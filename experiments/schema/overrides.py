@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal, Union, get_args, get_origin
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from experiments.schema.fields import ExperimentFields
+from experiments.schema.fields import OPTIONS_OF_COMPILERS, ExperimentFields
 from experiments.schema.yaml_document import Document, KeyPath, parse, scalar
 from training.contract.errors import InputError, InputErrors, nearest_name
 
@@ -30,13 +30,6 @@ DEPENDENT_FIELDS = {
     "data.train": ("data.validation", "data.encoding", "data.delimiter"),
 }
 """Fields that are removed together with another field. A compiler also removes the options of others."""
-COMPILER_OPTIONS = {
-    "compiler_debug": "trcomp",
-    "compile_scope": "inductor",
-    "compile_mode": "inductor",
-    "compile_dynamic": "inductor",
-}
-"""Options of one compiler -> that compiler."""
 SHORTHANDS = {"arguments": "style", "image": "uri"}
 """Section that may be written as a text -> its field that holds the text."""
 
@@ -140,7 +133,7 @@ def with_values(tree: Tree, values: Mapping[str, Any]) -> Tree:
             if chosen and field not in chosen:
                 for removed in (field, *DEPENDENT_FIELDS.get(field, ())):
                     _remove(merged, removed)
-    for option, compiler in COMPILER_OPTIONS.items():
+    for option, compiler in OPTIONS_OF_COMPILERS.items():
         if values.get("compiler", compiler) != compiler and option not in values:
             _remove(merged, option)
     for name, value in values.items():

@@ -8,14 +8,13 @@ from pydantic import AfterValidator, BeforeValidator, Field, model_validator
 
 from training.contract.frozen import Frozen, Name
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields
+from training.job.settings.declared import MAX_TOKENS, Task
 from training.staging.formats.files import DEFAULT_MAX_EXPANSION
 from training.staging.formats.text import UTF8, TextFormat, delimiter_character, encoding_name
 
-Task = Literal["classification", "question-answering", "causal-lm"]
 Builtin = Literal["docstrings"]
 
 MAX_ROWS = 1_000_000_000
-MAX_TOKENS = 131_072
 
 Rows = Annotated[int, Field(ge=1, le=MAX_ROWS)]
 
