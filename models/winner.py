@@ -17,7 +17,7 @@ from reports.sweep.sweep import Sweep, is_sweep_table, sweep_of
 from reports.sweep.trials import Trial
 from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.queries import job_tables
-from tracking.queries.recorded_job import Job, job_of
+from tracking.recorded.recorded_job import Job, job_of
 from training.contract.errors import InputError
 
 

@@ -30,8 +30,8 @@ from tracking.groups.plan_file import SWEEP_FILE, read_design
 from tracking.queries import job_tables
 from tracking.queries.job_tables import similar_jobs
 from tracking.queries.metric_histories import histories
-from tracking.queries.recorded_job import Job, job_of
-from tracking.queries.spot_cost import discounts_of
+from tracking.recorded.recorded_job import Job, job_of
+from tracking.recorded.spot_cost import discounts_of
 from tracking.server.errors import is_final
 from training.contract.errors import InputError, TrackingError
 

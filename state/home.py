@@ -22,8 +22,8 @@ _MAX_ID_BYTES = 1024
 def home() -> Path:
     """Return the state folder as an absolute path.
 
-    It is `TRAINFARE_HOME` if that is set, or else `.trainfare` beside the SQLite tracking database. With a tracking
-    server, whose database is not a local file, it is `~/.trainfare`.
+    It is `TRAINFARE_HOME` if that is set, or else `.trainfare` in the folder of the SQLite tracking database. With a
+    tracking server, whose database is not a local file, it is `~/.trainfare`.
     """
     if path := os.environ.get("TRAINFARE_HOME"):
         return user_path(path, "TRAINFARE_HOME").absolute()

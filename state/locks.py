@@ -84,7 +84,7 @@ def _open(path: Path, mode: int) -> int:
             return os.open(path, flags)
         with contextlib.suppress(FileExistsError):
             descriptor = os.open(path, flags | os.O_CREAT | os.O_EXCL, mode)
-            os.fchmod(descriptor, mode)  # whatever the process's mask is
+            os.fchmod(descriptor, mode)  # also if the process's mask is stricter
             return descriptor
 
 

@@ -29,8 +29,8 @@ from sweeps.optuna_study import automatic, first_points
 from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.recorded_job import Job
-from tracking.queries.spot_cost import (
+from tracking.recorded.recorded_job import Job
+from tracking.recorded.spot_cost import (
     SpotEstimate,
     Times,
     checkpoint_seconds,

@@ -11,7 +11,7 @@ from experiments.planning.expected_cost import ExpectedCost, JobSize
 from experiments.schema.experiment import Experiment
 from judging.design import Design
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.spot_cost import SpotEstimate
+from tracking.recorded.spot_cost import SpotEstimate
 from training.contract.service import Request
 from training.services.budget import Amount
 from training.services.registry import DEFAULT

@@ -94,7 +94,7 @@ class Prepared:
     name: str
     """Name of the experiment."""
     experiment: Experiment
-    """Experiment whose fields about the service and the group are those of all jobs."""
+    """Experiment with the fields about the service and the group, which are equal for all jobs."""
     arms: tuple[Arm, ...]
     """Arms with all inputs of the jobs."""
     parallel: int
@@ -125,7 +125,7 @@ AnyPrepared = TypeVar("AnyPrepared", bound=Prepared)
 
 
 class Preparation:
-    """The steps before a start. Those of a plan change nothing, and collect errors: see `ScratchState`."""
+    """The steps before a start. A plan's steps change nothing, and collect errors: see `ScratchState`."""
 
     def attempt(self, step: Callable[[], Result]) -> Result | None:
         """Return the result of a step. A plan collects a user's error, and the result is None."""

@@ -1,7 +1,8 @@
 """Delete local state that nothing needs any more: the verb `jobs prune`.
 
-Kept are whatever a running job or an open group may need, what is younger than the age limit and, unless everything is
-to go, the only copy of a model or a result. Staged data, environments and fetched models can always be made again.
+It keeps everything that a running job or an open group may need, and what is younger than the age limit. Unless
+everything is to go, it also keeps the only copy of a model or a result. Staged data, environments and fetched models
+can always be made again.
 """
 
 from __future__ import annotations

@@ -309,7 +309,7 @@ class BudgetWait:
         return active < self._active or time.monotonic() >= self._until
 
     def ends(self, full: BudgetFull, active: int) -> bool:
-        """Return whether waiting for room is in vain. Prints the wait when it begins."""
+        """Return True if no room is expected any more. Prints the wait when it begins."""
         if full.is_final:
             self.echo(f"  {full}")
             return True

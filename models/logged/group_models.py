@@ -18,7 +18,7 @@ from state import folders as state_folders
 from tracking.groups.group import Group, child_runs
 from tracking.groups.planned_job import MODEL_ID
 from tracking.queries import job_tables
-from tracking.queries.recorded_job import job_of
+from tracking.recorded.recorded_job import job_of
 from tracking.recording.recorder import Outcome
 from tracking.server.errors import is_refusal
 from tracking.server.store import Store

@@ -20,7 +20,7 @@ from judging.doomed import Death, doom_of
 from judging.quality import MEASURES
 from judging.summaries import Summary, summary
 from tracking.groups.plan_file import SCALES_COLUMN, read_scales
-from tracking.queries.recorded_job import COSTS, Job, job_of
+from tracking.recorded.recorded_job import COSTS, Job, job_of
 from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, recorded_death
 
 NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished", "Budget"})

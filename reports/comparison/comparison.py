@@ -51,7 +51,7 @@ from reports.comparison.arms import (
 )
 from reports.model.numbers import counted, joined, score
 from tracking.groups.plan_file import SCALES_COLUMN, common_scales, read_scales
-from tracking.queries.recorded_job import STEADY, Job
+from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.errors import InputError, nearest
 
 END_TO_END = "throughput_end_to_end_samples_per_second"

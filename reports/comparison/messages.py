@@ -26,7 +26,7 @@ from reports.model.numbers import (
     short,
     signed,
 )
-from tracking.queries.recorded_job import STEADY, Job
+from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import failure_text
 
 _ADD_SAMPLES = (

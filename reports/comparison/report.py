@@ -47,7 +47,7 @@ from reports.model.report import (
     Text,
     build_table,
 )
-from tracking.queries.recorded_job import STEADY, Job
+from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import failure_text
 
 MEASURED = "How each number is measured"

@@ -30,7 +30,7 @@ from reports.model.numbers import (
     signed_percent,
 )
 from reports.model.report import Block, Cell, Column, Heading, Row, Section, Table, Text
-from tracking.queries.recorded_job import STEADY, Job
+from tracking.recorded.recorded_job import STEADY, Job
 
 _LOSSES = {
     "eval_loss": ("validation loss", "val.\nloss"),

@@ -32,8 +32,8 @@ from reports.model.report import (
     build_table,
 )
 from reports.probe.spot import DEFINITION, spot_sentences, spot_table
-from tracking.queries.recorded_job import STEADY, Job, job_of
-from tracking.queries.spot_cost import Discount, SpotEstimate, estimate_of_probe
+from tracking.recorded.recorded_job import STEADY, Job, job_of
+from tracking.recorded.spot_cost import Discount, SpotEstimate, estimate_of_probe
 from training.contract.failures import failure_text
 
 SECONDS = "projected_billable_seconds"

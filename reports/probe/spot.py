@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from reports.model.numbers import NONE, durations, figure, money
 from reports.model.report import Column, Definition, Table, build_table
-from tracking.queries.spot_cost import Spent, SpotEstimate
+from tracking.recorded.spot_cost import Spent, SpotEstimate
 
 Labelled = tuple[str, SpotEstimate]
 """Label of an arm, and its estimate."""

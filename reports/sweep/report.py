@@ -47,7 +47,7 @@ from reports.sweep.messages import OUTCOMES, headline
 from reports.sweep.sweep import Cell as FactorialCell
 from reports.sweep.sweep import CostShare, Sweep, factorial_cells, grid_of
 from reports.sweep.trials import Trial
-from tracking.queries.recorded_job import STEADY
+from tracking.recorded.recorded_job import STEADY
 
 MAX_TRIALS = 200
 """Number of trials on a page; `jobs.csv` has all of them."""

@@ -35,7 +35,7 @@ from reports.sweep.trials import (
 )
 from sweeps.early_stopping import choose
 from tracking.groups.planned_job import FINALIST
-from tracking.queries.recorded_job import Job, job_of
+from tracking.recorded.recorded_job import Job, job_of
 
 ROLES = ("calibration", "baseline", "trial", FINALIST, "confirmation")
 _ENDED = ("completed", "worse", "not reached")

@@ -12,7 +12,7 @@ import pandas as pd
 from judging.step_time import StepTime
 from reports.comparison.arms import BILLABLE, DOLLARS, NOT_OF_THE_SETTING
 from reports.model.numbers import figure, money, short
-from tracking.queries.recorded_job import STEADY, Job
+from tracking.recorded.recorded_job import STEADY, Job
 
 Kind = Literal["completed", "worse", "not reached", "pruned", "failed", "stopped", "running"]
 """Outcome of a trial. A trial that is `worse` completed, but its quality is beyond the bound."""

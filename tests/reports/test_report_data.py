@@ -19,7 +19,7 @@ from tests.support.tracking.forwarding import Forwarding
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables
 from tracking.queries.job_tables import chosen_jobs
-from tracking.queries.recorded_job import Job
+from tracking.recorded.recorded_job import Job
 
 BULK, SINGLE = "/metrics/get-history-bulk-interval", "/metrics/get-history"
 REFUSAL = b'{"error_code": "PERMISSION_DENIED", "message": "no right to read"}'

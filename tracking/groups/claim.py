@@ -98,7 +98,7 @@ class _Claim:
     """First time at which a claim of another launcher had a state, by run id and state."""
 
     def settle(self) -> Run:
-        """Return the subject's run: this claim or that of another launcher."""
+        """Return the subject's run: this claim, or another launcher's."""
         is_active = True
         while True:
             runs = {run.info.run_id: run for run in _search(self.store, self.subject)}

@@ -1,4 +1,4 @@
-"""Read the tracking server: jobs as tables, metric histories, jobs selected by name, and what recorded jobs cost.
+"""Read the tracking server: jobs as tables, metric histories, jobs selected by name.
 
-Open `job_tables.py` first. Verdicts and texts about jobs belong in `reports`.
+Open `job_tables.py` first.
 """

@@ -1,8 +1,8 @@
 """Create the SQLite database of a tracking store, so that a kill never leaves a half-made one.
 
 MLflow creates its tables in place, by dozens of migrations that SQLite does not undo. If the process is killed
-meanwhile, or two processes create them at once, no MLflow can open the database again. So the database is made beside
-its place, under a lock, and renamed.
+meanwhile, or two processes create them at once, no MLflow can open the database again. So the database is made
+under a temporary name, with a lock, and renamed.
 
 `python -m tracking.server.database` prepares the database of MLFLOW_TRACKING_URI. `src/trainfare.py` calls it for
 MLflow's own commands, which open the database before our code runs.

@@ -19,7 +19,7 @@ from experiments.planning.plan import group_key, job
 from tests.support.reports.earlier_jobs import ended_job
 from tests.support.requests.building import staged
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.recorded_job import Job
+from tracking.recorded.recorded_job import Job
 from training.contract.price import Price
 from training.staging.tokens.staged import Staged
 

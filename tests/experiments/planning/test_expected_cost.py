@@ -15,7 +15,7 @@ from experiments.planning.plan import job
 from tests.support.reports.earlier_jobs import ended_job
 from tests.support.requests.building import staged
 from tracking.groups.planned_job import PlannedJob, ScriptPlan
-from tracking.queries.recorded_job import Job
+from tracking.recorded.recorded_job import Job
 from training.contract.price import Price
 
 SIZE = JobSize(steps=32, samples=1000, tokens=50_000)

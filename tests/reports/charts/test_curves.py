@@ -10,7 +10,7 @@ import pytest
 
 from reports.charts.report_charts import mean_curve
 from reports.comparison.arms import Arm
-from tracking.queries.recorded_job import Job
+from tracking.recorded.recorded_job import Job
 
 
 def job(run_id: str) -> Job:

@@ -37,7 +37,7 @@ from tests.support.reports.verdicts import ACCURACY, job
 from tests.support.reports.worked_cases import spread
 from tracking.groups.plan_file import DESIGN as DESIGN_TAG
 from tracking.groups.plan_file import write_design
-from tracking.queries.recorded_job import Job
+from tracking.recorded.recorded_job import Job
 from training.contract.errors import InputError
 
 DESIGN = Design()

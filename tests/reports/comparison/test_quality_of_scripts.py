@@ -12,7 +12,7 @@ from judging.design import Design
 from reports.comparison.arms import Arm
 from reports.comparison.comparison import Verdict, judge, measure_of, progress_of
 from tests.support.reports.verdicts import job
-from tracking.queries.recorded_job import Job
+from tracking.recorded.recorded_job import Job
 
 NAN = float("nan")
 FRACTION = {"unit": "fraction", "better": "higher"}

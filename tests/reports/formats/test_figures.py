@@ -21,7 +21,7 @@ from reports.sweep.sweep import Sweep
 from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, rate_repeats, rate_trial, repeats, trial
 from tests.support.reports.verdicts import job_row
 from tests.support.reports.worked_cases import HIGH, LOW, spread
-from tracking.queries.recorded_job import STEADY
+from tracking.recorded.recorded_job import STEADY
 
 LONG = "inductor, batch 64, precision bf16, attention sdpa, dropout torch"
 

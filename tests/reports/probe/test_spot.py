@@ -14,8 +14,8 @@ from reports.formats.html import html_page
 from reports.model.report import texts_by_title
 from reports.probe.report import probe_report, probes_of, sentences
 from reports.probe.spot import spot_lines, spot_sentences, spot_table
-from tracking.queries.recorded_job import Job, job_of
-from tracking.queries.spot_cost import (
+from tracking.recorded.recorded_job import Job, job_of
+from tracking.recorded.spot_cost import (
     Discount,
     Terms,
     Times,

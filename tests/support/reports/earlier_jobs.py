@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 
 from tracking.groups.planned_job import PlannedJob
-from tracking.queries.recorded_job import Job
+from tracking.recorded.recorded_job import Job
 
 
 def ended_job(planned: PlannedJob, text: Mapping[str, str], numbers: Mapping[str, float]) -> Job:

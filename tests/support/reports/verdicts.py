@@ -6,7 +6,7 @@ from typing import Any
 
 from judging.quality import MEASURES
 from reports.comparison.arms import Arm, Difference
-from tracking.queries.recorded_job import Job
+from tracking.recorded.recorded_job import Job
 
 ACCURACY = MEASURES[0]
 AT_045 = {"hp_target_stop": "True", "hp_target_metric": "eval_loss", "hp_target_value": "0.45"}

@@ -13,7 +13,7 @@ from tests.support.tracking.planned_jobs import planned
 from tests.support.tracking.tracked import Tracked
 from tracking.groups.planned_job import job_title, with_recorded_labels
 from tracking.queries import job_tables
-from tracking.queries.recorded_job import job_of
+from tracking.recorded.recorded_job import job_of
 from tracking.recording.metrics import Deduplicator, final_points, hyperparameters
 from training.contract.events import Event
 

@@ -9,7 +9,7 @@ from statistics import median
 
 from judging.spot.checkpoint_interval import daly_interval
 from judging.spot.expected_time import Training, expected_interruptions, expected_seconds
-from tracking.queries.recorded_job import Job, finite_or_zero
+from tracking.recorded.recorded_job import Job, finite_or_zero
 from training.contract.plain_text import counted
 from training.contract.price import Price, instance_seconds
 
@@ -169,7 +169,7 @@ def running_seconds(job: Job, column: str) -> float:
 def estimate_of_probe(probe: Job, discounts: Mapping[str, Discount]) -> SpotEstimate | None:
     """Return the estimate for the training that a probe projects; None for jobs of this machine, and if it is unknown.
 
-    The discount of the experiment counts before that of earlier jobs of the instance type.
+    The experiment's discount counts first, then the discount of earlier jobs of the instance type.
     """
     rate, startup = _tag(probe, RATE), startup_seconds(probe)
     total, steps = running_seconds(probe, "projected_billable_seconds"), probe.number("projected_steps")
@@ -192,7 +192,7 @@ def estimate_of_probe(probe: Job, discounts: Mapping[str, Discount]) -> SpotEsti
 def terms_of(
     interruptions_per_hour: float, instances: int, own: float | None, earlier: Discount | None, price: Price | None
 ) -> Terms:
-    """Return the terms with the discount of the experiment, or else with that of earlier jobs."""
+    """Return the terms with the discount of the experiment, or else of earlier jobs."""
     percent, source = own, "machine.spot_discount_percent"
     if own is None and earlier is not None:
         percent, source = earlier.percent, earlier.source
