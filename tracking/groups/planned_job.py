@@ -9,7 +9,7 @@ from typing import Any, Literal
 from training.contract.job_spec import JobSpec
 from training.contract.price import Price
 from training.services.budget import dearest
-from training.staging.tokens.description import DataDescription
+from training.staging.tokens.staged import DataDescription
 
 MODEL_ID = "platform.model_id"
 """Tag of a run with the id of the logged model that its job trained."""
