@@ -22,13 +22,13 @@ from tracking.server.store import Store
 from training.contract import request
 from training.contract.errors import InputError, JobNotFound, QuotaError
 from training.contract.events import Event
-from training.contract.failures import TRACEBACK, failure_text, lacks_capacity, one_line_reason
+from training.contract.failures import Failure, failure_of, lacks_capacity, service_failure
 from training.contract.job_spec import JobSpec
 from training.contract.plain_text import duration_text
 from training.contract.price import instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Description, Service, Wait, end_of, wait_of
 from training.services.budget import Amount
-from training.services.launcher import Follower, Job, Update, failure_of, submit
+from training.services.launcher import Follower, Job, Update, submit
 
 QUOTA_PAUSE_SECONDS = 60.0
 """Pause before the next attempt, after the account's quota had no room for it."""
@@ -109,7 +109,7 @@ class FollowedJob:
 
     def refuse(self, refusal: InputError | QuotaError) -> Outcome:
         """End the run of a job that the service refused to start."""
-        failure = "Refused", str(refusal)
+        failure = Failure("Refused", str(refusal))
         self._recorder.finish_refused(failure)
         self._progress.show_outcome({}, failure)
         return Outcome(planned=self.planned, run_id=self._recorder.run_id, failure=failure, refusal=refusal)
@@ -197,9 +197,10 @@ class FollowedJob:
         self.due = time.monotonic()
         self._next_attempt = self.due + pause_seconds
         self._look_for_stop()
-        if not self._is_stopped:
+        failure = service_failure(description)
+        if failure and not self._is_stopped:
             self._progress.show_warning(
-                f"{one_line_reason(str(description['FailureReason'])).rstrip('.')}. It cost nothing, and starts again "
+                f"{failure.message.rstrip('.')}. It cost nothing, and starts again "
                 f"in {duration_text(pause_seconds)} ({self._attempts.position})"
             )
             self._await_attempt()
@@ -269,18 +270,18 @@ class FollowedJob:
             if self._script_log:
                 recorder.record((), self._script_log.result(end_of(description).timestamp()))
         else:
-            failure = failure_of(description, recorder.events, recorder.log.tail(50))
+            log_location = self.job.service.log_location(self.job.name)
+            failure = failure_of(description, recorder.events, recorder.log.tail(), log_location)
             failure = budget_failure(failure, description, self.planned)
-            if self._is_stopped and failure[0] == "Capacity":
-                failure = "Stopped", "it was stopped while it waited for instances"
-        log_location = self.job.service.log_location(self.job.name)
+            if self._is_stopped and failure.failure_class == "Capacity":
+                failure = Failure("Stopped", "it was stopped while it waited for instances")
         missing = self._follower.missing
-        finals = recorder.finish(description, failure, log_location, missing)
+        finals = recorder.finish(description, failure, missing)
         self._progress.show_outcome(finals, failure, recorder.compiler_warning, missing_text(missing))
         if lost := description.get("ModelFailure"):
             self._progress.show_warning(lost)
-        if failure and failure[0] != "Stopped":
-            self._progress.show_log(recorder.log.tail(), self.job.name, log_location)
+        if failure and not failure.is_stop:
+            self._progress.show_log(failure, self.job.name)
         return Outcome(
             planned=self.planned,
             run_id=recorder.run_id,
@@ -387,19 +388,6 @@ _TRACEBACK_LINES = 40
 """Number of lines shown of a traceback: the last ones, which contain the error itself."""
 
 
-def last_traceback(lines: Sequence[str]) -> Sequence[str]:
-    """Return the last traceback of a log, up to the line with the error."""
-    starts = [at for at, line in enumerate(lines) if line.strip() == TRACEBACK]
-    if not starts:
-        return ()
-    traceback = [lines[starts[-1]]]
-    for line in lines[starts[-1] + 1 :]:
-        traceback.append(line)
-        if not line.startswith((" ", "\t")):
-            break
-    return traceback[-_TRACEBACK_LINES:]
-
-
 def _calibration_line(event: Event) -> str:
     """Return a line with the measurements of one batch size. The event's step is the batch size."""
     values = event.fields["values"]
@@ -463,21 +451,21 @@ class JobProgress:
     def show_outcome(
         self,
         metrics: Mapping[str, float],
-        failure: tuple[str, str] | None,
+        failure: Failure | None,
         compiler_warning: str | None = None,
         missing: str = "",
     ) -> None:
         """Print the main figures, or the failure, of a job that has ended, and what is `missing`."""
         if missing:
             self._line(f"{missing} had not arrived when this command stopped waiting")
-        if failure and failure[0] == "Stopped":
+        if failure and failure.is_stop:
             seconds = metrics.get("cost/billable_seconds", 0.0)
             without_seconds = "stopped" if missing else "stopped before it started"
             self._line(f"stopped after {seconds:.1f} billable seconds" if seconds else without_seconds)
             return
         if failure:
             # Only the last line of a traceback is printed; the run contains the whole traceback.
-            self._line(f"failed: {failure_text(*failure)}")
+            self._line(f"failed: {failure.text}")
             return
         figures = (
             ("projected/billable_seconds", "{:,.0f} s billable projected"),
@@ -493,11 +481,11 @@ class JobProgress:
         if compiler_warning:
             self._line(compiler_warning)
 
-    def show_log(self, lines: Sequence[str], job_name: str, location: str) -> None:
-        """Print the last traceback of a failed job, and where its log is."""
-        for line in last_traceback(lines):
+    def show_log(self, failure: Failure, job_name: str) -> None:
+        """Print the traceback of a failed job and the location of its log."""
+        for line in failure.traceback.splitlines()[-_TRACEBACK_LINES:]:
             self._echo(f"    {line}")
-        self._line(f"job {job_name}, log: {location}")
+        self._line(f"job {job_name}, log: {failure.log_location}")
 
     def _projected(self, event: Event) -> str:
         seconds, low, high = (event.fields["values"][f"projected/seconds{bound}"] for bound in ("", "_low", "_high"))

@@ -34,7 +34,7 @@ from reports.model.report import (
 from reports.probe.spot import DEFINITION, spot_sentences, spot_table
 from tracking.recorded.recorded_job import STEADY, Job, job_of
 from tracking.recorded.spot_cost import Discount, SpotEstimate, estimate_of_probe
-from training.contract.failures import failure_text
+from training.contract.failures import recorded_failure
 
 SECONDS = "projected_billable_seconds"
 INSTANCE_SECONDS = "projected_billable_instance_seconds"
@@ -344,7 +344,7 @@ def sentences(probes: Probes) -> list[str]:
     for arm in probes.unprojected:
         job = arm.jobs[0]
         reason = job.text.get("failure_message") or "too few steps to project"
-        why = "it was stopped" if job.stopped else failure_text(job.text.get("failure_class") or "", reason)
+        why = "it was stopped" if job.stopped else recorded_failure(job.text.get("failure_class") or "", reason).text
         remarks.append(f"“{arm.label}” has no projection: {why}")
     if cheapest and cheapest.spot:  # the table has the other arms
         remarks += spot_sentences(cheapest.arm.label, cheapest.spot)

@@ -5,7 +5,7 @@ from typing import Any, Dict
 
 import torch
 
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 
 OLDEST_TORCH = (2, 3)
 """First version of torch with the Triton that liger-kernel requires, 2.3.1."""

@@ -17,7 +17,7 @@ from torch import nn
 from torch.nn import functional
 
 from training.job.data.padding import PACKED_TOKENS
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 from training.job.settings.job_settings import Settings
 from training.job.weights.pretrained import set_attention
 

@@ -7,7 +7,7 @@ import numpy as np
 
 from training.job.data.channels import DATA, Channel, ChannelMetadata
 from training.job.data.padding import IGNORED_LABEL, Batch
-from training.job.reporting.errors import BadData
+from training.job.processes.reporting import BadData
 from training.job.weights.pretrained import Pretrained, load
 
 COLUMNS = ("label",)

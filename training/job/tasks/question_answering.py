@@ -16,7 +16,7 @@ import pyarrow as pa
 
 from training.job.data.channels import DATA, METADATA, Channel, ChannelMetadata, read_columns, read_texts
 from training.job.data.padding import Batch
-from training.job.reporting.errors import BadData
+from training.job.processes.reporting import BadData
 from training.job.tasks.answer_spans import AnswerOptions, Windows, best_of_windows, options_of, stripped
 from training.job.weights.pretrained import Pretrained, load
 

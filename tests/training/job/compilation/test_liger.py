@@ -8,7 +8,7 @@ import pytest
 import torch
 
 from training.job.compilation import liger
-from training.job.reporting.errors import Unsupported
+from training.job.processes.reporting import Unsupported
 
 
 def test_they_need_a_gpu_the_package_and_a_recent_torch(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from training.job.data.channels import Channel, check_tokens
 from training.job.data.channels import read_channel as read_any
-from training.job.reporting.errors import BadData
+from training.job.processes.reporting import BadData
 from training.job.tasks import classification
 
 IDS = [[5, 6, 7], [8], [9, 10]]

@@ -20,12 +20,12 @@ from training.job.data.padding import (
     Padding,
     Shape,
     Work,
+    deal_to_processes,
     padding_kind,
     planned_batches,
     planned_shapes,
     representatives,
 )
-from training.job.data.sampler import deal_to_processes
 from training.job.tasks import classification
 
 METADATA = ChannelMetadata(
