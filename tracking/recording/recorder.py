@@ -50,7 +50,7 @@ from training.contract.errors import InputError, QuotaError
 from training.contract.events import Event
 from training.contract.failures import Failure, last_exception, recorded_failure
 from training.contract.plain_text import without_markup
-from training.contract.price import InstanceSeconds, Price
+from training.contract.price import InstanceSeconds
 from training.contract.service import Description, end_of
 from training.services.budget import NOTHING, Amount
 from training.services.registry import service_name, traits_of
@@ -124,6 +124,11 @@ def cost_of(metrics: Mapping[str, float]) -> Amount:
 def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
     """Return the job's run under its group, or open it. A job has one run, however many launchers follow the group."""
     spec = planned.spec
+    if planned.script:
+        own = {"platform.measured": "outside", "platform.cache_state": cache_state(planned)}
+    else:  # the job reports the precision that it uses as `hp.precision`
+        requested = spec.hyperparameters.get("precision")
+        own = {} if requested is None else {"platform.requested_precision": str(requested)}
     tags = {
         MLFLOW_PARENT_RUN_ID: group.run_id,
         MLFLOW_RUN_NAME: planned.run_name,
@@ -139,7 +144,7 @@ def open_run(store: Store, group: Group, planned: PlannedJob) -> JobRun:
         "platform.image": spec.image,
         "platform.data_key": planned.data_key,
         **({"platform.evaluation_key": key} if (key := planned.data.evaluation_key) else {}),
-        **(_measured_outside(planned) if planned.script else _requests(planned)),
+        **own,
         **planned.tags,
     }
     identity = {name: tags[name] for name in ("platform.group", "platform.job_name")}
@@ -161,16 +166,6 @@ def job_run(run: Run) -> JobRun:
         death=recorded_death(tags),
         metrics=dict(run.data.metrics),
     )
-
-
-def _measured_outside(planned: PlannedJob) -> dict[str, str]:
-    return {"platform.measured": "outside", "platform.cache_state": cache_state(planned)}
-
-
-def _requests(planned: PlannedJob) -> dict[str, str]:
-    """Return the precision that the experiment requests. The job reports the one that it uses as `hp.precision`."""
-    precision = planned.spec.hyperparameters.get("precision")
-    return {} if precision is None else {"platform.requested_precision": str(precision)}
 
 
 def find_job_run(store: Store, group: Group, job_name: str) -> JobRun | None:
@@ -280,14 +275,37 @@ class Recorder:
         finals = final_metrics(self.events, result, description, price, self._planned.spec.instance_count)
         step = int(result.fields.get("steps", 0)) if result else 0
         self._log_batch(metrics=final_points(finals, ended.timestamp(), step, self._deduplicator.curves))
-        tags = _final_tags(description, result, failure)
         reasons = disturbances(lambda name: finals.get(name, math.nan))
         may_miss_records = traits_of(service_name(self._planned.spec.instance_type)).has_late_records
-        tags |= {MISSING: ", ".join(missing) or "no"} if may_miss_records else {}
-        tags |= {} if reasons is None else {DISTURBED: ", ".join(reasons) or "no"}
         self.death = death_of(failure, self.events) if failure else None
-        self._store.tag(self.run_id, {**tags, **_price_tags(price), **self._compiler_tag(), **death_tags(self.death)})
-        self._log_artifacts(description, result)
+        started, reported = description.get("TrainingStartTime"), result.fields if result else {}
+        tags = {
+            "platform.instance_type": description.get("ResourceConfig", {}).get("SelectedInstanceType"),
+            "platform.training_start_time": repr(started.timestamp()) if started else None,
+            "platform.cache_state": reported.get("cache_state"),
+            RATE_UNKNOWN: reported.get("rate_unknown"),
+            "platform.model_uri": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
+            "platform.model_failure": description.get("ModelFailure"),
+            "platform.failure_class": failure.failure_class if failure else None,
+            "platform.failure_message": failure.message if failure else None,
+            "platform.price_usd_per_hour": f"{price.usd_per_hour:g}" if price else None,
+            "platform.price_source": price.source if price else None,
+            "platform.price_date": price.date if price else None,
+            "platform.compiler_active": None if self._compiler_active is None else str(self._compiler_active).lower(),
+            MISSING: (", ".join(missing) or "no") if may_miss_records else None,
+            DISTURBED: None if reasons is None else ", ".join(reasons) or "no",
+            EXCEPTION: self.death.exception if self.death else None,
+            MOMENT: self.death.moment if self.death else None,
+        }
+        known = {name: str(value) for name, value in tags.items() if value is not None}
+        self._store.tag(self.run_id, {**pool_tags(description), **known})
+        self._log_json(description, "description.json")
+        for copy, name in ((self.events, "events.jsonl"), (self.log, "log.txt")):
+            with copy.as_file(name) as path:
+                self._store.call(self._store.client.log_artifact, self.run_id, str(path))
+        tables = reported.get("tables", {})
+        log_tables(self._store, self.run_id, tables)
+        log_confusion_matrix(self._store, self.run_id, tables, self._charts)
         note = job_note(self._planned, finals, failure, self.log.tail(20))
         if self.compiler_warning:
             note += f"\n\n**{without_markup(self._planned.arm)}**: {without_markup(self.compiler_warning)}."
@@ -301,7 +319,8 @@ class Recorder:
     def finish_refused(self, failure: Failure) -> None:
         """End the run of a job that the service refused to start."""
         note = job_note(self._planned, {}, failure, [])
-        self._store.tag(self.run_id, {**_failure_tags(failure), MLFLOW_RUN_NOTE: note})
+        tags = {"platform.failure_class": failure.failure_class, "platform.failure_message": failure.message}
+        self._store.tag(self.run_id, {**tags, MLFLOW_RUN_NOTE: note})
         self._store.call(self._store.client.set_terminated, self.run_id, "FAILED")
 
     @property
@@ -309,28 +328,18 @@ class Recorder:
         """Reason why the job's figures do not match its compiler setting according to its log, or None."""
         return compiler_warning(self._planned.spec.compiler, self._compiler_active)
 
-    def _compiler_tag(self) -> dict[str, str]:
-        active = self._compiler_active
-        return {} if active is None else {"platform.compiler_active": "true" if active else "false"}
-
     def _on_start(self, event: Event) -> None:
         self._log_batch(params=hyperparameters(event, self._planned.settings))
-        device = event.fields.get("device", {})
+        device, versions = event.fields.get("device", {}), event.fields.get("versions", {})
         tags = {"platform.device": f"{device.get('count', 1)} x {device.get('name', 'unknown')}"}
-        self._store.tag(self.run_id, {**tags, **_version_tag(event)})
+        # Figures of two jobs are comparable only with equal versions.
+        if names := [f"{name} {versions[name]}" for name in ("torch", "transformers") if versions.get(name)]:
+            tags["platform.versions"] = ", ".join(names)
+        self._store.tag(self.run_id, tags)
         self._log_json(
             {**environment(), "job": {k: event.fields.get(k) for k in ("versions", "device", "threads")}},
             "environment.json",
         )
-
-    def _log_artifacts(self, description: Description, result: Event | None) -> None:
-        self._log_json(description, "description.json")
-        for copy, name in ((self.events, "events.jsonl"), (self.log, "log.txt")):
-            with copy.as_file(name) as path:
-                self._store.call(self._store.client.log_artifact, self.run_id, str(path))
-        tables = result.fields.get("tables", {}) if result else {}
-        log_tables(self._store, self.run_id, tables)
-        log_confusion_matrix(self._store, self.run_id, tables, self._charts)
 
     def _log_batch(self, metrics: Sequence[Metric] = (), params: Sequence[Param] = ()) -> None:
         client = self._store.client
@@ -344,38 +353,6 @@ class Recorder:
 
     def _log_json(self, value: Any, path: str) -> None:
         self._log_text(json.dumps(value, indent=1, ensure_ascii=False, default=str), path)
-
-
-def _version_tag(event: Event) -> dict[str, str]:
-    """Return the tag with the library versions. Figures of two jobs are comparable only with equal versions."""
-    versions = event.fields.get("versions", {})
-    names = [f"{name} {versions[name]}" for name in ("torch", "transformers") if versions.get(name)]
-    return {"platform.versions": ", ".join(names)} if names else {}
-
-
-def _price_tags(price: Price | None) -> dict[str, str]:
-    if price is None:
-        return {}
-    values = {"usd_per_hour": f"{price.usd_per_hour:g}", "source": price.source, "date": price.date}
-    return {f"platform.price_{name}": value for name, value in values.items()}
-
-
-def _final_tags(description: Description, result: Event | None, failure: Failure | None) -> dict[str, str]:
-    started, fields = description.get("TrainingStartTime"), result.fields if result else {}
-    values = {
-        "platform.instance_type": description.get("ResourceConfig", {}).get("SelectedInstanceType"),
-        "platform.training_start_time": repr(started.timestamp()) if started else None,
-        "platform.cache_state": fields.get("cache_state"),
-        RATE_UNKNOWN: fields.get("rate_unknown"),
-        "platform.model_uri": description.get("ModelArtifacts", {}).get("S3ModelArtifacts"),
-        "platform.model_failure": description.get("ModelFailure"),
-    }
-    tags = {name: str(value) for name, value in values.items() if value is not None}
-    return {**pool_tags(description), **tags, **(_failure_tags(failure) if failure else {})}
-
-
-def _failure_tags(failure: Failure) -> dict[str, str]:
-    return {"platform.failure_class": failure.failure_class, "platform.failure_message": failure.message}
 
 
 def missing_text(missing: Iterable[str]) -> str:
@@ -395,11 +372,6 @@ def death_of(failure: Failure, events: Iterable[Event]) -> Death | None:
     has_stepped = any(each.kind == "metric" and each.fields.get("step", 0) > 0 for each in events)
     moment: Moment = "import" if exception.is_at_import else "later" if has_stepped else "start"
     return Death(exception=str(exception), moment=moment)
-
-
-def death_tags(death: Death | None) -> dict[str, str]:
-    """Return the tags of a run whose job died of this exception."""
-    return {EXCEPTION: death.exception, MOMENT: death.moment} if death else {}
 
 
 def recorded_death(tags: Mapping[str, str | None]) -> Death | None:
