@@ -17,11 +17,10 @@ import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
-from state.errors import InputError
+from state.errors import InputError, system_reason
 from state.locks import held_lock
 from state.permissions import file_mode
 from state.regular_files import open_regular, read_regular
-from state.system_errors import system_reason
 
 UNFINISHED_PREFIX = ".unfinished-"
 TRASH_PREFIX = ".trash-"

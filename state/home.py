@@ -10,10 +10,9 @@ from pathlib import Path
 from urllib.parse import unquote
 
 from state.digests import digest
-from state.errors import InputError
+from state.errors import InputError, system_reason
 from state.permissions import reason_against, reason_against_path, reason_against_status
 from state.regular_files import read_regular, user_path
-from state.system_errors import system_reason
 
 SLOTS_VARIABLE = "TRAINFARE_SLOTS"
 _MAX_ID_BYTES = 1024

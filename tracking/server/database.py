@@ -18,9 +18,9 @@ from contextlib import closing
 from pathlib import Path
 from urllib.parse import unquote
 
+from state.errors import system_reason
 from state.folders import create_database, database_exists, lock_database
 from state.permissions import set_umask
-from state.system_errors import system_reason
 from training.contract.errors import InputError, TrackingError, TrainfareError
 
 _PREFIX = "sqlite:///"

@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 from mlflow.exceptions import MlflowException, RestException
 from mlflow.utils.credentials import read_mlflow_creds
 
-from state.system_errors import database_hint
+from state.errors import database_hint
 from training.contract.errors import NotAllowed, TrackingError
 from training.contract.plain_text import without_secrets
 
