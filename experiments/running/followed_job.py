@@ -116,7 +116,6 @@ class FollowedJob:
 
     @property
     def events(self) -> Iterable[Event]:
-        """Events of the job so far."""
         return self._recorder.events
 
     @property
@@ -357,7 +356,6 @@ class JobProgress:
         self._disk_warning = ""
 
     def show_disk(self, warning: str) -> None:
-        """Print a warning about the disk when it begins."""
         if warning and not self._disk_warning:
             self.line(warning)
         self._disk_warning = warning
@@ -431,6 +429,5 @@ class JobProgress:
         )
 
     def line(self, text: str) -> None:
-        """Print a line about the job."""
         self._printed_at = time.monotonic()
         self._echo(f"  {self._name}: {text}")

@@ -58,7 +58,6 @@ class Subject:
 
     @property
     def kind(self) -> str:
-        """Kind of the opened run."""
         return self.tags[KIND]
 
 

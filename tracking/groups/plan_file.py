@@ -109,7 +109,6 @@ _DESIGN = TypeAdapter(Design)
 
 
 def write_design(design: Design) -> str:
-    """Return a design as the tag's text."""
     return _DESIGN.dump_json(design).decode()
 
 
@@ -145,7 +144,6 @@ Scales = Mapping[str, Mapping[str, str]]
 
 
 def write_scales(scales: Scales) -> str:
-    """Return the tag's text."""
     return json.dumps(scales)
 
 

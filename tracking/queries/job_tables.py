@@ -347,7 +347,6 @@ def json_artifact(client: MlflowClient, run_id: str, name: str) -> dict[str, Any
 
 
 def all_experiment_ids(client: MlflowClient) -> Iterator[str]:
-    """Yield the ids of all active experiments."""
     token = None
     while True:
         page = client.search_experiments(max_results=1000, page_token=token)

@@ -248,14 +248,12 @@ class EventCopy:
         self.as_file = self._lines.as_file
 
     def append(self, events: Iterable[Event]) -> None:
-        """Add events."""
         added = list(events)
         fields = ({"event": each.kind, "seq": each.seq, "time": each.time, **each.fields} for each in added)
         self._lines.append(json.dumps(each, ensure_ascii=False).encode("utf-8", "replace") for each in fields)
         self._last |= {event.kind: event for event in added}
 
     def last(self, kind: str) -> Event | None:
-        """Return the last event of a kind, or None."""
         return self._last.get(kind)
 
     def __iter__(self) -> Iterator[Event]:
@@ -279,7 +277,6 @@ class LogCopy:
         self.as_file = self._lines.as_file
 
     def append(self, lines: Sequence[str]) -> None:
-        """Add lines."""
         self._lines.append(line.encode("utf-8", "replace") for line in lines)
         self._tail.extend(line[:TAIL_CHARACTERS] for line in lines[-TAIL_LINES:])
 

@@ -115,7 +115,6 @@ def git_state(folder: Path) -> dict[str, Any]:
 
 
 def cpu_name() -> str:
-    """Return the name of this machine's CPU."""
     try:
         for line in Path("/proc/cpuinfo").read_text().splitlines():
             if line.startswith("model name"):
