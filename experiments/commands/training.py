@@ -18,6 +18,7 @@ from experiments.commands.verb import (
     format_option,
 )
 from training.contract.errors import InputError, nearest
+from training.job.tasks import TASKS
 from training.services.registry import SERVICES
 
 FIELD_REFERENCE = (
@@ -36,7 +37,7 @@ class ExperimentVerb(FieldVerb):
 COMMON = (
     experiment_field(),
     field("model", "Model to fine-tune: a folder or a name on the Hugging Face Hub.", metavar="NAME"),
-    field("task", "Task: classification, question-answering or causal-lm.", metavar="TASK"),
+    field("task", f"Task: {', '.join(TASKS)}.", metavar="TASK"),
     field(
         "data.train",
         "Your own training data: a file such as .jsonl, .csv or .parquet, a folder, or a pattern.",

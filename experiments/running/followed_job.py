@@ -26,6 +26,7 @@ from training.contract.failures import Failure, failure_of, lacks_capacity, serv
 from training.contract.plain_text import duration_text
 from training.contract.price import instance_seconds
 from training.contract.service import TERMINAL_STATUSES, Service, Wait, end_of, wait_of
+from training.job.tasks import LOSS, METRICS
 from training.services.budget import Amount
 from training.services.launcher import Follower, Job, Update, submit
 
@@ -405,10 +406,8 @@ class JobProgress:
             ("calibration/largest_batch_size", "batches up to {:.0f} fit"),
             ("throughput/steady_samples_per_second", "{:.1f} samples/s steady"),
             ("cost/billable_seconds", "{:.1f} s billable"),
-            ("eval_perplexity", "perplexity {:.2f}"),
-            ("eval_accuracy", "accuracy {:.4f}"),
-            ("eval_f1", "F1 {:.4g}"),
-            ("eval_exact_match", "exact match {:.4g}"),
+            # A script may log a score in another unit.
+            *((each.name, f"{each.label} {{:.4g}}") for each in METRICS if each != LOSS),
         )
         self.line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
         if compiler_warning:

@@ -17,9 +17,9 @@ from typing import Any, Literal, get_args
 import pandas as pd
 
 from judging.doomed import Death, doom_of
-from judging.quality import MEASURES
 from judging.summaries import Summary, summary
 from tracking.groups.plan_file import SCALES_COLUMN, read_scales
+from tracking.queries.measures import MEASURES
 from tracking.recorded.recorded_job import COSTS, Job, job_of
 from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, recorded_death
 
