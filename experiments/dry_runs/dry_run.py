@@ -33,10 +33,9 @@ from experiments.planning.expected_cost import ExpectedCost, JobSize, expected_c
 from experiments.planning.inputs import Echo, Inputs, inputs_in, notes_of
 from experiments.planning.load import load_fields
 from experiments.running.follow_group import earlier_jobs
-from experiments.running.launch import LaunchPlan, Preparation, Result, prepare_launch
+from experiments.running.launch import LaunchPlan, Preparation, Result, open_service_context, prepare, prepare_launch
 from experiments.running.options import one_of
 from experiments.running.output import print_error, print_line, sentence
-from experiments.running.service_context import open_service_context, prepare
 from experiments.schema.compare_fields import reported_metrics
 from experiments.schema.experiment import Experiment
 from experiments.schema.script_fields import declared_scales
@@ -52,6 +51,7 @@ from sweeps.optuna_study import automatic, first_points
 from sweeps.trials import Search
 from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
 from tracking.groups.planned_job import PlannedJob
+from tracking.queries.measures import MEASURES
 from tracking.recorded.recorded_job import Job
 from tracking.recorded.spot_cost import (
     SpotEstimate,
@@ -62,14 +62,6 @@ from tracking.recorded.spot_cost import (
     startup_seconds,
     terms_of,
 )
-from state.home import home
-from state.locks import SHARED
-from state.regular_files import user_path
-from sweeps.optuna_study import automatic, first_points
-from sweeps.trials import Search
-from tracking.groups.group import existing_experiment_id, open_group_id, placeholder_id
-from tracking.groups.planned_job import PlannedJob
-from tracking.queries.measures import MEASURES
 from tracking.server.store import Store, open_existing_store
 from training.contract.errors import InputError, TrainfareError, messages_of
 from training.contract.job_spec import JobSpec

@@ -19,13 +19,12 @@ from experiments.planning.load import arms, load
 from experiments.planning.plan import design_of, group_key, plan
 from experiments.running.options import read_fail_on, read_flag
 from experiments.running.output import print_line
-from experiments.running.service_context import open_service_context, prepare, priced
 from experiments.schema.experiment import Experiment
 from judging.design import Design
 from state.home import home, home_id
 from tracking.groups.planned_job import PlannedJob, as_training, with_recorded_labels
-from training.contract.service import ServiceContext
-from training.services.registry import traits_of
+from training.contract.service import Echo, ServiceContext
+from training.services.registry import SERVICES, traits_of
 
 
 def launch(verb: str, overrides: Mapping[str, str]) -> int:
@@ -232,3 +231,20 @@ def _select_arms(verb: str, experiment: Experiment, echo: Callable[[str], None])
         return probes(arms(experiment)), 1
     check_token(experiment)
     return whole_trainings((Arm(label=single_label(experiment), experiment=experiment, is_baseline=True),)), 1
+
+
+def open_service_context(experiment: Experiment, echo: Echo, *, is_read_only: bool = False) -> ServiceContext:
+    """Open the service of the experiment's jobs; see `Room.open_context`. Raises InputError, AccessError."""
+    return SERVICES[experiment.service].open_context(experiment.aws.given(), echo, is_read_only=is_read_only)
+
+
+def prepare(context: ServiceContext, job: PlannedJob) -> PlannedJob:
+    """Upload the inputs of a job, and add the prices of its instance types."""
+    return priced(context, replace(job, spec=context.upload(job.spec)))
+
+
+def priced(context: ServiceContext, job: PlannedJob) -> PlannedJob:
+    """Return a job with the prices of its instance types."""
+    spec = job.spec
+    fallback_prices = {each: price for each in spec.fallback_instance_types if (price := context.price(each))}
+    return replace(job, price=context.price(spec.instance_type), fallback_prices=fallback_prices)

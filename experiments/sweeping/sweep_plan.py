@@ -14,9 +14,8 @@ from experiments.planning.budgets import budget_of, check_budget, why_no_price
 from experiments.planning.inputs import Inputs
 from experiments.planning.load import load
 from experiments.planning.plan import design_of, job, source_digest
-from experiments.running.launch import Preparation, Prepared
+from experiments.running.launch import Preparation, Prepared, priced
 from experiments.running.options import read_fail_on
-from experiments.running.service_context import priced
 from experiments.schema.compare_fields import (
     INDUCTOR_OPTIONS,
     Sweep,

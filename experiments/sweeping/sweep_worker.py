@@ -22,10 +22,9 @@ from experiments.planning.budgets import budget_of
 from experiments.planning.inputs import Echo
 from experiments.planning.load import with_absolute_paths
 from experiments.running.follow_group import log_trained, run_waves
-from experiments.running.launch import Preparation
+from experiments.running.launch import Preparation, prepare
 from experiments.running.output import exit_code, print_line
 from experiments.running.scheduler import run_jobs
-from experiments.running.service_context import prepare
 from experiments.running.write_report import report_group
 from experiments.schema.yaml_document import as_yaml
 from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, prepare_sweep
