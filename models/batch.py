@@ -16,8 +16,8 @@ from typing import Any, TextIO
 import torch
 
 from models.inference.predictor import Predictor
+from state.errors import system_reason
 from state.permissions import file_mode
-from state.system_errors import system_reason
 from training.contract.errors import InputError, nearest, short_text
 from training.job.processes.reporting import BadData
 from training.job.tasks import SQUAD_COLUMNS as SQUAD
