@@ -61,7 +61,7 @@ def hyperparameters(event: Event, settings: Mapping[str, str] = MappingProxyType
     `events.jsonl`, contains all of them.
 
     `settings` are the values of the fields that any arm sets, by dotted name. Each becomes a parameter, too: `hp.NAME`
-    if the job has a hyperparameter of this name, else the field's own name. Those of `MACHINE_FIELDS` are left out.
+    if the job has a hyperparameter of this name, else the field's own name. Fields in `MACHINE_FIELDS` are left out.
     """
     values = event.fields.get("hyperparameters", {})
     effective = {f"hp.{name}": value for name, value in values.items() if _has_effect(name, values)}
