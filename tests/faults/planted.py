@@ -86,8 +86,8 @@ PLANNING = (
     ),
     Fault(
         "experiments/planning/arms.py",
-        "baseline = labels[0] if experiment.compare.baseline is None",
-        "baseline = labels[-1] if experiment.compare.baseline is None",
+        "    if wanted is None:\n        return 0\n",
+        "    if wanted is None:\n        return len(names) - 1\n",
         "The last arm is the baseline.",
         "tests/experiments/planning/test_arms.py::test_the_first_overridden_arm_is_the_baseline",
     ),
