@@ -10,7 +10,6 @@ The weights stay on disk, and neither torch nor transformers is imported. The fi
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import logging
 import re
@@ -27,6 +26,7 @@ from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 from mlflow.types.schema import AnyType
 
 from models.inference.evaluation import UNKNOWN, Evaluation
+from state.digests import digest
 from tracking.groups.planned_job import ModelPlan
 from training.job.tasks import TASKS, Task, find_task
 
@@ -37,6 +37,7 @@ PACKAGES = ("mlflow", "torch", "transformers", "accelerate", "tokenizers", "safe
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADER = Path("models/logged/pyfunc.py")
+TASK_FILES = sorted((ROOT / "training" / "job" / "tasks").glob("*.py"))
 OUR_IMPORT = re.compile(r"^( *from) (models|state|training)\.", re.MULTILINE)
 
 WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
@@ -133,7 +134,8 @@ def store_code(folder: Path) -> str:
     The name has a digest of the code. So the package hides none of the user's, such as `models`, and models of
     different versions can be loaded in one process.
     """
-    texts, left = dict[Path, str](), [LOADER]
+    # Tasks import their helpers in functions.
+    texts, left = dict[Path, str](), [LOADER, *(path.relative_to(ROOT) for path in TASK_FILES)]
     while left:  # the files of ours that are executed when `pyfunc.py` is imported
         file = left.pop()
         if file in texts or not (ROOT / file).is_file():
@@ -145,7 +147,7 @@ def store_code(folder: Path) -> str:
                 parts = ("__init__", *(each.name for each in node.names))
                 left += [module.with_suffix(".py"), *(module / f"{part}.py" for part in parts)]
     texts = dict(sorted(texts.items()))
-    package = f"trainfare_{hashlib.sha256(repr(texts).encode()).hexdigest()[:12]}"
+    package = f"trainfare_{digest(repr(texts), 12)}"
     for path, text in texts.items():
         target = folder / package / path
         target.parent.mkdir(parents=True, exist_ok=True)

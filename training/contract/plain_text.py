@@ -178,6 +178,11 @@ def _without_values(rest: str) -> str:
     return shown
 
 
+def counted(count: int, noun: str) -> str:
+    """Return `1 job`, `2 jobs`, `1,000 jobs`."""
+    return f"{count:,} {noun}{'' if count == 1 else 's'}"
+
+
 def is_likely_secret(name: str, value: Any) -> bool:
     """Return whether a value, or a part of it, is likely to be a secret. It must not be written to logs or requests.
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import ast
-import hashlib
 import importlib.metadata
 import importlib.util
 import json
@@ -17,6 +16,7 @@ from itertools import islice
 from pathlib import Path
 from typing import Any
 
+from state.digests import digest
 from state.folders import is_usable, record
 from training.contract.errors import InputError, first_line
 from training.contract.s3_location import ANY_ACCOUNT, AccountFields, is_s3
@@ -169,8 +169,8 @@ def _file_source(
 
     return Source(
         description=description,
-        digest=_sha256("\n".join(parts)),
-        validation_digest=_sha256(parts[-1]),
+        digest=digest("\n".join(parts)),
+        validation_digest=digest(parts[-1]),
         open=lambda: tables_of([file_table(each, columns, data) for each in files]),
         close=close,
         files=tuple(files),
@@ -209,8 +209,8 @@ def _hub_source(hub: HubData, columns: Sequence[str], label: str) -> Source:
     validation = [*identity[:3], hub.splits.validation or hub.splits.train]
     return Source(
         description=description,
-        digest=_sha256(repr(identity)),
-        validation_digest=_sha256(repr(validation)),
+        digest=digest(repr(identity)),
+        validation_digest=digest(repr(validation)),
         open=open_hub,
     )
 
@@ -297,10 +297,6 @@ def _hub_rows(dataset: Any, source: str, columns: Sequence[str]) -> Iterator[Row
         yield number, [row[column] for column in columns]
 
 
-def _sha256(text: str) -> str:
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
-
-
 def docstring_file(folder: Path) -> Path:
     """Return the demo data: a JSON Lines file of {text, label} under `folder`, written once for the installed versions.
 
@@ -312,7 +308,7 @@ def docstring_file(folder: Path) -> Path:
         raise InputError(f"data.builtin docstrings requires at least two of these packages: {', '.join(PACKAGES)}")
     versions = {name: importlib.metadata.version(name) for name in installed}
     settings = [DEMO_VERSION, TEXTS_PER_PACKAGE, TEXTS_PER_FILE, SHORTEST_CHARACTERS, LONGEST_CHARACTERS, versions]
-    key = hashlib.sha256(json.dumps(settings).encode()).hexdigest()[:16]
+    key = digest(json.dumps(settings), 16)
     path = folder / f"docstrings-{key}.jsonl"
     if not is_usable(path):
         folder.mkdir(parents=True, exist_ok=True)
@@ -348,7 +344,7 @@ def _package_texts(package: str) -> Iterator[str]:
     names = "|".join(re.escape(name) for name in PACKAGES[package])
     own_name = re.compile(rf"(?<![A-Za-z])({names})(?![A-Za-z])", re.IGNORECASE)
     yielded: set[str] = set()
-    for path in sorted(paths, key=lambda each: hashlib.sha256(each.relative_to(root).as_posix().encode()).digest()):
+    for path in sorted(paths, key=lambda each: digest(each.relative_to(root).as_posix())):
         for text in islice(_file_texts(path), TEXTS_PER_FILE):
             masked = own_name.sub(MASK, text)
             if masked not in yielded:
