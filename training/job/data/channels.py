@@ -56,6 +56,10 @@ class Lists:
             return Lists(self._values, self._starts[at], self._ends[at])
         return self._values[self._starts[at] : self._ends[at]]
 
+    def tobytes(self) -> bytes:
+        """Return the bytes of all lists and their ends, for a digest."""
+        return bytes(self._values.tobytes() + self._ends.tobytes())
+
 
 class Rows:
     """Tokenised rows, stored as flat arrays so that large channels fit in memory and load fast."""
