@@ -127,10 +127,20 @@ def failure_text(failure_class: str, reason: str) -> str:
 def vanished_description(name: str, known: Description | None, message: str) -> Description:
     """Return the description of a job that no longer exists at its service: failed, its other fields as last known."""
     now = datetime.now(UTC)
-    unknown = {"TrainingJobName": name, "CreationTime": now, "LastModifiedTime": now, "SecondaryStatusTransitions": []}
     reason = f"{message.rstrip('.')}, though it was created: it may have been deleted."
-    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "FailureReason": reason}
-    return known if known and known.get("FailureReason") == reason else {**unknown, **(known or {}), **failed}
+    if known and known.get("FailureReason") == reason:
+        return known
+    if known:
+        return {**known, "TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", "FailureReason": reason}
+    return {
+        "TrainingJobName": name,
+        "CreationTime": now,
+        "LastModifiedTime": now,
+        "SecondaryStatusTransitions": [],
+        "TrainingJobStatus": "Failed",
+        "SecondaryStatus": "Failed",
+        "FailureReason": reason,
+    }
 
 
 @dataclass(frozen=True, kw_only=True)

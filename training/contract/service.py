@@ -11,22 +11,189 @@ from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import TYPE_CHECKING, Any, BinaryIO, Protocol
+from typing import TYPE_CHECKING, Any, BinaryIO, NotRequired, Protocol, TypedDict
 
 from training.contract.price import Price
 
 if TYPE_CHECKING:  # pydantic takes long
     from training.contract.job_spec import JobSpec
 
-Request = dict[str, Any]
-"""`CreateTrainingJob` request, in the form of boto3's `create_training_job(**request)`."""
-Description = dict[str, Any]
-"""`DescribeTrainingJob` response. Fields in use, with the names of SageMaker: TrainingJobName,
-TrainingJobStatus (InProgress | Completed | Failed | Stopping | Stopped), SecondaryStatus,
-SecondaryStatusTransitions [{Status, StartTime, EndTime?, StatusMessage}], CreationTime, TrainingStartTime?,
-TrainingEndTime?, TrainingTimeInSeconds?, BillableTimeInSeconds?, FailureReason?, FinalMetricDataList,
-ModelArtifacts {S3ModelArtifacts}?, HyperParameters, ResourceConfig, StoppingCondition, Environment.
-Times are timezone-aware `datetime`s."""
+
+class S3Source(TypedDict):
+    """Objects in S3. On this machine, the URI is that of a file or a folder."""
+
+    S3DataType: str
+    S3Uri: str
+    S3DataDistributionType: NotRequired[str]
+    AttributeNames: NotRequired[list[str]]
+
+
+class FileSystemSource(TypedDict):
+    """Folder of a file system."""
+
+    FileSystemId: str
+    FileSystemType: str
+    DirectoryPath: str
+    FileSystemAccessMode: str
+
+
+class DataSource(TypedDict, total=False):
+    """Data of a channel; one of the two."""
+
+    S3DataSource: S3Source
+    FileSystemDataSource: FileSystemSource
+
+
+class Channel(TypedDict):
+    """Input of a job."""
+
+    ChannelName: str
+    DataSource: DataSource
+    InputMode: NotRequired[str]
+
+
+class MetricExpression(TypedDict):
+    """Metric that the service reads from the log."""
+
+    Name: str
+    Regex: str
+
+
+class Algorithm(TypedDict, total=False):
+    """Image of a job and its command. Jobs that others started may name an algorithm instead of an image."""
+
+    TrainingImage: str
+    AlgorithmName: str
+    TrainingInputMode: str
+    EnableSageMakerMetricsTimeSeries: bool
+    MetricDefinitions: list[MetricExpression]
+    ContainerEntrypoint: list[str]
+    ContainerArguments: list[str]
+
+
+class InstanceGroup(TypedDict):
+    """Instances of one type in a heterogeneous cluster."""
+
+    InstanceGroupName: str
+    InstanceType: str
+    InstanceCount: int
+
+
+class Resources(TypedDict, total=False):
+    """Instances of a job. `Selected...` is the choice among the preferences, in descriptions."""
+
+    InstanceType: str
+    InstanceCount: int
+    InstancePreferences: list[dict[str, str]]
+    InstanceGroups: list[InstanceGroup]
+    SelectedInstanceType: str
+    SelectedInstanceCount: int
+    VolumeSizeInGB: int
+    VolumeKmsKeyId: str
+    KeepAlivePeriodInSeconds: int
+
+
+class Output(TypedDict):
+    """Folder of a job's artifacts."""
+
+    S3OutputPath: str
+    KmsKeyId: NotRequired[str]
+
+
+class Stopping(TypedDict, total=False):
+    """Limits of a job, in seconds."""
+
+    MaxRuntimeInSeconds: int
+    MaxWaitTimeInSeconds: int
+
+
+class Request(TypedDict):
+    """`CreateTrainingJob` request, for boto3's `create_training_job(**request)`. Users may add other members."""
+
+    TrainingJobName: str
+    AlgorithmSpecification: Algorithm
+    RoleArn: str
+    HyperParameters: dict[str, str]
+    OutputDataConfig: Output
+    ResourceConfig: Resources
+    StoppingCondition: Stopping
+    ProfilerConfig: dict[str, bool]
+    InputDataConfig: NotRequired[list[Channel]]
+    CheckpointConfig: NotRequired[dict[str, str]]
+    VpcConfig: NotRequired[dict[str, list[str]]]
+    EnableManagedSpotTraining: NotRequired[bool]
+    EnableNetworkIsolation: NotRequired[bool]
+    EnableInterContainerTrafficEncryption: NotRequired[bool]
+    Environment: NotRequired[dict[str, str]]
+    Tags: NotRequired[list[dict[str, str]]]
+
+
+class Transition(TypedDict):
+    """Secondary status of a job, and its time."""
+
+    Status: str
+    StartTime: datetime
+    EndTime: NotRequired[datetime]
+    StatusMessage: NotRequired[str]
+
+
+class FinalMetric(TypedDict):
+    """Last value of a metric in the log."""
+
+    MetricName: str
+    Value: float
+    Timestamp: datetime
+
+
+class WarmPool(TypedDict):
+    """Instances that stay after a job."""
+
+    Status: str
+    ResourceRetainedBillableTimeInSeconds: NotRequired[int]
+
+
+class Description(TypedDict):
+    """`DescribeTrainingJob` response: the members that are used. All times have a time zone.
+
+    TrainingJobStatus is InProgress, Completed, Failed, Stopping or Stopped. Lists of jobs omit what only a description
+    has, and vanished jobs what was never known.
+    """
+
+    TrainingJobName: str
+    TrainingJobStatus: str
+    SecondaryStatus: str
+    CreationTime: datetime
+    LastModifiedTime: datetime
+    SecondaryStatusTransitions: NotRequired[list[Transition]]
+    TrainingJobArn: NotRequired[str]
+    TrainingStartTime: NotRequired[datetime]
+    TrainingEndTime: NotRequired[datetime]
+    TrainingTimeInSeconds: NotRequired[int]
+    BillableTimeInSeconds: NotRequired[int]
+    FailureReason: NotRequired[str]
+    FinalMetricDataList: NotRequired[list[FinalMetric]]
+    ModelArtifacts: NotRequired[dict[str, str]]
+    WarmPoolStatus: NotRequired[WarmPool]
+    AlgorithmSpecification: NotRequired[Algorithm]
+    RoleArn: NotRequired[str]
+    HyperParameters: NotRequired[dict[str, str]]
+    InputDataConfig: NotRequired[list[Channel]]
+    OutputDataConfig: NotRequired[Output]
+    CheckpointConfig: NotRequired[dict[str, str]]
+    ResourceConfig: NotRequired[Resources]
+    StoppingCondition: NotRequired[Stopping]
+    EnableManagedSpotTraining: NotRequired[bool]
+    Environment: NotRequired[dict[str, str]]
+    BillableSecondsExact: NotRequired[float]
+    """Local service: billed seconds, with fractions."""
+    MachineLoadMetrics: NotRequired[dict[str, float]]
+    """Local service: load of other processes, `machine/NAME` to value."""
+    ModelFailure: NotRequired[str]
+    """Local service: reason why no model was kept."""
+    DiskWarning: NotRequired[str]
+    """Local service: warning about a disk that is almost full."""
+
+
 TERMINAL_STATUSES = frozenset({"Completed", "Failed", "Stopped"})
 QUEUE_STATUSES = frozenset({"Starting", "Pending", "LaunchingMLInstances", "PreparingTrainingStack"})
 DOWNLOAD_STATUSES = frozenset({"Downloading", "DownloadingTrainingImage"})

@@ -22,7 +22,7 @@ from contextlib import contextmanager
 from datetime import UTC, datetime
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, BinaryIO, cast
 from urllib.parse import unquote, urlparse
 
 from state.home import SLOTS_VARIABLE, check_compile_cache, slots_folder
@@ -267,16 +267,22 @@ def _has_ended(folder: JobFolder) -> bool:
 def _damaged(folder: JobFolder, reason: str) -> Description:
     """Return the description of a job whose files cannot be read. Its times are those of its folder."""
     changed = datetime.fromtimestamp(folder.path.stat().st_mtime, UTC)
-    known = {"TrainingJobName": folder.name, "CreationTime": changed, "LastModifiedTime": changed}
-    known |= {"SecondaryStatusTransitions": [], "Environment": {}}
-    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed"}
-    return {**known, **failed, "FailureReason": f"InternalServerError: {reason}."}
+    return {
+        "TrainingJobName": folder.name,
+        "CreationTime": changed,
+        "LastModifiedTime": changed,
+        "SecondaryStatusTransitions": [],
+        "Environment": {},
+        "TrainingJobStatus": "Failed",
+        "SecondaryStatus": "Failed",
+        "FailureReason": f"InternalServerError: {reason}.",
+    }
 
 
 def _description(request: Request, state: State) -> Description:
     fields = {"Environment": {}} | {name: value for name, value in request.items() if name not in OMITTED_FIELDS}
-    fields |= {name: _with_times(name, value) for name, value in state.items() if name != "SupervisorPid"}
-    return fields
+    changing = {name: _with_times(name, value) for name, value in state.items() if name != "SupervisorPid"}
+    return cast(Description, fields | changing)
 
 
 def _with_times(name: str, value: Any) -> Any:

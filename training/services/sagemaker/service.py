@@ -74,11 +74,11 @@ class SageMakerService:
     def describe(self, job_name: str) -> Description:
         """Return the job's state now. Raises JobNotFound."""
         with self._translated(job_name):
-            description: Description = self._sagemaker.describe_training_job(TrainingJobName=job_name)
-        description.pop("ResponseMetadata", None)
-        if not description["ModelArtifacts"]["S3ModelArtifacts"]:
-            del description["ModelArtifacts"]
-        return {"Environment": {}, "FinalMetricDataList": [], **description}
+            response: dict[str, Any] = self._sagemaker.describe_training_job(TrainingJobName=job_name)
+        response.pop("ResponseMetadata", None)
+        if not response["ModelArtifacts"]["S3ModelArtifacts"]:
+            del response["ModelArtifacts"]
+        return cast(Description, {"Environment": {}, "FinalMetricDataList": [], **response})
 
     def stop(self, job_name: str) -> None:
         """Stop the job: SIGTERM, then SIGKILL after 120 s of grace. Does nothing if the job has ended."""
@@ -196,7 +196,7 @@ def _check_name(job_name: str) -> None:
 
 
 def _listed(summary: dict[str, Any]) -> Description:
-    return {**summary, "SecondaryStatus": summary.get("SecondaryStatus", summary["TrainingJobStatus"])}
+    return cast(Description, {"SecondaryStatus": summary["TrainingJobStatus"], **summary})
 
 
 @dataclass(frozen=True)
