@@ -20,8 +20,6 @@ if TYPE_CHECKING:  # pydantic takes long
 
 
 class S3Source(TypedDict):
-    """Objects in S3. On this machine, the URI is that of a file or a folder."""
-
     S3DataType: str
     S3Uri: str
     S3DataDistributionType: NotRequired[str]
@@ -29,8 +27,6 @@ class S3Source(TypedDict):
 
 
 class FileSystemSource(TypedDict):
-    """Folder of a file system."""
-
     FileSystemId: str
     FileSystemType: str
     DirectoryPath: str
@@ -38,30 +34,22 @@ class FileSystemSource(TypedDict):
 
 
 class DataSource(TypedDict, total=False):
-    """Data of a channel; one of the two."""
-
     S3DataSource: S3Source
     FileSystemDataSource: FileSystemSource
 
 
 class Channel(TypedDict):
-    """Input of a job."""
-
     ChannelName: str
     DataSource: DataSource
     InputMode: NotRequired[str]
 
 
 class MetricExpression(TypedDict):
-    """Metric that the service reads from the log."""
-
     Name: str
     Regex: str
 
 
 class Algorithm(TypedDict, total=False):
-    """Image of a job and its command. Jobs that others started may name an algorithm instead of an image."""
-
     TrainingImage: str
     AlgorithmName: str
     TrainingInputMode: str
@@ -72,16 +60,12 @@ class Algorithm(TypedDict, total=False):
 
 
 class InstanceGroup(TypedDict):
-    """Instances of one type in a heterogeneous cluster."""
-
     InstanceGroupName: str
     InstanceType: str
     InstanceCount: int
 
 
 class Resources(TypedDict, total=False):
-    """Instances of a job. `Selected...` is the choice among the preferences, in descriptions."""
-
     InstanceType: str
     InstanceCount: int
     InstancePreferences: list[dict[str, str]]
@@ -94,15 +78,11 @@ class Resources(TypedDict, total=False):
 
 
 class Output(TypedDict):
-    """Folder of a job's artifacts."""
-
     S3OutputPath: str
     KmsKeyId: NotRequired[str]
 
 
 class Stopping(TypedDict, total=False):
-    """Limits of a job, in seconds."""
-
     MaxRuntimeInSeconds: int
     MaxWaitTimeInSeconds: int
 
@@ -129,8 +109,6 @@ class Request(TypedDict):
 
 
 class Transition(TypedDict):
-    """Secondary status of a job, and its time."""
-
     Status: str
     StartTime: datetime
     EndTime: NotRequired[datetime]
@@ -138,16 +116,12 @@ class Transition(TypedDict):
 
 
 class FinalMetric(TypedDict):
-    """Last value of a metric in the log."""
-
     MetricName: str
     Value: float
     Timestamp: datetime
 
 
 class WarmPool(TypedDict):
-    """Instances that stay after a job."""
-
     Status: str
     ResourceRetainedBillableTimeInSeconds: NotRequired[int]
 

@@ -15,7 +15,7 @@ from typing import Any
 from models.endpoints.protocol import Echo
 from models.inference.tasks import ANSWER_SPANS
 from training.contract.errors import InputError
-from training.services.sagemaker.storage import Storage
+from training.services.sagemaker.storage import Storage, file_digest
 
 OWNER_TAG = "trainfare:endpoint"
 """Tag that marks our resources; its value is the endpoint's name."""
@@ -194,7 +194,7 @@ def archive_files(model: Path, *, with_code: bool) -> dict[str, Path]:
 
 def archive_key(files: Mapping[str, Path]) -> str:
     """Return the archive's key in S3, a digest of its files' names and contents. Equal files have the same key."""
-    listing = "\n".join(f"{name} {_digest(path)}" for name, path in sorted(files.items()))
+    listing = "\n".join(f"{name} {file_digest(path)}" for name, path in sorted(files.items()))
     return f"models/{hashlib.sha256(listing.encode()).hexdigest()[:32]}/model.tar.gz"
 
 
@@ -203,10 +203,11 @@ def upload(storage: Storage, files: Mapping[str, Path], key: str, folder: Path, 
 
     The archive has no name in the folder, so a command that is killed leaves nothing.
     """
-    if files and not storage.has(key):
-        folder.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryFile(dir=folder) as file:
-            storage.put_file(pack(files, Path(f"/proc/self/fd/{file.fileno()}")), key, echo)
+    if not files or storage.has(key):
+        return
+    folder.mkdir(parents=True, exist_ok=True)
+    with tempfile.TemporaryFile(dir=folder) as file:
+        storage.put_file(pack(files, Path(f"/proc/self/fd/{file.fileno()}")), key, echo)
 
 
 def pack(files: Mapping[str, Path], archive: Path) -> Path:
@@ -216,8 +217,3 @@ def pack(files: Mapping[str, Path], archive: Path) -> Path:
         for name, path in sorted(files.items()):
             tar.add(path.resolve(), arcname=name, recursive=False)
     return archive
-
-
-def _digest(path: Path) -> str:
-    with path.open("rb") as file:
-        return hashlib.file_digest(file, "sha256").hexdigest()

@@ -100,9 +100,19 @@ def create_folders(base: Path, request: Request) -> None:
     try:
         for folder in FOLDERS:
             (base / folder).mkdir(parents=True, exist_ok=True)
-        _write_configuration(base / "input" / "config", request)
+        files = {
+            "hyperparameters": request["HyperParameters"],
+            "inputdataconfig": toolkit.input_data_config(request),
+            "resourceconfig": toolkit.resource_config(request["ResourceConfig"]["InstanceType"]),
+        }
+        for name, content in files.items():
+            (base / "input" / "config" / f"{name}.json").write_text(json.dumps(content))
         _copy_source(toolkit.decoded(request["HyperParameters"]), base / "code")
-        _link_checkpoints(request, base / "checkpoints")
+        if uri := request.get("CheckpointConfig", {}).get("S3Uri"):
+            target = local_path(uri)
+            target.mkdir(parents=True, exist_ok=True)
+            (base / "checkpoints").rmdir()
+            (base / "checkpoints").symlink_to(target, target_is_directory=True)
         for channel in request.get("InputDataConfig", []):
             _link_channel(channel, base / "input" / "data")
     except OSError as error:
@@ -114,16 +124,6 @@ def _message(error: OSError, path: Path, needed_bytes: int | None = None) -> str
     if error.errno in FULL_ERRORS or names_full_disk([str(error)]):  # shutil joins several errors without a number
         return full_reason(path, needed_bytes)
     return f"{error.strerror}: '{error.filename}'" if error.filename else str(error)
-
-
-def _write_configuration(folder: Path, request: Request) -> None:
-    files = {
-        "hyperparameters": request["HyperParameters"],
-        "inputdataconfig": toolkit.input_data_config(request),
-        "resourceconfig": toolkit.resource_config(request["ResourceConfig"]["InstanceType"]),
-    }
-    for name, content in files.items():
-        (folder / f"{name}.json").write_text(json.dumps(content))
 
 
 def _copy_source(hyperparameters: Mapping[str, Any], code: Path) -> None:
@@ -153,15 +153,6 @@ def unpack(archive: Path, folder: Path) -> None:
             tar.extractall(folder)
     except tarfile.TarError as error:
         raise DataError(f"source '{archive}' is neither a folder nor a tar archive: {error}") from error
-
-
-def _link_checkpoints(request: Request, folder: Path) -> None:
-    uri = request.get("CheckpointConfig", {}).get("S3Uri")
-    if uri:
-        target = local_path(uri)
-        target.mkdir(parents=True, exist_ok=True)
-        folder.rmdir()
-        folder.symlink_to(target, target_is_directory=True)
 
 
 def _link_channel(channel: Channel, data: Path) -> None:

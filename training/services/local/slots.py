@@ -66,13 +66,10 @@ def machine(environment: Mapping[str, str]) -> Machine:
     visible = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
     if visible is not None:
         return Machine(gpus=tuple(gpu.strip() for gpu in visible.split(",") if gpu.strip()), cores=cores)
-    return Machine(gpus=gpu_names(_nvidia_smi()), cores=cores)
-
-
-def _nvidia_smi() -> str:
     if shutil.which("nvidia-smi") is None:
-        return ""
-    return subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False).stdout
+        return Machine(gpus=(), cores=cores)
+    listing = subprocess.run(["nvidia-smi", "--list-gpus"], capture_output=True, text=True, check=False).stdout
+    return Machine(gpus=gpu_names(listing), cores=cores)
 
 
 def gpu_names(listing: str) -> tuple[str, ...]:
@@ -121,7 +118,8 @@ def wait_for_slot(
     root.mkdir(parents=True, exist_ok=True)
     with _ticket(root / "queue") as ticket:
         while True:
-            ahead = _count_ahead(ticket)
+            earlier = [other for other in ticket.parent.glob("[0-9]*") if other.name < ticket.name]
+            ahead = sum(not _is_abandoned(other) for other in earlier)
             slot = (
                 shortage(request, f"jobs ahead of it: {ahead}") if ahead else _try_slot(root, request, machine, holder)
             )
@@ -219,13 +217,8 @@ def _ticket(queue: Path) -> Iterator[Path]:
         _release([lock] if lock is not None else [])
 
 
-def _count_ahead(ticket: Path) -> int:
-    """Return the number of processes that arrived earlier and have not exited."""
-    earlier = [other for other in ticket.parent.glob("[0-9]*") if other.name < ticket.name]
-    return sum(not _is_abandoned(other) for other in earlier)
-
-
 def _is_abandoned(ticket: Path) -> bool:
+    """Return whether the process that made a ticket has exited."""
     try:
         if is_exclusively_locked(ticket):
             return False

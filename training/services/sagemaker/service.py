@@ -110,7 +110,8 @@ class SageMakerService:
             pages = self._sagemaker.get_paginator("list_training_jobs").paginate(
                 **order, **selection, PaginationConfig={"MaxItems": MAX_LISTED}
             )
-            return [_listed(summary) for page in pages for summary in page["TrainingJobSummaries"]]
+            summaries = [summary for page in pages for summary in page["TrainingJobSummaries"]]
+        return [cast(Description, {"SecondaryStatus": each["TrainingJobStatus"], **each}) for each in summaries]
 
     def fetch_output(self, job_name: str, filename: str) -> bytes | None:
         """Return the content of a file in the job's output data folder, or None if the file does not exist."""
@@ -193,10 +194,6 @@ def _check_name(job_name: str) -> None:
     """Raise JobNotFound for an invalid name, which as a prefix could match the log streams of other jobs."""
     if not re.fullmatch(JOB_NAME_PATTERN, job_name):
         raise JobNotFound(f"Job {job_name} does not exist at SageMaker: the name is not a valid job name.")
-
-
-def _listed(summary: dict[str, Any]) -> Description:
-    return cast(Description, {"SecondaryStatus": summary["TrainingJobStatus"], **summary})
 
 
 @dataclass(frozen=True)
