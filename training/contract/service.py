@@ -1,7 +1,7 @@
 """A training service: its traits, its protocol, how it is opened, and what its description of a job shows.
 
-Each service has a room in `training/services` whose `room.py` declares all of this; `training/services/registry.py`
-lists the rooms. Imports only the standard library, because every command reads the traits.
+Each service has a room in `training/services`: `traits.py` declares its traits, `room.py` opens it. The rooms are listed
+in `training/services/registry.py`. Imports only the standard library, because every command reads the traits.
 """
 
 from __future__ import annotations

@@ -10,6 +10,7 @@ import re
 from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from typing import Any
 
 from pydantic import BaseModel, ConfigDict
 
@@ -106,8 +107,8 @@ def read_image(uri: str) -> Image | None:
     match = _TAG.search(uri)
     if match is None:
         return None
-    fields = match.groupdict()
-    return Image.model_validate({**fields, "devices": [fields.pop("device")]})
+    fields: dict[str, Any] = match.groupdict()
+    return Image(devices=(fields.pop("device"),), **fields)
 
 
 def aws_image(uri: str) -> Image | None:
