@@ -11,9 +11,8 @@ from pathlib import Path
 from mlflow.entities import Metric, Run, RunTag
 from mlflow.utils.mlflow_tags import MLFLOW_RUN_NAME, MLFLOW_RUN_NOTE
 
-from reports.formats.figures import is_ours, name_with_answer, run_metrics, summary_text
 from reports.formats.html import html_page
-from reports.formats.markdown import markdown
+from reports.formats.text import is_ours, markdown, name_with_answer, run_metrics, summary_text
 from reports.model.report import Report, texts_by_title
 from tracking.queries.mlflow_ui import job_charts
 from tracking.recording.run_artifacts import log_tables

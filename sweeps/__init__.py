@@ -1,5 +1,5 @@
 """Search batch size and learning rate for the cheapest training that is good enough.
 
-`space` defines the search space, `cost_model` decides when to stop a trial or the search, `study` stores the trials
-with Optuna and `workers` runs them. Open `workers/worker.py` first.
+`search_space.py` defines the points, `trials.py` the objective and the trials, `early_stopping.py` the decisions,
+`optuna_study.py` and `storage.py` keep the trials. Open `worker.py` first: it runs them.
 """

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, replace
 from pathlib import Path
 from typing import Any
@@ -19,6 +19,7 @@ from experiments.schema.compare_fields import Compare
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS
 from experiments.schema.machine_fields import Image
+from experiments.schema.overrides import flat
 from experiments.schema.script_fields import declared_scales
 from judging.design import Design
 from judging.round_order import round_order
@@ -26,10 +27,10 @@ from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES, write_scales
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
 from training.contract.job_spec import NOT_CHOSEN, JobSpec, MetricDefinition
+from training.job.tasks import TASKS
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
 from training.services.registry import traits_of
-from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
 
 MACHINE_FIELDS = (
@@ -38,8 +39,6 @@ MACHINE_FIELDS = (
     "capacity_retry_minutes",
 )
 """Fields of `machine` that a job takes unchanged."""
-ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_length")
-"""Fields that control question answering, in evaluation and in the logged model."""
 SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
 """Fields of `machine` from which the cost on spot capacity is estimated. They have no effect on jobs."""
 WITHOUT_EFFECT_ON_JOBS: Mapping[str, Any] = {
@@ -107,7 +106,11 @@ def group_key(
         "name": name,
         "repeats": repeats,
         "arms": [
-            (arm.label, arm.is_baseline, arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS))
+            (
+                arm.full_label or arm.label,
+                arm.is_baseline,
+                arm.experiment.model_dump(mode="json", exclude=WITHOUT_EFFECT_ON_JOBS),
+            )
             for arm in arms
         ],
         "data": [each.key for each in staged],
@@ -185,7 +188,18 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         script=_script_plan(experiment, staged),
         tags=run_tags(experiment),
         model=_model(experiment),
+        settings=_settings(experiment, arm.fields),
     )
+
+
+def _settings(experiment: Experiment, names: Iterable[str]) -> dict[str, str]:
+    """Return the values of these fields as texts. A section has an entry for each of its fields."""
+    values = dict(flat(experiment.model_dump(mode="json")))
+    if experiment.script is not None:
+        arguments = script_rules.hyperparameters(experiment)
+        values |= {f"script.hyperparameters.{name}": value for name, value in arguments.items()}
+    fields = [[each for each in values if each.startswith(f"{name}.")] or [name] for name in names]
+    return {name: str(values.get(name)) for each in fields for name in each}
 
 
 def environment(experiment: Experiment, staged: Inputs, home: Path) -> dict[str, str]:
@@ -228,8 +242,7 @@ def _model(experiment: Experiment) -> ModelPlan | None:
     if experiment.script is not None:
         return ModelPlan(keeps=experiment.log_model)
     is_of_pairs = experiment.data is not None and experiment.data.columns.text_pair is not None
-    fields = ANSWERING_FIELDS if experiment.task == "question-answering" else ()
-    answering = {name: getattr(experiment, name) for name in fields}
+    answering = {name: getattr(experiment, name) for name in TASKS[experiment.task].answering_options}
     return ModelPlan(keeps=experiment.log_model, is_of_pairs=is_of_pairs, answering=answering)
 
 
@@ -303,7 +316,7 @@ def _data_source(experiment: Experiment, staged: Inputs) -> DataSource:
         evaluation_key=staged.evaluation_key,
         label_names=staged.label_names,
         class_counts={"train": staged.train_class_counts, "validation": staged.validation_class_counts},
-        columns=TASKS[experiment.task].column_types(data.columns),
+        columns=TASKS[experiment.task].columns(data.columns),
         description=staged.description,
     )
 

@@ -11,11 +11,10 @@ from rich.console import Console
 
 from experiments.running import options as read
 from experiments.running.output import exit_code, print_error, print_line
-from reports.comparison.equal_work import KINDS
-from reports.formats.figures import summary_text
+from reports.comparison.arms import KINDS
 from reports.formats.html import html_page
-from reports.formats.markdown import markdown
 from reports.formats.terminal import print_report
+from reports.formats.text import markdown, summary_text
 from reports.model.report import Report
 from reports.publish import log_separately, publish, separate_run, tolerate_rejection, write, write_files
 from reports.render import CompareOptions, render, render_chosen, render_overview

@@ -1,4 +1,5 @@
 """Run a sweep, from the experiment file to the report: calibration, trials, repeats of the winner.
 
-Open `sweep_worker.py` first. The search itself (space, cost model, Optuna studies, workers) belongs in `sweeps`.
+`sweep_plan.py` plans the jobs and checks them; `sweep_worker.py` runs them. The search itself (space, cost model,
+Optuna studies, workers) belongs in `sweeps`.
 """

@@ -1,4 +1,4 @@
-"""Plan of a sweep: its space and its objective, and its jobs: calibrations, trials, and repeats of the winner. Pure."""
+"""Plan of a sweep: its space, its objective and its jobs (calibrations, trials, repeats of the winner), all checked."""
 
 from __future__ import annotations
 
@@ -7,20 +7,35 @@ import json
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
+from pathlib import Path
 from typing import Any, cast, get_args
 
 from experiments.planning.arms import Arm, variant
+from experiments.planning.budgets import budget_of, check_budget, why_no_price
+from experiments.planning.inputs import Inputs
+from experiments.planning.load import load
 from experiments.planning.plan import design_of, job, source_digest
-from experiments.schema.compare_fields import INDUCTOR_OPTIONS, METRICS_OF_TASKS, TARGET_METRICS, Sweep, compiler_fields
+from experiments.running.launch import Preparation, Prepared
+from experiments.running.options import read_fail_on
+from experiments.running.service_context import priced
+from experiments.schema.compare_fields import (
+    INDUCTOR_OPTIONS,
+    Sweep,
+    better_direction,
+    compiler_fields,
+    reported_metrics,
+    with_full_names,
+)
 from experiments.schema.experiment import Experiment
 from experiments.schema.fields import BUDGET_FIELDS, ExperimentFields
+from experiments.schema.overrides import is_field
 from judging.design import Design
 from judging.round_order import round_order
 from state.home import home
-from sweeps.cost_model.ending import Setting
-from sweeps.space.grid import Point, Space, space
-from sweeps.space.objective import CostName, Objective, Quality
-from sweeps.space.tested_models import tested_batch_sizes
+from sweeps.early_stopping import Setting
+from sweeps.search_space import Point, Space, space, tested_batch_sizes
+from sweeps.trials import CostName, Objective, Quality
 from tracking.groups.planned_job import FINALIST, PlannedJob
 from training.contract.errors import InputError
 from training.contract.service import ServiceContext
@@ -83,7 +98,7 @@ def _objective(experiment: Experiment) -> Objective:
 
 
 def _quality(metric: str, direction: str | None = None) -> Quality:
-    return Quality(metric=metric, higher_is_better=(direction or TARGET_METRICS[metric]) == "max")
+    return Quality(metric=metric, higher_is_better=(direction or better_direction(metric)) == "max")
 
 
 def _space(experiment: Experiment) -> Space:
@@ -118,7 +133,7 @@ def _check_objective(experiment: Experiment) -> None:
     named = f"objective {','.join(fields.objective)}"
     if cost not in COSTS:
         raise ValueError(f"{named} must begin with a cost: {', '.join(COSTS)}")
-    metrics = METRICS_OF_TASKS[experiment.task]
+    metrics = reported_metrics(experiment.task)
     for metric in [*others, *([fields.quality] if fields.worse_by is not None else [])]:
         if metric not in metrics:
             raise ValueError(f"{named}: task {experiment.task} does not log {metric}; it logs {', '.join(metrics)}")
@@ -396,7 +411,7 @@ def most_jobs(plan: SweepPlan) -> int:
     calibrations = compilers if plan.calibration_seconds else 0
     trials = min(fields.trials, len(plan.space.points)) + (0 if plan.objective.is_front else fields.finalists)
     # Two compilers at two points, and the best point of each other compiler and of the factorial's second one: see
-    # sweeps.cost_model.ending.
+    # sweeps.early_stopping.
     settings = 2 if compilers == 1 else 3 + compilers
     repeats = 0 if plan.objective.is_front else plan.repeats * settings
     return calibrations + compilers * trials + repeats
@@ -406,3 +421,84 @@ def label(compiler: str, point: Point) -> str:
     """Return the label of a point, such as `inductor, batch 64, rate × 2`."""
     rate = "" if point.multiplier == 1 else f", rate × {point.multiplier:.3g}"
     return f"{compiler}, batch {point.batch_size}{rate}"
+
+
+@dataclass(frozen=True, kw_only=True)
+class PreparedSweep(Prepared):
+    """Sweep whose jobs are checked and not started."""
+
+    sweep: SweepPlan
+
+    @property
+    def jobs(self) -> SweepJobs:
+        """Jobs of the sweep, whose data is not refused."""
+        [(_, staged)] = self.arm_inputs
+        return SweepJobs(self.name, self.sweep, cast(Staged, staged))
+
+    @property
+    def key(self) -> str:
+        """Key of the sweep's group."""
+        return self.jobs.key
+
+    def known_jobs(self, group_id: str) -> list[tuple[Arm, Inputs, PlannedJob]]:
+        """Return the jobs that are known before the search, with their arms: measurements and first trials."""
+        sweep, jobs = self.sweep, self.jobs
+        known = jobs.measurements(group_id)
+        for compiler in sweep.fields.compilers:
+            is_baseline = sweep.fields.worse_by is not None and compiler == sweep.baseline[0]
+            if sweep.base_point in sweep.space.points and not is_baseline:  # the baseline is this trial
+                trial = sweep.trial(compiler, sweep.base_point, jobs.staged.train_rows)
+                known.append((trial, jobs.trial(group_id, compiler, sweep.base_point)))
+        return [(arm, jobs.staged, job) for arm, job in known]
+
+
+def prepare_sweep(overrides: Mapping[str, str], steps: Preparation) -> PreparedSweep | None:
+    """Return the checked sweep, or None if its fields are refused.
+
+    Every check is made before a run is opened or anything is uploaded.
+    """
+    request = steps.attempt(partial(_read, overrides))
+    prepared = request and steps.with_inputs(request)
+    if prepared is None or not prepared.is_complete or (context := prepared.context) is None:
+        return prepared
+    jobs, sweep = prepared.jobs, prepared.sweep
+    steps.attempt(partial(jobs.check, context))
+    sample = steps.attempt(partial(priced, context, jobs.trial("check", *sweep.baseline)))
+    if sample is None:
+        return prepared
+    steps.attempt(partial(_check_price, sweep, sample))
+    sentences = steps.attempt(
+        lambda: check_budget([sample], budget_of(sweep.experiment, is_sweep=True), at_most=most_jobs(sweep))
+    )
+    return replace(prepared, budget_text=sentences or ())
+
+
+def full_names(overrides: Mapping[str, str]) -> dict[str, str]:
+    """Return the overrides of fields of the experiment, with their full names. Raises InputError."""
+    return with_full_names(
+        {name: text for name, text in overrides.items() if name not in ("experiment", "fail-on")}, is_field
+    )
+
+
+def _read(overrides: Mapping[str, str]) -> PreparedSweep:
+    fail_on = read_fail_on(overrides)  # no field of the experiment: it changes no job
+    name = overrides.get("experiment", "demo")
+    sweep = plan_sweep(load(name, full_names(overrides)))
+    # Data that is smaller than the largest batch is refused.
+    largest = sweep.trial(sweep.fields.compilers[0], Point(sweep.space.batch_sizes[-1]), 1)
+    return PreparedSweep(
+        verb="sweep",
+        name=Path(name).stem,
+        experiment=sweep.experiment,
+        arms=(replace(largest, label=label(*sweep.baseline)),),
+        parallel=sweep.fields.max_parallel,
+        design=sweep.design,
+        fail_on=fail_on,
+        sweep=sweep,
+    )
+
+
+def _check_price(sweep: SweepPlan, sample: PlannedJob) -> None:
+    """Raise InputError if an objective in dollars needs a price that is unknown."""
+    if "usd" in sweep.fields.objective and sample.price is None:
+        raise InputError(f"sweep.objective contains usd, but {why_no_price(sample.spec.instance_type)}")

@@ -1,16 +1,34 @@
-"""Steps of one sweep worker: calibration, search, second trainings of the finalists, repeats of the winner, report."""
+"""Run a sweep: calibrate the batch sizes, search batch sizes and learning rates, repeat the winner, and report.
+
+Every process that runs the same command on the same storage is a worker of the same sweep. One worker runs the
+calibrations and the repeats; the others wait for it and use the results.
+"""
 
 from __future__ import annotations
 
+import json
 import math
+import os
+import shlex
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import asdict, dataclass, replace
+from types import MappingProxyType
+from typing import Any
 
+import optuna
+
+from experiments.planning.arms import variant
+from experiments.planning.budgets import budget_of
+from experiments.planning.inputs import Echo
+from experiments.planning.load import with_absolute_paths
 from experiments.running.follow_group import log_trained, run_waves
-from experiments.running.output import exit_code
+from experiments.running.launch import Preparation
+from experiments.running.output import exit_code, print_line
+from experiments.running.scheduler import run_jobs
+from experiments.running.service_context import prepare
 from experiments.running.write_report import report_group
-from experiments.sweeping.open_sweep import OpenSweep
-from experiments.sweeping.sweep_metadata import BestPoints, metadata, winner, winner_file
+from experiments.schema.yaml_document import as_yaml
+from experiments.sweeping.sweep_plan import SweepJobs, SweepPlan, full_names, prepare_sweep
 from experiments.sweeping.trial_jobs import TrialJobs, calibrated_costs, outcome_of
 from judging.design import Design
 from judging.summaries import geometric_mean
@@ -20,25 +38,147 @@ from reports.model.numbers import counted
 from reports.model.report import Report
 from reports.sweep.sweep import repeat_rows
 from state.home import home
-from sweeps.cost_model.costs import CostModel
-from sweeps.cost_model.ending import choose, finalists, settings
-from sweeps.cost_model.trials import Search, best_trial, cost, eligible_trials
-from sweeps.space.grid import Point
-from sweeps.space.objective import cost_of, excess, values_of
-from sweeps.study.sampler import PointSampler
-from sweeps.study.storage import hold_lease
-from sweeps.workers.trial_queue import Limits, Part
-from sweeps.workers.worker import run_worker
-from tracking.budgets.budget_tag import end_sentence
-from tracking.groups.group import close_group
+from sweeps.costs import CostModel
+from sweeps.early_stopping import choose, finalists, settings
+from sweeps.optuna_study import PointSampler, importances, open_study
+from sweeps.search_space import Point
+from sweeps.storage import Storage, hold_lease, open_storage, sqlite_url
+from sweeps.trial_queue import Limits, Part
+from sweeps.trials import Objective, Search, best_trial, cost, cost_of, eligible_trials, excess, values_of
+from sweeps.worker import run_worker
+from tracking.budgets.budget_tag import end_sentence, set_budget
+from tracking.budgets.ledger import Ledger
+from tracking.groups.group import Group, close_group, open_group
 from tracking.groups.plan_file import DESIGN, read_design, write_design, write_sweep
+from tracking.groups.planned_job import PlannedJob
 from tracking.queries import job_tables
-from tracking.recording.recorder import Outcome
+from tracking.recording.recorder import JobRun, Outcome, find_job_run
+from tracking.server.store import Store, open_store
 from training.contract.errors import InputError
+from training.contract.service import ServiceContext
+
+STORAGE_VARIABLE = "TRAINFARE_SWEEP_STORAGE"
+"""Variable with the address of the workers' database. A variable keeps its password out of commands and runs."""
+SETTING = ("compiler", "batch_size", "learning_rate_multiplier")
+"""Fields that a command to train a setting always has. It has others if they differ from the experiment's."""
+BestPoints = Mapping[str, tuple[Point, float]]
+"""Best point of each compiler, with its cost."""
+
+
+def sweep(overrides: Mapping[str, str]) -> int:
+    """Run or resume a sweep with overrides of the experiment's fields. Return the exit code, see `run`."""
+    prepared = prepare_sweep(overrides, Preparation())
+    assert prepared  # an error has ended the command
+    assert prepared.context
+    for sentence in prepared.budget_text:
+        print_line(sentence)
+    own = {name: text for name, text in full_names(overrides).items() if not name.startswith("sweep.")}
+    own = {"experiment": overrides.get("experiment", "demo"), **own}
+    return run(open_sweep(prepared.jobs, prepared.context, own, print_line), prepared.fail_on)
 
 
 class CalibrationIncomplete(Exception):
     """Not all batch sizes were timed: the budget is spent, or a person stopped the sweep."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class OpenSweep:
+    """A sweep in the process of one worker."""
+
+    jobs: SweepJobs
+    context: ServiceContext
+    store: Store
+    group: Group
+    storage: Storage
+    studies: Mapping[str, optuna.Study]
+    """Studies by compiler."""
+    overrides: Mapping[str, str]
+    """The experiment and the overrides of the command that also apply to a training."""
+    echo: Echo
+
+    @property
+    def name(self) -> str:
+        """Name of the studies in the storage."""
+        return self.jobs.sweep.fields.name or self.group.id
+
+    def prepared_trial(self, compiler: str, point: Point) -> PlannedJob:
+        """Return the job of a point, with its inputs uploaded."""
+        return prepare(self.context, self.jobs.trial(self.group.id, compiler, point))
+
+    def run(self, planned: Sequence[PlannedJob]) -> list[Outcome]:
+        """Run the jobs that have not run yet, within the budgets. Used for all jobs except trials."""
+        return run_jobs(
+            self.store,
+            self.context.service,
+            self.group,
+            [prepare(self.context, job) for job in planned],
+            parallel=self.jobs.sweep.fields.max_parallel,
+            echo=self.echo,
+            charts=PngClassCharts(),
+        )
+
+    def find_run(self, planned: PlannedJob) -> JobRun | None:
+        """Return the run of a job, or None if it was not opened."""
+        return find_job_run(self.store, self.group, planned.spec.name)
+
+    @property
+    def ledger(self) -> Ledger:
+        """Budget of the sweep."""
+        return Ledger(self.store, self.context.service, self.group)
+
+
+def open_sweep(jobs: SweepJobs, context: ServiceContext, overrides: Mapping[str, str], echo: Echo) -> OpenSweep:
+    """Open or resume a sweep.
+
+    Raises TrainfareError if the storage or the tracking server does not answer, and InputError if a different sweep
+    has the same name. In these cases no job is started and no run is opened.
+    """
+    storage = open_storage(storage_url(), echo=echo)
+    name = jobs.sweep.fields.name
+    studies = _studies(storage, name, jobs) if name else {}
+    experiment, key = jobs.sweep.experiment, jobs.key
+    with hold_lease(storage, f"{key}/opening", echo):  # workers that start together must share one group
+        store = open_store(echo=echo)
+        group = open_group(
+            store,
+            experiment_name=jobs.name,
+            verb="sweep",
+            key=key,
+            description=experiment.description,
+            joins=True,
+            prefix=experiment.aws.job_prefix or "",
+        )
+        set_budget(store, group, budget_of(experiment, is_sweep=True))
+    return OpenSweep(
+        jobs=jobs,
+        context=context,
+        store=store,
+        group=group,
+        storage=storage,
+        studies=studies or _studies(storage, group.id, jobs),
+        overrides=overrides,
+        echo=echo,
+    )
+
+
+def _studies(storage: Storage, name: str, jobs: SweepJobs) -> dict[str, optuna.Study]:
+    sweep = jobs.sweep
+    # The bound is known only after the baseline has run. Until then `worse_by` takes its place.
+    objective = replace(sweep.objective, bound=sweep.fields.worse_by)
+    return {
+        compiler: open_study(
+            storage, sweep=name, compiler=compiler, space=sweep.space, objective=objective, experiment=jobs.training_key
+        )
+        for compiler in sweep.fields.compilers
+    }
+
+
+def storage_url() -> str:
+    """Return the address of the studies' database: `TRAINFARE_SWEEP_STORAGE`, or a file in the state folder."""
+    if url := os.environ.get(STORAGE_VARIABLE):
+        return url
+    home().mkdir(parents=True, exist_ok=True)
+    return sqlite_url(home() / "sweeps.db")
 
 
 def run(opened: OpenSweep, fail_on: frozenset[str] = frozenset()) -> int:
@@ -139,7 +279,7 @@ def _costs(opened: OpenSweep, compiler: str) -> CostModel | None:
     planned = opened.jobs.calibration(opened.group.id, compiler)
     run = opened.find_run(planned)
     if run is None or run.failure or not run.has_ended:
-        why = f" ({run.failure[0]})" if run and run.failure else ""
+        why = f" ({run.failure.failure_class})" if run and run.failure else ""
         opened.echo(f"Skipping {compiler}: its calibration job {planned.spec.name} did not complete{why}.")
         return None
     try:
@@ -177,7 +317,7 @@ def train_finalists(opened: OpenSweep, parts: Sequence[Part]) -> bool:
         return True
     opened.echo(f"Training the best settings a second time: {counted(len(left), 'job')}")
     outcomes = opened.run(left)
-    if any(outcome.failure and outcome.failure[0] == "Stopped" for outcome in outcomes):
+    if any(outcome.failure and outcome.failure.is_stop for outcome in outcomes):
         return False
     if len(outcomes) < len(left):
         opened.echo("Not all second trainings ran: the budget is spent.")
@@ -212,7 +352,7 @@ def _second_cost(opened: OpenSweep, part: Part, point: Point) -> float | None:
     """
     objective = part.search.objective
     run = opened.find_run(opened.jobs.second_training(opened.group.id, part.compiler, point))
-    if run is None or not run.has_ended or (run.failure and run.failure[0] in NOT_OF_THE_SETTING):
+    if run is None or not run.has_ended or (run.failure and run.failure.failure_class in NOT_OF_THE_SETTING):
         return None
     outcome = outcome_of(run, objective)
     is_good = values_of(objective, outcome) is not None and (excess(objective, outcome) or 0.0) <= 0
@@ -286,3 +426,69 @@ def report(
     log_trained(opened.store, opened.context.service, opened.group, repeated, opened.echo)
     close_group(opened.store, opened.group, "FINISHED" if best_points else "FAILED")
     return rendered
+
+
+def metadata(
+    sweep: SweepPlan,
+    parts: Sequence[Part],
+    samples: int,
+    overrides: Mapping[str, str],
+    *,
+    best_points: BestPoints = MappingProxyType({}),
+    reasons: Mapping[str, str] = MappingProxyType({}),
+) -> dict[str, Any]:
+    """Return the metadata of a running or ended sweep.
+
+    `overrides` has the experiment, as the user named it, and the overrides of the command that apply to a training.
+    """
+    setting = winner(sweep, best_points)
+    compiler, base = sweep.baseline
+    return {
+        "objective": _objective(parts[0].search.objective),
+        "batch_sizes": sweep.space.batch_sizes,
+        "multipliers": sweep.space.multipliers,
+        "compilers": [part.compiler for part in parts],
+        "base": {"compiler": compiler, "batch_size": base.batch_size, "multiplier": base.multiplier},
+        "samples": samples,
+        "models": {part.compiler: asdict(model.line) for part in parts if (model := part.search.costs)},
+        "importances": {part.compiler: importances(part.study) for part in parts},
+        "stopped_because": dict(reasons),
+        "train_command": train_command(overrides, setting) if setting else None,
+    }
+
+
+def _objective(objective: Objective) -> dict[str, Any]:
+    quality = objective.quality
+    return {
+        "cost": objective.cost,
+        "metric": quality.metric if quality else None,
+        "higher_is_better": quality.higher_is_better if quality else None,
+        "target": objective.target,
+        "bound": objective.bound,
+        "is_front": objective.is_front,
+    }
+
+
+def winner(sweep: SweepPlan, best_points: BestPoints) -> dict[str, Any]:
+    """Return the fields that train the winner; empty if no trial completed."""
+    if not best_points:
+        return {}
+    sign = -1.0 if sweep.maximises else 1.0
+    compiler = min(best_points, key=lambda each: sign * best_points[each][1])
+    fields = sweep.setting(compiler, best_points[compiler][0])
+    return {
+        name: value for name, value in fields.items() if name in SETTING or value != getattr(sweep.experiment, name)
+    }
+
+
+def train_command(overrides: Mapping[str, str], setting: Mapping[str, Any]) -> str:
+    """Return the command that trains a setting in the folder in which the sweep was started."""
+    own = {name: value if isinstance(value, str) else json.dumps(value) for name, value in setting.items()}
+    words = (word for name, text in {**overrides, **own}.items() for word in (f"--{name}", text))
+    return shlex.join(["trainfare", "train", *words])
+
+
+def winner_file(sweep: SweepPlan, setting: Mapping[str, Any]) -> str:
+    """Return the sweep's experiment with a setting, as an experiment file for any folder."""
+    experiment = variant(sweep.experiment, setting, "the winner")
+    return as_yaml(with_absolute_paths(experiment.model_dump(mode="json", exclude_unset=True)))

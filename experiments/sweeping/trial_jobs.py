@@ -8,10 +8,10 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
 
 from experiments.running.followed_job import FollowedJob, start_job
-from sweeps.cost_model.costs import CostModel, Measurement, cost_model
-from sweeps.space.grid import Point
-from sweeps.space.objective import CurvePoint, Objective, TrialOutcome
-from sweeps.workers.followed_trial import Running
+from sweeps.costs import CostModel, Measurement, cost_model
+from sweeps.search_space import Point
+from sweeps.trials import CurvePoint, Objective, TrialOutcome
+from sweeps.worker import Running
 from tracking.budgets.ledger import Ledger
 from tracking.groups.group import Group
 from tracking.groups.planned_job import PlannedJob

@@ -1,24 +1,42 @@
-"""Charts of comparisons and probes: bars with one labelled row per arm, and the list of each report's charts."""
+"""Charts of comparisons, trainings and probes: bars by arm, intervals, loss curves, and the time of each phase.
+
+The first three functions list each report's charts; a new chart is one more entry there.
+"""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
+from typing import Any
 
+import numpy as np
 import pandas as pd
 from matplotlib.axes import Axes
 
 from judging.intervals import Interval
 from judging.summaries import Summary, gain_percent
-from reports.charts.canvas import BACKGROUND, INK, arm_colour, end_of_axis, plain_numbers, plot
-from reports.charts.curves import loss_curves
-from reports.charts.phases import phases
-from reports.comparison.arms import STEADY, Arm
+from reports.charts.canvas import (
+    BACKGROUND,
+    INK,
+    MUTED,
+    PHASE_COLOURS,
+    PHASE_HATCHES,
+    PHASE_PALETTE,
+    WIDTH_POINTS,
+    arm_colour,
+    arm_marker,
+    end_of_axis,
+    legend_outside,
+    plain_numbers,
+    plot,
+)
+from reports.comparison.arms import BILLABLE, DOLLARS, STEADY, Arm, Job, finite_or_zero
 from reports.comparison.comparison import Comparison
-from reports.comparison.equal_work import BILLABLE, DOLLARS
-from reports.model.numbers import figure, short, signed_interval, signed_percent
+from reports.model.numbers import figure, short_labels, signed_interval, signed_percent
 from reports.model.report import Chart
-from reports.probe.projections import Probes
+from reports.probe.report import Probes
 
 BY_SAMPLES = ("samples", "loss_by_samples", "Training loss by samples seen and epochs", "samples seen")
 BY_SECONDS = ("billable_seconds", "loss_by_billable_seconds", "Training loss by billable time", "billable seconds")
@@ -26,6 +44,24 @@ _ROW_INCHES = 0.56
 _BAR_HEIGHT = 0.42
 _MAX_RATIO = 20.0
 """Ratio above which an interval is left out, because the chart would be unreadable; the page states it as text."""
+_MAX_POINTS = 500
+"""Largest number of points in a line; the chart is narrower than that."""
+_LABEL_LENGTH = 18
+"""Largest number of characters in an arm's label at the end of its line."""
+_AXIS_POINTS = WIDTH_POINTS - 50
+"""Width of the axis without the labels to its left."""
+MAX_BARS = 24
+"""Largest number of jobs that get a bar each; with more jobs, each arm gets one bar with the means."""
+LABELS = {
+    "queue": "queue (not billed)",
+    "warmup": "warm-up",
+    "train_steady": "training",
+    "train": "training",
+    "eval": "evaluation",
+    "save": "saving",
+}
+_BAR_INCHES = 0.24
+_HEADING_INCHES = 0.30
 
 
 def comparison_charts(comparison: Comparison, curves: Mapping[str, pd.DataFrame]) -> list[Chart]:
@@ -94,11 +130,12 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
     if not rows:
         return None
     ends = [(max(bar.jobs.high, bar.value), f"{figure(bar.value)}  {bar.change}".rstrip()) for bar in rows]
+    names = short_labels(arm.label for arm in comparison.arms)
 
     def draw(axes: Axes) -> None:
         for y, bar in enumerate(rows):
             _draw(axes, y, bar, bar.arm.values(column))
-            _label(axes, y, f"{short(bar.arm.label)}  (n = {bar.jobs.n})", ends[y])
+            _label(axes, y, f"{names[bar.arm.label]}  (n = {bar.jobs.n})", ends[y])
         _finish(axes, ends, "\n".join([unit, *_notes(comparison, column, rows)]))
 
     description = [
@@ -126,8 +163,9 @@ def _notes(comparison: Comparison, column: str, rows: Sequence[Bar]) -> list[str
     notes = ["bar: typical job; ticks: jobs"] if any(bar.jobs.n > 1 for bar in rows) else []
     if any(bar.value > bar.jobs.typical for bar in rows):
         notes.append("hatched: what failed jobs add")
+    names = short_labels((arm.label for arm in comparison.arms), 20)
     return notes + [
-        f"“{short(label, 20)}”: {signed_percent(estimate)} in the verdict, from other jobs"
+        f"“{names[label]}”: {signed_percent(estimate)} in the verdict, from other jobs"
         for label, estimate in comparison.unlike_shown(column)
     ]
 
@@ -143,7 +181,7 @@ def intervals(comparison: Comparison) -> Chart | None:
         return None
     left = min(-10.0, *(end for _, _, ratio in rows for end in _ends(ratio)))
     right = max(10.0, *(end for _, _, ratio in rows for end in _ends(ratio)))
-    baseline = comparison.arms[0].label
+    names = short_labels((arm.label for arm in comparison.arms), 28)
     nouns = dict.fromkeys(c.verdict.currency.noun for c in comparison.contrasts if c.verdict.ratio)
     quantity = "Cost" if DOLLARS.noun in nouns else "Billable time"
 
@@ -152,10 +190,10 @@ def intervals(comparison: Comparison) -> Chart | None:
         for y, (i, arm, ratio) in enumerate(rows):
             axes.plot(_ends(ratio), [y, y], color=arm_colour(i), linewidth=3, solid_capstyle="round")
             axes.plot(gain_percent(ratio.estimate), y, color=arm_colour(i), marker="o", markersize=8)
-            text = f"{short(arm.label, 28)}  ({signed_interval(ratio)})"
+            text = f"{names[arm.label]}  ({signed_interval(ratio)})"
             label = axes.text(left, y - 0.30, text, va="bottom", fontsize=10)
             label.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "pad": 0.5})  # covers the line at 0
-        unit = f"change in {' or '.join(nouns)}, %\nagainst “{short(baseline)}”"
+        unit = f"change in {' or '.join(nouns)}, %\nagainst “{names[comparison.arms[0].label]}”"
         _finish(axes, [(right, "")] * len(rows), unit)
         axes.set_xlim(left - 0.03 * (right - left), right + 0.03 * (right - left))
 
@@ -174,7 +212,7 @@ def projections(probes: Probes, comparison: Comparison) -> Chart | None:
     rows, labels = probes.projected, [arm.label for arm in comparison.arms]
     if not rows:
         return None
-    ends = [(each.cost.high, figure(each.cost.estimate)) for each in rows]
+    ends, names = [(each.cost.high, figure(each.cost.estimate)) for each in rows], short_labels(labels)
 
     def draw(axes: Axes) -> None:
         for y, each in enumerate(rows):
@@ -182,7 +220,7 @@ def projections(probes: Probes, comparison: Comparison) -> Chart | None:
             colour = arm_colour(labels.index(each.arm.label))
             axes.barh(y, cost.estimate, height=_BAR_HEIGHT, color=colour)
             axes.plot([cost.low, cost.high], [y, y], color=INK, linewidth=1.4, marker="|", markersize=7)
-            _label(axes, y, short(each.arm.label), ends[y])
+            _label(axes, y, names[each.arm.label], ends[y])
         _finish(axes, ends, f"{probes.unit}; line: 95 % interval")
 
     texts = [
@@ -219,3 +257,228 @@ def _finish(axes: Axes, ends: Sequence[tuple[float, str]], label: str) -> None:
 def _plot(name: str, title: str, draw: Callable[[Axes], None], rows: Sequence[str]) -> Chart:
     """Return the chart that `draw` draws, with these descriptions of its rows."""
     return plot(name, title, 0.82 + _ROW_INCHES * len(rows), draw, "; ".join(rows) + ".")
+
+
+def loss_curves(
+    comparison: Comparison, curves: Mapping[str, pd.DataFrame], x: str, name: str, title: str, label: str
+) -> Chart | None:
+    """Return the loss over column `x`, from `histories` tables by run id; None without points.
+
+    The bold line with the arm's marker is the mean over the repeats. Thin lines are repeats, and dashed lines are jobs
+    with a different cache state.
+    """
+    lines = [(i, arm, mean) for i, arm in enumerate(comparison.arms) if len(mean := mean_curve(arm, curves, x))]
+    if not lines:
+        return None
+
+    def draw(axes: Axes) -> None:
+        for i, arm, mean in lines:
+            for jobs, dashes in [(arm.compared, "-"), *((jobs, "--") for jobs in arm.other_cache_states.values())]:
+                repeats = [curves[job.run_id] for job in jobs if job.run_id in curves]
+                _line(axes, repeats if len(arm.succeeded) > 1 else [], x, i, linewidth=0.9, alpha=0.4, linestyle=dashes)
+            # A few markers per line, at different points, distinguish lines that overlap.
+            every = max(1, min(len(mean), _MAX_POINTS) // 6)
+            _line(axes, [mean], x, i, linewidth=2.0, marker=arm_marker(i), markersize=6, markevery=(i % every, every))
+        _label_ends(axes, [(i, arm.label, mean[x].iloc[-1], mean["value"].iloc[-1]) for i, arm, mean in lines])
+        axes.set(xlabel=label, ylabel="training loss")
+        if x == "samples" and (rows := rows_per_epoch(comparison)):
+            _add_epoch_axis(axes, rows)
+        plain_numbers(axes)
+        axes.grid(axis="y", linewidth=0.7)
+
+    description = "; ".join(
+        f"{arm.label}: from {figure(mean['value'].iloc[0])} at {figure(mean[x].iloc[0])} {label} "
+        f"to {figure(mean['value'].iloc[-1])} at {figure(mean[x].iloc[-1])}"
+        for _, arm, mean in lines
+    )
+    return plot(name, title, 3.2, draw, f"{description}.")
+
+
+def rows_per_epoch(comparison: Comparison) -> float | None:
+    """Return the number of training rows (samples divided by epochs); None if the jobs differ."""
+    counts = [(job.number("samples"), job.number("epoch")) for arm in comparison.arms for job in arm.succeeded]
+    rows = [samples / epochs for samples, epochs in counts if 0 < samples < math.inf and 0 < epochs < math.inf]
+    if not rows or len(rows) < len(counts) or max(rows) > 1.02 * min(rows):
+        return None
+    return fmean(rows)
+
+
+def _add_epoch_axis(axes: Axes, rows: float) -> None:
+    above = axes.secondary_xaxis("top", functions=(lambda x: np.asarray(x) / rows, lambda x: np.asarray(x) * rows))
+    above.set_xlabel("epochs", color=MUTED)
+    above.spines["top"].set_visible(False)
+    above.tick_params(size=0, labelsize=10, labelcolor=MUTED)
+
+
+def mean_curve(arm: Arm, curves: Mapping[str, pd.DataFrame], x: str) -> pd.DataFrame:
+    """Return the mean over the arm's compared repeats at each step, without non-finite points.
+
+    A repeat that recorded different steps is interpolated linearly, but not extrapolated.
+    """
+    tables = [table for job in arm.compared if (table := curves.get(job.run_id)) is not None and len(table)]
+    if not tables:
+        return pd.DataFrame(columns=["step", x, "value"])
+    steps = np.unique(np.concatenate([table["step"] for table in tables]))
+    mean = pd.DataFrame({"step": steps, **{name: _mean(tables, steps, name) for name in (x, "value")}})
+    finite = np.isfinite(mean[[x, "value"]].to_numpy()).all(axis=1)
+    points: pd.DataFrame = mean.loc[finite]
+    return points
+
+
+def _mean(tables: Sequence[pd.DataFrame], steps: np.ndarray, column: str) -> np.ndarray:
+    """Return the mean of a column at each step, over the tables with a value there; NaN if no table has one."""
+    values = np.array([np.interp(steps, t["step"], t[column], math.nan, math.nan) for t in tables])
+    known = ~np.isnan(values)
+    with np.errstate(invalid="ignore"):  # a sum of opposite infinities
+        total: np.ndarray = np.where(known, values, 0.0).sum(axis=0)
+        return total / np.where(known.any(axis=0), known.sum(axis=0), math.nan)
+
+
+def _line(axes: Axes, tables: Sequence[pd.DataFrame], x: str, arm: int, **style: object) -> None:
+    """Draw all tables as one line with gaps, which takes hardly longer than drawing a single table."""
+    pieces = [_thinned(table[[x, "value"]].to_numpy()) for table in tables if len(table)]
+    if pieces:
+        points = np.concatenate([part for piece in pieces for part in (piece, [(math.nan, math.nan)])])
+        axes.plot(points[:, 0], points[:, 1], color=arm_colour(arm), **style)  # type: ignore[arg-type]
+
+
+def _thinned(points: np.ndarray) -> np.ndarray:
+    """Return evenly spaced points, including the first and the last."""
+    thinned: np.ndarray = points[np.linspace(0, len(points) - 1, min(len(points), _MAX_POINTS)).round().astype(int)]
+    return thinned
+
+
+def _label_ends(axes: Axes, ends: Sequence[tuple[int, str, float, float]]) -> None:
+    """Label each line at its end, which a thin line connects with its label. Labels are moved apart if they overlap."""
+    names = short_labels((label for _, label, _, _ in ends), _LABEL_LENGTH)
+    right = end_of_axis([(x, f"–– {names[label]}") for _, label, x, _ in ends], _AXIS_POINTS)
+    axes.set_xlim(0, max(right, axes.dataLim.x1))
+    low, high = axes.get_ylim()
+    gap, last = 0.075 * (high - low), -math.inf
+    for i, label, x, y in sorted(ends, key=lambda end: end[3]):
+        last = max(y, last + gap)
+        at = x + 0.045 * axes.get_xlim()[1]
+        axes.plot(x, y, marker=arm_marker(i), markersize=6, color=arm_colour(i), clip_on=False)
+        axes.plot([x, at], [y, last], color=arm_colour(i), linewidth=0.8, linestyle=":", clip_on=False)
+        axes.annotate(
+            names[label],
+            (at, last),
+            (2, 0),
+            textcoords="offset points",
+            va="center",
+            fontsize=9.5,
+            color=INK,
+        )
+
+
+@dataclass(frozen=True, kw_only=True)
+class Row:
+    heading: str
+    """Text above the bar; empty for an arm's second and later jobs."""
+    note: str
+    """Text after the bar."""
+    seconds: Mapping[str, float]
+    """Seconds by phase, in chronological order."""
+
+
+def phases(comparison: Comparison, title: str = "Where the time goes: seconds by phase") -> Chart | None:
+    """Return the chart; None if no job recorded a phase."""
+    rows = rows_of(comparison)
+    if not rows:
+        return None
+    ends = [(sum(row.seconds.values()), row.note) for row in rows]
+    longest = max(seconds for seconds, _ in ends)
+    shown = [phase for phase in PHASE_COLOURS if any(row.seconds[phase] > 0 for row in rows)]
+    height = sum(_BAR_INCHES + (_HEADING_INCHES if row.heading else 0.0) for row in rows)
+
+    def draw(axes: Axes) -> None:
+        y = 0.0
+        for row in rows:
+            if row.heading:
+                axes.text(0, y + 0.05, row.heading, va="top", ha="left", fontsize=10)
+                y += _HEADING_INCHES
+            _stack(axes, y + _BAR_INCHES / 2, row, longest)
+            y += _BAR_INCHES
+        axes.set(ylim=(height + 0.05, 0), xlim=(0, end_of_axis(ends)), yticks=[], xlabel="seconds")
+        plain_numbers(axes)
+        axes.grid(axis="x", linewidth=0.7)
+        handles = [axes.barh(0, 0, **_style(phase), label=LABELS.get(phase, phase)) for phase in shown]
+        legend_outside(axes, loc="outside lower center", handles=handles, ncols=3, fontsize=10, handlelength=0.9)
+
+    return plot("phases", title, height + 1.2, draw, _description(rows), palette=PHASE_PALETTE)
+
+
+def rows_of(comparison: Comparison) -> list[Row]:
+    """Return a bar per job that has ended and recorded a phase; with many jobs, one bar per arm and cache state."""
+    names = short_labels(arm.label for arm in comparison.arms)
+    if sum(len(_with_phases(arm.jobs)) for arm in comparison.arms) > MAX_BARS:
+        return [row for arm in comparison.arms for row in _mean_rows(arm, names[arm.label])]
+    return [row for arm in comparison.arms for row in _job_rows(arm, names[arm.label])]
+
+
+def _with_phases(jobs: Sequence[Job]) -> list[Job]:
+    ended = [(job, seconds_of([job]).items()) for job in jobs if not job.unfinished]
+    return [job for job, phases in ended if any(seconds for phase, seconds in phases if phase != "other")]
+
+
+def _job_rows(arm: Arm, name: str) -> list[Row]:
+    jobs = _with_phases(arm.jobs)
+    return [Row(heading="" if at else name, note=_note(job), seconds=seconds_of([job])) for at, job in enumerate(jobs)]
+
+
+def _note(job: Job) -> str:
+    state = "" if job.cache_state == "off" else f", {job.cache_state} cache"
+    outcome = ", failed" if job.failed else ", stopped" if job.stopped else ""
+    return f"{figure(job.number('cost_billable_seconds'))} s{state}{outcome}"
+
+
+def _mean_rows(arm: Arm, name: str) -> list[Row]:
+    rows = []
+    for state, succeeded in [(arm.cache_state, arm.compared), *arm.other_cache_states.items()]:
+        if jobs := _with_phases(succeeded):
+            heading = f"{name}{f', {state} cache' if arm.other_cache_states else ''}  (mean of {len(jobs)})"
+            seconds = seconds_of(jobs)
+            rows.append(Row(heading=heading, note=f"{figure(_billed(jobs))} s", seconds=seconds))
+    return rows
+
+
+def seconds_of(jobs: Sequence[Job]) -> dict[str, float]:
+    """Return the mean seconds of each phase; `other` is the billed time that no phase covers."""
+    names = [phase for phase in PHASE_COLOURS if phase != "other"]
+    means = {phase: fmean(finite_or_zero(job.number(f"time_{phase}_seconds")) for job in jobs) for phase in names}
+    billed_phases = sum(means.values()) - means["queue"]
+    return {**means, "other": max(0.0, _billed(jobs) - billed_phases)}
+
+
+def _billed(jobs: Sequence[Job]) -> float:
+    return fmean(finite_or_zero(job.number("cost_billable_seconds")) for job in jobs)
+
+
+def _stack(axes: Axes, y: float, row: Row, longest: float) -> None:
+    left = 0.0
+    for phase, width in row.seconds.items():
+        axes.barh(y, width, left=left, height=0.8 * _BAR_INCHES, **_style(phase))
+        if width > 0.12 * longest:
+            text = axes.text(left + width / 2, y, figure(width), ha="center", va="center", fontsize=9.5)
+            text.set_bbox({"facecolor": BACKGROUND, "edgecolor": "none", "boxstyle": "round,pad=0.1"})
+        left += width
+    axes.annotate(row.note, (left, y), xytext=(6, 0), textcoords="offset points", va="center", fontsize=9.5)
+
+
+def _style(phase: str) -> dict[str, Any]:
+    is_hollow = phase == "queue"
+    return {
+        "color": BACKGROUND if is_hollow else PHASE_COLOURS[phase],
+        "edgecolor": MUTED if is_hollow else BACKGROUND,
+        "linewidth": 1,
+        "hatch": PHASE_HATCHES.get(phase),
+    }
+
+
+def _description(rows: Sequence[Row]) -> str:
+    descriptions, heading = [], ""
+    for row in rows:
+        heading = row.heading or heading
+        parts = ", ".join(f"{LABELS.get(p, p)} {figure(seconds)}" for p, seconds in row.seconds.items() if seconds > 0)
+        descriptions.append(f"{heading}: {row.note}, of which {parts}")
+    return "; ".join(descriptions) + "."

@@ -10,9 +10,17 @@ from judging.break_even import BreakEven
 from judging.cost_ratio import MOST_TRAININGS
 from judging.intervals import Interval
 from judging.quality import Quality
-from reports.comparison.arms import STEADY, Arm, Job
+from reports.comparison.arms import (
+    BILLABLE,
+    DOLLARS,
+    STEADY,
+    Arm,
+    Job,
+    currency,
+    has_common_currency,
+    uses_other_machines,
+)
 from reports.comparison.comparison import INCLUDES_ZERO, CacheVerdicts, Comparison, Contrast, Verdict
-from reports.comparison.equal_work import BILLABLE, DOLLARS, currency, has_common_currency, uses_other_machines
 from reports.model.numbers import (
     TOO_FEW,
     capitalized,
@@ -27,7 +35,7 @@ from reports.model.numbers import (
     short,
     signed,
 )
-from training.contract.failures import failure_text
+from training.contract.failures import recorded_failure
 
 _ADD_SAMPLES = (
     "add `samples` to the experiment file, with an expression that matches the log, such as "
@@ -269,7 +277,7 @@ def failure_sentences(arm: Arm) -> list[str]:
         by_class.setdefault(job.text.get("failure_class") or "", []).append(job)
     sentences = []
     for name, jobs in by_class.items():
-        why = short(failure_text(name, jobs[0].text.get("failure_message") or ""), 160).rstrip(".")
+        why = short(recorded_failure(name, jobs[0].text.get("failure_message") or "").text, 160).rstrip(".")
         sentences.append(f"{counted(len(jobs), 'job')} of “{arm.label}” failed{f': {why}' if why else ''}.")
     return sentences
 

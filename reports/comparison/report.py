@@ -1,20 +1,21 @@
-"""The report of a comparison, also its figures as data, and the results for which a script may want to fail."""
+"""The reports of a comparison and of a single training, their figures as data, and the results for `--fail-on`."""
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
 import pandas as pd
 
 from judging.intervals import Interval
+from judging.quality import Measure
 from judging.summaries import gain_percent, summary
 from reports.comparison import messages
-from reports.comparison.arms import STEADY, Arm, Job
+from reports.comparison.arms import BILLABLE, DOLLARS, STEADY, Arm, Job
 from reports.comparison.comparison import Comparison, Contrast
-from reports.comparison.equal_work import BILLABLE, DOLLARS
+from reports.comparison.messages import doom_sentences, rate_sentences
 from reports.comparison.tables import (
     columns,
     factorial_of,
@@ -26,23 +27,27 @@ from reports.comparison.tables import (
     spent_sentence,
     verdict_column,
 )
-from reports.model.numbers import figure, percent
+from reports.model.numbers import NONE, figure, money, percent, score, short
 from reports.model.report import (
     Block,
+    Cell,
     Chart,
     Charts,
     Definition,
     Definitions,
+    Heading,
     Item,
     Items,
     Metric,
     Report,
+    Row,
     Section,
     ShortAnswer,
     Table,
     Text,
     build_table,
 )
+from training.contract.failures import recorded_failure
 
 MEASURED = "How each number is measured"
 """Title of the section with the definitions, in every kind of report."""
@@ -452,3 +457,120 @@ def environment_texts(jobs: Sequence[Job], environment: Mapping[str, Any]) -> di
     changed = " with local changes" if git.get("dirty") else ""
     texts["Source"] = f"{git['commit'][:12]}{changed}" if git.get("commit") else ""
     return {name: text for name, text in texts.items() if text}
+
+
+_ABOUT_ARMS = ("arm", "repeats", "failed", "stopped")
+"""Columns of a comparison that say nothing about a single training."""
+_ABOUT_VERDICTS = ("baseline", "best", "rules", "contrasts")
+"""Fields of a comparison's summary that say nothing about a single training."""
+_NAMES_IN_TRAINING = {
+    "batch": "batch size",
+    "steady": "steady rate",
+    "end to end": "end-to-end rate",
+    "training": "steady training",
+}
+"""Names of figures that have another one as a narrow column."""
+_TRAINING_DEFINITIONS = (
+    Definition(
+        "Billable seconds",
+        "Wall-clock time from the start of downloading to the end of uploading, as the service bills it. Provisioning "
+        "is not included. Several instances are all counted.",
+    ),
+    STEADY_RATE,
+    END_TO_END_RATE,
+    Definition("Compile + warm-up", "Seconds before the steady state. A warm compile cache shortens them."),
+    Definition("Steady training", "Seconds of the steps after warm-up."),
+)
+
+
+def is_one_training(comparison: Comparison) -> bool:
+    """Return True if there is nothing to compare: a single job, which is not the first of a comparison."""
+    return len(comparison.jobs) == 1 and comparison.design is None
+
+
+def with_neutral_label(comparison: Comparison) -> Comparison:
+    """Return the comparison with another label for its only arm, for charts: `none` is the name of a compiler."""
+    return replace(comparison, arms=tuple(replace(arm, label="training") for arm in comparison.arms))
+
+
+def training_report(comparison: Comparison, charts: Sequence[Chart], source: Source) -> Report:
+    [arm] = comparison.arms
+    [job] = arm.jobs
+    headline = _training_headline(job, comparison.measure)
+    sentences = [*_training_remarks(arm), *doom_sentences(comparison), *rate_sentences(comparison.jobs)]
+    tables, remarks = _figures(comparison), tuple(map(Text, sentences))
+    numbers = {**summary_of(comparison), "headline": headline}
+    return Report(
+        group=comparison.group,
+        title=source.title,
+        headline=headline,
+        answer=remarks,
+        sections=tuple(_training_sections(comparison, tables, charts, source)),
+        terminal=(Text(headline, "strong"), *tables, *remarks),
+        markdown=(*tables, *remarks),
+        missing=source.missing,
+        summary={name: value for name, value in numbers.items() if name not in _ABOUT_VERDICTS},
+        metrics=tuple(metrics_of(comparison)),
+        short_answer=ShortAnswer("", _training_answer(job)),
+        results={"failed": (arm.label,)} if job.failed else {},
+        rows_csv=source.table.to_csv(index=False),
+    )
+
+
+def _training_sections(
+    comparison: Comparison, tables: Sequence[Table], charts: Sequence[Chart], source: Source
+) -> Iterator[Section]:
+    for table in tables:
+        yield Section("The training", (table,))
+    yield from chart_sections(charts)
+    yield from job_sections(comparison.jobs, source.tracking_uri, "The job")
+    yield Section(MEASURED, (Definitions((*([SCRIPTS] if comparison.has_scripts else []), *_TRAINING_DEFINITIONS)),))
+    yield from ran_on_sections(comparison.jobs, source.environment, comparison.group)
+
+
+def _training_headline(job: Job, measure: Measure | None) -> str:
+    cost = job.number(BILLABLE)
+    seconds = f"{figure(cost)} billable seconds" if cost >= 0 else "an unknown number of billable seconds"
+    if job.unfinished:
+        return "The training has not ended."
+    if job.stopped:
+        return f"The training was stopped after {seconds}."
+    if job.failed:
+        reason = recorded_failure(job.text.get("failure_class") or "", job.text.get("failure_message") or "").text
+        why = short(reason, 200).rstrip(".")
+        return f"The training failed after {seconds}{f': {why}' if why else ''}."
+    reached = f" and reached {measure.label} {score(job.number(measure.column))}" if measure else ""
+    return f"The training took {seconds}{reached}."
+
+
+def _training_answer(job: Job) -> str:
+    """Return the outcome in a few words, for the name of the group's run."""
+    if job.unfinished:
+        return "no answer yet"
+    if job.stopped or job.failed:
+        return "stopped" if job.stopped else "failed"
+    return f"{figure(job.number(BILLABLE))} s billed" if job.number(BILLABLE) > 0 else "billed seconds unknown"
+
+
+def _training_remarks(arm: Arm) -> list[str]:
+    """Return the cost in dollars, savings from spot capacity, and doubts about the figures."""
+    [job] = arm.jobs
+    sentences = [f"It cost {money(usd)} USD."] if (usd := job.number(DOLLARS.column)) > 0 else []
+    sentences += [f"The figures do not match the compiler setting: {warning}." for warning in arm.compiler_warnings]
+    if (saved := job.number("cost_spot_savings_percent")) > 0:
+        sentences.append(f"On spot capacity, it was billed {figure(saved)} % less than its running time.")
+    if job.disturbances:
+        sentences.append(f"Its measurement was disturbed: {', '.join(job.disturbances)}.")
+    return sentences
+
+
+def _figures(comparison: Comparison) -> tuple[Table, ...]:
+    """Return the table with a row per figure; empty without any."""
+    [arm] = comparison.arms
+    figures = [column for column in columns(comparison) if column.label not in _ABOUT_ARMS]
+    rows = [(_NAMES_IN_TRAINING.get(each.label, each.label), each.value(arm), each.unit) for each in figures]
+    cells = [
+        Row((Cell(text=name), Cell(text=f"{value} {unit}".strip()))) for name, value, unit in rows if value != NONE
+    ]
+    headings = (Heading(label="figure", kind="text"), Heading(label="value"))
+    return (Table(name="The training", headings=headings, rows=tuple(cells), is_sortable=False),) if cells else ()

@@ -12,9 +12,8 @@ import pandas as pd
 
 from judging.sequential import Look, Reason
 from judging.summaries import Summary, summary
-from reports.comparison.arms import STEADY, Arm, Job
+from reports.comparison.arms import BILLABLE, DOLLARS, STEADY, Arm, Job
 from reports.comparison.comparison import END_TO_END, Comparison, Contrast
-from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.comparison.messages import noun
 from reports.model.numbers import (
     NONE,

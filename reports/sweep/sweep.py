@@ -14,9 +14,8 @@ import pandas as pd
 from judging.design import Design
 from judging.intervals import LEAST_SPREAD, Interval, ratio_interval
 from judging.summaries import geometric_mean, typical
-from reports.comparison.arms import Arm, Job, job_of
+from reports.comparison.arms import BILLABLE, DOLLARS, Arm, Job, job_of
 from reports.comparison.comparison import Comparison, Contrast, compare
-from reports.comparison.equal_work import BILLABLE, DOLLARS
 from reports.sweep.trials import (
     COST_COLUMNS,
     KINDS,
@@ -34,7 +33,7 @@ from reports.sweep.trials import (
     value_at,
     with_second_costs,
 )
-from sweeps.cost_model.ending import choose
+from sweeps.early_stopping import choose
 from tracking.groups.planned_job import FINALIST
 
 ROLES = ("calibration", "baseline", "trial", FINALIST, "confirmation")

@@ -71,7 +71,7 @@ JUDGING = (
 )
 PLANNING = (
     Fault(
-        "sweeps/space/scaling.py",
+        "sweeps/search_space.py",
         "return replace(base, learning_rate=base.learning_rate * factor)",
         "return replace(base, learning_rate=base.learning_rate)",
         "The learning rate does not follow the batch size.",
@@ -107,9 +107,9 @@ PLANNING = (
     ),
     Fault(
         "experiments/planning/hyperparameters.py",
-        '"drop_last", "gradient_accumulation_steps"),',
-        '"drop_last"),',
-        "The job does not accumulate gradients as the experiment says.",
+        "experiment.eval_batch_size or experiment.batch_size",
+        "experiment.batch_size",
+        "The job evaluates with the batch size of the training.",
         "tests/experiments/planning/test_hyperparameters.py::test_optional_arguments_appear_when_set",
     ),
 )
@@ -183,7 +183,7 @@ RECORDING = (
     Fault(
         "tracking/recording/recorder.py",
         'status = "FINISHED" if failure is None else',
-        'status = "FINISHED" if failure is None or failure[0] == "Error" else',
+        'status = "FINISHED" if failure is None or failure.failure_class == "Error" else',
         "The run of a failed job ends FINISHED.",
         RECORDER,
     ),

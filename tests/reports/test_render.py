@@ -9,9 +9,8 @@ import pytest
 
 from reports.comparison.arms import job_of
 from reports.comparison.tables import job_url
-from reports.formats.figures import summary
 from reports.formats.html import html_page
-from reports.formats.markdown import markdown
+from reports.formats.text import markdown, summary
 from reports.render import render
 from tests.support.reports.page import HOSTILE, Page, compared, sound_page
 from tests.support.reports.reading import chart_names, markdown_text, terminal_text

@@ -8,8 +8,8 @@ import pytest
 from mlflow import MlflowClient
 
 from reports.comparison.arms import Job, arms_of
-from reports.formats.figures import summary
 from reports.formats.html import html_page
+from reports.formats.text import summary
 from reports.model.report import Report
 from reports.render import CompareOptions, Reader, render, render_chosen
 from tests.support.reports.made_sweeps import MadeSweep, sweep_json

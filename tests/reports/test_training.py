@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from reports.formats.figures import name_with_answer, summary
+from reports.formats.text import name_with_answer, summary
 from reports.model.report import Report
 from reports.render import render
 from tests.support.reports.reading import markdown_text, page_text, terminal_text

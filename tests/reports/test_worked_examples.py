@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from reports.formats.figures import run_metrics, summary
+from reports.formats.text import run_metrics, summary
 from reports.model.report import Report
 from reports.render import render
 from tests.support.reports.reading import (

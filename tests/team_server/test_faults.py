@@ -11,10 +11,9 @@ import pytest
 from mlflow import MlflowClient
 
 from experiments.__main__ import main
-from reports.formats.figures import summary
 from reports.formats.html import html_page
-from reports.formats.markdown import markdown
 from reports.formats.terminal import print_report
+from reports.formats.text import markdown, summary
 from reports.model.report import Report
 from reports.render import render
 from tests.support.reports.page import Page

@@ -1,7 +1,7 @@
 """A training service: its traits, its protocol, how it is opened, and what its description of a job shows.
 
-Each service has a room in `training/services`: `traits.py` declares its traits, `room.py` opens it. The rooms are listed
-in `training/services/registry.py`. Imports only the standard library, because every command reads the traits.
+Each service has a room in `training/services`: `traits.py` declares its traits, `room.py` opens it. The rooms are
+listed in `training/services/registry.py`. Imports only the standard library, because every command reads the traits.
 """
 
 from __future__ import annotations
@@ -145,6 +145,8 @@ class Description(TypedDict):
     TrainingTimeInSeconds: NotRequired[int]
     BillableTimeInSeconds: NotRequired[int]
     FailureReason: NotRequired[str]
+    Failure: NotRequired[dict[str, str]]
+    """Local service: failure class and message, as in `training.contract.failures`."""
     FinalMetricDataList: NotRequired[list[FinalMetric]]
     ModelArtifacts: NotRequired[dict[str, str]]
     WarmPoolStatus: NotRequired[WarmPool]

@@ -14,9 +14,9 @@ from typing import Any
 import pytest
 
 from experiments.planning.load import load, with_absolute_paths
-from experiments.sweeping.sweep_metadata import train_command, winner, winner_file
 from experiments.sweeping.sweep_plan import plan_sweep
-from sweeps.space.grid import Point
+from experiments.sweeping.sweep_worker import train_command, winner, winner_file
+from sweeps.search_space import Point
 from tests.conftest import ROOT
 
 EXPERIMENT = """\

@@ -11,7 +11,7 @@ from experiments.schema.compare_fields import with_full_names
 from experiments.schema.overrides import is_field
 from experiments.sweeping.sweep_plan import SweepPlan, label, plan_sweep, timed_sizes
 from judging.design import Design
-from sweeps.space.grid import Point
+from sweeps.search_space import Point
 from training.contract.errors import InputError
 
 TO_TARGET = {"target.metric": "eval_loss", "target.value": "0.5"}

@@ -8,7 +8,7 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from reports.charts.curves import mean_curve
+from reports.charts.report_charts import mean_curve
 from reports.comparison.arms import Arm, Job
 
 

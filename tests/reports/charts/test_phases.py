@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from reports.charts.curves import rows_per_epoch
-from reports.charts.phases import MAX_BARS, phases, rows_of
+from reports.charts.report_charts import MAX_BARS, phases, rows_of, rows_per_epoch
 from reports.comparison.comparison import Comparison, compare
 from tests.support.tracking.tracked import Tracked
 from tracking.queries import job_tables

@@ -7,18 +7,16 @@ from typing import Any
 
 import pytest
 
-from judging.quality import MEASURES
 from reports.comparison import messages
-from reports.comparison.arms import Arm
-from reports.comparison.comparison import Comparison, Contrast, compare, judge
-from reports.comparison.equal_work import Target
-from reports.comparison.looks import measure_of
+from reports.comparison.arms import Arm, Target
+from reports.comparison.comparison import Comparison, Contrast, compare, judge, measure_of
 from reports.comparison.report import environment_texts
 from reports.comparison.tables import columns
 from tests.support.reports.verdicts import ACCURACY, arm, job, to_target, with_text
 from tracking.queries import job_tables
+from tracking.queries.measures import EVALUATIONS
 
-LOSS = next(measure for measure in MEASURES if measure.column == "eval_loss")
+LOSS = EVALUATIONS["eval_loss"]
 BASELINE = arm(100.5, 101.5, 99.5, label="none")
 CHEAP = (80.5, 81.5, 79.5)
 
@@ -124,7 +122,7 @@ def test_a_baseline_that_misses_the_target_is_inconclusive(reached: int) -> None
 
 def on_machine(label: str, seconds: list[int], usd_per_hour: float | None, count: int = 1, **text: str) -> Arm:
     """Return an arm whose jobs were each billed these whole seconds, as SageMaker bills them."""
-    tags = {"device": f"1 x {label}", "instance_type": label, "job_instance_count": str(count), **text}
+    tags = {"device": f"1 x {label}", "instance_type": label, "machine_instance_count": str(count), **text}
     prices = {} if usd_per_hour is None else {"cost_usd": count * usd_per_hour / 3600}
     jobs = [
         job(float(each * count), cost_billable_seconds=float(each), **{name: each * v for name, v in prices.items()})

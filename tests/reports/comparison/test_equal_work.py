@@ -8,10 +8,8 @@ from typing import Any
 import pytest
 
 from judging.design import Design
-from reports.comparison.arms import Arm, Job
-from reports.comparison.comparison import Comparison, Contrast, Verdict, judge
-from reports.comparison.equal_work import not_reached, target_of, work_differences
-from reports.comparison.looks import one_look, progress_of
+from reports.comparison.arms import Arm, Job, not_reached, target_of, work_differences
+from reports.comparison.comparison import Comparison, Contrast, Verdict, judge, one_look, progress_of
 from reports.comparison.report import results_by_arm
 from tests.support.reports.verdicts import ACCURACY, AT_045, arm, descriptions, job, to_target, with_text
 

@@ -11,8 +11,16 @@ import pytest
 from judging.design import Design
 from judging.result import Result
 from reports.comparison.arms import Arm, Job
-from reports.comparison.comparison import Comparison, Contrast, Verdict, judge
-from reports.comparison.looks import jobs_to_repeat, progress_of, results_of, trains_alike
+from reports.comparison.comparison import (
+    Comparison,
+    Contrast,
+    Verdict,
+    jobs_to_repeat,
+    judge,
+    progress_of,
+    results_of,
+    trains_alike,
+)
 from reports.comparison.messages import (
     caveat_sentences,
     disturbance_sentences,
@@ -21,9 +29,8 @@ from reports.comparison.messages import (
     trainings_phrase,
 )
 from reports.comparison.report import short_answer_of
-from reports.formats.figures import summary
 from reports.formats.html import html_page
-from reports.formats.markdown import markdown
+from reports.formats.text import markdown, summary
 from reports.model.report import Report
 from reports.render import render
 from tests.support.reports.verdicts import ACCURACY, job

@@ -10,8 +10,7 @@ import pytest
 
 from judging.design import Design
 from reports.comparison.arms import Arm, Job
-from reports.comparison.comparison import Verdict, judge
-from reports.comparison.looks import measure_of, progress_of
+from reports.comparison.comparison import Verdict, judge, measure_of, progress_of
 from tests.support.reports.verdicts import job
 
 NAN = float("nan")

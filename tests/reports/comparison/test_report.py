@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from reports.comparison.arms import BILLABLE
 from reports.comparison.comparison import compare
-from reports.comparison.equal_work import BILLABLE
 from reports.comparison.messages import cost_sentence, missing_data
 from reports.comparison.report import fail_sentences, results_by_arm
 from reports.comparison.tables import columns
-from reports.formats.figures import summary
+from reports.formats.text import summary
 from reports.model.report import Report
 from reports.render import render
 from tests.support.reports.reading import chart_names, markdown_text, page_table, page_text, terminal_text

@@ -9,8 +9,8 @@ import pytest
 
 from judging.design import Design
 from reports.charts.report_charts import comparison_charts
+from reports.comparison.arms import BILLABLE
 from reports.comparison.comparison import Comparison, compare
-from reports.comparison.equal_work import BILLABLE
 from reports.comparison.messages import unlike_sentences
 from reports.comparison.report import Source, comparison_report, metrics_of
 from reports.comparison.tables import columns, factorial_of

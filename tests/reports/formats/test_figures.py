@@ -14,10 +14,9 @@ from mlflow.utils.validation import MAX_ENTITY_KEY_LENGTH, _validate_metric_name
 from reports.comparison.arms import STEADY
 from reports.comparison.comparison import Comparison, compare
 from reports.comparison.report import Source, comparison_report
-from reports.formats.figures import MAX_CHARACTERS, MAX_LABELS, is_ours, metric_labels, name_with_answer, run_metrics
+from reports.formats.text import MAX_CHARACTERS, MAX_LABELS, is_ours, metric_labels, name_with_answer, run_metrics
 from reports.model.report import Report
-from reports.probe.projections import Probes, probes_of
-from reports.probe.report import probe_report
+from reports.probe.report import Probes, probe_report, probes_of
 from reports.sweep.report import sweep_report
 from reports.sweep.sweep import Sweep
 from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, rate_repeats, rate_trial, repeats, trial

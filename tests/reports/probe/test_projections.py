@@ -8,11 +8,10 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from reports.formats.figures import summary
 from reports.formats.html import html_page
+from reports.formats.text import summary
 from reports.model.report import Report
-from reports.probe.projections import Probes, probes_of
-from reports.probe.report import headline, sentences
+from reports.probe.report import Probes, headline, probes_of, sentences
 from reports.render import render
 from tests.support.reports.page import Page, sound_page
 from tests.support.reports.reading import chart_names, page_cells, terminal_text

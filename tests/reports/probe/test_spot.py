@@ -13,8 +13,7 @@ from reports.comparison.arms import Job, job_of
 from reports.comparison.report import Source
 from reports.formats.html import html_page
 from reports.model.report import texts_by_title
-from reports.probe.projections import probes_of
-from reports.probe.report import probe_report, sentences
+from reports.probe.report import probe_report, probes_of, sentences
 from reports.probe.spot import (
     Discount,
     Terms,

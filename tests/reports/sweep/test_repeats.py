@@ -10,12 +10,10 @@ import pytest
 
 from judging.design import Design
 from reports.comparison.report import Source
-from reports.formats.figures import summary
-from reports.formats.markdown import markdown
+from reports.formats.text import markdown, summary
 from reports.model.numbers import NONE
 from reports.sweep.messages import headline, sentences
-from reports.sweep.report import metrics_of, results_of_winner, sweep_report
-from reports.sweep.tables import best_columns, trial_table
+from reports.sweep.report import best_columns, metrics_of, results_of_winner, sweep_report, trial_table
 from reports.sweep.trials import Setting
 from tests.support.reports.sweep_tables import FRONT, RATE, make_sweep, rate_repeats, rate_trial, row, trial, waves
 

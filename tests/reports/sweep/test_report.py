@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 from mlflow import MlflowClient
 
-from reports.formats.figures import summary
-from reports.formats.markdown import markdown
+from reports.formats.text import markdown, summary
 from reports.model.report import Report
 from reports.render import render
 from tests.support.reports.made_sweeps import MadeSweep, sweep_json, whole_sweep

@@ -9,8 +9,8 @@ import pytest
 
 from judging.design import Design
 from reports.sweep.messages import headline, sentences
+from reports.sweep.report import best_columns
 from reports.sweep.sweep import factorial_cells
-from reports.sweep.tables import best_columns
 from reports.sweep.trials import Setting
 from tests.support.reports.sweep_tables import (
     FRONT,

@@ -6,8 +6,8 @@ import xml.etree.ElementTree as ElementTree
 from html.parser import HTMLParser
 from typing import Any
 
-from reports.formats.figures import summary
 from reports.formats.html import html_page
+from reports.formats.text import summary
 from reports.model.report import Report
 from reports.render import render
 from tests.conftest import ROOT

@@ -7,8 +7,8 @@ import io
 import re
 
 from reports.formats.html import html_page
-from reports.formats.markdown import markdown
 from reports.formats.terminal import print_report
+from reports.formats.text import markdown
 from reports.model.report import Report
 
 Table = dict[str, dict[str, str]]

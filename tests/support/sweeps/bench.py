@@ -7,16 +7,13 @@ from pathlib import Path
 
 from optuna.samplers import BaseSampler
 
-from sweeps.cost_model.costs import CostModel
-from sweeps.cost_model.trials import Search
-from sweeps.space.grid import Point, Space
-from sweeps.space.objective import Objective, Quality
-from sweeps.study.sampler import PointSampler
-from sweeps.study.storage import open_storage
-from sweeps.study.study import open_study
-from sweeps.workers.followed_trial import Runner
-from sweeps.workers.trial_queue import Claim, Limits, NoTrial, Part, claim_trial
-from sweeps.workers.worker import WorkerResult, run_worker
+from sweeps.costs import CostModel
+from sweeps.optuna_study import PointSampler, open_study
+from sweeps.search_space import Point, Space
+from sweeps.storage import open_storage
+from sweeps.trial_queue import Claim, Limits, NoTrial, Part, claim_trial
+from sweeps.trials import Objective, Quality, Search
+from sweeps.worker import Runner, WorkerResult, run_worker
 from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedService
 
 SPACE = Space(batch_sizes=(8, 16, 32), multipliers=(0.5, 1.0))

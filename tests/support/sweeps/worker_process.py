@@ -11,13 +11,12 @@ import time
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
-from sweeps.cost_model.trials import Search
-from sweeps.space.grid import Point, Space
-from sweeps.space.objective import Objective, Quality
-from sweeps.study.storage import open_storage
-from sweeps.study.study import open_study
-from sweeps.workers.trial_queue import Limits, Part
-from sweeps.workers.worker import run_worker
+from sweeps.optuna_study import open_study
+from sweeps.search_space import Point, Space
+from sweeps.storage import open_storage
+from sweeps.trial_queue import Limits, Part
+from sweeps.trials import Objective, Quality, Search
+from sweeps.worker import run_worker
 from tests.conftest import ROOT
 from tests.support.sweeps.simulated_jobs import Behaviour, SimulatedRunner, SimulatedService
 

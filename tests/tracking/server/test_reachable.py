@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import pytest
 
-from sweeps.study.storage import _ENGINE, open_storage
+from sweeps.storage import _ENGINE, open_storage
 from tests.support.ports import free_port
 from tests.support.sweeps.postgres import postgres
 from tracking.server.store import open_store, require_answer
@@ -28,7 +28,7 @@ def silent() -> Iterator[int]:
 def _quick(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PGCONNECT_TIMEOUT", "2")
     monkeypatch.setattr("tracking.server.store._CONNECT_SECONDS", 0.1)
-    monkeypatch.setattr("sweeps.study.storage._OPENING_SECONDS", 0.1)
+    monkeypatch.setattr("sweeps.storage._OPENING_SECONDS", 0.1)
     monkeypatch.setitem(_ENGINE["postgresql"]["connect_args"], "connect_timeout", 2)
 
 

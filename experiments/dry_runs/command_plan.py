@@ -1,0 +1,545 @@
+"""Plan of a whole command: what would run, what it would cost, and what would be refused. Pure.
+
+It is printed in a terminal, readable at 80 columns, or as JSON.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, field, replace
+from itertools import groupby
+from typing import Any
+
+from experiments.planning.budgets import WorstCase, worst_case_by_look, worst_case_of_job
+from experiments.planning.expected_cost import ExpectedCost, JobSize
+from experiments.schema.experiment import Experiment
+from judging.design import Design
+from reports.formats.terminal import print_blocks
+from reports.formats.text import json_value
+from reports.model.numbers import NONE, counted, durations, figure, joined, money, rate
+from reports.model.report import Block, Column, Definition, Definitions, Table, Text, build_table
+from reports.probe.spot import SpotEstimate, spot_lines
+from tracking.groups.planned_job import PlannedJob
+from training.contract.job_spec import NOT_CHOSEN
+from training.contract.plain_text import size_text
+from training.contract.service import Request
+from training.services.budget import GRACE_SECONDS, UPLOAD_SECONDS, Amount
+from training.services.registry import DEFAULT, service_name, traits_of
+from training.services.sagemaker.instance_types import described
+
+
+@dataclass(frozen=True, kw_only=True)
+class Refusal:
+    """Error with which the command would end."""
+
+    message: str
+    exit_code: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class InputPlan:
+    """Data of some arms, or their script with its channels."""
+
+    source: str
+    key: str
+    """Key of the staged data, or of the script and its channels."""
+    arms: tuple[str, ...]
+    is_staged: bool
+    rows: Mapping[str, int] = field(default_factory=dict)
+    """Rows of each channel; empty for a script."""
+    tokens: Mapping[str, float] = field(default_factory=dict)
+    """Tokens of a training row: mean, median, p95 and max; empty for a script."""
+    description: Mapping[str, Any] = field(default_factory=dict)
+    """Description of the data: channels, classes, repeated rows and samples; empty for a script."""
+    lines: tuple[str, ...] = ()
+    sample_rows: int | None = None
+    """Rows of the data from which rows and tokens are estimated; None if they are exact."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class JobEntry:
+    planned: PlannedJob
+    experiment: Experiment
+    size: JobSize | None
+    """Work; None if it is not known before the job runs."""
+    expected: ExpectedCost | None
+    """Expected cost; None if it is not known."""
+    request: Request
+    spot: SpotEstimate | None = None
+    """The training on spot capacity; None if it is not known, and on this machine."""
+    runtime: tuple[str, ...] = ()
+    """Lines that describe what a script gets when it starts: command, folders, variables and packages."""
+    estimated: tuple[str, ...] = ()
+    """Fields of the request that are known only once the data is staged."""
+
+    @property
+    def seed(self) -> int:
+        seed = self.planned.spec.hyperparameters.get("seed")
+        return seed if isinstance(seed, int) else self.experiment.seed + self.planned.repeat
+
+    @property
+    def worst(self) -> Amount:
+        """Cost if the job runs to its time limit and through its grace."""
+        return worst_case_of_job(self.planned)
+
+
+@dataclass(frozen=True, kw_only=True)
+class SearchPlan:
+    compilers: tuple[str, ...]
+    batch_sizes: tuple[int, ...]
+    multipliers: tuple[float, ...]
+    """Factors on the scaled learning rate."""
+    objective: str
+    """Objective, such as `billable_seconds until eval_accuracy 0.9`."""
+    sampler: str
+    """Method that chooses the next point, with `auto` resolved."""
+    first_points: tuple[str, ...]
+    """Points that are tried first, as far as they do not depend on results."""
+    trials: int
+    calibration_seconds: float
+    """Seconds for which each batch size is timed first; 0 without a calibration."""
+    finalists: int
+    """Most settings of each compiler that train a second time."""
+    repeats: int
+    """Most repeats of the winner and of each control."""
+    max_parallel: int
+    max_jobs: int
+
+
+@dataclass(frozen=True, kw_only=True)
+class EndpointPlan:
+    name: str
+    service: str
+    model: str
+    """Folder, run or registered version."""
+    is_fetched: bool
+    """True if the model's files are on this machine."""
+    machine: str
+    machines: int
+    image: str | None
+    """Container image; None on this machine."""
+    action: str
+    """`create`, `replace` or `keep`."""
+    usd_per_hour: float | None
+    """Price of all machines, US dollars per hour; None if it is unknown, and on this machine."""
+    price_source: str
+    """Source and date of the price, or empty."""
+    requests: tuple[tuple[str, Mapping[str, Any]], ...]
+    """Operations of the service with their requests, in order."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class CommandPlan:
+    verb: str
+    name: str
+    """Name of the experiment, or of the endpoint."""
+    service: str = DEFAULT
+    resumes: str | None = None
+    """Open group that the command would continue."""
+    refusals: tuple[Refusal, ...] = ()
+    """Errors with which the command would end, in the order in which it would find them."""
+    notes: tuple[str, ...] = ()
+    inputs: tuple[InputPlan, ...] = ()
+    jobs: tuple[JobEntry, ...] = ()
+    """Jobs in the order of their starts; for a sweep, those that are known before it starts."""
+    parallel: int = 1
+    design: Design | None = None
+    quality: str = ""
+    """Measure of quality of a comparison and the accepted loss, in words; empty for other verbs."""
+    uploads: Mapping[str, int] = field(default_factory=dict)
+    """Size in bytes of everything that would be uploaded, by its URI."""
+    new_bucket: str | None = None
+    worst: WorstCase | None = None
+    """Most that all jobs can cost; None if it is not known."""
+    budget: tuple[str, ...] = ()
+    """Sentences about the budget and the jobs that certainly fit; empty without a budget."""
+    search: SearchPlan | None = None
+    endpoint: EndpointPlan | None = None
+
+    @property
+    def exit_code(self) -> int:
+        """0 if the command would start, else the exit code with which it would end."""
+        return self.refusals[0].exit_code if self.refusals else 0
+
+    @property
+    def first_jobs(self) -> tuple[JobEntry, ...]:
+        """Jobs that run whatever the looks decide: without later repeats and without jobs that run again."""
+        first = self.design.looks[0] if self.design else None
+        return tuple(
+            job for job in self.jobs if not job.planned.is_again and (first is None or job.planned.repeat < first)
+        )
+
+
+MAX_ROUNDS = 12
+"""Rounds that are listed one by one."""
+UNKNOWN = "unknown: no earlier job or probe of this setting in MLflow; `trainfare probe` measures it"
+UNKNOWN_SCRIPT = "unknown: no earlier job of this setting in MLflow; run `trainfare train` once, and plans use its time"
+NEARLY = 0.9
+"""Share of the time limit from which a job is expected to reach it: times of equal jobs differ by a tenth."""
+ACTIONS = {
+    "create": "is created",
+    "replace": "is replaced: the model that it serves now answers until the new one does",
+    "keep": "serves this model already, and stays as it is",
+}
+SIZE_COLUMNS: tuple[Column[JobEntry], ...] = (
+    Column("steps", "steps", "", lambda job: f"{job.size.steps:,}" if job.size else NONE),
+    Column("samples", "samples", "", lambda job: f"{job.size.samples:,}" if job.size else NONE),
+    Column("tokens", "tokens", "", lambda job: _tokens(job.size.tokens) if job.size else NONE),
+)
+"""Work of a job. For a script, it is not known before it runs."""
+
+
+def print_plan(plan: CommandPlan) -> None:
+    print_blocks(blocks(plan), width=80)
+
+
+def blocks(plan: CommandPlan) -> Iterator[Block]:
+    """Yield the blocks of a plan: headline, arms, everything about the jobs, refusals."""
+    yield Text(headline(plan), "strong")
+    if plan.jobs:
+        yield arms_table(plan)
+    yield Definitions(tuple(_definitions(plan)))
+    yield Text("")
+    if plan.refusals:
+        yield Text(f"It would not start: {counted(len(plan.refusals), 'error')}.", "strong")
+        numbered = enumerate(plan.refusals, start=1)
+        yield Definitions(tuple(Definition(f"{number}.", each.message) for number, each in numbered))
+    else:
+        yield Text(f"It would start. `trainfare {plan.verb}` with the same options runs it.", "strong")
+    yield Text("Nothing was started, staged, uploaded or recorded.", "muted")
+
+
+def headline(plan: CommandPlan) -> str:
+    """Return the first sentence: the command, the service and the number of jobs."""
+    subject = f"Plan of {plan.verb} {plan.name}, on {traits_of(plan.service).label}"
+    if plan.search:
+        return f"{subject}: at most {counted(plan.search.max_jobs, 'job')}."
+    if not plan.jobs:
+        return f"{subject}."
+    count = sum(not job.planned.is_again for job in plan.jobs)
+    arms = len({job.planned.arm for job in plan.jobs})
+    most = "at most " if plan.design and len(plan.design.looks) > 1 else ""
+    return f"{subject}: {most}{counted(count, 'job')}{f' of {arms} arms' if arms > 1 else ''}."
+
+
+def arms_table(plan: CommandPlan) -> Table:
+    """Return the table with a row for each arm, or for each job that is known of a sweep."""
+    first: dict[tuple[str, str | None], JobEntry] = {}
+    for job in plan.jobs:
+        first.setdefault((job.planned.arm, job.planned.tags.get("platform.role")), job)
+    rows = [job for job in first.values() if not job.planned.is_again]
+    is_global = any(job.experiment.global_batch_size != job.experiment.batch_size for job in rows)
+    has_price = any(job.planned.price for job in rows)
+    columns: list[Column[JobEntry]] = [
+        Column("arm", "job", "", lambda job: job.planned.arm if plan.search is None else job.planned.run_name),
+        Column("batch size", "batch", "", lambda job: f"{job.experiment.batch_size:,}"),
+        *(
+            [Column("global batch", "global\nbatch", "", lambda job: f"{job.experiment.global_batch_size:,}")]
+            if is_global
+            else []
+        ),
+        Column("learning rate", "rate", "", lambda job: rate(job.experiment.optimiser.learning_rate)),
+        *(SIZE_COLUMNS if any(job.size for job in rows) else ()),
+        Column("expected", "expected", "", lambda job: durations(job.expected.seconds)[0] if job.expected else NONE),
+        *([Column("expected USD", "expected\nUSD", "", lambda job: _usd(job.expected))] if has_price else []),
+        Column("at most", "at most", "", lambda job: durations(job.worst.seconds)[0]),
+        *([Column("at most, USD", "at most\nUSD", "", lambda job: _usd(job.worst))] if has_price else []),
+    ]
+    return build_table("The arms", columns, rows)
+
+
+def _usd(cost: ExpectedCost | Amount | None) -> str:
+    return NONE if cost is None or cost.usd is None else money(cost.usd)
+
+
+def _tokens(count: int) -> str:
+    for size, unit in ((1e9, "G"), (1e6, "M"), (1e3, "k")):
+        if count >= size:
+            return f"{figure(count / size)} {unit}"
+    return str(count)
+
+
+def _definitions(plan: CommandPlan) -> Iterator[Definition]:
+    if plan.resumes:
+        yield Definition("Resumes", f"group {plan.resumes}: jobs that ended are kept, and running ones are followed")
+    for inputs in plan.inputs:
+        arms = "" if len(plan.inputs) == 1 else f" ({joined(list(inputs.arms))})"
+        if not inputs.rows:
+            yield Definition("Script", f"{inputs.source}{arms}")
+            continue
+        state, rows = "staged already" if inputs.is_staged else "not staged yet", inputs.sample_rows
+        estimate = [] if rows is None else [f"estimated from the first {rows:,} rows and the size of the file"]
+        yield Definition("Data", "\n".join([f"{inputs.source}{arms}, {state}", *inputs.lines, *estimate]))
+    if plan.endpoint:
+        yield from endpoint_definitions(plan.endpoint)
+    if plan.jobs:
+        yield Definition("Machine", f"{_by_arm(plan, _machine)}\n{counted(plan.parallel, 'job')} at a time")
+    if images := _by_arm(plan, lambda job: job.planned.spec.image.removeprefix(NOT_CHOSEN)):
+        yield Definition("Image", images)
+    if plan.uploads or plan.new_bucket:
+        bucket = [f"bucket {plan.new_bucket} does not exist yet and would be created"] if plan.new_bucket else []
+        lines = [f"{size_text(size)} to {uri}" for uri, size in plan.uploads.items()]
+        yield Definition("Uploads", "\n".join([*bucket, *lines]))
+    for line in plan.jobs[0].runtime if plan.jobs else ():  # the other jobs differ in their arguments at most
+        term, _, text = line.partition(": ")
+        yield Definition(term, text)
+    if plan.search:
+        yield from search_definitions(plan.search)
+    elif len(plan.jobs) > 1:
+        yield Definition("Order", "\n".join(_rounds(plan.jobs)))
+    if plan.design and len(plan.design.looks) > 1:
+        looks = joined([str(look) for look in plan.design.looks])
+        repeats = "repeats of the winner" if plan.search else "repeats"
+        yield Definition("Looks", f"after {looks} {repeats}; an arm stops once its cost and quality are decided")
+    if plan.quality:
+        yield Definition("Quality", plan.quality)
+    yield from cost_definitions(plan)
+    for note in plan.notes:
+        yield Definition("Note", note.removeprefix("Note: "))
+
+
+def _by_arm(plan: CommandPlan, text_of: Callable[[JobEntry], str]) -> str:
+    """Return the texts about jobs, each with its arms unless all jobs have the same. An empty text is left out."""
+    arms: dict[str, dict[str, None]] = {}
+    for job in plan.jobs:
+        arms.setdefault(text_of(job), {})[job.planned.arm] = None
+    if len(arms) <= 1:
+        return next(iter(arms), "")
+    return "\n".join(f"{joined(list(labels))}: {text}" for text, labels in arms.items() if text)
+
+
+def _machine(job: JobEntry) -> str:
+    spec, price = job.planned.spec, job.planned.price
+    traits = traits_of(service_name(spec.instance_type))
+    name = traits.label
+    if traits.instance_type is None:
+        name = f"{spec.instance_count} x {spec.instance_type} ({described(spec.instance_type)})"
+    cost = ", price unknown" if traits.has_prices else ""
+    if price is not None:
+        cost = f", {price.usd_per_hour:.4g} USD per hour each ({price.source}, {price.date})"
+    spares = f" (or {', '.join(spec.fallback_instance_types)})" if spec.fallback_instance_types else ""
+    cores = f", {counted(int(limit), 'core')}" if (limit := spec.environment.get("TRAINFARE_CORES")) else ""
+    devices = f", {spec.devices:,} processes each" if spec.devices > 1 else ""
+    return f"{name}{spares}{cores}{devices}{', spot' if spec.spot else ''}{cost}"
+
+
+def _rounds(jobs: Sequence[JobEntry]) -> Iterator[str]:
+    """Yield a line for each repeat with its seed and its jobs, in the order of their starts."""
+    rounds = [list(each) for _, each in groupby(jobs, key=lambda job: (job.planned.is_again, job.planned.repeat))]
+    first = [each for each in rounds if not each[0].planned.is_again]
+    for each in first[:MAX_ROUNDS]:
+        labels = ", ".join(job.planned.arm for job in each)
+        yield f"repeat {each[0].planned.repeat + 1}, seed {each[0].seed}: {labels}"
+    if len(first) > MAX_ROUNDS:
+        yield f"and {len(first) - MAX_ROUNDS} more repeats, up to seed {first[-1][0].seed}"
+    if len(first) < len(rounds):
+        yield "then each disturbed job once more"
+
+
+def search_definitions(search: SearchPlan) -> Iterator[Definition]:
+    """Yield the objective, the space, and the order of the jobs."""
+    yield Definition("Objective", search.objective)
+    sizes = ", ".join(map(str, search.batch_sizes))
+    rates = "" if len(search.multipliers) == 1 else f"; rate x {', '.join(f'{each:g}' for each in search.multipliers)}"
+    points = counted(len(search.batch_sizes) * len(search.multipliers), "point")
+    yield Definition("Space", f"batch {sizes}{rates}: {points} for each of {joined(search.compilers)}")
+    yield Definition("Order", "\n".join(_phases(search)))
+
+
+def _phases(search: SearchPlan) -> Iterator[str]:
+    if search.calibration_seconds:
+        yield f"calibration of each compiler: {figure(search.calibration_seconds)} s for each batch size"
+    first = f", first {joined(search.first_points)}" if search.first_points else ""
+    yield f"at most {counted(search.trials, 'trial')} of each compiler{first}; sampler {search.sampler}"
+    if search.finalists:
+        yield f"a second training of at most {search.finalists} settings of each compiler"
+    if search.repeats:
+        yield f"at most {counted(search.repeats, 'repeat')} of the winner and of each control"
+
+
+def endpoint_definitions(endpoint: EndpointPlan) -> Iterator[Definition]:
+    """Yield the model, the machine, the effect, the cost and the requests."""
+    yield Definition("Endpoint", f"{endpoint.name} {ACTIONS[endpoint.action]}")
+    yield Definition("Model", endpoint.model + ("" if endpoint.is_fetched else ", not fetched yet"))
+    traits = traits_of(endpoint.service)
+    yield Definition("Machine", traits.label if traits.runs_here else f"{endpoint.machines} x {endpoint.machine}")
+    if endpoint.image:
+        yield Definition("Image", endpoint.image)
+    if traits.has_prices:
+        price = f"{endpoint.usd_per_hour:.4g} USD per hour ({endpoint.price_source}), until it is undeployed"
+        unknown = "unknown: the price of the instance type is unknown"
+        yield Definition("Cost", unknown if endpoint.usd_per_hour is None else price)
+    if endpoint.requests:
+        lines = []
+        for operation, request in endpoint.requests:  # each with the name of what it makes
+            names = (str(text) for name, text in request.items() if name.endswith("Name"))
+            lines.append(f"{operation} {next(names, '')}".rstrip())
+        yield Definition("Requests", "\n".join(lines))
+
+
+def cost_definitions(plan: CommandPlan) -> Iterator[Definition]:
+    """Yield the expected cost with its source, and the worst case with its rule."""
+    if plan.jobs:
+        yield Definition("Expected", "\n".join(_of_search(plan) if plan.search else _expected(plan)))
+    if late := _by_arm(plan, _late):
+        yield Definition("Warning", late)
+    if on_spot := _by_arm(plan, lambda job: "\n".join(spot_lines(job.spot)) if job.spot else ""):
+        yield Definition("On spot", on_spot)
+    if plan.worst is not None:
+        yield Definition("At most", "\n".join(_worst(plan, plan.worst)))
+    if plan.budget:
+        yield Definition("Budget", "\n".join(each.removeprefix("Budget of ") for each in plan.budget))
+
+
+def _expected(plan: CommandPlan) -> Iterator[str]:
+    reason = UNKNOWN_SCRIPT if any(job.planned.script for job in plan.jobs) else UNKNOWN
+    if all(job.expected for job in plan.jobs):
+        first, every = plan.first_jobs, [job for job in plan.jobs if not job.planned.is_again]
+        yield (
+            f"{_total(first)} up to the first look, {_total(every)} in all"
+            if len(first) < len(every)
+            else _total(every)
+        )
+    yield _by_arm(plan, lambda job: f"from {job.expected.source}" if job.expected else reason)
+
+
+def _of_search(plan: CommandPlan) -> Iterator[str]:
+    expected = expected_of_search(plan)
+    if expected is None:
+        yield UNKNOWN
+        return
+    count, cost = expected
+    yield f"{_cost(cost)} for all {counted(count, 'training run')}, if none is skipped"
+    yield "and each takes as long as the first one with the same compiler setting"
+    if calibrations := sum(map(_is_calibration, plan.jobs)):
+        yield f"{counted(calibrations, 'calibration')} not included"
+    yield f"from {cost.source}"
+
+
+def expected_of_search(plan: CommandPlan) -> tuple[int, ExpectedCost] | None:
+    """Return the most trainings of a sweep, and their cost if each costs as much as its compiler's first training.
+
+    None if the cost of a first training is unknown. Calibrations are not counted.
+    """
+    first = [job for job in plan.jobs if not _is_calibration(job)]
+    cost = expected_total(first)
+    if cost is None or plan.search is None:
+        return None
+    trainings = plan.search.max_jobs - (len(plan.jobs) - len(first))
+    factor = trainings / len(first)
+    return trainings, replace(cost, seconds=cost.seconds * factor, usd=None if cost.usd is None else cost.usd * factor)
+
+
+def _is_calibration(job: JobEntry) -> bool:
+    return job.planned.tags.get("platform.role") == "calibration"
+
+
+def _total(jobs: Sequence[JobEntry]) -> str:
+    cost = expected_total(jobs)
+    return f"{_cost(cost)} ({counted(len(jobs), 'job')})" if cost else UNKNOWN
+
+
+def expected_total(jobs: Sequence[JobEntry]) -> ExpectedCost | None:
+    """Return the expected cost of the jobs, without those that run again; None if any is unknown."""
+    costs = [job.expected for job in jobs if not job.planned.is_again]
+    known = [cost for cost in costs if cost is not None]
+    if not known or len(known) < len(costs):
+        return None
+    usd = None if any(cost.usd is None for cost in known) else sum(cost.usd or 0.0 for cost in known)
+    sources = list(dict.fromkeys(cost.source for cost in known))
+    return ExpectedCost(seconds=sum(cost.seconds for cost in known), usd=usd, source=joined(sources))
+
+
+def _cost(cost: ExpectedCost) -> str:
+    return durations(cost.seconds)[0] + ("" if cost.usd is None else f", {money(cost.usd)} USD")
+
+
+def _late(job: JobEntry) -> str:
+    """Return a warning about the time limit if the job is expected to reach it, or an empty text."""
+    spec = job.planned.spec
+    if job.expected is None or job.expected.seconds / spec.instance_count < NEARLY * spec.max_run_seconds:
+        return ""
+    limit = durations(spec.max_run_seconds)[0]
+    return (
+        f"the expected time is close to machine.max_run_seconds ({limit}) or above it, and a job that reaches it is "
+        "stopped"
+    )
+
+
+def _worst(plan: CommandPlan, worst: WorstCase) -> Iterator[str]:
+    again = f", {worst.again} of them only if a job is disturbed" if worst.again else ""
+    yield f"{_amount(worst.amount)} ({counted(worst.jobs + worst.again, 'job')}{again})"
+    if plan.search is None and plan.design and len(plan.design.looks) > 1:
+        [look, first], *_ = worst_case_by_look([job.planned for job in plan.jobs], plan.design)
+        yield f"{_amount(first.amount)} up to the first look, after {look} repeats"
+    if limits := dict.fromkeys(durations(job.planned.spec.max_run_seconds)[0] for job in plan.jobs):
+        most = f"{GRACE_SECONDS + UPLOAD_SECONDS:.0f} s"
+        yield f"each job: at most {joined(list(limits))} (machine.max_run_seconds), and up to {most} to stop and upload"
+
+
+def _amount(amount: Amount) -> str:
+    dollars = f", {money(amount.usd)} USD" if amount.usd else ""
+    return f"{durations(amount.seconds)[0]} of billed time{dollars}"
+
+
+def json_text(plan: CommandPlan) -> str:
+    fields = {
+        "verb": plan.verb,
+        "name": plan.name,
+        "service": plan.service,
+        "would_start": plan.exit_code == 0,
+        "exit_code": plan.exit_code,
+        "refusals": [asdict(each) for each in plan.refusals],
+        "notes": plan.notes,
+        "resumes": plan.resumes,
+        "inputs": [asdict(each) for each in plan.inputs],
+        "uploads": [{"uri": uri, "bytes": size} for uri, size in plan.uploads.items()],
+        "new_bucket": plan.new_bucket,
+        "looks": plan.design and plan.design.looks,
+        "quality": plan.quality or None,
+        "parallel": plan.parallel,
+        "expected": _expected_fields(plan),
+        "worst_case": plan.worst and _amount_fields(plan.worst.amount),
+        "budget": plan.budget,
+        "jobs": [_job_fields(each) for each in plan.jobs],
+        "search": plan.search and asdict(plan.search),
+        "endpoint": plan.endpoint and asdict(plan.endpoint),
+    }
+    return json.dumps(json_value(fields), indent=1, ensure_ascii=False)
+
+
+def _job_fields(entry: JobEntry) -> dict[str, Any]:
+    planned = entry.planned
+    return {
+        "name": planned.spec.name,
+        "title": planned.run_name,
+        "arm": planned.arm,
+        "repeat": planned.repeat,
+        "role": planned.tags.get("platform.role"),
+        "seed": entry.seed,
+        "batch_size": entry.experiment.batch_size,
+        "global_batch_size": entry.experiment.global_batch_size,
+        "learning_rate": entry.experiment.optimiser.learning_rate,
+        "size": entry.size and asdict(entry.size),
+        "price": planned.price and asdict(planned.price),
+        "expected": entry.expected and asdict(entry.expected),
+        "spot": entry.spot and asdict(entry.spot),
+        "worst_case": _amount_fields(entry.worst),
+        "runtime": entry.runtime,
+        "estimated_fields": entry.estimated,
+        "request": entry.request,
+    }
+
+
+def _amount_fields(amount: Amount) -> dict[str, Any]:
+    return {"billable_instance_seconds": amount.seconds, "usd": amount.usd}
+
+
+def _expected_fields(plan: CommandPlan) -> dict[str, Any]:
+    """Return the expected cost up to the first look and of all jobs; None where any job's is unknown."""
+    if plan.search:
+        search = expected_of_search(plan)
+        return {"at_least": None, "at_most": search and asdict(search[1])}
+    costs = {"at_least": expected_total(plan.first_jobs), "at_most": expected_total(plan.jobs)}
+    return {name: cost and asdict(cost) for name, cost in costs.items()}

@@ -1,0 +1,250 @@
+"""Search space of a sweep: batch sizes on a grid, and learning rates that scale with the batch size. Pure.
+
+By default the multipliers of the scaled rate are a factor of 2 apart: a rate that is off by less than √2 costs little.
+On a grid, equal points can be recognised, and no point is trained twice. Each scaling rule has its source and caveat.
+
+The default range of batch sizes is the one that AWS has tested. Source: AWS, "SageMaker Training Compiler: Supported
+Frameworks, AWS Regions, Instance Types, and Tested Models",
+docs.aws.amazon.com/sagemaker/latest/dg/training-compiler-support.html: the PyTorch tables of 2023, stored next to this
+file. They list the largest batch size per GPU that fits in memory, without and with the compiler. Caveat: AWS measured
+in mixed precision and with other library versions, so the sizes are a starting point; the calibration finds which fit.
+"""
+
+from __future__ import annotations
+
+import csv
+import math
+import re
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache, cached_property
+from pathlib import Path
+from typing import Any, Literal
+
+BatchGrid = Literal["powers_of_two", "multiples_of_eight"]
+ScalingRule = Literal["linear", "sqrt", "sqrt_adam", "none"]
+MAX_POINTS = 5_000
+"""Largest number of points of a sweep. A larger space is treated as a typing error."""
+_RANGE = re.compile(r"\s*([0-9.eE+-]+?)\s*\.\.\s*([0-9.eE+-]+)\s*")
+TABLE = Path(__file__).resolve().parent / "trcomp_tested_models.csv"
+RANGE = 16
+"""Ratio of the largest to the smallest batch size of a default range."""
+
+
+@dataclass(frozen=True, order=True)
+class Point:
+    """Setting of one trial."""
+
+    batch_size: int
+    """Samples per device."""
+    multiplier: float = 1.0
+    """Factor on the learning rate of the scaling rule."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Space:
+    """All points of a study: every batch size with every multiplier."""
+
+    batch_sizes: tuple[int, ...]
+    """Samples per device, ascending."""
+    multipliers: tuple[float, ...] = (1.0,)
+    """Ascending powers of two, or of a root of two."""
+    grid: BatchGrid = "powers_of_two"
+    """Grid of the batch sizes between the smallest and the largest."""
+    per_octave: int = 1
+    """Multipliers per factor of two."""
+
+    @cached_property
+    def points(self) -> tuple[Point, ...]:
+        """Every point, ordered by batch size and then by multiplier."""
+        return tuple(Point(size, factor) for size in self.batch_sizes for factor in self.multipliers)
+
+    def params(self, point: Point) -> dict[str, Any]:
+        """Return a point as Optuna's parameters: the batch size or its logarithm, and the multiplier's logarithm."""
+        size = {"log2_batch_size": round(math.log2(point.batch_size))}
+        if self.grid == "multiples_of_eight":
+            size = {"batch_size": point.batch_size}
+        exponent = round(math.log2(point.multiplier) * self.per_octave) / self.per_octave
+        factor = {"log2_multiplier": exponent} if len(self.multipliers) > 1 else {}
+        return {**size, **factor}
+
+    def point(self, params: Mapping[str, Any]) -> Point:
+        """Return the point for Optuna's parameters."""
+        size = params.get("batch_size") or 2 ** int(params["log2_batch_size"])
+        exponent = float(params.get("log2_multiplier", math.log2(self.multipliers[0])))
+        return Point(int(size), min(self.multipliers, key=lambda each: abs(math.log2(each) - exponent)))
+
+
+def space(batch_sizes: str, multipliers: str | None, grid: BatchGrid, per_octave: int) -> Space:
+    """Return the space for ranges such as `8..256` and `0.25..4`. Raises ValueError for an invalid range."""
+    sizes = _sizes(batch_sizes, grid)
+    factors = _multipliers(multipliers, per_octave) if multipliers else (1.0,)
+    if len(sizes) * len(factors) > MAX_POINTS:
+        raise ValueError(
+            f"batch_sizes {batch_sizes} and learning_rate_multipliers {multipliers} make {len(sizes) * len(factors):,} "
+            f"points; a sweep has at most {MAX_POINTS:,}"
+        )
+    return Space(batch_sizes=sizes, multipliers=factors, grid=grid, per_octave=per_octave)
+
+
+def _sizes(text: str, grid: BatchGrid) -> tuple[int, ...]:
+    low, high = _bounds("batch_sizes", text)
+    if low != int(low) or high != int(high) or low < 1:
+        raise ValueError(f"batch_sizes {text} must be a range of whole numbers, each at least 1, such as 8..64")
+    if grid == "multiples_of_eight":
+        sizes = tuple(range(-8 * (-int(low) // 8), int(high) + 1, 8))
+    else:
+        sizes = tuple(2**k for k in range(math.ceil(math.log2(low)), math.floor(math.log2(high)) + 1))
+    if not sizes:
+        raise ValueError(f"batch_sizes {text} contains none of the {grid.replace('_', ' ')}: choose a wider range")
+    return sizes
+
+
+def _multipliers(text: str, per_octave: int) -> tuple[float, ...]:
+    low, high = _bounds("learning_rate_multipliers", text)
+    if low <= 0:
+        raise ValueError(f"learning_rate_multipliers {text} must be above 0")
+    first, last = (math.log2(bound) * per_octave for bound in (low, high))
+    factors = tuple(2.0 ** (k / per_octave) for k in range(math.ceil(first - 1e-9), math.floor(last + 1e-9) + 1))
+    if not factors:
+        raise ValueError(f"learning_rate_multipliers {text} contains no power of two: choose a wider range")
+    return factors
+
+
+def _bounds(name: str, text: str) -> tuple[float, float]:
+    match = _RANGE.fullmatch(text)
+    try:
+        low, high = (float(bound) for bound in match.groups()) if match else (float(text), float(text))
+    except ValueError as error:
+        raise ValueError(f"{name} {text!r} must be a range such as 8..256, or a number") from error
+    if not (math.isfinite(low) and math.isfinite(high)):
+        raise ValueError(f"{name} {text!r} must be a range of finite numbers")
+    if low > high:
+        raise ValueError(f"{name} {text} has no values: its lower end {low:g} is above its upper end {high:g}")
+    return low, high
+
+
+@dataclass(frozen=True, kw_only=True)
+class Optimiser:
+    """AdamW's settings that depend on the batch size."""
+
+    learning_rate: float
+    """Peak learning rate, per step."""
+    adam_beta1: float
+    """Decay of the first moment, in [0, 1), per step."""
+    adam_beta2: float
+    """Decay of the second moment, in [0, 1), per step."""
+    adam_epsilon: float
+    """Term added to the square root of the second moment, in units of the gradient."""
+
+
+def linear(base: Optimiser, factor: float) -> Optimiser:
+    """Scale the learning rate in proportion to the batch size.
+
+    Source: Goyal et al. 2017, "Accurate, Large Minibatch SGD", arXiv:1706.02677, section 2.1. Caveat: derived for SGD
+    with warm-up, and valid up to some batch size. For Adam, the rate becomes too large at large factors.
+    """
+    return replace(base, learning_rate=base.learning_rate * factor)
+
+
+def sqrt(base: Optimiser, factor: float) -> Optimiser:
+    """Scale the learning rate with the square root of the batch size, and keep the other settings.
+
+    Source: Krizhevsky 2014, "One weird trick", arXiv:1404.5997, section 5 (keeps the variance of a step's gradient
+    noise). Caveat: only half of the rule for Adam; the moments average over more samples as the batch grows.
+    """
+    return replace(base, learning_rate=base.learning_rate * math.sqrt(factor))
+
+
+def sqrt_adam(base: Optimiser, factor: float) -> Optimiser:
+    """Scale all of Adam's settings: learning rate by sqrt(k), 1 - beta by k, epsilon by 1 / sqrt(k).
+
+    Source: Malladi et al. 2022, "On the SDEs and Scaling Rules for Adaptive Gradient Algorithms", arXiv:2205.10287,
+    definition 5.2. Caveat: valid while gradient noise outweighs the gradient and k (1 - beta) stays well below 1.
+    A beta that would become negative is set to 0, where the rule no longer holds.
+    """
+    return Optimiser(
+        learning_rate=base.learning_rate * math.sqrt(factor),
+        adam_beta1=_scaled_beta(base.adam_beta1, factor),
+        adam_beta2=_scaled_beta(base.adam_beta2, factor),
+        adam_epsilon=base.adam_epsilon / math.sqrt(factor),
+    )
+
+
+def none(base: Optimiser, factor: float) -> Optimiser:
+    """Scale nothing. Caveat: at a larger batch size, the model then learns less from the same number of samples."""
+    return base
+
+
+def _scaled_beta(beta: float, factor: float) -> float:
+    """Return 1 - factor (1 - beta), clipped to [0, 1)."""
+    largest_below_one = math.nextafter(1.0, 0.0)
+    return min(max(1.0 - factor * (1.0 - beta), 0.0), largest_below_one)
+
+
+_RULES: dict[str, Callable[[Optimiser, float], Optimiser]] = {
+    "linear": linear,
+    "sqrt": sqrt,
+    "sqrt_adam": sqrt_adam,
+    "none": none,
+}
+
+
+def scale(
+    rule: ScalingRule,
+    base: Optimiser,
+    *,
+    base_batch_size: int,
+    global_batch_size: int,
+    multiplier: float = 1.0,
+    largest_learning_rate: float | None = None,
+) -> Optimiser:
+    """Scale settings that were chosen for `base_batch_size` to `global_batch_size` (both in samples).
+
+    `multiplier` is a factor on the rule's learning rate. The product is limited to `largest_learning_rate`: the length
+    of Adam's step is about its rate, whatever the gradient (Kingma and Ba 2015, "Adam", arXiv:1412.6980, section 2.1).
+    So beyond some rate fine-tuning diverges at any batch size, and no scaling rule takes this into account.
+    """
+    if base_batch_size < 1 or global_batch_size < 1:
+        raise ValueError(f"batch sizes must be at least 1, not {base_batch_size} and {global_batch_size}")
+    scaled = _RULES[rule](base, global_batch_size / base_batch_size)
+    rate = scaled.learning_rate * multiplier
+    return replace(scaled, learning_rate=rate if largest_learning_rate is None else min(rate, largest_learning_rate))
+
+
+def tested_batch_sizes(model: str, instance_type: str, compiler: str, max_length: int) -> tuple[int, ...] | None:
+    """Return the powers of two from a sixteenth of the largest tested batch size up to it; None for untested models.
+
+    A batch that fits at a longer length also fits at this length. The exact instance type takes precedence over other
+    types of its family, which have the same GPU.
+    """
+    largest = largest_tested(model, instance_type, compiler, max_length)
+    if largest is None:
+        return None
+    return tuple(2**k for k in range(largest.bit_length()) if largest <= RANGE * 2**k and 2**k <= largest)
+
+
+def largest_tested(model: str, instance_type: str, compiler: str, max_length: int) -> int | None:
+    """Return the largest batch size per GPU that fits according to AWS; None for untested models."""
+    name, instance = _bare_name(model), instance_type.removeprefix("ml.").lower()
+    column = "batch_compiled" if compiler == "trcomp" else "batch_native"
+    named = [row for row in tested() if _bare_name(row["model"]) == name]
+    family = [row for row in named if row["instance_type"].startswith(f"{instance.split('.')[0]}.")]
+    length = min((int(row["seq_len"]) for row in family if int(row["seq_len"]) >= max_length), default=None)
+    rows = [row for row in family if int(row["seq_len"]) == length]
+    exact_rows = [row for row in rows if row["instance_type"] == instance]
+    return max((int(row[column]) for row in exact_rows or rows if row[column]), default=None)
+
+
+@cache
+def tested() -> Sequence[Mapping[str, str]]:
+    """Return all rows of the table, with instance types without `ml.`."""
+    with TABLE.open(newline="") as file:
+        return [
+            {**row, "instance_type": row["instance_type"].removeprefix("ml.").lower()} for row in csv.DictReader(file)
+        ]
+
+
+def _bare_name(model: str) -> str:
+    """Return the bare name: `bert-base-uncased` for `google-bert/bert-base-uncased`, a folder or a `package:`."""
+    return model.rstrip("/").replace(":", "/").rsplit("/", 1)[-1].lower()

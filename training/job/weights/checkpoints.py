@@ -1,0 +1,227 @@
+"""Checkpoints: write, find and remove them so that only complete ones are ever used, and what each records.
+
+A checkpoint is written in a separate folder, which is renamed once all of its files exist. `progress.json` is written
+last and lists the files with their sizes. The list stays in the checkpoint: in a store that copies file by file, it
+shows whether the copy is complete.
+"""
+
+import json
+import math
+import shutil
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Callable, Dict, List, Mapping, Optional, Tuple
+
+from training.job.processes.reporting import ArgumentError, BadData
+
+
+def direction_of(metric: str) -> str:
+    """Return `min` for a metric whose lower values are better, else `max`."""
+    return "min" if metric.endswith(("loss", "perplexity")) else "max"
+
+
+@dataclass
+class Target:
+    """A metric's target value, and when the training first reached it."""
+
+    metric: str
+    """Name in Trainer's log, such as `eval_accuracy`."""
+    value: float
+    """Value to reach."""
+    direction: Optional[str] = None
+    """min | max; None means min for losses and perplexity, and max for all others."""
+    seconds: Optional[float] = None
+    """Seconds from the start of the job's process until the target was reached; None before."""
+    samples: Optional[int] = None
+    """Training samples seen until the target was reached; None before."""
+    stops: bool = field(default=False, compare=False)
+    """True if the training ends when it reaches the target."""
+
+    @property
+    def ends_training(self) -> bool:
+        """True if the target was reached and the training therefore ends."""
+        return self.stops and self.seconds is not None
+
+    def observe(self, values: Mapping[str, float], seconds: float, samples: int) -> None:
+        """Record logged values. Only the first value that reaches the target counts."""
+        if self.seconds is None and self.metric in values and self._reached_by(values[self.metric]):
+            self.seconds, self.samples = seconds, samples
+
+    def metrics(self) -> Dict[str, float]:
+        """Return `target/reached`, and if it is 1, the seconds and samples until then."""
+        if self.seconds is None or self.samples is None:
+            return {"target/reached": 0}
+        return {"target/reached": 1, "target/seconds": self.seconds, "target/samples": self.samples}
+
+    def _reached_by(self, value: float) -> bool:
+        direction = self.direction or direction_of(self.metric)
+        return value <= self.value if direction == "min" else value >= self.value
+
+
+@dataclass
+class BestEvaluation:
+    """The step with the best value of a metric; of several equal values, the first."""
+
+    metric: str
+    """Name in Trainer's log, such as `eval_f1_macro`."""
+    step: Optional[int] = None
+    """Optimizer steps before that evaluation; None before the first evaluation."""
+    value: Optional[float] = None
+    """Best value of the metric so far."""
+
+    def observe(self, values: Mapping[str, float], step: int) -> None:
+        """Record an evaluation. Raises `ArgumentError` when it does not report the metric."""
+        if self.metric not in values:
+            known = ", ".join(sorted(name for name in values if name.startswith("eval_")))
+            raise ArgumentError(f"best_metric is {self.metric!r}, but an evaluation of this task reports only {known}")
+        if not math.isnan(values[self.metric]) and self._is_better(values[self.metric]):
+            self.step, self.value = step, values[self.metric]
+
+    def metrics(self) -> Dict[str, float]:
+        """Return `best/step`; empty if the metric was NaN in every evaluation."""
+        return {} if self.step is None else {"best/step": self.step}
+
+    def _is_better(self, value: float) -> bool:
+        if self.value is None:
+            return True
+        return value < self.value if direction_of(self.metric) == "min" else value > self.value
+
+
+PREFIX = "checkpoint-"
+PROGRESS = "progress.json"
+UNFINISHED = ".unfinished"
+"""Subfolder of the checkpoint folder in which the next checkpoint is written."""
+
+
+@dataclass(frozen=True)
+class Progress:
+    """State of a training at a checkpoint."""
+
+    step: int
+    """Optimizer steps taken."""
+    samples: int
+    """Samples seen by all devices."""
+    seconds: float
+    """Run time of the job's processes in seconds, summed over all starts."""
+    identity: Dict[str, Any] = field(default_factory=dict)
+    """Values that distinguish this training from any other, by name."""
+    owes_evaluation: bool = False
+    """True if this step's evaluation was skipped because the job had to stop."""
+    best: Optional[Dict[str, Any]] = None
+    """Fields of the best evaluation so far."""
+    target: Optional[Dict[str, Any]] = None
+    """Fields of the target."""
+
+
+NO_PROGRESS = Progress(step=0, samples=0, seconds=0.0)
+
+
+@dataclass(frozen=True)
+class CheckpointKeeper:
+    """Records each new checkpoint and removes old ones."""
+
+    folder: Optional[Path]
+    """Folder for the checkpoints; None if none are kept."""
+    limit: Optional[int]
+    """Number of checkpoints to keep; None keeps all."""
+    identity: Dict[str, Any]
+    """Values that identify this training (see `settings/training_identity.py`)."""
+    earlier_progress: Progress
+    """Progress of the job's earlier starts."""
+    best: Optional[BestEvaluation]
+    """Best evaluation so far; None if none is tracked."""
+    target: Optional[Target]
+    """Target of the training; None if it has none."""
+
+    def keep(self, step: int, samples: int, seconds: float, owes_evaluation: bool) -> None:
+        """Add the checkpoint that was just written to the folder, and remove older ones."""
+        assert self.folder is not None, "Trainer writes checkpoints only when there is a folder for them"
+        best, target = (asdict(each) if each else None for each in (self.best, self.target))
+        finish(self.folder, Progress(step, samples, seconds, self.identity, owes_evaluation, best=best, target=target))
+        remove_older(self.folder, self.limit, spared_step=self.best.step if self.best else None)
+
+    def best_checkpoint(self) -> Path:
+        """Return the path of the best checkpoint. Raises `BadData` when it no longer exists."""
+        assert self.best, "called only when the best evaluation is tracked"
+        assert self.folder, "the best evaluation is tracked only when checkpoints are written"
+        checkpoint = checkpoint_path(self.folder, self.best.step or 0)
+        if progress_of(checkpoint) is None:
+            raise BadData(
+                f"{checkpoint} with the best weights (best_metric {self.best.metric!r}) is missing or incomplete"
+            )
+        return checkpoint
+
+
+def unfinished(folder: Path) -> Path:
+    """Return the folder in which a checkpoint is written until it is complete."""
+    return folder / UNFINISHED
+
+
+def checkpoint_path(folder: Path, step: int) -> Path:
+    """Return the path of a step's checkpoint, named as Trainer names it."""
+    return folder / f"{PREFIX}{step}"
+
+
+def finish(folder: Path, progress: Progress) -> None:
+    """Move the fully written checkpoint of this step into the checkpoint folder."""
+    written, checkpoint = checkpoint_path(unfinished(folder), progress.step), checkpoint_path(folder, progress.step)
+    write_progress(written, progress)
+    if checkpoint.exists():
+        # It must be incomplete: the training resumed from the newest complete checkpoint, which is older.
+        shutil.rmtree(checkpoint)
+    written.replace(checkpoint)
+    unfinished(folder).rmdir()
+
+
+def write_progress(checkpoint: Path, progress: Progress) -> None:
+    """Write `progress.json` with the list of files. Without it, the checkpoint counts as incomplete."""
+    sizes = {path.name: path.stat().st_size for path in sorted(checkpoint.iterdir()) if path.is_file()}
+    text = json.dumps({**asdict(progress), "files": sizes})
+    part = checkpoint / f".{PROGRESS}"
+    part.write_text(text, "utf-8")
+    part.replace(checkpoint / PROGRESS)
+
+
+def newest(folder: Path, note: Callable[[str], None] = lambda _: None) -> Optional[Tuple[Path, Progress]]:
+    """Return the newest complete checkpoint and its progress, or None.
+
+    Calls `note` with a message for each incomplete checkpoint that is skipped.
+    """
+    for checkpoint in _newest_first(folder):
+        progress = progress_of(checkpoint)
+        if progress is not None:
+            return checkpoint, progress
+        note(f"checkpoint {checkpoint.name} is incomplete and is skipped")
+    return None
+
+
+def remove_older(folder: Path, keep: Optional[int], spared_step: Optional[int] = None) -> None:
+    """Remove incomplete checkpoints and all complete ones except the newest `keep`. None removes nothing.
+
+    The checkpoint of `spared_step` is kept and counts as one of `keep`. If `keep` is 1, it is kept in addition to the
+    newest. Trainer's own rotation is not safe: it removes the last complete checkpoint before the next one is complete.
+    """
+    if keep is None:
+        return
+    complete = [checkpoint for checkpoint in _newest_first(folder) if progress_of(checkpoint) is not None]
+    spared_path = None if spared_step is None else checkpoint_path(folder, spared_step)
+    spared = [checkpoint for checkpoint in complete[keep:] if checkpoint == spared_path]
+    kept = complete[: max(keep - len(spared), 1)] + spared
+    for checkpoint in set(_newest_first(folder)) - set(kept):
+        shutil.rmtree(checkpoint)
+
+
+def progress_of(checkpoint: Path) -> Optional[Progress]:
+    """Return the progress of a complete checkpoint, or None if it is incomplete."""
+    try:
+        fields = json.loads((checkpoint / PROGRESS).read_text("utf-8"))
+        files = fields.pop("files")
+        is_complete = all((checkpoint / name).stat().st_size == size for name, size in files.items())
+        return Progress(**fields) if is_complete else None
+    except (OSError, ValueError, KeyError, TypeError, AttributeError):
+        return None
+
+
+def _newest_first(folder: Path) -> List[Path]:
+    folders = [path for path in folder.glob(f"{PREFIX}*") if path.is_dir() and path.name[len(PREFIX) :].isdigit()]
+    return sorted(folders, key=lambda path: int(path.name[len(PREFIX) :]), reverse=True)
