@@ -87,7 +87,14 @@ class Stopping(TypedDict, total=False):
     MaxWaitTimeInSeconds: int
 
 
-class Request(TypedDict):
+class _Shared(TypedDict, total=False):
+    InputDataConfig: list[Channel]
+    CheckpointConfig: dict[str, str]
+    EnableManagedSpotTraining: bool
+    Environment: dict[str, str]
+
+
+class Request(_Shared):
     """`CreateTrainingJob` request, for boto3's `create_training_job(**request)`. Users may add other members."""
 
     TrainingJobName: str
@@ -98,13 +105,9 @@ class Request(TypedDict):
     ResourceConfig: Resources
     StoppingCondition: Stopping
     ProfilerConfig: dict[str, bool]
-    InputDataConfig: NotRequired[list[Channel]]
-    CheckpointConfig: NotRequired[dict[str, str]]
     VpcConfig: NotRequired[dict[str, list[str]]]
-    EnableManagedSpotTraining: NotRequired[bool]
     EnableNetworkIsolation: NotRequired[bool]
     EnableInterContainerTrafficEncryption: NotRequired[bool]
-    Environment: NotRequired[dict[str, str]]
     Tags: NotRequired[list[dict[str, str]]]
 
 
@@ -126,7 +129,7 @@ class WarmPool(TypedDict):
     ResourceRetainedBillableTimeInSeconds: NotRequired[int]
 
 
-class Description(TypedDict):
+class Description(_Shared):
     """`DescribeTrainingJob` response: the members that are used. All times have a time zone.
 
     TrainingJobStatus is InProgress, Completed, Failed, Stopping or Stopped. Lists of jobs omit what only a description
@@ -153,13 +156,9 @@ class Description(TypedDict):
     AlgorithmSpecification: NotRequired[Algorithm]
     RoleArn: NotRequired[str]
     HyperParameters: NotRequired[dict[str, str]]
-    InputDataConfig: NotRequired[list[Channel]]
     OutputDataConfig: NotRequired[Output]
-    CheckpointConfig: NotRequired[dict[str, str]]
     ResourceConfig: NotRequired[Resources]
     StoppingCondition: NotRequired[Stopping]
-    EnableManagedSpotTraining: NotRequired[bool]
-    Environment: NotRequired[dict[str, str]]
     BillableSecondsExact: NotRequired[float]
     """Local service: billed seconds, with fractions."""
     MachineLoadMetrics: NotRequired[dict[str, float]]
@@ -318,7 +317,7 @@ class Room(Protocol):
         """
 
     def prices(self, table: str | None, echo: Echo) -> PriceOf:
-        """Return the prices in the user's file `table`, or else those of the service."""
+        """Return the prices in the user's file `table`, or else the service's."""
 
 
 @dataclass(frozen=True)

@@ -57,7 +57,7 @@ class Deployment:
 
     @property
     def key(self) -> str:
-        """Digest of what the requests say. Equal requests have equal keys, also those of earlier versions."""
+        """Digest of what the requests say. Equal requests have equal keys, also in earlier versions."""
         model = [self.image, self.model_data, dict(self.environment), self.machine, self.machines, self.role_arn]
         settings = [self.identity, dict(self.network), self.is_isolated, self.volume_key]
         text = json.dumps([*model, *settings, *([self.ami] if self.ami else [])], sort_keys=True)

@@ -171,8 +171,7 @@ def _link_channel(channel: Channel, data: Path) -> None:
 def environment(request: Request, base: Path, *, cores: int, gpus: tuple[str, ...], processes: int) -> dict[str, str]:
     """Return the environment variables of the job's processes.
 
-    Precedence is as in a container: the toolkit's variables override those of the request, which override those of the
-    image.
+    Precedence is as in a container: the toolkit's variables override the request's, which override the image's.
     """
     secrets = request.get("Environment", {}).get(SECRET_VARIABLES, "").split(",")
     inherited = {

@@ -47,7 +47,7 @@ def names_full_disk(lines: Iterable[str]) -> bool:
 
 
 def full_reason(path: Path, needed_bytes: int | None = None) -> str:
-    """Return the sentence about a full disk: that of `path`, or another one if there is space left.
+    """Return the sentence about a full disk: the disk of `path`, or another one if there is space left.
 
     It states the free space, the needed space and what to do.
     """

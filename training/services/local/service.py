@@ -265,7 +265,7 @@ def _has_ended(folder: JobFolder) -> bool:
 
 
 def _damaged(folder: JobFolder, reason: str) -> Description:
-    """Return the description of a job whose files cannot be read. Its times are those of its folder."""
+    """Return the description of a job whose files cannot be read. Its times are the times of its folder."""
     changed = datetime.fromtimestamp(folder.path.stat().st_mtime, UTC)
     known = {"TrainingJobName": folder.name, "CreationTime": changed, "LastModifiedTime": changed}
     known |= {"SecondaryStatusTransitions": [], "Environment": {}}

@@ -60,7 +60,7 @@ class Slot:
 def machine(environment: Mapping[str, str]) -> Machine:
     """Return the GPUs and cores that a job with this environment may use.
 
-    CUDA_VISIBLE_DEVICES limits the GPUs. It is read from the job's environment, or else from that of this process.
+    CUDA_VISIBLE_DEVICES limits the GPUs. It is read from the job's environment, or else from this process.
     """
     cores = tuple(sorted(os.sched_getaffinity(0)))
     visible = environment.get("CUDA_VISIBLE_DEVICES", os.environ.get("CUDA_VISIBLE_DEVICES"))
@@ -145,7 +145,8 @@ def _try_slot(root: Path, request: SlotRequest, machine: Machine, holder: str) -
     locks = (*gpus.values(), *cores.values())
     if len(locks) < request.gpus + request.cores:
         names, locked = (gpu_names, gpus) if len(gpus) < request.gpus else (core_names, cores)
-        _release(locks)
+        for lock in locks:
+            os.close(lock)
         holders = _holders(root, [name for name in names if name not in locked])
         users = f", used by {', '.join(holders)}" if holders else ""
         return shortage(request, f"{len(locked)} of {len(names)} free{users}")
@@ -189,11 +190,6 @@ def _try_lock(path: Path) -> int | None:
         return None
 
 
-def _release(locks: Iterable[int]) -> None:
-    for lock in locks:
-        os.close(lock)
-
-
 @contextlib.contextmanager
 def _ticket(queue: Path) -> Iterator[Path]:
     """Create a locked file whose name sorts by time of arrival.
@@ -214,7 +210,8 @@ def _ticket(queue: Path) -> Iterator[Path]:
         yield ticket
     finally:
         ticket.unlink(missing_ok=True)
-        _release([lock] if lock is not None else [])
+        if lock is not None:
+            os.close(lock)
 
 
 def _is_abandoned(ticket: Path) -> bool:

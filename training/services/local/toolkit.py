@@ -1,4 +1,4 @@
-"""Command, configuration files and variables like those of the SageMaker training toolkit (sagemaker-training 5.1.4).
+"""Command, configuration files and variables of the SageMaker training toolkit (sagemaker-training 5.1.4).
 
 Pure functions of a request. A test compares them with the toolkit itself. Standard library only.
 """
@@ -167,7 +167,7 @@ def input_data_config(request: Request) -> dict[str, Any]:
 def script_variables(request: Request, base: Path, *, cpus: int, gpus: int) -> dict[str, str]:
     """Return the variables that the platform and the toolkit set for the script.
 
-    `cpus` and `gpus` are the numbers of CPUs and GPUs that the job may use, not those of the machine.
+    `cpus` and `gpus` are the numbers of CPUs and GPUs that the job may use, not the machine's.
     """
     values = _settings(request, base, cpus, gpus)
     snapshot = {name: value for name, value in values.items() if name not in ("channels", "hps", "framework_params")}

@@ -137,8 +137,8 @@ class AwsContext:
     def _environment(self, spec: JobSpec, image: str) -> dict[str, str]:
         """Return the job's variables, with the folder of the compile cache in the container.
 
-        What inductor compiled is kept in S3, per image, so that later jobs find it. The folder of other jobs is that of
-        their checkpoints, if they keep any, so that a start after an interruption finds it.
+        What inductor compiled is kept in S3, per image, so that later jobs find it. Other jobs keep it in the
+        folder of their checkpoints, if they have any, so that a start after an interruption finds it.
         """
         variables = dict(spec.environment)
         if CACHE_VARIABLE not in variables:
@@ -223,7 +223,7 @@ def sdk_defaults() -> dict[str, Any]:
 
     try:
         return read_defaults(load_sagemaker_config())
-    # The SDK raises its own errors and those of jsonschema and YAML. Each message names the file.
+    # The SDK raises its own errors, and errors of jsonschema and YAML. Each message names the file.
     except Exception as error:
         reason = (str(error).splitlines() or [type(error).__name__])[0].rstrip(".")
         raise InputError(f"The configuration file of SageMaker's SDK cannot be read: {reason}.") from error

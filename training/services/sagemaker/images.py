@@ -28,7 +28,7 @@ PYTORCH_NEURON = "pytorch-training-neuronx"
 
 OLDEST_TRANSFORMERS = (4, 21)
 """Oldest version of an AWS image that our job can import. It needs `OptimizerNames`, which the wheels of Transformers
-4.6.1, 4.11.0 and 4.12.5 lack, and Python 3.8; the next image of AWS that has both is that of 4.21.1."""
+4.6.1, 4.11.0 and 4.12.5 lack, and Python 3.8; the next image of AWS with both has 4.21.1."""
 REMEDY = "set machine.image to the URI of your own image"
 
 PROGRAM = Path(__file__).with_name("container_entry.py")

@@ -128,12 +128,6 @@ def _compiler_launcher(spec: JobSpec, image: Image | None) -> str | None:
     return None
 
 
-def _inductor(spec: JobSpec, image: Image | None) -> str | None:
-    if spec.compiler == "inductor" and image and image.pytorch_version < (2,):
-        return f"compiler 'inductor' needs PyTorch 2.0 or later; the image has {image.pytorch}"
-    return None
-
-
 def _torchrun(spec: JobSpec, image: Image | None) -> str | None:
     if launcher_of(spec) != "torchrun":
         return None
@@ -148,13 +142,13 @@ def _torchrun(spec: JobSpec, image: Image | None) -> str | None:
     return None
 
 
-def _pytorch_ddp(spec: JobSpec, image: Image | None) -> str | None:
-    if (
-        launcher_of(spec) == "pytorchddp"
-        and spec.compiler not in TRAINING_COMPILER
-        and image
-        and image.pytorch_version < (1, 10)
-    ):
+def _versions(spec: JobSpec, image: Image | None) -> str | None:
+    if image is None:
+        return None
+    if spec.compiler == "inductor" and image.pytorch_version < (2,):
+        return f"compiler 'inductor' needs PyTorch 2.0 or later; the image has {image.pytorch}"
+    is_ddp = launcher_of(spec) == "pytorchddp" and spec.compiler not in TRAINING_COMPILER
+    if is_ddp and image.pytorch_version < (1, 10):
         return f"launcher 'pytorchddp' needs PyTorch 1.10 or later; the image has {image.pytorch}"
     return None
 
@@ -228,7 +222,7 @@ def _network(spec: JobSpec, _: Image | None) -> str | None:
 
 
 RULES: tuple[Rule, ...] = (
-    *(_instance_types, _compiler_family, _compiler_image, _compiler_launcher, _inductor, _torchrun, _pytorch_ddp),
+    *(_instance_types, _compiler_family, _compiler_image, _compiler_launcher, _versions, _torchrun),
     *(_trainium, _data_parallel, _launcher_options, _spot, _network),
 )
 
@@ -237,7 +231,7 @@ def check_devices(spec: JobSpec) -> None:
     """Raise InputError if `devices` is not the number of devices, or would not be on a fallback type.
 
     SageMaker's launchers start a process on each device. With any other number, the batch size and the learning rate
-    would not be those of the experiment.
+    would differ from the experiment's.
     """
     count = device_count(spec.instance_type)
     launcher = launcher_of(spec)

@@ -33,7 +33,7 @@ MAX_OUTPUT_BYTES = 2**30
 GROUP = "/aws/sagemaker/TrainingJobs"
 LATE_SECONDS = 60
 CLOCK_SECONDS = 3600
-"""Most by which an instance's clock may be behind that of SageMaker."""
+"""Most by which an instance's clock may be behind SageMaker's."""
 PAGE_EVENTS = 10_000
 """Maximum number of events that FilterLogEvents returns per call."""
 

@@ -240,7 +240,7 @@ def _check_region(bucket: str, bucket_region: str, job_region: str) -> None:
 
 
 def channel_files(path: Path) -> dict[str, Path]:
-    """Return the files of a channel by their names in it, sorted: a single file, or those of a folder and its links.
+    """Return the files of a channel by their names in it, sorted: a single file, or all of a folder and its links.
 
     Raises InputError if there is no file, or if a file's name cannot be a key of S3.
     """

@@ -76,7 +76,7 @@ def object_data(clients: Clients, field: str, uri: str) -> StoredData:
 
 
 def list_objects(clients: Clients, field: str, location: Location) -> Iterator[dict[str, Any]]:
-    """Yield Key, Size and ETag of every object whose key begins with that of the location, in the order of the keys.
+    """Yield Key, Size and ETag of every object whose key begins with the location's key, in the order of the keys.
 
     Raises as `prefix_data` does, but for the region: S3 itself answers from any.
     """
@@ -92,7 +92,7 @@ def list_objects(clients: Clients, field: str, location: Location) -> Iterator[d
 
 
 def check_region(clients: Clients, field: str, location: Location) -> None:
-    """Raise InputError for a bucket that does not exist or is in another region than that of the clients.
+    """Raise InputError for a bucket that does not exist or is in another region than the clients.
 
     "Your input bucket must be located in same Amazon Web Services region as your training job"
     (`S3DataSource.S3Uri`, botocore 1.44.5). The bucket may belong to another account.
