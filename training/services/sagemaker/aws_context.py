@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlparse
 
+from state.digests import digest
 from training.contract.errors import InputError
 from training.contract.job_spec import NOT_CHOSEN, JobSpec
 from training.contract.request import build
@@ -104,10 +104,10 @@ class AwsContext:
 
         The uploads have not been made, so their URIs are placeholders of the same length.
         """
-        digest, model = "0" * 32, self.clients.get("sagemaker").meta.service_model
-        channel = f"{self.storage.uri('data', digest)}/"
+        key, model = "0" * 32, self.clients.get("sagemaker").meta.service_model
+        channel = f"{self.storage.uri('data', key)}/"
         uploads = {
-            "source_uri": self.sources.uri("source", digest, "sourcedir.tar.gz"),
+            "source_uri": self.sources.uri("source", key, "sourcedir.tar.gz"),
             "channels": {name: channel if local_folder(uri) else uri for name, uri in spec.channels.items()},
         }
         check_request(model, "CreateTrainingJob", build(spec.model_copy(update={**uploads, "request": {}})))
@@ -145,8 +145,7 @@ class AwsContext:
             return variables
         if spec.compiler == "inductor" and not self.fields.get("isolate_network"):
             variables[CACHE_VARIABLE] = "/tmp/compile-cache"
-            image_digest = hashlib.sha256(image.encode()).hexdigest()[:16]
-            variables["TRAINFARE_COMPILED_URI"] = self.storage.uri("compiled", image_digest)
+            variables["TRAINFARE_COMPILED_URI"] = self.storage.uri("compiled", digest(image, 16))
             if key := self.fields.get("output_key"):
                 variables["TRAINFARE_COMPILED_KMS_KEY"] = key
         else:
