@@ -5,6 +5,7 @@ from typing import Any, Dict
 
 import torch
 
+from training.job.processes.protocols import Model
 from training.job.processes.reporting import Unsupported
 
 OLDEST_TORCH = (2, 3)
@@ -28,7 +29,7 @@ def check(device_kind: str) -> None:
         )
 
 
-def apply(model: Any, task: str) -> None:
+def apply(model: Model, task: str) -> None:
     """Exchange modules of a loaded model for Liger's. The model keeps its parameters and its configuration.
 
     `task` is a key of `tasks.TASKS`. Raises `Unsupported` if Liger has no kernels for the model.

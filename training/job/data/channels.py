@@ -188,7 +188,7 @@ def read_columns(
 
 
 def _joined(
-    opened: Sequence[Tuple[Path, Any]], lists: Sequence[str], integers: Sequence[str]
+    opened: Sequence[Tuple[Path, pq.ParquetFile]], lists: Sequence[str], integers: Sequence[str]
 ) -> Tuple[Dict[str, IntegerLists], Dict[str, np.ndarray]]:
     """Copy each row group to its place in arrays that are as large as all of them."""
     rows = sum(parquet.metadata.num_rows for _, parquet in opened)
@@ -227,7 +227,7 @@ class _Growing:
         self.size += len(part)
 
 
-def _values(parquet: Any, name: str) -> int:
+def _values(parquet: pq.ParquetFile, name: str) -> int:
     """Return at least the number of values in a column of lists: an empty list counts as one."""
     groups = map(parquet.metadata.row_group, range(parquet.metadata.num_row_groups))
     columns = (group.column(at) for group in groups for at in range(group.num_columns))
@@ -244,19 +244,19 @@ def read_texts(file: Path, names: Sequence[str]) -> List[List[Any]]:
     return columns
 
 
-def _row_groups(file: Path, parquet: Any) -> Iterator[Any]:
+def _row_groups(file: Path, parquet: pq.ParquetFile) -> Iterator[pa.Table]:
     for at in range(parquet.metadata.num_row_groups):
         with _errors_of(file):
             table = parquet.read_row_group(at).combine_chunks()
         yield table
 
 
-def _open(file: Path) -> Any:
+def _open(file: Path) -> pq.ParquetFile:
     with _errors_of(file):
         return pq.ParquetFile(str(file))
 
 
-def _read_whole(file: Path, parquet: Any) -> Any:
+def _read_whole(file: Path, parquet: pq.ParquetFile) -> pa.Table:
     with _errors_of(file):
         # pyarrow's own read_table also imports its data set module, and pandas if it is installed.
         return parquet.read().combine_chunks()
@@ -274,14 +274,14 @@ def _errors_of(file: Path) -> Iterator[None]:
 
 
 def _columns_of(
-    table: Any, lists: Sequence[str], integers: Sequence[str], file: Path
+    table: pa.Table, lists: Sequence[str], integers: Sequence[str], file: Path
 ) -> Tuple[Dict[str, IntegerLists], Dict[str, np.ndarray]]:
     """Return the columns as views of Arrow's memory."""
     values = {name: _integer_lists(table, name, file) for name in lists}
     return values, {name: _integer_column(table, name, file) for name in integers}
 
 
-def _column(table: Any, name: str, file: Path) -> Any:
+def _column(table: pa.Table, name: str, file: Path) -> pa.Array:
     if name not in table.column_names:
         raise BadData(f"{file} has no column {name!r}; it has {', '.join(map(repr, table.column_names)) or 'none'}")
     if table.num_rows == 0:
@@ -292,7 +292,7 @@ def _column(table: Any, name: str, file: Path) -> Any:
     return column
 
 
-def _integer_lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.ndarray]:
+def _integer_lists(table: pa.Table, name: str, file: Path) -> Tuple[np.ndarray, np.ndarray]:
     """Return the values of a column of integer lists, concatenated, and the end of each list."""
     column = _column(table, name, file)
     if not (pa.types.is_list(column.type) or pa.types.is_large_list(column.type)):
@@ -305,7 +305,7 @@ def _integer_lists(table: Any, name: str, file: Path) -> Tuple[np.ndarray, np.nd
     return _as_numpy(values), (offsets[1:] - offsets[0]).astype(np.int64)
 
 
-def _integer_column(table: Any, name: str, file: Path) -> np.ndarray:
+def _integer_column(table: pa.Table, name: str, file: Path) -> np.ndarray:
     """Return a column of integers. Raises `BadData` with the name of `file` if it has any other type."""
     column = _column(table, name, file)
     if not pa.types.is_integer(column.type):
@@ -313,7 +313,7 @@ def _integer_column(table: Any, name: str, file: Path) -> np.ndarray:
     return _as_numpy(column)
 
 
-def _as_numpy(integers: Any) -> np.ndarray:
+def _as_numpy(integers: pa.Array) -> np.ndarray:
     """Return a view of an Arrow array of integers without nulls. Arrow's own `to_numpy` would import pandas."""
     kind = np.dtype(str(integers.type))
     if len(integers) == 0:

@@ -22,21 +22,22 @@ from training.job.loop.job_trainer import JobTrainer, train_sampler
 from training.job.measuring.hardware import limit_to_free_memory, peak_gib, reset_peak
 from training.job.measuring.meter import Meter, clock_for, time_metrics
 from training.job.processes import ranks
+from training.job.processes.protocols import Model
 from training.job.processes.reporting import Events, failure_class
 from training.job.settings.job_settings import Settings
 
-Batch = Dict[str, Any]
+Batch = Dict[str, object]
 
 
 class CalibrationFinished(Exception):
     """Leaves Trainer's loop before the first step, with the measured metrics."""
 
-    def __init__(self, metrics: Dict[str, Any]) -> None:
+    def __init__(self, metrics: Dict[str, object]) -> None:
         super().__init__()
         self.metrics = metrics
 
 
-def calibrate(settings: Settings, trainer: JobTrainer, events: Events) -> Dict[str, Any]:
+def calibrate(settings: Settings, trainer: JobTrainer, events: Events) -> Dict[str, object]:
     """Emit a `metric` event for each batch size, with the size as its step, and return the metrics of the result."""
     if settings.device_kind == "cpu":
         limit_to_free_memory(ranks.local_count())
@@ -202,7 +203,7 @@ class Calibration:
         self._forward_and_backward(batches[-1], model)
         optimizer_step(self._trainer)
 
-    def _forward_and_backward(self, batch: Batch, model: Any) -> None:
+    def _forward_and_backward(self, batch: Batch, model: Model) -> None:
         device = self._trainer.args.device
         moved = {name: value.to(device) if hasattr(value, "to") else value for name, value in batch.items()}
         self._trainer.training_step(model, moved)
@@ -213,7 +214,7 @@ class Calibration:
         return collator([settings.train.rows[int(number)] for number in numbers])
 
 
-def optimizer_step(trainer: Any) -> None:
+def optimizer_step(trainer: JobTrainer) -> None:
     """Update the weights as the installed version of Trainer does: clip the gradients, step, clear the gradients."""
     accelerator, scaler = getattr(trainer, "accelerator", None), getattr(trainer, "scaler", None)
     optimizer, model, norm = trainer.optimizer, trainer.model_wrapped, trainer.args.max_grad_norm

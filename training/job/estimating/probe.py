@@ -7,10 +7,11 @@ Evaluations use a sample of the rows and compute no scores. Their time is scaled
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Any, Dict, Iterator, List, Optional
+from typing import Dict, Iterator, List, Optional
 
 import numpy as np
-from transformers import TrainerCallback
+import torch
+from transformers import TrainerCallback, TrainerControl, TrainerState, TrainingArguments
 
 from training.job.data.channels import Rows
 from training.job.data.padding import TrainSampler, planned_batches, step_positions
@@ -108,11 +109,11 @@ class Probe(TrainerCallback):  # type: ignore[misc]
         self._unlogged_estimate: Optional[Estimate] = None
         self._evaluations = self._checkpoints = 0
 
-    def on_train_begin(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Plan the full training, whose number of steps Trainer now knows."""
         self._full = plan_full_training(self._settings, self._sampler, state.max_steps)
 
-    def on_step_end(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """End the training when the estimate is precise enough, with a checkpoint if the full training writes any."""
         assert self._full is not None, "planned when the training began"
         measured = state.global_step - self._first_step - self._warmup
@@ -129,7 +130,14 @@ class Probe(TrainerCallback):  # type: ignore[misc]
             control.should_training_stop, control.should_evaluate = True, False
             control.should_save = self._settings.saves
 
-    def on_log(self, args: Any, state: Any, control: Any, logs: Optional[Dict[str, Any]] = None, **_: Any) -> None:
+    def on_log(
+        self,
+        args: object,
+        state: TrainerState,
+        control: TrainerControl,
+        logs: Optional[Dict[str, float]] = None,
+        **_: object,
+    ) -> None:
         """Emit the estimate of a check, once the samples are counted."""
         if self._unlogged_estimate and "loss" in (logs or {}):
             total = self._unlogged_estimate.plus(self._trainer.elapsed_seconds())
@@ -139,11 +147,11 @@ class Probe(TrainerCallback):  # type: ignore[misc]
                 "metric", step=state.global_step, epoch=state.epoch, samples=self._trainer.samples_seen, values=values
             )
 
-    def on_evaluate(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_evaluate(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Count the evaluation."""
         self._evaluations += 1
 
-    def on_save(self, args: Any, state: Any, control: Any, **_: Any) -> None:
+    def on_save(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
         """Count the checkpoint."""
         self._checkpoints += 1
 
@@ -176,7 +184,7 @@ class Probe(TrainerCallback):  # type: ignore[misc]
         positions_to_come = positions[step:] if step < len(positions) else positions
         return remaining(seconds, measured, float(positions_to_come.mean()), steps_to_come)
 
-    def _is_precise_enough(self, device: Any) -> bool:
+    def _is_precise_enough(self, device: torch.device) -> bool:
         """Return True if the first process's estimate is precise enough. All processes must call this."""
         if not ranks.can_exchange_flags():
             return False

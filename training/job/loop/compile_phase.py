@@ -21,8 +21,9 @@ import transformers
 
 from training.job.data.channels import Row
 from training.job.data.padding import Collator, Padding, Shape, representatives
-from training.job.loop.job_trainer import preserve_random_states
+from training.job.loop.job_trainer import JobTrainer, preserve_random_states
 from training.job.processes import ranks
+from training.job.processes.protocols import Model
 from training.job.processes.reporting import Events
 from training.job.settings.declared import CUDA_GRAPH_MODES
 from training.job.settings.job_settings import Settings
@@ -45,7 +46,9 @@ def is_dynamic(settings: Settings, shapes: Sequence[Shape]) -> bool:
     return not settings.padding.is_static or (settings.device_kind == "cpu" and len(lengths) > 1)
 
 
-def compile_shapes(trainer: Any, model: Any, shapes: Sequence[Shape], settings: Settings, dynamic: bool) -> None:
+def compile_shapes(
+    trainer: JobTrainer, model: Model, shapes: Sequence[Shape], settings: Settings, dynamic: bool
+) -> None:
     """Run one or more steps, through the trainer, for each shape that needs a separate program.
 
     `model` is the trainer's model, with or without the wrapper for several processes. Gradients are cleared and random
@@ -147,7 +150,7 @@ class StoredPrograms:
 
 
 def open_stored_programs(
-    setting: Mapping[str, Any], events: Events, environment: Mapping[str, str] = os.environ
+    setting: Mapping[str, object], events: Events, environment: Mapping[str, str] = os.environ
 ) -> Optional[StoredPrograms]:
     """Return the file of a setting, or None if the job stores no programs or torch cannot pack them."""
     prefix = environment.get(URI_VARIABLE)
@@ -161,15 +164,15 @@ def open_stored_programs(
     return StoredPrograms(f"{prefix}/{key_of(setting)}", environment.get(KMS_VARIABLE, ""), events)
 
 
-def key_of(setting: Mapping[str, Any]) -> str:
+def key_of(setting: Mapping[str, object]) -> str:
     """Return the hash of a setting and of this process's device and libraries."""
     text = json.dumps({**setting, **_runtime()}, sort_keys=True, default=str)
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
 def setting_of(
-    model: Any, shapes: Sequence[Any], dynamic: bool, arguments: Mapping[str, Any], precision: str
-) -> Dict[str, Any]:
+    model: Model, shapes: Sequence[Shape], dynamic: bool, arguments: Mapping[str, object], precision: str
+) -> Dict[str, object]:
     """Return everything in a training's setting on which its programs depend: model, shapes and options.
 
     Programs with symbolic lengths serve all lengths, so the planned lengths do not count: they differ between seeds.
@@ -186,11 +189,11 @@ def setting_of(
     }
 
 
-def _runtime() -> Dict[str, Any]:
+def _runtime() -> Dict[str, object]:
     """Return the device and the libraries. Each process of a host has its own device, whose index programs contain."""
     versions = {"python": platform.python_version(), "torch": torch.__version__, "cuda": torch.version.cuda}
     versions["transformers"] = transformers.__version__
-    device: Any = [platform.machine(), torch.backends.cpu.get_cpu_capability()]
+    device: List[object] = [platform.machine(), torch.backends.cpu.get_cpu_capability()]
     if torch.cuda.is_available():
         device = [torch.cuda.get_device_name(), torch.cuda.get_device_capability()]
     return {"versions": versions, "device": device, "processes": ranks.count(), "local_rank": ranks.local_rank()}

@@ -20,7 +20,7 @@ import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Collection, Dict, List, Optional, Set, Tuple
+from typing import Collection, Dict, List, Optional, Set, Tuple
 
 INTERVAL_SECONDS = 20.0
 JOB_NAME = "TRAINING_JOB_NAME"
@@ -245,7 +245,7 @@ def _stalled_seconds(path: Path) -> Optional[float]:
         text = path.read_text()
     except OSError:
         return None
-    match: Any = re.search(r"^some .*total=(\d+)", text, re.MULTILINE)
+    match = re.search(r"^some .*total=(\d+)", text, re.MULTILINE)
     return int(match.group(1)) / 1e6 if match else None
 
 

@@ -12,16 +12,30 @@ queues an event on the device, which is read later.
 import time
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Tuple
+from typing import Any, Callable, Dict, Iterator, List, Mapping, Optional, Protocol, Tuple
 
 import numpy as np
 import torch
 
 from training.job.data.padding import NO_WORK, Work
+from training.job.processes.protocols import Model
 
 MIN_STEADY_STEPS = 2
 FLOPS_PER_PARAMETER_AND_TOKEN = 6
 """2 forward and 4 backward, without attention: Kaplan et al. 2020, https://arxiv.org/abs/2001.08361, section 2.1."""
+
+
+class Clock(Protocol):
+    """Clock of a device. A mark is a point in the device's work."""
+
+    def now(self) -> float:
+        """Wait until the device is idle, and return seconds."""
+
+    def mark(self) -> Any:
+        """Return a mark at the end of the work that was given to the device. Does not wait."""
+
+    def seconds_between(self, start: Any, end: Any) -> float:
+        """Return the seconds between two marks. Waits until the device has reached the second."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +70,9 @@ class Meter:
     Calls `on_phase` with the name and seconds of each phase that ends.
     """
 
-    def __init__(self, clock: Any, warmup_steps: int, on_phase: Callable[[str, float], None] = lambda *_: None) -> None:
+    def __init__(
+        self, clock: Clock, warmup_steps: int, on_phase: Callable[[str, float], None] = lambda *_: None
+    ) -> None:
         self.phase_seconds: Dict[str, float] = {}
         self.work = NO_WORK
         self._clock, self._warmup_steps, self._on_phase = clock, warmup_steps, on_phase
@@ -181,9 +197,10 @@ class XlaClock(CpuClock):
         return time.perf_counter()
 
 
-def clock_for(device_kind: str) -> Any:
+def clock_for(device_kind: str) -> Clock:
     """Return the clock of a kind of device: the CPU's for unknown kinds."""
-    return {"cuda": CudaClock, "xla": XlaClock}.get(device_kind, CpuClock)()
+    clocks: Dict[str, Callable[[], Clock]] = {"cuda": CudaClock, "xla": XlaClock}
+    return clocks.get(device_kind, CpuClock)()
 
 
 def throughput_metrics(
@@ -223,7 +240,7 @@ def throughput_metrics(
     return metrics
 
 
-def attention_flops_per_pair(model: Any) -> Optional[int]:
+def attention_flops_per_pair(model: Model) -> Optional[int]:
     """Return the FLOP of attention's two products for each pair of tokens of a row, over all layers.
 
     Each product takes 2 FLOP per pair and hidden unit, and a training three times a forward pass: 12 FLOP per layer and
@@ -235,7 +252,7 @@ def attention_flops_per_pair(model: Any) -> Optional[int]:
     return 12 * layers * hidden if layers and hidden else None
 
 
-def multiplied_parameters(model: Any) -> int:
+def multiplied_parameters(model: Model) -> int:
     """Return the number of parameters that every token is multiplied with: all except the embeddings.
 
     Embeddings are looked up, not multiplied. A head that shares its weights with the embeddings does multiply them:
@@ -243,13 +260,13 @@ def multiplied_parameters(model: Any) -> int:
     https://arxiv.org/abs/2204.02311, appendix B. `attention_flops_per_pair` is its other term.
     """
     parameters = int(model.num_parameters(exclude_embeddings=True))
-    weight: Any = getattr(model.get_output_embeddings(), "weight", None)
+    weight: Optional[torch.Tensor] = getattr(model.get_output_embeddings(), "weight", None)
     if weight is not None and weight is model.get_input_embeddings().weight:
         parameters += weight.numel()
     return parameters + _repeated_parameters(model)
 
 
-def _repeated_parameters(model: Any) -> int:
+def _repeated_parameters(model: Model) -> int:
     """Return the parameters that shared layers add when they run again: ALBERT's layers share one set of weights."""
     groups = getattr(model.config, "num_hidden_groups", None)
     if not groups:

@@ -12,6 +12,7 @@ class Config(Protocol):
 
     model_type: str
     vocab_size: int
+    num_hidden_layers: int
 
     def to_dict(self) -> Dict[str, object]:
         """Return all fields."""

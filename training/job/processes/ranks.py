@@ -10,7 +10,9 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, Callable, List, MutableMapping, Optional, Sequence
+from typing import Any, Callable, List, MutableMapping, Optional, Sequence, TypeVar
+
+from training.job.processes.protocols import Model
 
 RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK")
 COUNT_VARIABLES = ("WORLD_SIZE", "OMPI_COMM_WORLD_SIZE")
@@ -18,6 +20,8 @@ LOCAL_RANK_VARIABLES = ("LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_RANK")
 LOCAL_COUNT_VARIABLES = ("LOCAL_WORLD_SIZE", "OMPI_COMM_WORLD_LOCAL_SIZE")
 TORCHRUN_VARIABLE = "TORCHELASTIC_RUN_ID"
 CACHE_VARIABLE = "TORCHINDUCTOR_CACHE_DIR"
+
+Value = TypeVar("Value")
 
 
 def rank() -> int:
@@ -64,7 +68,7 @@ def _first_set(variables: Sequence[str], otherwise: int) -> int:
     return next((int(os.environ[variable]) for variable in variables if os.environ.get(variable)), otherwise)
 
 
-def gather(value: Any) -> List[Any]:
+def gather(value: Value) -> List[Value]:
     """Return the values of all processes, by rank. All processes must call this at the same point."""
     if count() == 1:
         return [value]
@@ -178,7 +182,7 @@ def _states_file(checkpoint: Path, number: int) -> Path:
     return checkpoint / f"rng_state_{number}.pth"
 
 
-def broadcast_weights(model: Any) -> None:
+def broadcast_weights(model: Model) -> None:
     """Copy the first process's weights to all others if there are several hosts, which cannot share files."""
     if not on_several_hosts():
         return
@@ -198,7 +202,7 @@ class StopRequest:
     run a signal handler then.
     """
 
-    def __init__(self, end_process: Callable[[], Any], another_failed: Callable[[], bool] = lambda: False) -> None:
+    def __init__(self, end_process: Callable[[], object], another_failed: Callable[[], bool] = lambda: False) -> None:
         """Store the callbacks.
 
         `end_process` reports the stop and ends the process. `another_failed` returns True when another process has
@@ -206,7 +210,7 @@ class StopRequest:
         """
         self.is_requested = False
         self._may_finish_step = False
-        self._shared: Any = None
+        self._shared: Optional[SharedFlag] = None
         self._end_process, self._another_failed = end_process, another_failed
         self._end_lock = threading.Lock()
 

@@ -70,7 +70,7 @@ class Events:
         self._inside_a_line = False
         self._lock = threading.Lock()
 
-    def emit(self, kind: str, **fields: Any) -> None:
+    def emit(self, kind: str, **fields: object) -> None:
         """Write one event, unless a failure was written: it is the last event, although another thread may still train.
 
         Values that JSON cannot represent are converted: NumPy's numbers to numbers, others (such as paths) to text.
@@ -80,8 +80,8 @@ class Events:
                 self._emit(kind, fields)
                 self._enabled = kind != "failure"
 
-    def _emit(self, kind: str, fields: Dict[str, Any]) -> None:
-        event: Dict[str, Any] = {"event": kind, "seq": self._sequence, "time": self._clock(), **fields}
+    def _emit(self, kind: str, fields: Dict[str, object]) -> None:
+        event: Dict[str, object] = {"event": kind, "seq": self._sequence, "time": self._clock(), **fields}
         self._sequence += 1
         # In ASCII, a character is a byte, and all white space is blanks. Without blanks between them, values alone have
         # blanks.
@@ -105,7 +105,7 @@ class Events:
         self._inside_a_line = False
 
 
-def _lines(event: Dict[str, Any], text: str) -> Iterator[str]:
+def _lines(event: Dict[str, object], text: str) -> Iterator[str]:
     """Yield the event as one line, or as parts of the form `sequence time number/count text`."""
     if len(text) <= MAX_CHARACTERS:
         yield EVENT_PREFIX + text
@@ -123,7 +123,7 @@ def _open(folder: Path) -> int:
     return os.open(str(folder / EVENTS_FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
 
 
-def _to_json_value(value: Any) -> Any:
+def _to_json_value(value: Any) -> object:
     return value.item() if hasattr(value, "item") else str(value)
 
 
