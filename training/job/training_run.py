@@ -61,12 +61,12 @@ def run(argv: Sequence[str], environment: Mapping[str, str], events: Events, sto
     model = _load_model(settings)
     parameters = model.num_parameters()
     settings = _drop_unsupported_token_types(settings, model)
-
-    def emit_phase(name: str, seconds: float) -> None:
-        events.emit("phase", phase=name, seconds=seconds)
-
     load = MachineLoad(reads_gpu=settings.device_kind == "cuda").start()
-    meter = Meter(clock_for(settings.device_kind), settings.arguments.steady_after_steps, emit_phase)
+    meter = Meter(
+        clock_for(settings.device_kind),
+        settings.arguments.steady_after_steps,
+        lambda name, seconds: events.emit("phase", phase=name, seconds=seconds),
+    )
     settings = prepare(model, settings)
     trainer, sampler = _trainer(settings, model, meter)
     reporter = _reporter(settings, trainer, sampler, events, stop)

@@ -4,7 +4,7 @@ import importlib.util
 import os
 import shutil
 from contextlib import contextmanager
-from typing import Any, Callable, Dict, Iterator, List, Optional
+from typing import Any, Callable, Dict, Iterator, List
 
 import torch
 from torch import nn
@@ -117,11 +117,13 @@ class Inductor(NoCompiler):
     @contextmanager
     def eager(self) -> Iterator[None]:
         compiled = [module._compiled_call_impl for module in self._modules]
-        _set_calls(self._modules, [None] * len(compiled))
+        for module in self._modules:
+            module._compiled_call_impl = None
         try:
             yield
         finally:
-            _set_calls(self._modules, compiled)
+            for module, call in zip(self._modules, compiled):
+                module._compiled_call_impl = call
 
     def metrics(self) -> Dict[str, float]:
         return {
@@ -179,11 +181,6 @@ def _allow_recompiles() -> None:
 
     name = "recompile_limit" if hasattr(dynamo.config, "recompile_limit") else "cache_size_limit"
     setattr(dynamo.config, name, 256)
-
-
-def _set_calls(modules: List[nn.Module], calls: List[Optional[Callable[..., object]]]) -> None:
-    for module, call in zip(modules, calls):
-        module._compiled_call_impl = call
 
 
 def _counters() -> Any:

@@ -183,7 +183,10 @@ def read_columns(
     lists = [name for name in lists if name != optional or name in names]
     if sum(parquet.metadata.num_row_groups for _, parquet in opened) <= 1:
         [(file, parquet)] = opened[:1]
-        return _columns_of(_read_whole(file, parquet), lists, integers, file)
+        with _errors_of(file):
+            # pyarrow's own read_table also imports its data set module, and pandas if it is installed.
+            table = parquet.read().combine_chunks()
+        return _columns_of(table, lists, integers, file)
     return _joined(opened, lists, integers)
 
 
@@ -254,12 +257,6 @@ def _row_groups(file: Path, parquet: pq.ParquetFile) -> Iterator[pa.Table]:
 def _open(file: Path) -> pq.ParquetFile:
     with _errors_of(file):
         return pq.ParquetFile(str(file))
-
-
-def _read_whole(file: Path, parquet: pq.ParquetFile) -> pa.Table:
-    with _errors_of(file):
-        # pyarrow's own read_table also imports its data set module, and pandas if it is installed.
-        return parquet.read().combine_chunks()
 
 
 @contextmanager

@@ -38,7 +38,6 @@ class Work(NamedTuple):
     """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row."""
 
     def plus(self, other: "Work") -> "Work":
-        """Return the sum of two amounts."""
         return Work(*(mine + others for mine, others in zip(self, other)))
 
 
@@ -300,11 +299,6 @@ def length_grouped_order(lengths: np.ndarray, group_size: int, seed: int, epoch:
     return np.concatenate([groups.ravel(), order[complete:]])
 
 
-def random_order(rows: int, seed: int, epoch: int) -> np.ndarray:
-    """Return every row number once, shuffled: the order for padding that gains nothing from similar lengths."""
-    return np.random.Generator(np.random.PCG64([seed, epoch])).permutation(rows)
-
-
 def deal_to_processes(order: np.ndarray, batch_size: int, processes: int) -> np.ndarray:
     """Return the order extended to complete groups: one batch for every process in turn.
 
@@ -321,13 +315,6 @@ def deal_to_processes(order: np.ndarray, batch_size: int, processes: int) -> np.
         batch[:] = (own if len(own) else rest)[0] + len(order)
         batch[: len(own)] = own
     return np.concatenate([order[: len(order) - len(rest)], group.ravel()])
-
-
-def pad_to_full_batches(rows: int, batch_size: int, processes: int) -> np.ndarray:
-    """Return the row numbers in order, extended to complete groups with duplicates of the first row."""
-    group_size = batch_size * processes
-    missing = -rows % group_size if processes > 1 else 0
-    return np.concatenate([np.arange(rows), np.full(missing, rows)])
 
 
 @dataclass(frozen=True)
@@ -371,7 +358,6 @@ class TrainSampler(Sampler):  # type: ignore[misc]
         self._epoch = 0
 
     def set_epoch(self, epoch: int) -> None:
-        """Select the epoch to yield."""
         self._epoch = epoch
 
     def order(self, epoch: int) -> np.ndarray:
@@ -380,7 +366,7 @@ class TrainSampler(Sampler):  # type: ignore[misc]
         if self._grouped:
             order = length_grouped_order(self._lengths, sharding.batch_size * sharding.processes, self._seed, epoch)
         else:
-            order = random_order(rows, self._seed, epoch)
+            order = np.random.Generator(np.random.PCG64([self._seed, epoch])).permutation(rows)
         return deal_to_processes(order[: self._rows], sharding.batch_size, sharding.processes)
 
     def __len__(self) -> int:
@@ -400,5 +386,7 @@ class EvalSampler(Sampler):  # type: ignore[misc]
         return self._sharding.length(self._rows)
 
     def __iter__(self) -> Iterator[int]:
-        rows = pad_to_full_batches(self._rows, self._sharding.batch_size, self._sharding.processes)
-        yield from self._sharding.shard(rows).tolist()
+        sharding, rows = self._sharding, self._rows
+        # Duplicates of the first row complete the last group.
+        missing = -rows % (sharding.batch_size * sharding.processes) if sharding.processes > 1 else 0
+        yield from sharding.shard(np.concatenate([np.arange(rows), np.full(missing, rows)])).tolist()

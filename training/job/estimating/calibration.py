@@ -81,7 +81,11 @@ class Calibration:
         planned = plan(order, lengths, size, batches_per_step, settings.processes, settings.padding)
         is_single, compiled_before = settings.processes == 1, self._compile_seconds()
         values = self._try_largest(planned, measures=is_single)
-        if not self._fits_everywhere(values is not None):
+        fits = values is not None
+        # Under XLA all processes use the same memory, so the result of this one holds for all.
+        if ranks.can_exchange_flags():
+            fits = ranks.sum_over_processes([float(fits)], self._trainer.args.device)[0] == ranks.count()
+        if not fits:
             # Free the memory of the step that failed halfway.
             self._trainer.model_wrapped.zero_grad(set_to_none=True)
             reset_peak(device_kind)
@@ -115,15 +119,6 @@ class Calibration:
             if failure_class(error) != "OutOfMemory":
                 raise
         return None
-
-    def _fits_everywhere(self, fits: bool) -> bool:
-        """Return True if the batch fits in every process.
-
-        Under XLA all processes use the same memory, so `fits`, the result of this one, holds for all.
-        """
-        if not ranks.can_exchange_flags():
-            return fits
-        return ranks.sum_over_processes([float(fits)], self._trainer.args.device)[0] == ranks.count()
 
     def _compile_seconds(self) -> float:
         return self._trainer.meter.phase_seconds.get("compile", 0.0)
@@ -189,19 +184,16 @@ class Calibration:
             steps = list(steps)
         if meter is not None:
             meter.begin_steps()
+        model = self._trainer.model_wrapped
         for batches in steps:
-            self._take_one(batches)
+            with model.no_sync() if hasattr(model, "no_sync") else nullcontext():
+                for batch in batches[:-1]:
+                    self._forward_and_backward(batch, model)
+            self._forward_and_backward(batches[-1], model)
+            optimizer_step(self._trainer)
             if meter is not None:
                 meter.end_step()
         return numbers
-
-    def _take_one(self, batches: List[Batch]) -> None:
-        model = self._trainer.model_wrapped
-        with model.no_sync() if hasattr(model, "no_sync") else nullcontext():
-            for batch in batches[:-1]:
-                self._forward_and_backward(batch, model)
-        self._forward_and_backward(batches[-1], model)
-        optimizer_step(self._trainer)
 
     def _forward_and_backward(self, batch: Batch, model: Model) -> None:
         device = self._trainer.args.device

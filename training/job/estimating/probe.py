@@ -110,7 +110,6 @@ class Probe(TrainerCallback):  # type: ignore[misc]
         self._evaluations = self._checkpoints = 0
 
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Plan the full training, whose number of steps Trainer now knows."""
         self._full = plan_full_training(self._settings, self._sampler, state.max_steps)
 
     def on_step_end(self, args: TrainingArguments, state: TrainerState, control: TrainerControl, **_: object) -> None:
@@ -148,11 +147,9 @@ class Probe(TrainerCallback):  # type: ignore[misc]
             )
 
     def on_evaluate(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Count the evaluation."""
         self._evaluations += 1
 
     def on_save(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Count the checkpoint."""
         self._checkpoints += 1
 
     def metrics(self) -> Dict[str, float]:

@@ -116,7 +116,6 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def training_step(
         self, model: Model, inputs: Dict[str, torch.Tensor], *args: object, **kwargs: object
     ) -> torch.Tensor:
-        """Count the batch's work and take the step."""
         self.meter.add_work(inputs.pop(WORK, NO_WORK))
         # A CUDA graph's gradients are in memory that the next step reuses, so a step must not begin while they exist.
         if self.compiler.marks_steps and all(parameter.grad is None for parameter in model.parameters()):
@@ -169,14 +168,15 @@ class JobTrainer(Trainer):  # type: ignore[misc]
         self._set_use_cache(False)
 
     def log(self, logs: Dict[str, float], *args: object, **kwargs: object) -> None:
-        """Update the sample count, then log."""
         self._count_samples()
         super().log(logs, *args, **kwargs)
 
     def get_eval_dataloader(self, *args: object, **kwargs: object) -> DataLoader:
-        """Return a data loader whose batches are padded for evaluation."""
-        with self._collating_with(self._eval_collator):
+        training, self.data_collator = self.data_collator, self._eval_collator
+        try:
             return super().get_eval_dataloader(*args, **kwargs)
+        finally:
+            self.data_collator = training
 
     def _load_from_checkpoint(self, *args: object, **kwargs: object) -> None:
         with whole_vocabulary(self.model):
@@ -194,7 +194,15 @@ class JobTrainer(Trainer):  # type: ignore[misc]
             return
         self._saved_step = self.state.global_step
         with self.meter.phase("checkpoint"):
-            self._write_checkpoint(*args, **kwargs)
+            try:
+                super()._save_checkpoint(*args, **kwargs)
+            except Exception as error:
+                if failure_class(error) == "OutOfMemory":
+                    raise
+                reason = str(error).strip().splitlines() or [type(error).__name__]
+                raise CheckpointNotWritten(
+                    f"cannot write the checkpoint of step {self._saved_step} in {self.keeper.folder}: {reason[0]}"
+                ) from error
             self._count_samples()
             # Every process has written its random states.
             ranks.gather_random_states(checkpoint_path(Path(self.args.output_dir), self._saved_step))
@@ -202,17 +210,6 @@ class JobTrainer(Trainer):  # type: ignore[misc]
                 self.keeper.keep(
                     self.state.global_step, self.samples_seen, self.elapsed_seconds(), self.owes_evaluation
                 )
-
-    def _write_checkpoint(self, *args: object, **kwargs: object) -> None:
-        try:
-            super()._save_checkpoint(*args, **kwargs)
-        except Exception as error:
-            if failure_class(error) == "OutOfMemory":
-                raise
-            reason = str(error).strip().splitlines() or [type(error).__name__]
-            raise CheckpointNotWritten(
-                f"cannot write the checkpoint of step {self.state.global_step} in {self.keeper.folder}: {reason[0]}"
-            ) from error
 
     def _save_optimizer_and_scheduler(self, output_dir: str) -> None:
         if not self._is_sharded:
@@ -243,14 +240,6 @@ class JobTrainer(Trainer):  # type: ignore[misc]
     def _count_samples(self) -> None:
         (samples,) = ranks.sum_over_processes([self.meter.work.samples], self.args.device)
         self.samples_seen = self.keeper.earlier_progress.samples + int(samples)
-
-    @contextmanager
-    def _collating_with(self, collator: Collator) -> Iterator[None]:
-        training, self.data_collator = self.data_collator, collator
-        try:
-            yield
-        finally:
-            self.data_collator = training
 
 
 def _without_filler(scorer: Scorer, rows: int) -> Callable[[EvalPrediction], Dict[str, float]]:
@@ -321,7 +310,6 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         self._is_leaving = False
 
     def on_train_begin(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Compile, then start the meter."""
         self._before_first_step()
         if self._trainer.owes_evaluation:
             self._trainer.evaluate()
@@ -357,7 +345,6 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             control.should_evaluate, control.should_save = False, True
 
     def on_prediction_step(self, args: object, state: TrainerState, control: TrainerControl, **_: object) -> None:
-        """Abort the evaluation when the job has to stop."""
         if self._stop.should_stop():
             raise EvaluationAborted
 
@@ -369,7 +356,6 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
         metrics: Optional[Dict[str, float]] = None,
         **_: object,
     ) -> None:
-        """Record the metrics of this step's evaluation."""
         self.evaluated_at_step = state.global_step
         self.last_evaluation = {name: value for name, value in (metrics or {}).items() if name != "epoch"}
         best = self._trainer.keeper.best
@@ -389,13 +375,18 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             return
         values = {name: value for name, value in (logs or {}).items() if name not in ("epoch", "total_flos")}
         if state.is_world_process_zero:
-            print({**values, "epoch": state.epoch, **_rounded_loss(values)}, flush=True)
+            # Four decimals, which existing metric expressions expect.
+            loss = {"loss": round(values["loss"], 4)} if "loss" in values else {}
+            print({**values, "epoch": state.epoch, **loss}, flush=True)
         if "train_runtime" in values:
             self.summary = values
             return
         self._check_target(values, control)
         if "loss" in values:
-            values["step_seconds"] = self._step_seconds()
+            # The mean since the last logged loss. Reading the loss has waited for the device.
+            seconds = self._trainer.meter.step_seconds()
+            latest, self._steps_logged = seconds[self._steps_logged :], len(seconds)
+            values["step_seconds"] = sum(latest) / max(len(latest), 1)
         self._events.emit(
             "metric", step=state.global_step, epoch=state.epoch, samples=self._trainer.samples_seen, values=values
         )
@@ -414,24 +405,13 @@ class Reporter(TrainerCallback):  # type: ignore[misc]
             if "loss" in values:
                 self._trainer.meter.end_steps()
 
-    def _step_seconds(self) -> float:
-        """Return the mean step time since the last logged loss. Reading the loss has waited for the device."""
-        seconds = self._trainer.meter.step_seconds()
-        latest, self._steps_logged = seconds[self._steps_logged :], len(seconds)
-        return sum(latest) / max(len(latest), 1)
-
-
-def _rounded_loss(values: Dict[str, float]) -> Dict[str, float]:
-    """Return the loss with four decimals: existing metric expressions expect this format."""
-    return {"loss": round(values["loss"], 4)} if "loss" in values else {}
-
 
 @contextmanager
 def preserve_random_states() -> Iterator[None]:
     """Restore all random states on exit, so that draws inside the context have no effect on later draws."""
     python, numpy_state, cpu = random.getstate(), np.random.get_state(), torch.get_rng_state()
     gpu = torch.cuda.get_rng_state() if torch.cuda.is_available() else None
-    xla = _xla_model().get_rng_state() if "torch_xla" in sys.modules else None
+    xla = ranks.xla_model().get_rng_state() if "torch_xla" in sys.modules else None
     try:
         yield
     finally:
@@ -441,7 +421,7 @@ def preserve_random_states() -> Iterator[None]:
         if gpu is not None:
             torch.cuda.set_rng_state(gpu)
         if xla is not None:
-            _xla_model().set_rng_state(xla)
+            ranks.xla_model().set_rng_state(xla)
 
 
 def allow_numpy_states() -> None:
@@ -453,9 +433,3 @@ def allow_numpy_states() -> None:
     if hasattr(torch.serialization, "add_safe_globals"):
         make_array = np.empty(0).__reduce__()[0]
         torch.serialization.add_safe_globals([make_array, np.ndarray, np.dtype, type(np.dtype(np.uint32))])
-
-
-def _xla_model() -> Any:
-    import torch_xla.core.xla_model
-
-    return torch_xla.core.xla_model

@@ -50,15 +50,11 @@ def _use_attention(model: Model, settings: Settings) -> str:
         return str(in_use) if is_open and in_use else settings.attention
     if settings.attention == blockwise.NAME:
         blockwise.register(compiles)
-    is_open = settings.arguments.attention == "auto" and settings.attention == "eager"
-    if is_open and settings.device_kind == "cpu" and _has_blockwise(model) and blockwise.register(compiles):
+    is_open = settings.arguments.attention == "auto" and settings.attention == "eager" and settings.device_kind == "cpu"
+    is_known = int(transformers.__version__.partition(".")[0]) >= 5 and model.config.model_type in blockwise.MODEL_TYPES
+    if is_open and is_known and blockwise.register(compiles):
         return blockwise.NAME if set_attention(model, blockwise.NAME) else settings.attention
     return settings.attention
-
-
-def _has_blockwise(model: Model) -> bool:
-    version = int(transformers.__version__.partition(".")[0])
-    return version >= 5 and model.config.model_type in blockwise.MODEL_TYPES
 
 
 # Embeddings of the tokens that occur.

@@ -68,7 +68,6 @@ class Total:
     """CPU seconds of each session of the group since the first reading. Sessions that ended keep their last value."""
 
     def add(self, reading: Reading) -> None:
-        """Add the next reading."""
         for session, seconds in reading.sessions.items():
             # A session that began later than the first reading counts from its beginning.
             self.ours[session] = max(self.ours.get(session, 0.0), seconds - self.first.sessions.get(session, 0.0))
@@ -171,23 +170,18 @@ def job_cpus() -> int:
 def read(members: Members, root: Path = Path("/")) -> Optional[Reading]:
     """Return the counters now, or None on a system without them. New sessions of the group are added to `members`."""
     try:
-        busy, steal = _cpu_seconds((root / "proc" / "stat").read_text())
+        counters = (root / "proc" / "stat").read_text().split()[1:9]
+        user, nice, system, _, _, irq, softirq, steal = (int(part) for part in counters)
     except (OSError, ValueError, IndexError):
         return None
     return Reading(
         at=time.monotonic(),
-        busy=busy,
-        steal=steal,
+        busy=(user + nice + system + irq + softirq) / TICKS_PER_SECOND,
+        steal=steal / TICKS_PER_SECOND,
         sessions=_sessions(members, root / "proc"),
         throttled=_throttled_seconds(root / "sys" / "fs" / "cgroup"),
         memory_stalled=_stalled_seconds(root / "proc" / "pressure" / "memory"),
     )
-
-
-def _cpu_seconds(text: str) -> Tuple[float, float]:
-    """Return the busy and stolen CPU seconds in /proc/stat."""
-    user, nice, system, _, _, irq, softirq, steal = (int(part) for part in text.split()[1:9])
-    return (user + nice + system + irq + softirq) / TICKS_PER_SECOND, steal / TICKS_PER_SECOND
 
 
 def _sessions(members: Members, proc: Path) -> Dict[int, float]:

@@ -105,7 +105,6 @@ class Meter:
         self._step_start = self._clock.mark()
 
     def add_work(self, work: Work) -> None:
-        """Count a processed batch towards this process's total work."""
         self.work = self.work.plus(work)
 
     def end_step(self) -> None:
@@ -263,16 +262,10 @@ def multiplied_parameters(model: Model) -> int:
     weight: Optional[torch.Tensor] = getattr(model.get_output_embeddings(), "weight", None)
     if weight is not None and weight is model.get_input_embeddings().weight:
         parameters += weight.numel()
-    return parameters + _repeated_parameters(model)
-
-
-def _repeated_parameters(model: Model) -> int:
-    """Return the parameters that shared layers add when they run again: ALBERT's layers share one set of weights."""
-    groups = getattr(model.config, "num_hidden_groups", None)
-    if not groups:
-        return 0
-    shared = sum(weight.numel() for name, weight in model.named_parameters() if "layer_groups" in name)
-    return int(shared * model.config.num_hidden_layers // groups - shared)
+    if groups := getattr(model.config, "num_hidden_groups", None):  # ALBERT's layers share weights, and run again
+        shared = sum(weight.numel() for name, weight in model.named_parameters() if "layer_groups" in name)
+        parameters += int(shared * model.config.num_hidden_layers // groups - shared)
+    return parameters
 
 
 def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:

@@ -26,12 +26,11 @@ Value = TypeVar("Value")
 
 def rank() -> int:
     """Return the rank of this process, from 0."""
-    return int(_xla_model().get_ordinal()) if _under_spawner() else _first_set(RANK_VARIABLES, 0)
+    return int(xla_model().get_ordinal()) if _under_spawner() else _first_set(RANK_VARIABLES, 0)
 
 
 def count() -> int:
-    """Return the number of processes."""
-    return int(_xla_model().xrt_world_size()) if _under_spawner() else _first_set(COUNT_VARIABLES, 1)
+    return int(xla_model().xrt_world_size()) if _under_spawner() else _first_set(COUNT_VARIABLES, 1)
 
 
 def local_count() -> int:
@@ -58,7 +57,8 @@ def _under_spawner() -> bool:
     return "torch_xla" in sys.modules and not os.environ.get(TORCHRUN_VARIABLE)
 
 
-def _xla_model() -> Any:
+def xla_model() -> Any:
+    """Return the module of PyTorch/XLA."""
     import torch_xla.core.xla_model
 
     return torch_xla.core.xla_model
@@ -98,7 +98,7 @@ def wait_for_all() -> None:
     if count() == 1:
         return
     if _under_spawner():
-        _xla_model().rendezvous("wait_for_all")
+        xla_model().rendezvous("wait_for_all")
         return
     import torch
 
@@ -108,11 +108,6 @@ def wait_for_all() -> None:
 def can_exchange_flags() -> bool:
     """Return True if the processes can share a flag. The spawner's cannot without waiting for devices."""
     return count() == 1 or not _under_spawner()
-
-
-def shared_flag() -> "Optional[SharedFlag]":
-    """Return a flag that all processes share, or None for a single process. All processes must call this."""
-    return SharedFlag() if count() > 1 else None
 
 
 class SharedFlag:
@@ -225,14 +220,15 @@ class StopRequest:
 
     def allow_finishing_step(self) -> None:
         """Make later stops finish the step and save a checkpoint. All processes must call this together."""
-        self._shared = shared_flag()
+        self._shared = SharedFlag() if count() > 1 else None
         self._may_finish_step = True
 
     def end_if_requested(self) -> None:
         """Announce that no step follows, and end the process if a stop was requested."""
         self._may_finish_step = False
         if self.is_requested:
-            self.end()
+            self.claim_end()
+            self._end_process()
 
     def should_stop(self) -> bool:
         """Return True if the training should stop at this step.
@@ -254,14 +250,10 @@ class StopRequest:
         """
         self._end_lock.acquire()
 
-    def end(self) -> None:
-        """End the process as stopped."""
-        self.claim_end()
-        self._end_process()
-
     def _wait(self) -> None:
         signal.sigwait({signal.SIGTERM})
         self.is_requested = True
         while self._may_finish_step and not self._another_failed():
             time.sleep(POLL_SECONDS)
-        self.end()
+        self.claim_end()
+        self._end_process()

@@ -44,7 +44,10 @@ class Target:
 
     def observe(self, values: Mapping[str, float], seconds: float, samples: int) -> None:
         """Record logged values. Only the first value that reaches the target counts."""
-        if self.seconds is None and self.metric in values and self._reached_by(values[self.metric]):
+        if self.seconds is not None or self.metric not in values:
+            return
+        value, direction = values[self.metric], self.direction or direction_of(self.metric)
+        if value <= self.value if direction == "min" else value >= self.value:
             self.seconds, self.samples = seconds, samples
 
     def metrics(self) -> Dict[str, float]:
@@ -52,10 +55,6 @@ class Target:
         if self.seconds is None or self.samples is None:
             return {"target/reached": 0}
         return {"target/reached": 1, "target/seconds": self.seconds, "target/samples": self.samples}
-
-    def _reached_by(self, value: float) -> bool:
-        direction = self.direction or direction_of(self.metric)
-        return value <= self.value if direction == "min" else value >= self.value
 
 
 @dataclass
@@ -74,17 +73,16 @@ class BestEvaluation:
         if self.metric not in values:
             known = ", ".join(sorted(name for name in values if name.startswith("eval_")))
             raise ArgumentError(f"best_metric is {self.metric!r}, but an evaluation of this task reports only {known}")
-        if not math.isnan(values[self.metric]) and self._is_better(values[self.metric]):
-            self.step, self.value = step, values[self.metric]
+        value = values[self.metric]
+        if math.isnan(value):
+            return
+        is_lower_better = direction_of(self.metric) == "min"
+        if self.value is None or (value < self.value if is_lower_better else value > self.value):
+            self.step, self.value = step, value
 
     def metrics(self) -> Dict[str, float]:
         """Return `best/step`; empty if the metric was NaN in every evaluation."""
         return {} if self.step is None else {"best/step": self.step}
-
-    def _is_better(self, value: float) -> bool:
-        if self.value is None:
-            return True
-        return value < self.value if direction_of(self.metric) == "min" else value > self.value
 
 
 PREFIX = "checkpoint-"
@@ -153,12 +151,10 @@ class CheckpointKeeper:
 
 
 def unfinished(folder: Path) -> Path:
-    """Return the folder in which a checkpoint is written until it is complete."""
     return folder / UNFINISHED
 
 
 def checkpoint_path(folder: Path, step: int) -> Path:
-    """Return the path of a step's checkpoint, named as Trainer names it."""
     return folder / f"{PREFIX}{step}"
 
 

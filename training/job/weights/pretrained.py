@@ -75,21 +75,16 @@ def load(auto_class: Any, pretrained: Pretrained, **head: object) -> Model:
     return loaded
 
 
-def can_set_attention(model: Model) -> bool:
-    """Return True if the attention implementation of a loaded model can be changed.
+def set_attention(model: Model, attention: str) -> bool:
+    """Change the attention implementation of a loaded model. Return False if the model does not have it.
 
     Since transformers 4.53, most models look up the implementation in every forward pass.
     """
-    return hasattr(model, "set_attn_implementation") and bool(
-        getattr(model, "_can_set_attn_implementation", lambda: False)()
-    )
-
-
-def set_attention(model: Model, attention: str) -> bool:
-    """Change the attention implementation of a loaded model. Return False if the model does not have it."""
     if getattr(model.config, "_attn_implementation", None) == attention:
         return True
-    if not can_set_attention(model):
+    if not hasattr(model, "set_attn_implementation"):
+        return False
+    if not getattr(model, "_can_set_attn_implementation", lambda: False)():
         return False
     try:
         model.set_attn_implementation(attention)
