@@ -102,7 +102,10 @@ def remaining(
     distance = mean_to_come - line.mean_positions
     variance = float((line.residuals**2).sum()) / (len(seconds) - 2)
     slope_variance = variance / line.spread * distance**2 if line.spread > 0 else 0.0
-    block_means = _block_means(line.residuals)
+    # About sqrt(n) blocks, of which the last includes the remainder.
+    size = len(seconds) // min(math.isqrt(len(seconds)), MAX_BLOCKS)
+    starts = np.arange(len(seconds) // size) * size
+    block_means = np.add.reduceat(line.residuals, starts) / np.diff([*starts, len(seconds)])
     mean_variance = float(block_means.var(ddof=1)) / len(block_means)
     # The steps to come are a sample too, and add noise with the same correlation as the measured noise.
     variance_to_come = mean_variance * len(seconds) / max(steps_to_come, 1)
@@ -114,13 +117,6 @@ def remaining(
 def t_975(degrees_of_freedom: int) -> float:
     """Return the 97.5 % quantile of Student's t. Beyond the table, the error is below 0.1 %."""
     return T_975[degrees_of_freedom - 1] if degrees_of_freedom <= len(T_975) else 1.96 + 2.4 / degrees_of_freedom
-
-
-def _block_means(values: np.ndarray) -> np.ndarray:
-    """Return the means of about sqrt(n) blocks, at most `MAX_BLOCKS`. The last block includes the remainder."""
-    size = len(values) // min(math.isqrt(len(values)), MAX_BLOCKS)
-    starts = np.arange(len(values) // size) * size
-    return np.asarray(np.add.reduceat(values, starts) / np.diff([*starts, len(values)]))
 
 
 @dataclass(frozen=True)

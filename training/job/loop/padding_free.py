@@ -53,7 +53,12 @@ def install(model: Model) -> None:
             f"padding none does not support models of type {model_type}, only {', '.join(MODEL_TYPES)}: use padding "
             "longest"
         )
-    _register()
+    try:
+        from transformers import AttentionInterface
+    except ImportError:
+        raise _unsupported_version("models") from None
+    # Without a registered function for masks, models build none.
+    AttentionInterface.register(NAME, attend)
     if not set_attention(model, NAME):
         raise _unsupported_version(model_type)
     _Hooks().attach(model)
@@ -179,15 +184,6 @@ def _layers(base_model: nn.Module) -> Tuple[nn.Module, nn.ModuleList]:
             if isinstance(child, nn.ModuleList):
                 return module, child
     raise _unsupported_version(type(base_model).__name__)
-
-
-def _register() -> None:
-    try:
-        from transformers import AttentionInterface
-    except ImportError:
-        raise _unsupported_version("models") from None
-    # Without a registered function for masks, models build none.
-    AttentionInterface.register(NAME, attend)
 
 
 def _unsupported_version(name: str) -> Unsupported:

@@ -37,9 +37,11 @@ def shard(model: nn.Module, accelerator: "Accelerator") -> None:
     from torch.distributed.device_mesh import init_device_mesh
     from torch.distributed.fsdp import fully_shard
 
-    device = accelerator.device
-    _connect_single_process(device)
-    accelerator.prepare_model(model, device_placement=False, evaluation_mode=True)
+    device, prepare = accelerator.device, accelerator.prepare_model
+    if not torch.distributed.is_initialized():  # Trainer creates no process group for one process
+        backend = "nccl" if device.type == "cuda" else "gloo"
+        torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
+    prepare(model, device_placement=False, evaluation_mode=True)
     mesh = init_device_mesh(device.type, (torch.distributed.get_world_size(),))
     for layer in repeated_layers(model):
         fully_shard(layer, mesh=mesh)
@@ -47,7 +49,12 @@ def shard(model: nn.Module, accelerator: "Accelerator") -> None:
     fully_shard(model, mesh=mesh)
     # The saved configuration names the model's class, whose name now starts with FSDP.
     type(model).__name__ = name
-    _keep_prepared(accelerator, model)
+
+    def prepare_other(given: nn.Module, *args: object, **kwargs: object) -> nn.Module:
+        """Leave this model as it is. It would be wrapped in DistributedDataParallel when Trainer starts."""
+        return given if given is model else prepare(given, *args, **kwargs)
+
+    accelerator.prepare_model = prepare_other
 
 
 def gathered_weights(model: nn.Module) -> Dict[str, torch.Tensor]:
@@ -100,23 +107,6 @@ def load_states(optimizer: torch.optim.Optimizer, states: States) -> None:
         for number, values in states["state"].items()
     }
     optimizer.load_state_dict({**states, "state": sharded})
-
-
-def _keep_prepared(accelerator: "Accelerator", model: nn.Module) -> None:
-    """Make accelerate leave this model as it is. It would wrap it in DistributedDataParallel when Trainer starts."""
-    prepare = accelerator.prepare_model
-
-    def prepare_other(given: nn.Module, *args: object, **kwargs: object) -> nn.Module:
-        return given if given is model else prepare(given, *args, **kwargs)
-
-    accelerator.prepare_model = prepare_other
-
-
-def _connect_single_process(device: torch.device) -> None:
-    """Create the process group of a job with one process, which Trainer does not create."""
-    if not torch.distributed.is_initialized():
-        backend = "nccl" if device.type == "cuda" else "gloo"
-        torch.distributed.init_process_group(backend, store=torch.distributed.HashStore(), rank=0, world_size=1)
 
 
 def _first_names(model: nn.Module) -> Dict[str, str]:

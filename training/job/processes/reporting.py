@@ -13,7 +13,7 @@ import time
 import traceback
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Callable, Dict, Iterator, Optional
+from typing import Callable, Dict, Iterator, Optional
 
 from training.job.processes import ranks
 
@@ -64,7 +64,10 @@ class Events:
         descriptor: int = 1,
         clock: Callable[[], float] = time.time,
     ) -> None:
-        self._file = _open(folder) if folder and enabled else None
+        self._file: Optional[int] = None
+        if folder and enabled:
+            folder.mkdir(parents=True, exist_ok=True)
+            self._file = os.open(str(folder / EVENTS_FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
         self._enabled, self._descriptor, self._clock = enabled, descriptor, clock
         self._sequence = 0
         self._inside_a_line = False
@@ -77,15 +80,18 @@ class Events:
         """
         with self._lock:
             if self._enabled:
-                self._emit(kind, fields)
+                self._write({"event": kind, "seq": self._sequence, "time": self._clock(), **fields})
                 self._enabled = kind != "failure"
 
-    def _emit(self, kind: str, fields: Dict[str, object]) -> None:
-        event: Dict[str, object] = {"event": kind, "seq": self._sequence, "time": self._clock(), **fields}
+    def _write(self, event: Dict[str, object]) -> None:
         self._sequence += 1
         # In ASCII, a character is a byte, and all white space is blanks. Without blanks between them, values alone have
         # blanks.
-        text = json.dumps(event, default=_to_json_value, separators=(",", ":"))
+        text = json.dumps(
+            event,
+            default=lambda value: value.item() if hasattr(value, "item") else str(value),
+            separators=(",", ":"),
+        )
         # Buffered output of earlier `print` calls must come first.
         sys.stdout.flush()
         for line in _lines(event, text):
@@ -116,15 +122,6 @@ def _lines(event: Dict[str, object], text: str) -> Iterator[str]:
         if piece.endswith(" "):  # The toolkit strips blanks from the end of what it reads.
             piece = piece[:-1] + "\\u0020"
         yield "{}{} {!r} {}/{} {}".format(PART_PREFIX, event["seq"], event["time"], at + 1, count, piece)
-
-
-def _open(folder: Path) -> int:
-    folder.mkdir(parents=True, exist_ok=True)
-    return os.open(str(folder / EVENTS_FILE), os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
-
-
-def _to_json_value(value: Any) -> object:
-    return value.item() if hasattr(value, "item") else str(value)
 
 
 FAILURE_FILE = "failure"

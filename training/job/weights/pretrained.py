@@ -166,19 +166,15 @@ def read_safetensors(folder: Path) -> Dict[str, torch.Tensor]:
     """
     tensors: Dict[str, torch.Tensor] = {}
     for file in sorted(folder.glob("*.safetensors")):
-        tensors.update(_read_file(file))
+        content = bytearray(file.read_bytes())
+        try:
+            (length,) = struct.unpack_from("<Q", content)
+            header = json.loads(content[8 : 8 + length].decode("utf-8"))
+            header.pop("__metadata__", None)
+            tensors.update({name: _tensor(content, 8 + length, entry) for name, entry in header.items()})
+        except (struct.error, ValueError, KeyError, TypeError, RuntimeError) as error:
+            raise ValueError(f"{file} is not a complete safetensors file: {error}") from error
     return tensors
-
-
-def _read_file(file: Path) -> Dict[str, torch.Tensor]:
-    content = bytearray(file.read_bytes())
-    try:
-        (length,) = struct.unpack_from("<Q", content)
-        header = json.loads(content[8 : 8 + length].decode("utf-8"))
-        header.pop("__metadata__", None)
-        return {name: _tensor(content, 8 + length, entry) for name, entry in header.items()}
-    except (struct.error, ValueError, KeyError, TypeError, RuntimeError) as error:
-        raise ValueError(f"{file} is not a complete safetensors file: {error}") from error
 
 
 def _tensor(content: bytearray, start: int, entry: Dict[str, Any]) -> torch.Tensor:
