@@ -183,7 +183,6 @@ def _reporter(
 
 
 def _compile(settings: Settings, trainer: JobTrainer, sampler: TrainSampler, events: Events) -> None:
-    """Compile every batch shape of the training before its first step."""
     batch_size = settings.arguments.batch_size
     orders = (sampler.order(epoch) for epoch in range(int(trainer.state.num_train_epochs)))
     max_batches = trainer.state.max_steps * settings.arguments.gradient_accumulation_steps * settings.processes
@@ -210,7 +209,6 @@ def _save(settings: Settings, trainer: JobTrainer) -> None:
 
 
 def _start_fields(settings: Settings, model: Model, parameters: int) -> Dict[str, object]:
-    """Return the fields of the `start` event."""
     versions = {module.__name__: module.__version__ for module in (torch, transformers, pyarrow, numpy)}
     return {
         "versions": {"python": platform.python_version(), **versions},

@@ -43,11 +43,9 @@ class NoCompiler:
 
     @contextmanager
     def eager(self) -> Iterator[None]:
-        """Disable the compiler inside the context."""
         yield
 
     def metrics(self) -> Dict[str, float]:
-        """Return `compile/*`."""
         return {}
 
     def cache_state(self) -> str:

@@ -35,11 +35,8 @@ class ChannelMetadata:
     max_length: int
     """Tokens of the longest permitted row."""
     rows: int
-    """Number of rows in the data file."""
     pad_token_id: int
-    """Token used as padding."""
     pad_token_type_id: int
-    """Token type used as padding."""
     padding_side: str
     """left | right."""
 
@@ -69,7 +66,6 @@ class Rows:
         return view
 
     def sorted_by_length(self) -> "Rows":
-        """Return the same rows, shortest first."""
         return self.select(np.argsort(self.lengths, kind="stable"))
 
     def sample(self, count: int) -> "Rows":
@@ -103,9 +99,7 @@ class Channel:
     folder: Path
     """Folder of the channel. A task may keep other files there."""
     metadata: ChannelMetadata
-    """Properties shared by all rows."""
     rows: Rows
-    """The rows."""
 
 
 def read_channel(folder: Path, task: str, columns: Sequence[str]) -> Channel:
@@ -219,11 +213,9 @@ class _Growing:
 
     @property
     def array(self) -> np.ndarray:
-        """The values up to now."""
         return np.zeros(0, np.int64) if self._array is None else self._array[: self.size]
 
     def append(self, part: np.ndarray) -> None:
-        """Append values."""
         if self._array is None:
             self._array = np.empty(self._capacity, part.dtype)
         self._array[self.size : self.size + len(part)] = part
@@ -273,7 +265,6 @@ def _errors_of(file: Path) -> Iterator[None]:
 def _columns_of(
     table: pa.Table, lists: Sequence[str], integers: Sequence[str], file: Path
 ) -> Tuple[Dict[str, IntegerLists], Dict[str, np.ndarray]]:
-    """Return the columns as views of Arrow's memory."""
     values = {name: _integer_lists(table, name, file) for name in lists}
     return values, {name: _integer_column(table, name, file) for name in integers}
 

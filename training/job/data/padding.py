@@ -49,7 +49,6 @@ class Padding:
     """Rule for the number of tokens to which the rows of a batch are padded."""
 
     kind: str
-    """One of `PADDING_KINDS`."""
     max_length: int
     """Tokens of the longest permitted row."""
     bucket_lengths: Tuple[int, ...] = ()
@@ -107,7 +106,6 @@ class Batch:
     """Padded rows for which a task makes the labels."""
 
     rows: Sequence[Row]
-    """The rows, without filler rows."""
     filler_rows: int
     """Number of filler rows, which are copies of the first row and come last. The loss must ignore them."""
     starts: Sequence[int]
@@ -119,7 +117,6 @@ class Batch:
 
     @property
     def length(self) -> int:
-        """Tokens of each row, padding included."""
         return int(self.input_ids.shape[1])
 
 
@@ -199,9 +196,7 @@ class Shape(NamedTuple):
     """A batch shape."""
 
     rows: int
-    """Rows, including those added as filler."""
     length: int
-    """Tokens of each row, padding included."""
     is_masked: bool
     """True if the batch has padding. Without padding, models skip the attention mask, which is a different program."""
 
@@ -210,9 +205,7 @@ class Batches(NamedTuple):
     """Shapes of batches in order, one array element for each batch."""
 
     rows: np.ndarray
-    """Rows, including those added as filler."""
     lengths: np.ndarray
-    """Tokens of each row, padding included."""
     masked: np.ndarray
     """True for each batch with padding."""
     positions: np.ndarray
@@ -324,7 +317,6 @@ class BatchSharding:
     batch_size: int
     """Rows in a process's batch."""
     processes: int
-    """Number of processes."""
     process: Optional[int] = None
     """Rank of the process whose share a sampler yields. None yields all rows, for versions of Trainer that divide them
     themselves."""

@@ -124,7 +124,6 @@ class Calibration:
         return self._trainer.meter.phase_seconds.get("compile", 0.0)
 
     def _compile(self, size: int) -> None:
-        """Compile everything that a training of this batch size would run."""
         settings, trainer = self._settings, self._trainer
         if not settings.compiler.compiles_here:
             return

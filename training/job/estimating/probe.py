@@ -7,7 +7,7 @@ Evaluations use a sample of the rows and compute no scores. Their time is scaled
 import itertools
 import math
 from dataclasses import dataclass
-from typing import Dict, Iterator, List, Optional
+from typing import Dict, List, Optional
 
 import numpy as np
 import torch
@@ -35,23 +35,18 @@ class FullTraining:
     """The full training of which a probe is the beginning."""
 
     steps: int
-    """Optimizer steps."""
     last_step: int
     """Step at which the probe ends at the latest."""
     samples: int
-    """Training samples."""
     positions: np.ndarray
     """Positions of the planned steps, in order: rows times tokens, padding included."""
     evaluations: int
-    """Number of evaluations."""
     checkpoints: int
-    """Number of checkpoints written."""
     evaluation_share: float
     """Work of one full evaluation divided by the work of one of the probe's evaluations."""
 
 
 def plan_full_training(settings: Settings, sampler: TrainSampler, steps: int) -> FullTraining:
-    """Return the training of `steps` steps that the settings describe."""
     arguments, lengths = settings.arguments, settings.train.rows.lengths
     batches_per_step = arguments.gradient_accumulation_steps * settings.processes
     last = last_step(arguments, steps, settings.global_batch_size)
@@ -104,7 +99,7 @@ class Probe(TrainerCallback):  # type: ignore[misc]
         self._warmup = settings.arguments.steady_after_steps
         self._first_step = settings.progress_before.step
         self._full: Optional[FullTraining] = None
-        self._checks = _checks()
+        self._checks = (MIN_STEPS * CHECK_SPACING**number for number in itertools.count())
         self._next_check = next(self._checks)
         self._unlogged_estimate: Optional[Estimate] = None
         self._evaluations = self._checkpoints = 0
@@ -190,11 +185,6 @@ class Probe(TrainerCallback):  # type: ignore[misc]
             total = self._unlogged_estimate.plus(self._trainer.elapsed_seconds())
             is_precise = total.relative_error <= (self._settings.arguments.probe_precision or 0.0)
         return bool(ranks.sum_over_processes([float(is_precise)], device)[0])
-
-
-def _checks() -> Iterator[int]:
-    """Yield the numbers of measured steps after which a probe checks its estimate."""
-    return (MIN_STEPS * CHECK_SPACING**number for number in itertools.count())
 
 
 def _occurrences(strategy: str, every: Optional[int], steps: int, steps_per_epoch: int) -> int:

@@ -75,12 +75,10 @@ class Line(NamedTuple):
     """Measured seconds minus the line, in measured order."""
 
     def at(self, positions: float) -> float:
-        """Return the seconds of a step with this many positions."""
         return self.mean_seconds + self.slope * (positions - self.mean_positions)
 
 
 def fit(seconds: Sequence[float], positions: np.ndarray) -> Line:
-    """Fit the line to measured steps."""
     y, x = np.asarray(seconds, dtype=float), np.asarray(positions, dtype=float)
     spread = float(((x - x.mean()) ** 2).sum())
     slope = float(((x - x.mean()) * (y - y.mean())).sum()) / spread if spread > 0 else 0.0
@@ -124,7 +122,6 @@ class Plan:
     """Plan of an epoch at one batch size, from which the sampled steps are chosen."""
 
     batch_size: int
-    """Rows of a batch."""
     order: np.ndarray
     """Row numbers of all processes, with repeats (see `sampler`)."""
     positions: np.ndarray
@@ -139,7 +136,6 @@ class Plan:
     """Rows of a complete step, over all processes."""
 
     def batches(self, step: int, process: int) -> List[np.ndarray]:
-        """Return the row numbers of each batch that a process takes in a step."""
         first = step * self.batches_per_step
         numbers = range(first + process, first + self.batches_per_step, self.processes)
         batches = [self.order[at * self.batch_size : (at + 1) * self.batch_size] for at in numbers]

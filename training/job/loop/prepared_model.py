@@ -88,7 +88,6 @@ class OccurringTokens(nn.Embedding):  # type: ignore[misc]
         return super().forward(self.row_of[tokens])
 
     def take(self, whole: nn.Embedding) -> None:
-        """Take the values of these embeddings."""
         # A list, because a module would become a part of this one.
         self._whole: List[nn.Embedding] = [whole]
         with torch.no_grad():

@@ -25,7 +25,6 @@ if TYPE_CHECKING:
 
 NO_SHARDING = "none"
 States = Dict[str, Dict[int, Dict[str, Any]]]
-"""State dictionary of an optimizer."""
 
 
 def shard(model: nn.Module, accelerator: "Accelerator") -> None:

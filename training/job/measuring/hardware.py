@@ -52,7 +52,6 @@ FLOPS_PER_SECOND = {
 
 
 def device_kind() -> str:
-    """Return `cuda` or `cpu`."""
     return "cuda" if torch.cuda.is_available() else "cpu"
 
 

@@ -43,7 +43,6 @@ class Instant:
     """State of a training at a moment when the device was idle."""
 
     seconds: float
-    """Clock time."""
     paused_seconds: float
     """Seconds of evaluations and checkpoints since the first step."""
     work: Work
@@ -59,7 +58,6 @@ class Steady:
     work: Work
     """Work of this process during `seconds`."""
     steps: int
-    """Optimizer steps during `seconds`."""
     step_seconds: Tuple[float, float, float]
     """Quartiles of the step time: p25, p50, p75."""
 
@@ -100,7 +98,6 @@ class Meter:
         self.add_phase(name, seconds)
 
     def begin_steps(self) -> None:
-        """Mark the start of the first step."""
         self._first_step_start = self._instant()
         self._step_start = self._clock.mark()
 
@@ -108,7 +105,6 @@ class Meter:
         self.work = self.work.plus(work)
 
     def end_step(self) -> None:
-        """Mark the end of an optimizer step."""
         end = self._clock.mark()
         self._spans.append((self._step_start, end))
         self._step_start = end
@@ -152,15 +148,12 @@ class CpuClock:
     """Clock of a CPU, whose work has finished when a call returns."""
 
     def now(self) -> float:
-        """Return seconds since an arbitrary start."""
         return time.perf_counter()
 
     def mark(self) -> Any:
-        """Return the current time as a mark."""
         return time.perf_counter()
 
     def seconds_between(self, start: Any, end: Any) -> float:
-        """Return the seconds between two marks."""
         return float(end - start)
 
 
@@ -168,18 +161,15 @@ class CudaClock:
     """Clock of an NVIDIA GPU, whose marks are CUDA events."""
 
     def now(self) -> float:
-        """Wait until the GPU has finished, and return seconds."""
         torch.cuda.synchronize()
         return time.perf_counter()
 
     def mark(self) -> Any:
-        """Queue a CUDA event behind the GPU's current work, and return it as the mark."""
         event = torch.cuda.Event(enable_timing=True)
         event.record()
         return event
 
     def seconds_between(self, start: Any, end: Any) -> float:
-        """Return the seconds between two marks. Waits until the GPU has reached the second mark."""
         end.synchronize()
         return float(start.elapsed_time(end)) / 1000
 
@@ -188,7 +178,6 @@ class XlaClock(CpuClock):
     """Clock of an XLA device. XLA has no events, so a mark is the time at the CPU that feeds the device."""
 
     def now(self) -> float:
-        """Wait until the device has finished, and return seconds."""
         import torch_xla.core.xla_model as xm
 
         xm.mark_step()
@@ -269,7 +258,6 @@ def multiplied_parameters(model: Model) -> int:
 
 
 def time_metrics(phase_seconds: Mapping[str, float]) -> Dict[str, float]:
-    """Return `time/*_seconds`."""
     return {f"time/{phase}_seconds": seconds for phase, seconds in phase_seconds.items()}
 
 

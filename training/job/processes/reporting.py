@@ -163,7 +163,6 @@ def report(error: BaseException, events: Events, output: Optional[Path]) -> int:
 
 
 def another_process_failed(output: Optional[Path]) -> bool:
-    """Return True if another process of this job has failed."""
     return ranks.count() > 1 and output is not None and (output / FAILURE_FILE).exists()
 
 

@@ -27,7 +27,6 @@ class Target:
     metric: str
     """Name in Trainer's log, such as `eval_accuracy`."""
     value: float
-    """Value to reach."""
     direction: Optional[str] = None
     """min | max; None means min for losses and perplexity, and max for all others."""
     seconds: Optional[float] = None
@@ -39,7 +38,6 @@ class Target:
 
     @property
     def ends_training(self) -> bool:
-        """True if the target was reached and the training therefore ends."""
         return self.stops and self.seconds is not None
 
     def observe(self, values: Mapping[str, float], seconds: float, samples: int) -> None:
@@ -96,9 +94,7 @@ class Progress:
     """State of a training at a checkpoint."""
 
     step: int
-    """Optimizer steps taken."""
     samples: int
-    """Samples seen by all devices."""
     seconds: float
     """Run time of the job's processes in seconds, summed over all starts."""
     identity: Dict[str, Any] = field(default_factory=dict)
@@ -106,9 +102,7 @@ class Progress:
     owes_evaluation: bool = False
     """True if this step's evaluation was skipped because the job had to stop."""
     best: Optional[Dict[str, Any]] = None
-    """Fields of the best evaluation so far."""
     target: Optional[Dict[str, Any]] = None
-    """Fields of the target."""
 
 
 NO_PROGRESS = Progress(step=0, samples=0, seconds=0.0)
@@ -125,7 +119,6 @@ class CheckpointKeeper:
     identity: Dict[str, Any]
     """Values that identify this training (see `settings/training_identity.py`)."""
     earlier_progress: Progress
-    """Progress of the job's earlier starts."""
     best: Optional[BestEvaluation]
     """Best evaluation so far; None if none is tracked."""
     target: Optional[Target]

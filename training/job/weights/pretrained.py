@@ -42,7 +42,6 @@ class Pretrained:
 
     @property
     def is_folder(self) -> bool:
-        """True if the location is a local folder."""
         return Path(self.location).is_dir()
 
 

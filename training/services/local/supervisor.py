@@ -128,7 +128,12 @@ def supervise(folder: JobFolder, request: Mapping[str, Any], record: Record) -> 
     disk = DiskWatch(folder.base, request, record.warn)
     disk.look()
     program = _program(folder, request, slot)
-    outcome = processes.run(program, lambda ended_by: _record_stop(record, ended_by), disk.look)
+
+    def record_stop(ended_by: processes.EndedBy) -> None:
+        if ended_by == "stop":
+            record.enter("Stopping", "Stopping the training job")
+
+    outcome = processes.run(program, record_stop, disk.look)
     if load:
         record.add(FIELD, load.metrics())
     if outcome.ended_by == "itself" and outcome.exit_code != 0:
@@ -171,11 +176,6 @@ def _program(folder: JobFolder, request: Mapping[str, Any], slot: slots.Slot) ->
         limit_seconds=request["StoppingCondition"]["MaxRuntimeInSeconds"],
         grace_seconds=float(variables.get(GRACE_VARIABLE, STOP_GRACE_SECONDS)),
     )
-
-
-def _record_stop(record: Record, ended_by: processes.EndedBy) -> None:
-    if ended_by == "stop":
-        record.enter("Stopping", "Stopping the training job")
 
 
 def _finish(folder: JobFolder, request: Mapping[str, Any], record: Record, outcome: processes.Outcome) -> None:
