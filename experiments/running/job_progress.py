@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 
 from training.contract.events import Event
 from training.contract.failures import Failure
+from training.job.tasks import LOSS, METRICS
 
 _QUIET_SECONDS = 10.0
 """Shortest time between two lines that report a step."""
@@ -99,10 +100,8 @@ class JobProgress:
             ("calibration/largest_batch_size", "batches up to {:.0f} fit"),
             ("throughput/steady_samples_per_second", "{:.1f} samples/s steady"),
             ("cost/billable_seconds", "{:.1f} s billable"),
-            ("eval_perplexity", "perplexity {:.2f}"),
-            ("eval_accuracy", "accuracy {:.4f}"),
-            ("eval_f1", "F1 {:.4g}"),
-            ("eval_exact_match", "exact match {:.4g}"),
+            # A script may log a score in another unit.
+            *((each.name, f"{each.label} {{:.4g}}") for each in METRICS if each != LOSS),
         )
         self._line(", ".join(form.format(metrics[name]) for name, form in figures if name in metrics) or "completed")
         if compiler_warning:

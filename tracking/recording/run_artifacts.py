@@ -26,6 +26,7 @@ from tracking.server.store import Store
 from training.contract.events import Event
 from training.contract.failures import Failure
 from training.contract.plain_text import without_markup
+from training.job.tasks import METRICS
 from training.services.registry import service_name, traits_of
 from training.staging.tokens.staged import (
     balance_phrase,
@@ -45,12 +46,7 @@ _FIGURES = (
     ("time/train_steady_seconds", "steady training", "{:.1f} s"),
     ("cost/billable_seconds", "billable", "{:.1f} s"),
     ("train_loss", "training loss", "{:.4f}"),
-    ("eval_loss", "evaluation loss", "{:.4f}"),
-    ("eval_perplexity", "perplexity", "{:.2f}"),
-    ("eval_accuracy", "accuracy", "{:.4f}"),
-    ("eval_f1_macro", "macro F1", "{:.4f}"),
-    ("eval_f1", "F1", "{:.2f} %"),
-    ("eval_exact_match", "exact match", "{:.2f} %"),
+    *((metric.name, metric.label, metric.text_format) for metric in METRICS),
 )
 Rows = Sequence[Mapping[str, Any]]
 
@@ -242,7 +238,7 @@ def class_rows(data: DataSource) -> list[dict[str, Any]]:
 
 
 def log_confusion_matrix(store: Store, run_id: str, tables: Mapping[str, Rows], charts: ClassCharts | None) -> None:
-    """Log the chart of a classification's confusion matrix, if the job reported one and `charts` is passed."""
+    """Log the chart of a confusion matrix, if the job reported one and `charts` is passed."""
     if charts is None or not {"per_class.json", "confusion_matrix.json"} <= tables.keys():
         return
     names = [str(row["label"]) for row in tables["per_class.json"]]

@@ -128,13 +128,13 @@ def _trainer(settings: Settings, model: Model, meter: Meter) -> Tuple[JobTrainer
         sampler=sampler,
         eval_sampler=eval_sampler(settings),
         eval_collator=Collator(settings.eval_padding, settings.validation.metadata, task.targets),
-        scorer=None if settings.evaluates_sample else task.Scorer(validation),
+        scorer=None if settings.evaluates_sample else task.scorer(validation),
         keeper=_checkpoint_keeper(settings, model),
         sharding_kind=arguments.sharding,
         preprocess_logits_for_metrics=task.reduce_predictions,
         model=model,
         args=trainer_arguments(
-            arguments, folder, settings.precision, settings.device_kind, settings.processes, list(task.LABELS)
+            arguments, folder, settings.precision, settings.device_kind, settings.processes, list(task.label_inputs)
         ),
         data_collator=Collator(settings.padding, settings.train.metadata, task.targets, arguments.batch_size),
         train_dataset=settings.train.rows,

@@ -29,10 +29,10 @@ def check(device_kind: str) -> None:
         )
 
 
-def apply(model: Model, task: str) -> None:
+def apply(model: Model, *, predicts_tokens: bool) -> None:
     """Exchange modules of a loaded model for Liger's. The model keeps its parameters and its configuration.
 
-    `task` is a key of `tasks.TASKS`. Raises `Unsupported` if Liger has no kernels for the model.
+    `predicts_tokens` is True for a language model. Raises `Unsupported` if Liger has no kernels for the model.
     """
     try:
         from liger_kernel.transformers.monkey_patch import (
@@ -45,7 +45,7 @@ def apply(model: Model, task: str) -> None:
         ) from error
     check_model_type(model.config.model_type, MODEL_TYPE_TO_APPLY_LIGER_FN)
     try:
-        _apply_liger_kernel_to_instance(model=model, **options(task))
+        _apply_liger_kernel_to_instance(model=model, **options(predicts_tokens=predicts_tokens))
     # Classes and names that the installed transformers does not have, or that have no kernels.
     except (AttributeError, ImportError, TypeError, ValueError) as error:
         raise Unsupported(
@@ -62,7 +62,7 @@ def check_model_type(model_type: str, supported: Any) -> None:
         )
 
 
-def options(task: str) -> Dict[str, bool]:
+def options(*, predicts_tokens: bool) -> Dict[str, bool]:
     """Return Liger's arguments that switch kernels off.
 
     Liger's cross entropy would replace PyTorch's own function for the whole process, evaluation included. Its fused
@@ -70,4 +70,4 @@ def options(task: str) -> Dict[str, bool]:
     training it computes no logits; in evaluations, which read them, it does.
     """
     off = {"cross_entropy": False}
-    return off if task == "causal-lm" else {**off, "fused_linear_cross_entropy": False}
+    return off if predicts_tokens else {**off, "fused_linear_cross_entropy": False}

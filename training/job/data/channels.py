@@ -101,6 +101,11 @@ class Channel:
     metadata: ChannelMetadata
     rows: Rows
 
+    @property
+    def data_file(self) -> Path:
+        """File of the rows, for messages."""
+        return self.folder / DATA
+
 
 def read_channel(folder: Path, task: str, columns: Sequence[str]) -> Channel:
     """Return the channel in a folder, with the integer columns that the task needs.

@@ -13,9 +13,6 @@ from torch.utils.data import Sampler
 
 from training.job.data.channels import DUPLICATE, ChannelMetadata, Row
 
-IGNORED_LABEL = -100
-"""Label that PyTorch's cross entropy ignores."""
-
 PADDING_KINDS = ("longest", "buckets", "max_length", "none")
 
 WORK = "work"

@@ -63,7 +63,7 @@ def compile_shapes(
     with preserve_random_states():
         for shape in chosen:
             collator = Collator(Padding("max_length", shape.length), settings.train.metadata, task.targets)
-            batch = collator(synthetic_rows(shape, task.COLUMNS, settings.train.rows.types is not None))
+            batch = collator(synthetic_rows(shape, task.integer_columns, settings.train.rows.types is not None))
             for _ in range(steps_per_shape(settings.device_kind, settings.arguments.compile_mode)):
                 trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
                 model.zero_grad()

@@ -23,10 +23,11 @@ from training.job.loop.prepared_model import in_16_bits, whole_vocabulary
 from training.job.measuring.hardware import process_age_seconds
 from training.job.measuring.meter import Meter
 from training.job.processes import ranks
-from training.job.processes.protocols import Model, Scorer
+from training.job.processes.protocols import Model
 from training.job.processes.ranks import StopRequest
 from training.job.processes.reporting import CheckpointNotWritten, Events, failure_class
 from training.job.settings.job_settings import Settings
+from training.job.tasks.task import Scorer
 from training.job.weights.checkpoints import CheckpointKeeper, checkpoint_path
 
 

@@ -172,7 +172,7 @@ class _Hooks:
         return output
 
     def _exclude_padding(self, module: nn.Module, args: Any, logits: Tensor) -> Tensor:
-        """Give padding no share in the loss of question answering, which is a softmax over all positions of a row."""
+        """Give padding no share in a loss that is a softmax over all positions of a row."""
         assert self.rows is not None
         return logits.masked_fill(~self.rows.mask.unsqueeze(-1), torch.finfo(logits.dtype).min)
 

@@ -26,7 +26,7 @@ def prepare(model: Model, settings: Settings) -> Settings:
     Return the settings with the attention in use. Raises `Unsupported` if the model cannot have the changes.
     """
     if settings.arguments.kernels == "liger":
-        liger.apply(model, settings.arguments.task)
+        liger.apply(model, predicts_tokens=settings.task.predicts_tokens)
     settings = replace(settings, attention=_use_attention(model, settings))
     use_occurring_tokens(model, settings)
     if settings.precision == "fp8":

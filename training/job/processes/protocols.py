@@ -1,10 +1,9 @@
 """What the job uses of objects of other libraries: a model of transformers, and its configuration."""
 
-from typing import TYPE_CHECKING, Dict, Iterator, List, Optional, Protocol, Tuple
+from typing import TYPE_CHECKING, Dict, Iterator, Optional, Protocol, Tuple
 
 if TYPE_CHECKING:
     from torch import Tensor, nn
-    from transformers import EvalPrediction
 
 
 class Config(Protocol):
@@ -36,10 +35,3 @@ class Model(Protocol):
     def named_parameters(self) -> "Iterator[Tuple[str, Tensor]]": ...
     def state_dict(self, *, keep_vars: bool = False) -> "Dict[str, Tensor]": ...
     def zero_grad(self, set_to_none: bool = True) -> None: ...
-
-
-class Scorer(Protocol):
-    """Scores the evaluations of a job."""
-
-    def __call__(self, prediction: "EvalPrediction") -> Dict[str, float]: ...
-    def tables(self) -> Dict[str, List[Dict[str, object]]]: ...

@@ -17,7 +17,7 @@ from training.job.processes.reporting import ArgumentError, BadData, Events, Uns
 from training.job.settings.arguments import Arguments, parse
 from training.job.settings.declared import SHARDING_SINCE
 from training.job.settings.trainer_arguments import global_batch_size
-from training.job.tasks import TASKS
+from training.job.tasks import TASKS, Task
 from training.job.weights.checkpoints import NO_PROGRESS, BestEvaluation, Progress, Target, newest, unfinished
 from training.job.weights.pretrained import Pretrained
 
@@ -89,8 +89,8 @@ class Settings:
         return Pretrained(self.model_location, arguments.model_revision, arguments.weights, self.attention)
 
     @property
-    def task(self) -> Any:
-        """Module of the task (see `tasks`)."""
+    def task(self) -> Task:
+        """The task that the job trains."""
         return TASKS[self.arguments.task]
 
     @property
@@ -208,10 +208,10 @@ def resolve_settings(argv: Sequence[str], environment: Mapping[str, str], events
     arguments = _with_resumed_values(arguments, device_kind, resumed)
     task = TASKS[arguments.task]
     train, validation = (
-        read_channel(folder, arguments.task, task.COLUMNS) for folder in (folders.train, folders.validation)
+        read_channel(folder, arguments.task, task.integer_columns) for folder in (folders.train, folders.validation)
     )
     for channel in (train, validation):
-        task.check(channel)
+        task.check_channel(channel)
     _check_together(arguments, folders, train, validation)
     return Settings(
         arguments=arguments,
