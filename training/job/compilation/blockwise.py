@@ -6,7 +6,7 @@ block follow each other while its numbers are in the caches, as in FlashAttentio
 https://arxiv.org/abs/2205.14135), and numbers stay in the precision of the matrix products; softmax computes in 32 bits
 inside. Unlike in FlashAttention, the weights are kept for the backward pass: to compute them again would take longer.
 
-Without dropout, the result is that of any other implementation up to rounding. With dropout, its rate is rounded.
+Without dropout, the result differs from other implementations only by rounding. With dropout, its rate is rounded.
 """
 
 from typing import Any, Iterator, Optional, Tuple
@@ -21,7 +21,7 @@ MODEL_TYPES = (
     *("albert", "bert", "camembert", "distilbert", "electra", "gpt2", "llama", "mistral", "qwen2", "qwen3"),
     *("roberta", "xlm-roberta"),
 )
-"""Models for which `auto` selects it, with transformers 5. Tests compare their gradients with those of eager."""
+"""Models for which `auto` selects it, with transformers 5. Tests compare their gradients with eager's."""
 UNSUPPORTED = ("head_mask", "softcap", "s_aux", "position_bias")
 """Arguments with which some models change the scores in ways that this implementation does not."""
 
@@ -70,7 +70,7 @@ def attend(
 ) -> Tuple[Tensor, None]:
     """Return the attention, batch x queries x heads x width, and no weights.
 
-    Arguments are those of transformers' implementations: `query`, `key` and `value` are batch x heads x tokens x width.
+    Arguments are as in transformers' implementations: `query`, `key` and `value` are batch x heads x tokens x width.
     Keys and values may have fewer heads, each for several heads of the queries. Raises `ValueError` for an argument
     that is not supported.
     """

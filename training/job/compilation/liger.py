@@ -66,7 +66,7 @@ def options(*, predicts_tokens: bool) -> Dict[str, bool]:
     """Return Liger's arguments that switch kernels off.
 
     Liger's cross entropy would replace PyTorch's own function for the whole process, evaluation included. Its fused
-    loss belongs to language models: it would replace the forward pass of a classifier by that of a language model. In
+    loss belongs to language models: it would replace the forward pass of a classifier by a language model's. In
     training it computes no logits; in evaluations, which read them, it does.
     """
     off = {"cross_entropy": False}

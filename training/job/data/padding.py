@@ -29,7 +29,7 @@ class Work(NamedTuple):
     tokens: int
     """Tokens of those rows, without padding."""
     positions: int
-    """Rows times batch length, with filler rows and padding. With padding `none`, the tokens with those of filler rows:
+    """Rows times batch length, with filler rows and padding. With padding `none`, the tokens and filler tokens:
     the model's layers compute no others, though its embeddings and its head do."""
     pairs: int = 0
     """Squares of the rows' tokens, summed: attention multiplies each token with each token of its row."""

@@ -26,7 +26,7 @@ MAX_FRACTION = 10
 """Without a sample limit, a probe takes at most the training's steps divided by this."""
 
 CHECK_SPACING = 2
-"""Factor from the measured steps of one check to those of the next. Few checks are better: each is another chance that
+"""Factor from the measured steps of one check to the next one's. Few checks are better: each is another chance that
 the interval is narrow by luck."""
 
 

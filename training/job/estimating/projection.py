@@ -3,7 +3,7 @@
 A step's time depends on the length of its batch, and all lengths are known in advance. The regression estimator of
 survey sampling uses this (Cochran, Sampling Techniques, 3rd edition 1977, chapters 7 and 8): it fits a straight line of
 seconds over positions to the measured steps and evaluates it at the mean of the steps in question. The mean length of a
-few steps differs from that of all, and the plain mean of their seconds would be off by as much; the line corrects this.
+few steps differs from the mean of all, and the plain mean of their seconds would be off as much; the line corrects it.
 
 A probe projects the rest of a training from its first steps. Because the order of steps is random, the estimate is
 right on average even if the relation is not a straight line. Consecutive steps tend to be slow together, for instance
@@ -123,7 +123,7 @@ class Plan:
 
     batch_size: int
     order: np.ndarray
-    """Row numbers of all processes, with repeats (see `sampler`)."""
+    """Row numbers of all processes, with repeats (see `data/padding.py`)."""
     positions: np.ndarray
     """Positions of each complete step: rows times tokens over all processes, padding included."""
     largest: np.ndarray

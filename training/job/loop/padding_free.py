@@ -1,6 +1,6 @@
 """Train without padding: the layers of a model compute only real tokens.
 
-Batches stay padded outside of the layers, so labels, positions, poolers and heads are those of padded training. A hook
+Batches stay padded outside of the layers, so labels, positions, poolers and heads are as in padded training. A hook
 in front of the layers removes the padding: rows x length x width becomes 1 x tokens x width. A hook behind them puts it
 back as zeros. In between, every product, norm and dropout is computed for each token separately. Only attention relates
 tokens to each other, so it has an implementation of its own, which transformers looks up.
@@ -46,7 +46,7 @@ def use_padding_free(model: Model, settings: Settings) -> None:
 
 
 def install(model: Model) -> None:
-    """Make the model compute without padding. What it saves remains that of a plain model. Raises `Unsupported`."""
+    """Make the model compute without padding. What it saves is a plain model. Raises `Unsupported`."""
     model_type = model.config.model_type
     if model_type not in MODEL_TYPES:
         raise Unsupported(
@@ -107,7 +107,7 @@ class PackedRows:
         self._at: Optional[Tensor] = at if self.tokens < self.mask.numel() else None
 
     def pack(self, padded: Tensor) -> Tensor:
-        """Return the tokens' values, 1 x tokens x width, from those of the padded batch, rows x length x width."""
+        """Return the tokens' values, 1 x tokens x width, from the padded batch, rows x length x width."""
         flat = padded.reshape(-1, padded.shape[-1])
         return (flat if self._at is None else flat.index_select(0, self._at)).unsqueeze(0)
 
@@ -207,7 +207,7 @@ def attend(
 ) -> Tuple[Tensor, None]:
     """Return the attention of each token to the tokens of its row, 1 x tokens x heads x width, and no weights.
 
-    Arguments are those of transformers' implementations: `query`, `key` and `value` are 1 x heads x tokens x width. The
+    Arguments are as in transformers' implementations: `query`, `key` and `value` are 1 x heads x tokens x width. The
     rows come from the module's attribute `padding_free`, so the mask is not used.
     """
     rows: PackedRows = module.padding_free.rows

@@ -164,7 +164,7 @@ The choice of an expert is sensitive to rounding."""
 
 
 def linears_to_convert(model: Model) -> List[str]:
-    """Return the names of the linear layers that compute in 8 bits: those of the model's repeated layers.
+    """Return the names of the linear layers that compute in 8 bits: all in the model's repeated layers.
 
     Heads and embeddings stay in 16 bits. The loss reads the outputs of a head, which may be few.
     """
@@ -184,7 +184,7 @@ def convert_to_float8(model: Model, emulate: bool = False) -> None:
     """Exchange the linear layers of a loaded model, which keeps its parameters. `emulate` computes on any device.
 
     torchao's layers scale and round their input, weight and gradient to 8 bits before each product. The weights stay in
-    single precision, under the same names, so optimizer, checkpoints and saved models equal those of bf16.
+    single precision, under the same names, so optimizer, checkpoints and saved models are as in bf16.
 
     Raises `Unsupported` if the model has no layer to exchange, or if torchao does not fit the installed torch.
     """

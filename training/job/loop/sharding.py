@@ -3,7 +3,7 @@
 `fully_shard` (torch 2.6, https://docs.pytorch.org/docs/stable/distributed.fsdp.fully_shard.html) replaces every
 parameter by a DTensor of which each process holds a part. A layer's parameters are gathered before it runs and released
 after it, and its gradients are averaged into parts as soon as they are complete. Matrix products use the same autocast
-as without sharding and gradients are averaged in single precision, so the losses are equal up to rounding. A process
+as without sharding and gradients are averaged in single precision, so the losses differ only by rounding. A process
 averages gradients after every batch of a step: whole gradients would need the memory that sharding saves.
 
 `fully_shard` is called here and not through accelerate's plugin, with which Trainer needs several processes and writes
@@ -98,7 +98,7 @@ def gathered_states(optimizer: torch.optim.Optimizer) -> States:
 def load_states(optimizer: torch.optim.Optimizer, states: States) -> None:
     """Load a plain state dictionary into the optimizer of a sharded model. All processes must call this.
 
-    Of tensors with dimensions, only the values of rank 0 are used; those of other ranks must have the same shapes.
+    Of tensors with dimensions, only the values of rank 0 are used; values of other ranks must have the same shapes.
     """
     parameters = [parameter for group in optimizer.param_groups for parameter in group["params"]]
     sharded = {

@@ -119,7 +119,7 @@ class MachineLoad:
     """Thread that reads the counters until `metrics` is called."""
 
     def __init__(self, reads_gpu: bool, interval_seconds: float = INTERVAL_SECONDS, cpus: int = 0) -> None:
-        """Measure beside a job on `cpus` CPUs; 0 stands for the CPUs of this process."""
+        """Measure while a job runs on `cpus` CPUs; 0 stands for the CPUs of this process."""
         self._cpus = cpus or job_cpus()
         self._members = Members(group_of(os.environ.get(JOB_NAME, "")), os.getsid(0))
         self._interval_seconds = interval_seconds
@@ -280,7 +280,7 @@ class GpuLoad:
         """Add the output of `PROCESSES`: a line for each process on a GPU.
 
         A GPU is shared if a process of `sessions` and one of another session use it. Process IDs that do not exist here
-        count not: a container sees those of its host.
+        do not count: a container sees the IDs of its host.
         """
         users: Dict[str, Set[bool]] = {}
         for line in output.splitlines():
