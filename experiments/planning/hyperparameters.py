@@ -10,7 +10,7 @@ from experiments.schema.experiment import Experiment
 from training.contract.job_spec import Scalar
 from training.contract.s3_location import AccountFields
 from training.job.settings.declared import SETTINGS, traits_of
-from training.staging.sources.request import StagingRequest
+from training.staging.sources.request import InputFields, StagingRequest
 
 KEEPS_NOTHING = {"save_model": False, "save_strategy": "none", "save_steps": None, "best_metric": None, "target": None}
 """Fields without effect in a calibration, which trains nothing."""
@@ -62,18 +62,13 @@ def staging_request(experiment: Experiment) -> StagingRequest:
     """Return the staging request of an experiment. Arms that read the same data have equal requests."""
     assert experiment.data is not None
     return StagingRequest(
+        **{name: getattr(experiment, name) for name in InputFields.model_fields},
         task=experiment.task,
         data=experiment.data,
         model=experiment.model,
         model_revision=experiment.model_revision,
         weights=experiment.first_weights,
-        model_type=experiment.model_type,
-        model_overrides=experiment.model_overrides,
-        tokenizer=experiment.tokenizer,
         max_length=experiment.max_length,
-        doc_stride=experiment.doc_stride,
-        n_best_answers=experiment.n_best_answers,
-        max_answer_length=experiment.max_answer_length,
         packing=experiment.packing is not False,
         bucket_lengths=experiment.bucket_lengths,
         min_train_rows=_largest_step(experiment),

@@ -26,19 +26,13 @@ from judging.round_order import round_order
 from state.home import compile_cache
 from tracking.groups.plan_file import METRIC_SCALES, write_scales
 from tracking.groups.planned_job import AGAIN, BatchSizes, DataSource, ModelPlan, PlannedJob, ScriptPlan
-from training.contract.job_spec import NOT_CHOSEN, JobSpec, MetricDefinition
+from training.contract.job_spec import NOT_CHOSEN, Instances, JobSpec, MetricDefinition
 from training.services.local.container import PYTHON_VARIABLE, SECRET_VARIABLES
 from training.services.local.supervisor import MEASURE_VARIABLE
 from training.services.registry import traits_of
 from training.staging.tasks import TASKS
 from training.staging.tokens.staged import Staged
 
-MACHINE_FIELDS = (
-    *("fallback_instance_types", "instance_count", "devices", "launcher", "mpi_options"),
-    *("model_parallel", "volume_gib", "max_run_seconds", "spot", "max_wait_seconds", "keep_alive_seconds"),
-    "capacity_retry_minutes",
-)
-"""Fields of `machine` that a job takes unchanged."""
 ANSWERING_FIELDS = ("max_length", "doc_stride", "n_best_answers", "max_answer_length")
 """Fields that control question answering, in evaluation and in the logged model."""
 SPOT_TERMS = ("interruptions_per_hour", "spot_discount_percent")
@@ -164,6 +158,8 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
     experiment = arm.experiment.model_copy(update={"seed": arm.experiment.seed + repeat})
     machine, image = experiment.machine, experiment.machine.image or Image()
     keeps_checkpoints = experiment.script is not None or experiment.save_strategy != "none"
+    instances = {name: getattr(machine, name) for name in Instances.model_fields}
+    instances["instance_type"] = traits_of(experiment.service).instance_type or machine.instance_type
     spec = JobSpec(
         name=job_name,
         compiler=experiment.compiler,
@@ -171,8 +167,7 @@ def job(job_name: str, name: str, arm: Arm, repeat: int, staged: Inputs, home: P
         **_program(experiment, staged),
         output_uri=(home / "outputs").as_uri(),
         checkpoint_uri=(home / "checkpoints" / job_name).as_uri() if keeps_checkpoints else None,
-        instance_type=traits_of(experiment.service).instance_type or machine.instance_type,
-        **{name: getattr(machine, name) for name in MACHINE_FIELDS},
+        **instances,
         image=image.uri or NOT_CHOSEN,
         image_versions=image.versions(),
         environment=environment(experiment, staged, home),

@@ -25,7 +25,7 @@ from sweeps.search_space import Optimiser, ScalingRule, scale
 from training.contract.frozen import Frozen, Name
 from training.job.settings.declared import COMPILER_OPTIONS, MAX_TOKENS, SETTINGS, TrainingSettings, traits_of
 from training.services.registry import DEFAULT, ServiceName
-from training.staging.sources.request import Data, ModelOverrides
+from training.staging.sources.request import Data, InputFields
 
 BucketLengths = Annotated[tuple[Annotated[int, Field(ge=1, le=MAX_TOKENS)], ...], Field(strict=False, min_length=1)]
 Budget = Annotated[float, Field(gt=0.0, le=1e12)]
@@ -103,28 +103,15 @@ else:
     SharedFields = create_model("SharedFields", __base__=Frozen, **_shared_fields())
 
 
-class ExperimentFields(SharedFields):
+class ExperimentFields(InputFields, SharedFields):
     """All fields of an experiment."""
 
     description: str = ""
     """Purpose of the experiment, in a sentence or two."""
     script: Script | None = None
     """Training script to run instead of a task."""
-    model_type: Name | None = None
-    """Architecture in Transformers to train from scratch, such as `gpt2`."""
-    model_overrides: ModelOverrides = Field(default_factory=dict)
-    """Fields of the model configuration to change, such as `n_layer`. Requires random weights."""
-    tokenizer: Name | None = None
-    """Tokenizer, named like a model. None means that of the model. Requires random weights."""
     data: Data | None = None
     """Training and validation data, from exactly one of `train`, `hub` and `builtin`."""
-
-    doc_stride: Annotated[int, Field(ge=0, le=MAX_TOKENS)] = 128
-    """Question answering: tokens of the context that two neighbouring windows share. Must be below `max_length`."""
-    n_best_answers: Annotated[int, Field(ge=1, le=1_000)] = 20
-    """Question answering: most likely starts and ends per window that are combined into answers."""
-    max_answer_length: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = 30
-    """Question answering: longest answer, in tokens."""
 
     packing: bool | None = None
     """Causal language modelling: fill blocks of `max_length` with the tokens of all texts (true, None), or keep one row

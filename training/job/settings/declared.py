@@ -107,7 +107,7 @@ class TrainingSettings:
     decoders such as Llama, Mistral and Qwen. `liger` needs an NVIDIA GPU and the package `liger-kernel`."""
     optimizer: Literal["auto", "adamw"] = setting("auto")
     """AdamW: `auto` takes the fused kernel where torch has one, and on a CPU leaves out the embeddings of tokens that
-    do not occur (equal up to rounding); `adamw` uses one kernel per operation, and trains all."""
+    do not occur (equal but for rounding); `adamw` uses one kernel per operation, and trains all."""
     dataloader_workers: Optional[int] = setting(None, ge=0, le=256, changes_training=False)
     """Processes per device that build batches. None means 2 on a GPU and 0 on a CPU."""
     compiler: Compiler = setting("none")
