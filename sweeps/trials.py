@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 from sweeps.costs import CostModel
 from sweeps.search_space import Point, Space
+from training.contract.failures import Failure
 
 if TYPE_CHECKING:
     from optuna.trial import FrozenTrial
@@ -79,8 +80,8 @@ class CurvePoint:
 class TrialOutcome:
     """Outcome and cost of a trial's job."""
 
-    failure: tuple[str, str] | None = None
-    """(class, reason) of a job that did not complete. `Stopped` means pruned, or stopped by a person."""
+    failure: Failure | None = None
+    """`Stopped` means pruned, or stopped by a person."""
     death: Death | None = None
     """Exception of which the job died."""
     billable_instance_seconds: float = 0.0
@@ -154,7 +155,7 @@ class Record:
     @property
     def failure_class(self) -> str | None:
         """Class of the job's failure, or None."""
-        return self.outcome.failure[0] if self.outcome and self.outcome.failure else None
+        return self.outcome.failure.failure_class if self.outcome and self.outcome.failure else None
 
 
 def records(trials: Iterable[FrozenTrial], space: Space) -> tuple[Record, ...]:
@@ -211,9 +212,9 @@ def _outcome(attrs: Mapping[str, Any], state: State) -> TrialOutcome:
     kind, _, why = end.partition(": ")
     failure = None
     if kind == "pruned":
-        failure = ("Stopped", why)
+        failure = Failure("Stopped", why)
     elif kind == "failed" or state == "failed":
-        failure = (why.split(":")[0] or "Error", why)
+        failure = Failure(why.split(":")[0] or "Error", why)
     # Earlier versions stored the share of their cost in which they chose the values of `auto`.
     compared = 1 - float(attrs.get("share_for_auto") or 0.0)
     usd = attrs.get("usd")

@@ -18,6 +18,7 @@ from experiments.commands.verb import (
     format_option,
 )
 from training.contract.errors import InputError, nearest
+from training.job.tasks import TASKS
 from training.services.registry import SERVICES
 
 FIELD_REFERENCE = (
@@ -36,7 +37,7 @@ class ExperimentVerb(FieldVerb):
 COMMON = (
     experiment_field(),
     field("model", "Model to fine-tune: a folder or a name on the Hugging Face Hub.", metavar="NAME"),
-    field("task", "Task: classification, question-answering or causal-lm.", metavar="TASK"),
+    field("task", f"Task: {', '.join(TASKS)}.", metavar="TASK"),
     field(
         "data.train",
         "Your own training data: a file such as .jsonl, .csv or .parquet, a folder, or a pattern.",
@@ -157,10 +158,9 @@ PLANNED: Mapping[str, FieldVerb] = {str(each.name): each for each in (compare, t
 
 
 class PlanVerb(ExperimentVerb):
-    """A command whose first argument may be the planned verb. All other options are that verb's."""
+    """A command whose first argument may be the planned verb. All other options are the planned verb's."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
-        """Read the arguments as fields. Raises `InputError`."""
         named = ["--verb", *args] if args and not args[0].startswith("-") else args
         return super().parse_args(ctx, named)
 
@@ -187,7 +187,7 @@ def plan(fields: Mapping[str, str]) -> int:
     """Show what a command would do, and change nothing.
 
     Shows the jobs, their settings, requests and expected cost, the most that they can cost, and everything that would
-    be refused. All options are those of the planned verb. Exits with 0 only if the command would start.
+    be refused. All options are the planned verb's. Exits with 0 only if the command would start.
 
     \b
     Examples:

@@ -23,6 +23,7 @@ from models.server.access import access, in_url, read_token
 from models.server.app import App
 from state.permissions import set_umask
 from training.contract.errors import InputError, TrainfareError
+from training.job.tasks import TASKS
 
 IDLE_SECONDS = 75
 """Longest time that a connection may be idle between two requests."""
@@ -32,7 +33,17 @@ GRACE_SECONDS = 10
 
 def main(arguments: Sequence[str]) -> int:
     """Serve until stopped. Return 1 if the model cannot be loaded, and 2 for wrong options."""
-    options = _parser().parse_args(arguments)
+    parser = argparse.ArgumentParser(prog="python -m models.server", description="Serve one model over HTTP.")
+    parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
+    parser.add_argument("--task", help="task of the model; default: read from config.json")
+    parser.add_argument("--precision", help="auto (as evaluated), fastest, fp32, bf16 or fp16")
+    parser.add_argument("--evaluation", help="settings of the evaluation, as JSON")
+    parser.add_argument("--max-length", type=int, help="tokens to which inputs are truncated")
+    parser.add_argument("--host", default="127.0.0.1")
+    parser.add_argument("--token-file", type=Path, help="file with a token that requests need; see docs/models.md")
+    parser.add_argument("--port", type=int, default=0, help="default: chosen by the system")
+    parser.add_argument("--address", type=Path, help="file for the server's address and process id, as JSON")
+    options = parser.parse_args(arguments)
     try:
         set_umask()
         app = App(access(options.host, read_token(options.token_file) if options.token_file else None))
@@ -82,8 +93,7 @@ def _load(app: App, server: uvicorn.Server, options: argparse.Namespace, address
             max_length=options.max_length,
         )
         # A model's first run is slow.
-        is_question = model.task == "question-answering"
-        model.answer({"question": "Is it warm?", "context": "It is warm."} if is_question else "It is warm.")
+        model.answer(TASKS[model.task].example_input())
         # Printed before the first answer, so that a server that is killed right after it has a log.
         print(f"Serving {options.model} in {model.loaded.precision} at {address}", flush=True)
         app.serve(model)
@@ -91,20 +101,6 @@ def _load(app: App, server: uvicorn.Server, options: argparse.Namespace, address
         print(f"error: {error}", file=sys.stderr, flush=True)
     finally:
         server.should_exit |= not app.is_loaded
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(prog="python -m models.server", description="Serve one model over HTTP.")
-    parser.add_argument("--model", type=Path, required=True, help="a Transformers folder")
-    parser.add_argument("--task", help="task of the model; default: read from config.json")
-    parser.add_argument("--precision", help="auto (as evaluated), fastest, fp32, bf16 or fp16")
-    parser.add_argument("--evaluation", help="settings of the evaluation, as JSON")
-    parser.add_argument("--max-length", type=int, help="tokens to which inputs are truncated")
-    parser.add_argument("--host", default="127.0.0.1")
-    parser.add_argument("--token-file", type=Path, help="file with a token that requests need; see docs/models.md")
-    parser.add_argument("--port", type=int, default=0, help="default: chosen by the system")
-    parser.add_argument("--address", type=Path, help="file for the server's address and process id, as JSON")
-    return parser
 
 
 if __name__ == "__main__":

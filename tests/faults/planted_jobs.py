@@ -45,7 +45,7 @@ LOCAL = (
 CORPUS = "tests/training/staging/test_corpus.py"
 STAGING = (
     Fault(
-        "training/staging/formats/tables.py",
+        "training/staging/formats/readers.py",
         "            if row and len(row) != len(header):\n",
         "            if row and len(row) < len(header):\n",
         "A row with more fields than the header is accepted.",
@@ -103,11 +103,11 @@ TRAINING = (
         "tests/training/job/test_train.py::test_accumulated_batches_give_the_same_step",
     ),
     Fault(
-        "training/job/checkpoints/random_states.py",
+        "training/job/loop/job_trainer.py",
         "        torch.set_rng_state(cpu)\n",
         "",
         "An evaluation changes the dropout of the steps after it.",
-        "tests/training/job/checkpoints/test_random_states.py::test_draws_inside_do_not_change_later_ones",
+        "tests/training/job/loop/test_random_states.py::test_draws_inside_do_not_change_later_ones",
     ),
     Fault(
         "training/job/loop/job_trainer.py",
@@ -156,7 +156,7 @@ MESSAGES = (
 )
 IN_USE = (
     Fault(
-        "models/gate.py",
+        "models/registry.py",
         "elif is_worse(value, other_value, measure):",
         "elif is_worse(other_value, value, measure):",
         "A worse model replaces the one in use.",

@@ -14,7 +14,6 @@ TrainfareError
 │   ├── ArtifactError     a model artifact is missing, broken or unsafe to unpack
 │   └── Unreachable       the service does not answer, or answers too late
 ├── BudgetFull            the budget of a group has no room for a job
-├── JobFailed             a job did not complete
 ├── NotGoodEnough         the quality gate rejects a model
 ├── TrackingError         the tracking server does not answer, or rejects a call
 │   └── NotAllowed        the tracking server rejects the credentials, or a permission is missing
@@ -28,6 +27,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Callable, Iterable
+from pathlib import Path
 from typing import Any, TypeVar
 
 from state.errors import InputError as InputError
@@ -118,21 +118,6 @@ class BudgetFull(TrainfareError):
         self.is_final = is_final
 
 
-class JobFailed(TrainfareError):
-    """A job did not complete.
-
-    `failure_class` is one of `training.contract.events.FAILURE_CLASSES`. `log_tail` contains the last lines of the log.
-    """
-
-    def __init__(self, job_name: str, failure_class: str, reason: str, log_location: str, log_tail: list[str]):
-        super().__init__(f"Job {job_name} ended with {failure_class}: {reason} (log: {log_location})")
-        self.job_name = job_name
-        self.failure_class = failure_class
-        self.reason = reason
-        self.log_location = log_location
-        self.log_tail = log_tail
-
-
 class NotGoodEnough(TrainfareError):
     """The quality gate rejects a model, for example one that is worse than the current one.
 
@@ -161,6 +146,19 @@ def nearest(value: str, known: Iterable[str]) -> str:
 def nearest_name(value: str, known: Iterable[str]) -> str | None:
     """Return the known name closest to `value`, or None if none is close."""
     return next(iter(difflib.get_close_matches(value, list(known), n=1, cutoff=0.6)), None)
+
+
+def nearest_sibling(path: Path) -> str:
+    """Return ` Did you mean 'x'?` for the entry of the same folder whose name is closest, or an empty string."""
+    try:
+        return nearest(path.name, (entry.name for entry in path.parent.iterdir()))
+    except (OSError, ValueError):
+        return ""
+
+
+def first_line(error: Exception, longest: int = 300) -> str:
+    """Return the first line of an error's message, or the error's class if it has none."""
+    return (str(error).strip() or type(error).__name__).splitlines()[0][:longest]
 
 
 def short_text(value: Any) -> str:

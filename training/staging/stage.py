@@ -18,22 +18,25 @@ from pathlib import Path
 from typing import Any
 
 from state.folders import UNFINISHED_PREFIX, is_usable, new_folder
+from training.job.tasks import TASKS
 from training.staging.models.starting_model import StartingModel, find_starting_model
 from training.staging.rows.labels import check_rows
 from training.staging.sources.progress import Progress
 from training.staging.sources.request import StagingRequest
 from training.staging.sources.sources import Source, find_source
-from training.staging.tasks import TASKS
+from training.staging.tasks import CONTENT
 from training.staging.tokens.channels import ChannelSummary, ChannelWriter
-from training.staging.tokens.description import DataDescription
-from training.staging.tokens.lengths import choose_buckets, length_statistics, with_max_length
 from training.staging.tokens.staged import (
     CHANNELS,
     MODEL,
+    DataDescription,
     Manifest,
     Rows,
     Staged,
+    choose_buckets,
+    length_statistics,
     read_manifest,
+    with_max_length,
     write_manifest,
 )
 
@@ -109,7 +112,7 @@ class Inputs:
 def find_inputs(request: StagingRequest, home: Path) -> Inputs:
     """Find the model and the data. Raises InputError."""
     model = find_starting_model(request, home)
-    columns = TASKS[request.task].required_columns(request.data.columns)
+    columns = list(TASKS[request.task].columns(request.data.columns))
     source = find_source(request.data, columns, home / "docstrings", request.account)
     key = staging_key(request, source, model)
     return Inputs(request=request, model=model, source=source, key=key, folder=home.absolute() / "staged" / key)
@@ -133,7 +136,7 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
         "tokenizer": model.tokenizer.tokenizer_identity(),
         "scratch": model.scratch and model.scratch.identity(),
         "max_length": request.max_length,
-        "options": {name: getattr(request, name) for name in TASKS[request.task].OPTIONS},
+        "options": {name: getattr(request, name) for name in TASKS[request.task].options},
     }
     return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
 
@@ -141,11 +144,11 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
 def evaluation_key(request: StagingRequest, source: Source, model: StartingModel) -> str:
     """Return the hash of everything that identifies the validation rows and the task.
 
-    Models with equal keys can be compared even if their training rows and tokenizers differ. For causal language
-    modelling the key includes the tokenizer, because each token is a prediction.
+    Models with equal keys can be compared even if their training rows and tokenizers differ. For a language model
+    the key includes the tokenizer, because each token is a prediction.
     """
     data = request.data
-    predicts_tokens = request.task == "causal-lm"
+    predicts_tokens = TASKS[request.task].predicts_tokens
     material = {
         "task": request.task,
         "data": source.validation_digest,
@@ -175,7 +178,6 @@ def _split(request: StagingRequest) -> list[Any] | None:
 
 
 def validation_is_split_off(request: StagingRequest) -> bool:
-    """Return whether the validation rows are split off the training rows."""
     data = request.data
     return data.hub.splits.validation is None if data.hub is not None else data.validation is None
 
@@ -184,15 +186,18 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
     """Create both channels and write them atomically."""
     from training.staging.tokens.tokenizing import channel_metadata, load_tokenizer
 
-    request, task, scratch = inputs.request, TASKS[inputs.request.task], inputs.model.scratch
+    request, scratch = inputs.request, inputs.model.scratch
     config = scratch.configuration(request.max_length) if scratch else None
-    content = task.content(inputs.source.open, request, progress)
+    content = CONTENT[request.task](inputs.source.open, request, progress)
     progress.begin("loading the tokenizer")
     tokenizer = load_tokenizer(inputs.model.tokenizer, None if scratch else request.max_length)
     metadata = channel_metadata(
         tokenizer, task=request.task, label_names=content.label_names, max_length=request.max_length
     )
-    _delete_abandoned(inputs.folder.parent)
+    for abandoned in inputs.folder.parent.glob(f"{UNFINISHED_PREFIX}*"):
+        with suppress(FileNotFoundError):  # another process has just completed it
+            if time.time() - abandoned.stat().st_mtime > UNFINISHED_SECONDS:
+                shutil.rmtree(abandoned, ignore_errors=True)
     with new_folder(inputs.folder, lambda path: read_manifest(path) is not None) as unfinished:
         summaries = []
         for channel in CHANNELS:
@@ -204,42 +209,27 @@ def _write(inputs: Inputs, progress: Progress) -> Manifest:
         check_rows(train.rows, request, content.source)
         progress.begin("completing")
         if scratch:
-            scratch.write(config, tokenizer, task.HEAD, unfinished / MODEL)
-        manifest = _manifest(request, content.label_names, train, validation)
-        write_manifest(unfinished, manifest)
-    return manifest
-
-
-def _manifest(
-    request: StagingRequest, label_names: tuple[str, ...], train: ChannelSummary, validation: ChannelSummary
-) -> Manifest:
-    length_counts = train.length_counts
-    return Manifest(
-        task=request.task,
-        max_length=request.max_length,
-        train_rows=train.rows,
-        validation_rows=validation.rows,
-        label_names=label_names,
-        train_class_counts=train.class_counts,
-        validation_class_counts=validation.class_counts,
-        length_counts=tuple(length_counts.items()),
-        has_model=request.weights == "random",
-        longest_tokens=max([*length_counts, *validation.length_counts]),
-        description=DataDescription(
+            scratch.write(config, tokenizer, TASKS[request.task].head, unfinished / MODEL)
+        manifest = Manifest(
             task=request.task,
             max_length=request.max_length,
-            label_names=label_names,
-            train=train.description(),
-            validation=validation.description(),
-            repeated_rows=validation.rows_in(train),
-            samples=train.samples(),
-        ),
-    )
-
-
-def _delete_abandoned(parent: Path) -> None:
-    """Delete the unfinished stagings of processes that were killed long ago."""
-    for abandoned in parent.glob(f"{UNFINISHED_PREFIX}*"):
-        with suppress(FileNotFoundError):  # another process has just completed it
-            if time.time() - abandoned.stat().st_mtime > UNFINISHED_SECONDS:
-                shutil.rmtree(abandoned, ignore_errors=True)
+            train_rows=train.rows,
+            validation_rows=validation.rows,
+            label_names=content.label_names,
+            train_class_counts=train.class_counts,
+            validation_class_counts=validation.class_counts,
+            length_counts=tuple(train.length_counts.items()),
+            has_model=request.weights == "random",
+            longest_tokens=max([*train.length_counts, *validation.length_counts]),
+            description=DataDescription(
+                task=request.task,
+                max_length=request.max_length,
+                label_names=content.label_names,
+                train=train.description(),
+                validation=validation.description(),
+                repeated_rows=validation.rows_in(train),
+                samples=train.samples(),
+            ),
+        )
+        write_manifest(unfinished, manifest)
+    return manifest
