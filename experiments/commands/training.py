@@ -90,7 +90,8 @@ def train(fields: Mapping[str, str]) -> int:
 
 @click.command("compare", cls=ExperimentVerb)
 @experiment_options(
-    field("compare.arms", "Settings to compare: a YAML list of mappings.", metavar="LIST"),
+    field("compare.arms", "Settings to compare: a YAML mapping by name, or a list.", metavar="ARMS"),
+    field("compare.baseline", "Arm that the others are compared with, by its name or label.", metavar="NAME"),
     field("compare.repeats", "Most trainings of each arm, each with a different seed.", metavar="N"),
     wait_option,
     fail_on_option,
@@ -106,7 +107,7 @@ def compare(fields: Mapping[str, str]) -> int:
       trainfare compare --experiment demo --compare.repeats 3
       trainfare compare --max-usd 5
       trainfare compare --fail-on dearer,worse
-      trainfare compare --data.train reviews.jsonl --compare.arms '[{compiler: none}, {compiler: inductor}]'
+      trainfare compare --data.train reviews.jsonl --compare.arms '{full: {}, large: {batch_size: 64}}'
     """
     from experiments.running.launch import launch
 

@@ -92,8 +92,8 @@ class Compare(Frozen):
     """Arms and repeats of a comparison."""
 
     arms: Arms = ({"compiler": "none"}, {"compiler": "inductor"})
-    """Arms, by name. Each one is a mapping of the fields that it changes: `{full: {}, large: {batch_size: 64}}`. A list
-    of such mappings has names only where they contain `name`."""
+    """Arms with the fields that each one changes: `{full: {}, large: {batch_size: 64}}`, or a list of mappings, in
+    which `name` is optional."""
     repeats: Annotated[int, Field(ge=1, le=1_000)] = 9
     """Most jobs per arm, each with a different seed."""
     stop: Literal["early", "never"] = "early"

@@ -49,14 +49,15 @@ batch_size: 16
 epochs: 2
 compare:
   arms:
-    - compiler: none
-    - compiler: inductor
+    full: {}
+    large: {batch_size: 32}
 ```
 
-Any field can be overridden on the command line by its dotted name. The verb `sweep` accepts the fields of its section
-without the prefix:
+Any field can be overridden on the command line by its dotted name, also of a named arm. The verb `sweep` accepts the
+fields of its section without the prefix:
 
-    trainfare compare --experiment mine.yaml --batch_size 32 --data.train_rows 1000 --bucket_lengths 64,128
+    trainfare compare --experiment mine.yaml --data.train_rows 1000 --bucket_lengths 64,128
+    trainfare compare --experiment mine.yaml --compare.arms.large.batch_size 64
 
 The first of several choices is the default, if no other is named. Other fields without a default are not set: `null`
 in YAML, None below. `batch_size` is that of one device: each optimizer step trains on `batch_size` × devices ×
