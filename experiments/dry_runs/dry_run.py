@@ -37,8 +37,8 @@ from experiments.running.launch import LaunchPlan, Preparation, Result, prepare_
 from experiments.running.options import one_of
 from experiments.running.output import print_error, print_line, sentence
 from experiments.running.service_context import open_service_context, prepare
-from experiments.schema.compare_fields import reported_metrics
 from experiments.schema.experiment import Experiment
+from experiments.schema.fields import reported_metrics
 from experiments.schema.script_fields import declared_scales
 from experiments.sweeping.sweep_plan import PreparedSweep, SweepPlan, full_names, label, most_jobs, prepare_sweep
 from judging.measures import choose_measure

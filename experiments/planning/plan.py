@@ -15,9 +15,8 @@ from experiments.planning.arms import Arm
 from experiments.planning.hyperparameters import hyperparameters
 from experiments.planning.inputs import Inputs, ScriptInputs
 from experiments.schema import script_rules
-from experiments.schema.compare_fields import Compare
 from experiments.schema.experiment import Experiment
-from experiments.schema.fields import BUDGET_FIELDS
+from experiments.schema.fields import BUDGET_FIELDS, Compare
 from experiments.schema.machine_fields import Image
 from experiments.schema.overrides import flat
 from experiments.schema.script_fields import declared_scales

@@ -10,7 +10,17 @@ from training.job.tasks.classification import Classification
 from training.job.tasks.question_answering import SQUAD_COLUMNS, QuestionAnswering
 from training.job.tasks.task import LOSS, Metric, Task
 
-__all__ = ["DEFAULT_TASK", "LOSS", "METRICS", "SQUAD_COLUMNS", "TASKS", "Metric", "Task", "find_task"]
+__all__ = [
+    "DEFAULT_TASK",
+    "LOSS",
+    "METRICS",
+    "METRICS_BY_NAME",
+    "SQUAD_COLUMNS",
+    "TASKS",
+    "Metric",
+    "Task",
+    "find_task",
+]
 
 TASKS: Dict[str, Task] = {task.name: task for task in (Classification(), QuestionAnswering(), CausalLM())}
 """Every task, by name."""
@@ -32,3 +42,4 @@ def _metrics_of_all_tasks() -> Tuple[Metric, ...]:
 
 METRICS = _metrics_of_all_tasks()
 """Metrics of all tasks, in order of preference."""
+METRICS_BY_NAME = {metric.name: metric for metric in METRICS}

@@ -4,7 +4,7 @@ The container imports these files, and so does the launcher, whose `--help` must
 transformers, NumPy and pyarrow only in functions.
 """
 
-from typing import TYPE_CHECKING, Any, Dict, List, Mapping, NamedTuple, Optional, Protocol, Tuple
+from typing import TYPE_CHECKING, Any, Dict, List, Literal, Mapping, NamedTuple, Optional, Protocol, Tuple
 
 if TYPE_CHECKING:
     import numpy as np
@@ -32,6 +32,11 @@ class Metric(NamedTuple):
     """Value of a model that is always right."""
     decimals: int = 4
     """Decimals to show."""
+
+    @property
+    def direction(self) -> Literal["min", "max"]:
+        """Direction of better values, as an experiment names it."""
+        return "max" if self.higher_is_better else "min"
 
     @property
     def text_format(self) -> str:
