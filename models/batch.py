@@ -17,8 +17,8 @@ import torch
 
 from models.inference.inputs import BadInputs
 from models.inference.predictor import Predictor
+from state.errors import system_reason
 from state.permissions import file_mode
-from state.system_errors import system_reason
 from training.contract.errors import InputError, nearest, short_text
 from training.job.tasks import SQUAD_COLUMNS as SQUAD
 from training.job.tasks import TASKS

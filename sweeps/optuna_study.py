@@ -18,8 +18,7 @@ from optuna.trial import FrozenTrial, TrialState
 
 from sweeps.search_space import Point, Space
 from sweeps.storage import Storage, wait_for_lock
-from sweeps.trials import Objective, Search, free_points, nearest, records
-from tracking.groups.plan_file import MIN_TRIALS
+from sweeps.trials import MIN_TRIALS, Objective, Search, free_points, nearest, records
 from training.contract.errors import InputError
 
 MAX_RETRIES = 20

@@ -8,15 +8,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
-from sweeps.costs import CostModel
+from judging.doomed import Death
 from sweeps.search_space import Point, Space
 from training.contract.failures import Failure
 
-if TYPE_CHECKING:
+if TYPE_CHECKING:  # loading an experiment imports neither Optuna nor NumPy
     from optuna.trial import FrozenTrial
-from judging.doomed import Death
+
+    from sweeps.costs import CostModel
 
 OUT_OF_MEMORY = "OutOfMemory"
+MIN_TRIALS = 4
+"""Fewest completed trials of a compiler for which the importance of each parameter is computed."""
 State = Literal["running", "complete", "pruned", "failed"]
 CostName = Literal["billable_seconds", "usd", "steady_samples_per_second"]
 

@@ -10,7 +10,6 @@ The weights stay on disk, and neither torch nor transformers is imported. The fi
 from __future__ import annotations
 
 import ast
-import hashlib
 import json
 import logging
 import re
@@ -27,6 +26,7 @@ from mlflow.types import ColSpec, ParamSchema, ParamSpec, Schema
 from mlflow.types.schema import AnyType
 
 from models.inference.evaluation import UNKNOWN, Evaluation
+from state.digests import digest
 from tracking.groups.planned_job import ModelPlan
 from training.job.tasks import TASKS, Task, find_task
 
@@ -134,7 +134,7 @@ def store_code(folder: Path) -> str:
     different versions can be loaded in one process.
     """
     texts = {path: (ROOT / path).read_text("utf-8") for path in _imported_files()}
-    package = f"trainfare_{hashlib.sha256(repr(texts).encode()).hexdigest()[:12]}"
+    package = f"trainfare_{digest(repr(texts), 12)}"
     for path, text in texts.items():
         target = folder / package / path
         target.parent.mkdir(parents=True, exist_ok=True)

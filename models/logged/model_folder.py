@@ -14,7 +14,7 @@ from mlflow.artifacts import download_artifacts
 from models.logged.flavor import is_needed
 from models.trained_model import TrainedModel, find_artifact_location, missing_reason
 from state import locks
-from state.system_errors import system_reason
+from state.errors import system_reason
 from tracking.server.store import Store
 from training.contract.errors import InputError
 from training.job.tasks import answer_spans

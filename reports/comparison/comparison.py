@@ -37,10 +37,8 @@ from reports.comparison.arms import (
     DOLLARS,
     NOT_OF_THE_SETTING,
     SECONDS,
-    STEADY,
     Arm,
     Currency,
-    Job,
     Kind,
     Target,
     arms_of,
@@ -54,6 +52,7 @@ from reports.comparison.arms import (
 from reports.model.numbers import counted, joined, score
 from tracking.groups.plan_file import SCALES_COLUMN, common_scales, read_scales
 from tracking.queries.measures import MEASURES
+from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.errors import InputError, nearest
 
 END_TO_END = "throughput_end_to_end_samples_per_second"

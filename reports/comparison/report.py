@@ -13,7 +13,7 @@ from judging.intervals import Interval
 from judging.quality import Measure
 from judging.summaries import gain_percent, summary
 from reports.comparison import messages
-from reports.comparison.arms import BILLABLE, DOLLARS, STEADY, Arm, Job
+from reports.comparison.arms import BILLABLE, DOLLARS, Arm
 from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.messages import doom_sentences, rate_sentences
 from reports.comparison.tables import (
@@ -47,6 +47,7 @@ from reports.model.report import (
     Text,
     build_table,
 )
+from tracking.recorded.recorded_job import STEADY, Job
 from training.contract.failures import recorded_failure
 
 MEASURED = "How each number is measured"

@@ -12,7 +12,7 @@ import pandas as pd
 
 from judging.sequential import Look, Reason
 from judging.summaries import Summary, summary
-from reports.comparison.arms import BILLABLE, DOLLARS, STEADY, Arm, Job
+from reports.comparison.arms import BILLABLE, DOLLARS, Arm
 from reports.comparison.comparison import END_TO_END, Comparison, Contrast
 from reports.comparison.messages import noun
 from reports.model.numbers import (
@@ -30,6 +30,7 @@ from reports.model.numbers import (
     signed_percent,
 )
 from reports.model.report import Block, Cell, Column, Heading, Row, Section, Table, Text
+from tracking.recorded.recorded_job import STEADY, Job
 
 _LOSSES = {
     "eval_loss": ("validation loss", "val.\nloss"),

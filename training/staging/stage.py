@@ -6,9 +6,7 @@ scratch, and `staged.json`. A large channel has `data-00000.parquet` and more sh
 
 from __future__ import annotations
 
-import hashlib
 import importlib.metadata
-import json
 import shutil
 import time
 from collections.abc import Callable, Mapping
@@ -17,6 +15,7 @@ from dataclasses import dataclass, fields
 from pathlib import Path
 from typing import Any
 
+from state.digests import key_of
 from state.folders import UNFINISHED_PREFIX, is_usable, new_folder
 from training.job.tasks import TASKS
 from training.staging.models.starting_model import StartingModel, find_starting_model
@@ -138,7 +137,7 @@ def staging_key(request: StagingRequest, source: Source, model: StartingModel) -
         "max_length": request.max_length,
         "options": {name: getattr(request, name) for name in TASKS[request.task].options},
     }
-    return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
+    return key_of(material)
 
 
 def evaluation_key(request: StagingRequest, source: Source, model: StartingModel) -> str:
@@ -163,7 +162,7 @@ def evaluation_key(request: StagingRequest, source: Source, model: StartingModel
             [model.tokenizer.tokenizer_identity(), request.max_length, request.packing] if predicts_tokens else None
         ),
     }
-    return hashlib.sha256(json.dumps(material, sort_keys=True).encode()).hexdigest()[:32]
+    return key_of(material)
 
 
 def _split(request: StagingRequest) -> list[Any] | None:

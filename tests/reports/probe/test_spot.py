@@ -9,12 +9,13 @@ from typing import Any
 import pandas as pd
 import pytest
 
-from reports.comparison.arms import Job, job_of
 from reports.comparison.report import Source
 from reports.formats.html import html_page
 from reports.model.report import texts_by_title
 from reports.probe.report import probe_report, probes_of, sentences
-from reports.probe.spot import (
+from reports.probe.spot import spot_lines, spot_sentences, spot_table
+from tracking.recorded.recorded_job import Job, job_of
+from tracking.recorded.spot_cost import (
     Discount,
     Terms,
     Times,
@@ -22,9 +23,6 @@ from reports.probe.spot import (
     estimate_of_probe,
     running_seconds,
     spot_estimate,
-    spot_lines,
-    spot_sentences,
-    spot_table,
 )
 from training.contract.price import Price
 
