@@ -419,7 +419,7 @@ class ExperimentFields(InputFields, SharedFields):
     eval_samples: Count | None = None
     """Samples between two evaluations, the same for every batch size."""
     log_model: LoggedModels = "best"
-    """Models to log to MLflow when the group closes: that of the `best` repeat of each arm, of the `winner`, of `each`
+    """Models to log to MLflow when the group closes: of the `best` repeat of each arm, of the `winner`, of `each`
     job, or `none`. Artifacts on this machine are then deleted, except a script's; with `none` all stay."""
     push_to_hub: PushToHub | None = None
     """Push the trained model to the Hugging Face Hub after `train`. With `--wait false`, `attach` or the same command
@@ -450,7 +450,7 @@ class ExperimentFields(InputFields, SharedFields):
     sweep: Sweep = Sweep()
     """Search space, objective and limits of the verb `sweep`. Each compiler has its own study."""
     published: Published | None = None
-    """Published figures of this recipe. Reports show them beside the measured ones."""
+    """Published figures of this recipe. Reports show them next to the measured ones."""
 
     @property
     def first_weights(self) -> Literal["pretrained", "random"]:

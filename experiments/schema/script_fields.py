@@ -94,7 +94,8 @@ class ScriptMetric(Frozen):
     """Unit of the values: `fraction` (0 to 1), `percent` (0 to 100) or `number` (any other). None means that the unit
     is taken from the values where they leave no doubt."""
     better: Literal["higher", "lower"] | None = None
-    """Better direction of the values. None means that of the metrics that every task reports, such as eval_accuracy."""
+    """Better direction of the values. None means the known direction of a metric of tasks, such as
+    eval_accuracy."""
 
 
 def _from_text(value: Any) -> Any:
@@ -131,7 +132,7 @@ class Script(Frozen):
     Manager. On this machine, the values come from the variables of the command."""
     requirements: Requirements = "list"
     """`list` the packages of the script's `requirements.txt` that are missing on this machine, or `install` them into
-    an environment of their own. SageMaker always installs those of a Python script."""
+    an environment of their own. SageMaker always installs the packages of a Python script."""
     metrics: ScriptMetrics = Field(default={})
     """Metrics by name. Each is a regular expression with one group, or a mapping of `pattern`, `unit` (`fraction`,
     `percent` or `number`) and `better` (`higher` or `lower`). The first with a direction measures the quality. `step`,
