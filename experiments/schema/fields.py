@@ -397,7 +397,7 @@ class ExperimentFields(InputFields, SharedFields):
     """Training and validation data, from exactly one of `train`, `hub` and `builtin`."""
 
     packing: bool | None = None
-    """Causal language modelling: fill blocks of `max_length` with the tokens of all texts (true, None), or keep one row
+    """Language models: fill blocks of `max_length` with the tokens of all texts (true, None), or keep one row
     per text (false)."""
 
     base_learning_rate: Annotated[float, Field(gt=0.0)] = 3e-5

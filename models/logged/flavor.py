@@ -37,6 +37,7 @@ PACKAGES = ("mlflow", "torch", "transformers", "accelerate", "tokenizers", "safe
 
 ROOT = Path(__file__).resolve().parents[2]
 LOADER = Path("models/logged/pyfunc.py")
+TASK_FILES = sorted((ROOT / "training" / "job" / "tasks").glob("*.py"))
 OUR_IMPORT = re.compile(r"^( *from) (models|state|training)\.", re.MULTILINE)
 
 WEIGHT_FILES = re.compile(r"(model|pytorch_model)(-\d+-of-\d+)?\.(safetensors|bin)(\.index\.json)?")
@@ -144,7 +145,8 @@ def store_code(folder: Path) -> str:
 
 def _imported_files() -> list[Path]:
     """Return the files of ours that are executed when `pyfunc.py` is imported."""
-    files, left = set[Path](), [LOADER]
+    # Tasks import their helpers in functions.
+    files, left = set[Path](), [LOADER, *(path.relative_to(ROOT) for path in TASK_FILES)]
     while left:
         file = left.pop()
         if file in files or not (ROOT / file).is_file():

@@ -133,6 +133,11 @@ class JobSpec(Instances):
     Planning passes resolved values.
     """
 
+    max_run_seconds: int = Field(default=DAY, ge=1)
+    """Seconds after which the service stops the job. The job then counts as failed, with class TimeLimit."""
+    max_wait_seconds: int | None = Field(default=None, ge=1)
+    """Spot: see `longest_wait_seconds`. Jobs of others, to which trainfare attaches, may have longer limits."""
+
     name: str = Field(pattern=JOB_NAME_PATTERN)
     """Job name, unique within a service: 1 to 63 letters, digits and inner hyphens (CreateTrainingJob's rule)."""
     compiler: Compiler = "none"

@@ -167,11 +167,11 @@ class InputFields(Frozen):
     tokenizer: Name | None = None
     """Tokenizer, named like a model. None means the model's own. Requires random weights."""
     doc_stride: Annotated[int, Field(ge=0, le=MAX_TOKENS)] = 128
-    """Question answering: tokens of the context that two neighbouring windows share. Must be below `max_length`."""
+    """Questions: tokens of the context that two neighbouring windows share. Must be below `max_length`."""
     n_best_answers: Annotated[int, Field(ge=1, le=1_000)] = 20
-    """Question answering: most likely starts and ends per window that are combined into answers."""
+    """Questions: most likely starts and ends per window that are combined into answers."""
     max_answer_length: Annotated[int, Field(ge=1, le=MAX_TOKENS)] = 30
-    """Question answering: longest answer, in tokens."""
+    """Questions: longest answer, in tokens."""
 
 
 class StagingRequest(InputFields):
@@ -190,7 +190,7 @@ class StagingRequest(InputFields):
     max_length: Annotated[int, Field(ge=8, le=MAX_TOKENS)]
     """Longest sequence in tokens, special tokens included. Longer sequences are truncated."""
     packing: bool = True
-    """Causal language modelling: join all texts and cut them into blocks of `max_length`; else one text per row."""
+    """Language models: join all texts and cut them into blocks of `max_length`; else one text per row."""
     bucket_lengths: tuple[int, ...] | None = None
     """Bucket lengths in tokens, ascending; None chooses them from the data. Not part of the key."""
     min_train_rows: int = 1
