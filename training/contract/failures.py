@@ -10,13 +10,14 @@ import re
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from typing import Final
 
 from training.contract.events import FAILURE_CLASSES, Event
 from training.contract.service import Description
 
 OTHER = "Error"
 """Class of all failures that no other class describes."""
-FAILURE = "Failure"
+FAILURE: Final = "Failure"
 """Field of a description with `Failure.record`, in addition to SageMaker's fields."""
 STOPPED_BY = {"MaxRuntimeExceeded": "TimeLimit", "MaxWaitTimeExceeded": "TimeLimit"}
 _CLASS_LINES = 50
@@ -135,9 +136,24 @@ def vanished_description(name: str, known: Description | None, message: str) -> 
     if known and known.get(FAILURE) == failure.record:
         return known
     now = datetime.now(UTC)
-    unknown = {"TrainingJobName": name, "CreationTime": now, "LastModifiedTime": now, "SecondaryStatusTransitions": []}
-    failed = {"TrainingJobStatus": "Failed", "SecondaryStatus": "Failed", FAILURE: failure.record}
-    return {**unknown, **(known or {}), **failed, "FailureReason": failure.message}
+    if known:
+        return {
+            **known,
+            "TrainingJobStatus": "Failed",
+            "SecondaryStatus": "Failed",
+            "FailureReason": failure.message,
+            FAILURE: failure.record,
+        }
+    return {
+        "TrainingJobName": name,
+        "CreationTime": now,
+        "LastModifiedTime": now,
+        "SecondaryStatusTransitions": [],
+        "TrainingJobStatus": "Failed",
+        "SecondaryStatus": "Failed",
+        "FailureReason": failure.message,
+        FAILURE: failure.record,
+    }
 
 
 # Text of SageMaker and of programs, as classes and messages.

@@ -49,7 +49,7 @@ class MetricDefinition(_Frozen):
 
 
 class ChannelOptions(_Frozen):
-    """Options of a channel on SageMaker. Values are named as in CreateTrainingJob."""
+    """Options of a channel on SageMaker. Values as in CreateTrainingJob."""
 
     mode: InputMode = "File"
     """Copy the data before the start, read it when it is opened, or stream it through named pipes."""
@@ -82,7 +82,7 @@ class ScriptEntry(_Frozen):
     hyperparameters."""
 
     def carrying(self, hyperparameters: Mapping[str, JsonValue]) -> ScriptEntry:
-        """Return the settings with the values of a job. Other repeats may have other values, such as a seed."""
+        """Return the settings with the values of a job: other repeats may have others, such as a seed."""
         return self.model_copy(update={"values": {name: hyperparameters[name] for name in self.values}})
 
     def settings(self, program: str) -> dict[str, Any]:
