@@ -216,7 +216,9 @@ class Task:
     reports_first_rows: bool = False
     """True if evaluations report the predictions of the first rows, so that a channel has their numbers."""
     integer_columns: Tuple[str, ...] = ()
-    """Columns of the channel with one integer a row, besides the tokens."""
+    """Columns of the channel with one integer a row."""
+    list_columns: Tuple[str, ...] = ()
+    """Columns of the channel with a list of integers a row, besides the tokens."""
 
     # The model
     head: str
