@@ -41,16 +41,33 @@ class ChannelMetadata:
     """left | right."""
 
 
+class Lists:
+    """A column with a list of integers a row, stored as one array."""
+
+    def __init__(self, values: np.ndarray, starts: np.ndarray, ends: np.ndarray) -> None:
+        self._values, self._starts, self._ends = values, starts, ends
+
+    def __getitem__(self, at: Any) -> Any:
+        """Return the list of a row, or the same column with the rows of an array of numbers."""
+        if isinstance(at, np.ndarray):
+            return Lists(self._values, self._starts[at], self._ends[at])
+        return self._values[self._starts[at] : self._ends[at]]
+
+    def tobytes(self) -> bytes:
+        """Return the bytes of all lists and their ends, for a digest."""
+        return bytes(self._values.tobytes() + self._ends.tobytes())
+
+
 class Rows:
     """Tokenised rows, stored as flat arrays so that large channels fit in memory and load fast."""
 
     def __init__(
-        self, tokens: np.ndarray, ends: np.ndarray, types: Optional[np.ndarray], columns: Mapping[str, np.ndarray]
+        self, tokens: np.ndarray, ends: np.ndarray, types: Optional[np.ndarray], columns: Mapping[str, Any]
     ) -> None:
         self.tokens, self.types = tokens, types
         self.columns = dict(columns)
-        """Other columns that the task needs: one integer a row, by column name."""
-        self._starts, self._ends = np.concatenate([[0], ends[:-1]]).astype(np.int64), ends
+        """Other columns that the task needs, by name: one integer a row, or a list of integers (`Lists`)."""
+        self._starts, self._ends = _starts(ends), ends
         self.lengths: np.ndarray = self._ends - self._starts
         """Tokens of each row."""
         self.numbers: np.ndarray = np.arange(len(ends))
@@ -92,6 +109,11 @@ class Rows:
         return row
 
 
+def _starts(ends: np.ndarray) -> np.ndarray:
+    """Return the start of each list, given their ends in one array."""
+    return np.concatenate([[0], ends[:-1]]).astype(np.int64)
+
+
 @dataclass(frozen=True)
 class Channel:
     """A channel that was read and checked."""
@@ -107,18 +129,20 @@ class Channel:
         return self.folder / DATA
 
 
-def read_channel(folder: Path, task: str, columns: Sequence[str]) -> Channel:
-    """Return the channel in a folder, with the integer columns that the task needs.
+def read_channel(folder: Path, task: str, columns: Sequence[str], list_columns: Sequence[str] = ()) -> Channel:
+    """Return the channel in a folder, with the columns of integers and of lists of integers that the task needs.
 
     Raises `BadData` with the file and the reason.
     """
     metadata = _read_metadata(folder / METADATA)
     if metadata.task != task:
         raise BadData(f"{folder} was made for task {metadata.task!r}, but the job's task is {task!r}")
-    lists, integers = read_columns(_files(folder), ("input_ids", "token_type_ids"), columns, optional="token_type_ids")
+    names = ("input_ids", "token_type_ids", *list_columns)
+    lists, integers = read_columns(_files(folder), names, columns, optional="token_type_ids")
     tokens, ends = lists["input_ids"]
     types = lists["token_type_ids"][0] if "token_type_ids" in lists else None
-    rows = Rows(tokens, ends, types, integers)
+    own = {name: Lists(values, _starts(ends), ends) for name, (values, ends) in lists.items() if name in list_columns}
+    rows = Rows(tokens, ends, types, {**integers, **own})
     _check(rows, metadata, folder / DATA)
     return Channel(folder, metadata, rows)
 

@@ -28,6 +28,7 @@ from training.job.processes.protocols import Model
 from training.job.processes.reporting import Events
 from training.job.settings.declared import CUDA_GRAPH_MODES
 from training.job.settings.job_settings import Settings
+from training.job.tasks import Task
 
 RUNS_WITH_CUDA_GRAPHS = 3
 """torch.compile runs a program once without a graph and records the graph in the second run. The third only replays it
@@ -63,7 +64,7 @@ def compile_shapes(
     with preserve_random_states():
         for shape in chosen:
             collator = Collator(Padding("max_length", shape.length), settings.train.metadata, task.targets)
-            batch = collator(synthetic_rows(shape, task.integer_columns, settings.train.rows.types is not None))
+            batch = collator(synthetic_rows(shape, task, settings.train.rows.types is not None))
             for _ in range(steps_per_shape(settings.device_kind, settings.arguments.compile_mode)):
                 trainer.training_step(model, {name: tensor.to(trainer.args.device) for name, tensor in batch.items()})
                 model.zero_grad()
@@ -74,7 +75,7 @@ def steps_per_shape(device_kind: str, compile_mode: str) -> int:
     return RUNS_WITH_CUDA_GRAPHS if device_kind == "cuda" and compile_mode in CUDA_GRAPH_MODES else 1
 
 
-def synthetic_rows(shape: Shape, columns: Sequence[str], has_types: bool) -> List[Row]:
+def synthetic_rows(shape: Shape, task: Task, has_types: bool) -> List[Row]:
     """Return rows that form a batch of this shape.
 
     Their content does not matter. In a masked shape, the last row is one token shorter than the others.
@@ -82,7 +83,8 @@ def synthetic_rows(shape: Shape, columns: Sequence[str], has_types: bool) -> Lis
     rows = []
     for at in range(shape.rows):
         tokens = np.zeros(shape.length - int(shape.is_masked and at == shape.rows - 1), dtype=np.int64)
-        row: Row = {"input_ids": tokens, **dict.fromkeys(columns, 0)}
+        row: Row = {"input_ids": tokens, **dict.fromkeys(task.integer_columns, 0)}
+        row.update(dict.fromkeys(task.list_columns, tokens))
         rows.append({**row, "token_type_ids": tokens} if has_types else row)
     return rows
 
