@@ -22,7 +22,7 @@ from training.job.weights.checkpoints import NO_PROGRESS, BestEvaluation, Progre
 from training.job.weights.pretrained import Pretrained
 
 TRANSFORMERS_FOR_SHARDING = (4, 49)
-"""Earliest version of transformers with which sharding is tested: that of AWS's first images with torch 2.6."""
+"""Earliest version of transformers with which sharding is tested: AWS's first images with torch 2.6 have it."""
 RESUMED_VALUES: Mapping[str, Mapping[str, Sequence[str]]] = {
     "cpu": {"precision": ("fp32", "bf16"), "attention": ("blockwise", "eager", "sdpa")},
     "cuda": {"attention": ("eager", "sdpa", "flash_attention_2")},
