@@ -2,7 +2,7 @@
 
 The sides are the published recipe, and our defaults under each compiler setting. One seed shows little of the losses:
 after a few steps from random weights, two seeds can differ by more than 0.1 nats. So losses are compared over several
-seeds, if they can be equal: in question answering they depend on the padding. Of these trainings several run at a time,
+seeds, if they can be equal: losses of spans depend on the padding. Of these trainings several run at a time,
 because their speed does not count.
 """
 
