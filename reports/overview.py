@@ -16,9 +16,9 @@ from mlflow.entities import Run
 from reports.model.numbers import NONE, counted, durations, figure, money, run_url
 from reports.model.report import (
     Block,
+    Cell,
     Column,
     Definition,
-    Definitions,
     Item,
     Items,
     Report,
@@ -27,6 +27,7 @@ from reports.model.report import (
     Table,
     Text,
     build_table,
+    measured_section,
 )
 from tracking.queries.job_tables import job_key
 from tracking.queries.metric_histories import number
@@ -38,26 +39,6 @@ NO_REPORT = "no report yet"
 MAX_GROUPS = 20
 """Number of groups listed in the terminal; the page lists all groups."""
 _VERBS = {"compare": "comparison", "probe": "probe", "sweep": "sweep", "train": "training"}
-_DEFINITIONS = (
-    Definition(
-        "Date", "Start of the command. Costs by month use the month in which a job's run started. All times are UTC."
-    ),
-    Definition(
-        "Verdict",
-        f"The answer of the group's latest report. If it says “{NO_REPORT}”, make one with “trainfare report "
-        "--group ID”.",
-    ),
-    Definition(
-        "Billed",
-        "Billable seconds times instances, as the service bills them, of all jobs with a billing record, whatever "
-        "their outcome.",
-    ),
-    Definition(
-        "Failed, stopped",
-        "The cost of a failed job counts as wasted. The cost of a job that a person or a sweep stopped does not. "
-        "Deleted runs are not counted.",
-    ),
-)
 Key = TypeVar("Key")
 
 
@@ -264,7 +245,6 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
         Section("All comparisons, probes and sweeps, newest first", (_group_table(overview, tracking_uri),)),
         Section("Costs by month", (months,)),
         Section("Costs by outcome", (statuses,)),
-        Section("How each number is measured", (Definitions(_DEFINITIONS),)),
     )
     has_groups = bool(overview.groups)
     tables: tuple[Block, ...] = (*_listed(overview), months, statuses) if has_groups else ()
@@ -273,7 +253,7 @@ def overview_report(overview: Overview, tracking_uri: str) -> Report:
         title=f"Overview of {overview.name}",
         headline=headline,
         answer=(remarks,),
-        sections=sections if has_groups else (),
+        sections=(*sections, measured_section(sections, ())) if has_groups else (),
         terminal=(*tables, Text(headline, "strong"), remarks),
         summary={},
         rows_csv=_csv(overview),
@@ -386,31 +366,69 @@ def _cost_text(costs: JobCosts, note: str) -> str:
 def _group_table(overview: Overview, tracking_uri: str) -> Table:
     """Return the table of groups. The date links to the group's run, and the answer comes last."""
 
-    def url(group: TrackedGroup) -> str | None:
-        return run_url(tracking_uri, group.experiment_id, group.run_id) if group.run_id else None
+    def date(group: TrackedGroup) -> Cell:
+        url = run_url(tracking_uri, group.experiment_id, group.run_id) if group.run_id else None
+        return Cell(text=f"{group.started_at:%Y-%m-%d %H:%M}", url=url)
 
-    columns: list[Column[TrackedGroup]] = [
-        Column("date", "date", "UTC", lambda group: f"{group.started_at:%Y-%m-%d %H:%M}", url=url),
-        Column("command", "command", "", _command, lambda group: group.id or "no group", kind="text"),
+    columns = [
+        Column[TrackedGroup](
+            "date",
+            date,
+            unit="UTC",
+            explanation=Definition(
+                "Date",
+                "Start of the command. Costs by month use the month in which a job's run started. All times are UTC.",
+            ),
+        ),
+        Column[TrackedGroup](
+            "command", lambda group: Cell(text=_command(group), detail=group.id or "no group"), kind="text"
+        ),
         *_figures(overview, lambda group: group.costs),
-        Column("verdict", "verdict", "", lambda group: group.headline or NO_REPORT, _arms, kind="text"),
+        Column[TrackedGroup](
+            "verdict",
+            lambda group: Cell(text=group.headline or NO_REPORT, detail=_arms(group)),
+            kind="text",
+            explanation=Definition(
+                "Verdict",
+                f"The answer of the group's latest report. If it says “{NO_REPORT}”, make one with “trainfare report "
+                "--group ID”.",
+            ),
+        ),
     ]
     return build_table("Groups", columns, overview.groups, style="settings trials groups")
 
 
 def _cost_table(overview: Overview, name: str, costs: Sequence[JobCosts]) -> Table:
     """Return the table of outcomes and costs by `name`, which is also the first heading."""
-    columns = [Column[JobCosts](name, name, "", lambda each: each.label), *_figures(overview, lambda each: each)]
+    columns = [Column[JobCosts](name, lambda each: each.label), *_figures(overview, lambda each: each)]
     return build_table(f"Costs by {name}", columns, costs)
 
 
 def _figures(overview: Overview, costs: Callable[[Key], JobCosts]) -> list[Column[Key]]:
-    def count(name: str) -> Column[Key]:
-        return Column(name, name, "", lambda each: f"{getattr(costs(each), name):,}")
-
-    usd = Column[Key]("cost", "cost\nUSD", "USD", lambda each: money(costs(each).usd))
+    """Return the columns with the outcomes and the cost of some jobs."""
+    wasted = Definition(
+        "Failed, stopped",
+        "The cost of a failed job counts as wasted. The cost of a job that a person or a sweep stopped does not. "
+        "Deleted runs are not counted.",
+    )
+    billed = Definition(
+        "Billed",
+        "Billable seconds times instances, as the service bills them, of all jobs with a billing record, whatever "
+        "their outcome.",
+    )
+    usd = Column[Key]("cost", lambda each: costs(each).usd, head="cost\nUSD", unit="USD", text=money)
     return [
-        *map(count, ("jobs", "finished", "failed", "stopped", "running")),
-        Column("billed", "billed\ns", "s", lambda each: figure(costs(each).billable_instance_seconds)),
+        Column("jobs", lambda each: costs(each).jobs, text="{:,}".format),
+        Column("finished", lambda each: costs(each).finished, text="{:,}".format),
+        Column("failed", lambda each: costs(each).failed, text="{:,}".format, explanation=wasted),
+        Column("stopped", lambda each: costs(each).stopped, text="{:,}".format),
+        Column("running", lambda each: costs(each).running, text="{:,}".format),
+        Column(
+            "billed",
+            lambda each: costs(each).billable_instance_seconds,
+            head="billed\ns",
+            unit="s",
+            explanation=billed,
+        ),
         *([usd] if math.isfinite(overview.total.usd) else []),
     ]

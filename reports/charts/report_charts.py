@@ -122,8 +122,7 @@ def bars(comparison: Comparison, column: str, name: str, title: str, unit: str) 
     compared = [c.arm.label for c in comparison.contrasts if c.verdict.outcome != "not comparable"]
     for index, arm in enumerate(comparison.arms):
         if jobs := arm.summary(column):
-            cost = comparison.cost(arm, column) if column in (BILLABLE, DOLLARS.column) else None
-            value = jobs.typical if cost is None else cost
+            value = comparison.typical(arm, column) or 0.0
             has_baseline = bool(rows) and rows[0].index == 0 and rows[0].value > 0
             change = signed_percent(value / rows[0].value) if has_baseline and arm.label in compared else ""
             rows.append(Bar(index, arm, jobs, value, change))

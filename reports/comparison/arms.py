@@ -27,7 +27,7 @@ from tracking.recording.recorder import EXCEPTION, MOMENT, compiler_warning, rec
 STEADY = "throughput_steady_samples_per_second"
 NOT_OF_THE_SETTING = frozenset({"Stopped", "Refused", "Vanished", "Budget"})
 """Failure classes that say nothing about the setting: a person stopped the job, or it never ran to its end."""
-_COSTS = frozenset({"cost_billable_seconds", "cost_billable_instance_seconds", "cost_usd"})
+COSTS = frozenset({"cost_billable_seconds", "cost_billable_instance_seconds", "cost_usd"})
 _MEANS = frozenset({*(measure.column for measure in MEASURES), "loss"})
 """Columns of losses and scores, of which verdicts and tables use the mean."""
 _CACHE_ORDER = ("warm", "off", "partial", "cold")
@@ -103,7 +103,7 @@ class Job:
         value, trial, billed = (self.number(name) for name in (column, "time_trial_seconds", "cost_billable_seconds"))
         if not 0 < trial < billed:
             return value
-        return value - trial if column == "target_seconds" else value * (1 - trial / billed * (column in _COSTS))
+        return value - trial if column == "target_seconds" else value * (1 - trial / billed * (column in COSTS))
 
     @property
     def setup_seconds(self) -> float:
@@ -205,7 +205,7 @@ class Arm:
 
         A cost that is not positive does not count, as in verdicts.
         """
-        values = self.positive(column) if column in _COSTS else self.values(column)
+        values = self.positive(column) if column in COSTS else self.values(column)
         is_score = column in _MEANS or any(column in read_scales(job.text.get(SCALES_COLUMN)) for job in self.jobs)
         return summary(values, fmean if is_score else None)
 

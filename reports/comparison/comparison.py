@@ -34,6 +34,7 @@ from judging.summaries import geometric_mean
 from judging.waves import Progress, Results, progress
 from reports.comparison.arms import (
     BILLABLE,
+    COSTS,
     DOLLARS,
     NOT_OF_THE_SETTING,
     SECONDS,
@@ -55,7 +56,6 @@ from reports.model.numbers import counted, joined, score
 from tracking.groups.plan_file import SCALES_COLUMN, common_scales, read_scales
 from training.contract.errors import InputError, nearest
 
-END_TO_END = "throughput_end_to_end_samples_per_second"
 VISIBLE = 0.005
 """Relative difference between two ratios from which charts and tables explain it."""
 INCLUDES_ZERO = "but the interval includes 0 %"
@@ -161,13 +161,14 @@ class Comparison:
         ]
         return min(later, key=lambda each: each[1], default=None) if self.best is None else None
 
-    def cost(self, arm: Arm, column: str) -> float | None:
-        """Return the typical cost of a usable model of an arm, as tables and charts show it; None if it is unknown.
+    def typical(self, arm: Arm, column: str) -> float | None:
+        """Return the typical value of an arm, as tables, charts and metrics show it; None if it is unknown.
 
-        By the rules of waves, failed jobs count towards the cost of the successful ones.
+        A cost is the cost of a usable model: by the rules of waves, failed jobs count towards it.
         """
         values = arm.summary(column)
-        return values.typical * (arm.surcharge(column) if self.progress else 1.0) if values else None
+        is_raised = self.progress and column in COSTS
+        return values.typical * (arm.surcharge(column) if is_raised else 1.0) if values else None
 
     def unlike_shown(self, *columns: str) -> list[tuple[str, float]]:
         """Return the label and the ratio of each arm whose ratio differs visibly from that of the shown costs.
@@ -178,7 +179,7 @@ class Comparison:
         unlike = []
         for each in self.contrasts:
             column, ratio = each.verdict.currency.column, each.verdict.ratio
-            mine, others = self.cost(each.arm, column), self.cost(self.arms[0], column)
+            mine, others = self.typical(each.arm, column), self.typical(self.arms[0], column)
             if column in columns and ratio and mine and others and abs(mine / others / ratio.estimate - 1) > VISIBLE:
                 unlike.append((each.arm.label, ratio.estimate))
         return unlike

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 import json
-import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import asdict, replace
+from dataclasses import asdict
 from typing import Any
 
 import pandas as pd
@@ -13,7 +12,7 @@ import pandas as pd
 from judging.sequential import Look, Reason
 from judging.summaries import Summary, summary
 from reports.comparison.arms import BILLABLE, DOLLARS, STEADY, Arm, Job
-from reports.comparison.comparison import END_TO_END, Comparison, Contrast
+from reports.comparison.comparison import Comparison, Contrast
 from reports.comparison.messages import noun
 from reports.model.numbers import (
     NONE,
@@ -29,99 +28,149 @@ from reports.model.numbers import (
     signed_interval,
     signed_percent,
 )
-from reports.model.report import Block, Cell, Column, Heading, Row, Section, Table, Text
+from reports.model.report import (
+    Block,
+    Cell,
+    Column,
+    Definition,
+    Heading,
+    Row,
+    Section,
+    Table,
+    Text,
+    build_table,
+    number_cell,
+)
 
 _LOSSES = {
     "eval_loss": ("validation loss", "val.\nloss"),
     "train_loss": ("training loss", "train\nloss"),
     "loss": ("last training loss", "last\nloss"),
 }
-_OPTIONAL = ("batch", "learning rate", "steady", "end to end", "compile + warm-up", "training")
-"""Columns that are left out if no arm has a value. A script measured from outside may not record its steps."""
+BILLABLE_SECONDS = Definition(
+    "Billable seconds",
+    "Wall-clock time from the start of downloading to the end of uploading, as the service bills it, times the "
+    "instances of a job. Provisioning is not included.",
+)
 
 
-def columns(comparison: Comparison) -> list[Column[Arm]]:
-    """Return the table's columns, the arm's name first."""
-    arms, loss, measure = comparison.arms, comparison.loss_column, comparison.measure
-    judged = comparison.baseline if comparison.contrasts else None
-    has_price = any(arm.values(DOLLARS.column) for arm in arms)
-    training = "time_train_steady_seconds"
-    training = training if any(arm.values(training) for arm in arms) else "time_train_seconds"
+def figures(comparison: Comparison) -> list[Column[Arm]]:
+    """Return the columns with an arm's settings and figures. Scripts measured from outside may not record them all."""
+    loss, measure, steady_seconds = comparison.loss_column, comparison.measure, "time_train_steady_seconds"
+    has_steady_seconds = any(arm.values(steady_seconds) for arm in comparison.arms)
+
+    def figure_of(column: str, text: Callable[[float], str] = figure) -> Callable[[Arm], Cell]:
+        return lambda arm: summary_cell(arm.summary(column), text, comparison.typical(arm, column))
+
     shown = [
-        Column("arm", "arm", "", lambda arm: arm.label, lambda arm: "baseline" if arm is judged else ""),
-        _setting("batch", "batch", "hp_batch_size", lambda value: f"{value:g}"),
-        _setting("learning rate", "learn.\nrate", "hp_learning_rate", rate),
-        _metric("steady", "steady\nsamples\n/s", "samples/s", STEADY),
-        _metric("end to end", "end to\nend\n/s", "samples/s", END_TO_END),
-        _column("compile + warm-up", "compile,\nwarm-up\ns", "s", lambda arm: summary(arm.setup_seconds)),
-        _metric("training", "train\ns", "s", training),
-        _cost(comparison, "billable", "billed\ns", "s", BILLABLE),
-        *([_cost(comparison, "cost", "cost\nUSD", "USD", DOLLARS.column)] if has_price else []),
-        _metric(*_LOSSES[loss], "", loss, score),
+        Column("batch", _setting("hp_batch_size", "{:g}".format), name="batch size", is_optional=True),
+        Column("learning rate", _setting("hp_learning_rate", rate), head="learn.\nrate", is_optional=True),
+        Column(
+            "steady",
+            figure_of(STEADY),
+            head="steady\nsamples\n/s",
+            unit="samples/s",
+            name="steady rate",
+            is_optional=True,
+            metric="steady_samples_per_second",
+            explanation=Definition(
+                "Steady samples/s",
+                "Samples between the end of warm-up and the last step, divided by the wall-clock time between the two. "
+                "Includes data loading and counts all devices.",
+            ),
+        ),
+        Column(
+            "end to end",
+            figure_of("throughput_end_to_end_samples_per_second"),
+            head="end to\nend\n/s",
+            unit="samples/s",
+            name="end-to-end rate",
+            is_optional=True,
+            explanation=Definition("End-to-end samples/s", "All samples divided by the billable seconds."),
+        ),
+        Column(
+            "compile + warm-up",
+            lambda arm: summary_cell(summary(arm.setup_seconds)),
+            head="compile,\nwarm-up\ns",
+            unit="s",
+            is_optional=True,
+            explanation=Definition(
+                "Compile + warm-up", "Seconds before the steady state. A warm compile cache shortens them."
+            ),
+        ),
+        Column(
+            "training",
+            figure_of(steady_seconds if has_steady_seconds else "time_train_seconds"),
+            head="train\ns",
+            unit="s",
+            name="steady training",
+            is_optional=True,
+            explanation=Definition("Steady training", "Seconds of the steps after warm-up.")
+            if has_steady_seconds
+            else None,
+        ),
+        Column(
+            "billable",
+            figure_of(BILLABLE),
+            head="billed\ns",
+            unit="s",
+            metric="billable_instance_seconds",
+            explanation=BILLABLE_SECONDS,
+        ),
+        Column("cost", figure_of(DOLLARS.column), head="cost\nUSD", unit="USD", metric="usd", is_optional=True),
+        Column(_LOSSES[loss][0], figure_of(loss, score), head=_LOSSES[loss][1], metric=loss),
     ]
     if measure and measure.column != loss:
-        shown.append(_metric(measure.label, measure.label.replace(" ", "\n"), "", measure.column, score))
-    if any(arm.values("target_reached") for arm in arms):
-        shown.append(Column("target reached", "target\nmet", "", _target, _target_seconds))
-    if any(arm.succeeded for arm in arms):
-        empty = [column for column in shown if all(column.value(arm) == NONE for arm in arms)]
-        shown = [column for column in shown if column.label not in _OPTIONAL or column not in empty]
-    repeats = Column[Arm]("repeats", "n", "", lambda arm: str(len(arm.compared)))
-    failed = Column[Arm]("failed", "fail", "", lambda arm: str(len(arm.failed)))
-    stopped = Column[Arm]("stopped", "stop", "", lambda arm: str(len(arm.stopped)))
-    return [*shown, repeats, failed, *([stopped] if any(arm.stopped for arm in arms) else [])]
+        head = measure.label.replace(" ", "\n")
+        shown.append(Column(measure.label, figure_of(measure.column, score), head=head, metric=measure.column))
+    return [*shown, Column("target reached", _reached, head="target\nmet", is_optional=True)]
 
 
-def verdict_column(comparison: Comparison) -> Column[Arm]:
-    """Return the verdict column, for tables that are shown without the sentences about each arm."""
+def settings_table(comparison: Comparison, *, with_verdicts: bool = False) -> Table | None:
+    """Return the table with a row per arm; None if there are no arms.
+
+    With verdicts, it makes sense without the sentences about each arm.
+    """
+    if not comparison.arms:
+        return None
+    judged = comparison.baseline if comparison.contrasts else None
     verdicts: dict[str, str] = {contrast.arm.label: contrast.verdict.outcome for contrast in comparison.contrasts}
     for label, estimate in comparison.unlike_shown(BILLABLE, DOLLARS.column):
         verdicts[label] += f" ({change(estimate)}, from other jobs)"
-    return Column("verdict", "verdict", "", lambda arm: verdicts.get(arm.label, "baseline"), kind="text")
+    verdict: Column[Arm] = Column("verdict", lambda arm: verdicts.get(arm.label, "baseline"), kind="text")
+    stopped: Column[Arm] = Column("stopped", lambda arm: len(arm.stopped), head="stop", text="{:,}".format)
+    columns = [
+        Column[Arm]("arm", lambda arm: Cell(text=arm.label, detail="baseline" if arm is judged else "")),
+        *figures(comparison),
+        Column[Arm]("repeats", lambda arm: len(arm.compared), head="n", text="{:,}".format),
+        Column[Arm]("failed", lambda arm: len(arm.failed), head="fail", text="{:,}".format),
+        *([stopped] if any(arm.stopped for arm in comparison.arms) else []),
+        *([verdict] if with_verdicts and comparison.contrasts else []),
+    ]
+    return build_table("The settings", columns, comparison.arms)
 
 
-def _setting(label: str, head: str, column: str, text: Callable[[float], str]) -> Column[Arm]:
-    return Column(label, head, "", lambda arm: ", ".join(map(text, arm.setting(column))) or NONE)
+def summary_cell(values: Summary | None, text: Callable[[float], str] = figure, typical: float | None = None) -> Cell:
+    """Return the typical value, with the extremes below it if they differ."""
+    if values is None:
+        return Cell(text=NONE)
+    low, high = text(values.low), text(values.high)
+    return number_cell(values.typical if typical is None else typical, text, f"{low}–{high}" if low != high else "")
 
 
-def _metric(label: str, head: str, unit: str, column: str, text: Callable[[float], str] = figure) -> Column[Arm]:
-    return _column(label, head, unit, lambda arm: arm.summary(column), text)
+def _setting(column: str, text: Callable[[float], str]) -> Callable[[Arm], Cell]:
+    def cell(arm: Arm) -> Cell:
+        values = arm.setting(column)
+        return Cell(text=", ".join(map(text, values)) or NONE, number=values[0] if values else None)
+
+    return cell
 
 
-def _cost(comparison: Comparison, label: str, head: str, unit: str, column: str) -> Column[Arm]:
-    """Return a column with the cost of a usable model."""
-    successful = _metric(label, head, unit, column)
-
-    def value(arm: Arm) -> str:
-        cost = comparison.cost(arm, column)
-        return NONE if cost is None else figure(cost)
-
-    return replace(successful, value=value)
-
-
-def _column(
-    label: str, head: str, unit: str, summarized: Callable[[Arm], Summary | None], text: Callable[[float], str] = figure
-) -> Column[Arm]:
-    def value(arm: Arm) -> str:
-        values = summarized(arm)
-        return text(values.typical) if values else NONE
-
-    def extremes(arm: Arm) -> str:
-        values = summarized(arm)
-        low, high = (text(values.low), text(values.high)) if values else ("", "")
-        return f"{low}–{high}" if low != high else ""
-
-    return Column(label, head, unit, value, extremes)
-
-
-def _target(arm: Arm) -> str:
-    reached = arm.values("target_reached")
-    return f"{sum(value > 0 for value in reached)} of {len(reached)}" if reached else NONE
-
-
-def _target_seconds(arm: Arm) -> str:
-    seconds = arm.summary("target_seconds")
-    return f"after {figure(seconds.typical)} s" if seconds else ""
+def _reached(arm: Arm) -> Cell:
+    reached, seconds = arm.values("target_reached"), arm.summary("target_seconds")
+    count = sum(value > 0 for value in reached)
+    detail = f"after {figure(seconds.typical)} s" if seconds else ""
+    return Cell(text=f"{count} of {len(reached)}", number=count, detail=detail) if reached else Cell(text=NONE)
 
 
 def factorial_of(comparison: Comparison) -> tuple[Table, list[str]] | None:
@@ -140,7 +189,7 @@ def factorial_of(comparison: Comparison) -> tuple[Table, list[str]] | None:
         arm = arms.get((compiler, size))
         if arm is None:
             return NONE, ""
-        cost, verdict = comparison.cost(arm, BILLABLE), verdicts.get(arm.label)
+        cost, verdict = comparison.typical(arm, BILLABLE), verdicts.get(arm.label)
         detail = "" if cost is None else f"{figure(cost)} s"
         if verdict is None:
             return "baseline", detail
@@ -286,34 +335,33 @@ def _look_ratio(look: Look) -> str:
 
 def job_sections(jobs: Sequence[Job], tracking_uri: str, title: str = "Every job") -> tuple[Section, ...]:
     """Return the section with the table of these jobs, with their outcomes and links to their runs; empty without."""
-    headings = (
-        *(Heading(label=label, kind="text") for label in ("job", "status", "cache")),
-        Heading(label="billable", unit="s"),
-        Heading(label="run", kind="text"),
-    )
-    rows = tuple(_job_row(job, job_url(tracking_uri, job)) for job in jobs)
-    return (Section(title, (Table(name=title, headings=headings, rows=rows, style="jobs"),)),) if rows else ()
+
+    def status(job: Job) -> Cell:
+        message = short(job.text.get("failure_message") or "no message", 300)
+        return Cell(
+            text="stopped" if job.stopped else job.status.lower(),
+            badge=job.status,
+            error=f"{job.text.get('failure_class') or 'unclassified'}: {message}" if job.failed else "",
+            detail=f"disturbed: {', '.join(job.disturbances)}" if job.disturbances else "",
+        )
+
+    def run(job: Job) -> Cell:
+        url = job_url(tracking_uri, job)
+        return Cell(text=job.name, url=url, code="" if url else job.run_id)
+
+    columns = [
+        Column[Job]("job", lambda job: job.title, kind="text"),
+        Column[Job]("status", status, kind="text"),
+        Column[Job]("cache", lambda job: job.cache_state, kind="text"),
+        Column[Job]("billable", lambda job: job.number(BILLABLE), unit="s", explanation=BILLABLE_SECONDS),
+        Column[Job]("run", run, kind="text"),
+    ]
+    return (Section(title, (build_table(title, columns, jobs, style="jobs"),)),) if jobs else ()
 
 
 def job_url(tracking_uri: str, job: Job) -> str | None:
     """Return the address of a job's run; None for a store that has no web address."""
     return run_url(tracking_uri, job.experiment_id, job.run_id)
-
-
-def _job_row(job: Job, url: str | None) -> Row:
-    seconds, status = job.number(BILLABLE), "stopped" if job.stopped else job.status.lower()
-    message = short(job.text.get("failure_message") or "no message", 300)
-    failure = f"{job.text.get('failure_class') or 'unclassified'}: {message}" if job.failed else ""
-    mark = f"disturbed: {', '.join(job.disturbances)}" if job.disturbances else ""
-    return Row(
-        (
-            Cell(text=job.title),
-            Cell(text=status, badge=job.status, error=failure, detail=mark),
-            Cell(text=job.cache_state),
-            Cell(text=figure(seconds), sort=seconds if 0 < seconds < math.inf else None),
-            Cell(text=job.name, url=url, code="" if url else job.run_id),
-        )
-    )
 
 
 def published_sections(table: pd.DataFrame, comparison: Comparison) -> tuple[Section, ...]:

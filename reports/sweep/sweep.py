@@ -145,7 +145,7 @@ class Sweep:
         if self.spec.is_rate:
             rates = arm.positive(self.column)
             return geometric_mean(rates) if rates else math.nan
-        cost = self.confirmation.cost(arm, self.column) if self.confirmation else None
+        cost = self.confirmation.typical(arm, self.column) if self.confirmation else None
         return math.nan if cost is None else cost
 
     def cost_of(self, trial: Trial) -> float:
@@ -306,7 +306,7 @@ def repeat_rows(table: pd.DataFrame) -> pd.DataFrame:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cell:
+class FactorialCell:
     """One setting of the factorial (two by two)."""
 
     arm: Arm
@@ -315,7 +315,7 @@ class Cell:
     """Cost divided by the base setting's cost; None for the base setting and with fewer than two repeats."""
 
 
-def factorial_cells(sweep: Sweep) -> tuple[Cell, ...]:
+def factorial_cells(sweep: Sweep) -> tuple[FactorialCell, ...]:
     """Return the cells, starting with the base compiler and base batch; empty if fewer than three were repeated.
 
     The two compilers are the base compiler and the best setting's. If these are the same, the second one is the next
@@ -330,7 +330,7 @@ def factorial_cells(sweep: Sweep) -> tuple[Cell, ...]:
     repeated = {s: arm for s, arm in arms.items() if s.compiler in compilers and s.point in points}
     if len(repeated) < 3:
         return ()
-    cells = [Cell(arm=arm, setting=s, ratio=sweep.ratio(arm, arms.get(base))) for s, arm in repeated.items()]
+    cells = [FactorialCell(arm=arm, setting=s, ratio=sweep.ratio(arm, arms.get(base))) for s, arm in repeated.items()]
     return tuple(
         sorted(cells, key=lambda cell: (cell.setting.compiler != base.compiler, cell.setting.point != base.point))
     )

@@ -12,7 +12,6 @@ import pytest
 from reports.comparison.arms import Job, job_of
 from reports.comparison.report import Source
 from reports.formats.html import html_page
-from reports.model.report import texts_by_title
 from reports.probe.report import probe_report, probes_of, sentences
 from reports.probe.spot import (
     Discount,
@@ -26,6 +25,7 @@ from reports.probe.spot import (
     spot_sentences,
     spot_table,
 )
+from tests.support.reports.reading import texts_by_title
 from training.contract.price import Price
 
 PER_HOUR = 36 * math.log(2)
